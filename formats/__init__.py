@@ -1,0 +1,120 @@
+"""The formats, found by listing this package and the entry point group ``odm.formats``."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import TYPE_CHECKING
+
+from odm.formats._contract import (
+    LIKELY,
+    SURE,
+    Format,
+    Options,
+    OptionSpec,
+    Sniff,
+    make_options,
+    option,
+    option_specs,
+)
+from odm.issues import Log, UsageError, hint, printable
+
+if TYPE_CHECKING:
+    from odm.files import Source
+
+__all__ = [
+    "FORMATS",
+    "LIKELY",
+    "SURE",
+    "Format",
+    "OptionSpec",
+    "Options",
+    "Sniff",
+    "detect",
+    "for_target",
+    "get",
+    "make_options",
+    "option",
+    "option_specs",
+]
+
+
+def _find() -> dict[str, Format]:
+    from importlib.metadata import entry_points
+
+    found: dict[str, Format] = {}
+    modules = [m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")]
+    for name in modules:
+        format_ = importlib.import_module(f"{__name__}.{name}").FORMAT
+        found[format_.name] = format_
+    for point in entry_points(group="odm.formats"):
+        format_ = point.load()
+        if found.setdefault(format_.name, format_) is not format_:
+            raise UsageError(f"two formats are called {format_.name!r}; the second is {point.value}")
+    return dict(sorted(found.items()))
+
+
+FORMATS: dict[str, Format] = _find()
+"""Every format by name."""
+
+
+def get(name: str) -> Format:
+    """The format of that name. UsageError, with the names there are, if there is none."""
+    try:
+        return FORMATS[name]
+    except KeyError:
+        names = ", ".join(FORMATS)
+        raise UsageError(
+            f"there is no format {name!r}{hint(name, FORMATS)}; the formats are: {names}"
+        ) from None
+
+
+def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str, ...] = ()) -> Format:
+    """The one format that a source has; the reason is noted in the log.
+
+    Parameters
+    ----------
+    flag
+        How the user says the format by hand, for the message.
+    among
+        If given, only these names come into question.
+
+    Raises
+    ------
+    UsageError
+        If no format, or more than one, claims it.
+    """
+    answers = {
+        name: answer
+        for name, format_ in FORMATS.items()
+        if (not among or name in among) and (answer := format_.sniff(source)) is not None
+    }
+    shown = printable(source.path)
+    if not answers:
+        what = f"{len(source.files)} files" if source.is_dir else "this file"
+        if source.is_dir and not source.files:
+            what = "an empty folder"
+        raise UsageError(
+            f"{shown}: no format recognises {what}; say which it is with {flag} ({', '.join(FORMATS)})"
+        )
+    best = max(answer.confidence for answer in answers.values())
+    winners = {name: answer for name, answer in answers.items() if answer.confidence == best}
+    if len(winners) > 1:
+        reasons = "; ".join(f"{name}: {answer.reason}" for name, answer in winners.items())
+        flags = " or ".join(f"{flag} {name}" for name in winners)
+        raise UsageError(f"{shown}: more than one format fits ({reasons}); say {flags}")
+    (name, answer), *_ = winners.items()
+    log.note(f"{shown}: read as {name}, because {answer.reason}")
+    return FORMATS[name]
+
+
+def for_target(path: str) -> Format:
+    """The one format that is a single file with the suffix of `path`. UsageError if it does not decide."""
+    low = path.lower()
+    fits = [f.name for f in FORMATS.values() if f.single and low.endswith(f.suffixes)]
+    if len(fits) == 1:
+        return FORMATS[fits[0]]
+    which = (
+        f"the suffix of {printable(path)} does not say the format" if not fits else "several formats have it"
+    )
+    raise UsageError(f"{which}; say it with --to ({', '.join(fits or FORMATS)})")

@@ -1,0 +1,199 @@
+"""What a format is: the contract between one file in this folder and everything else.
+
+A format is a module with a constant ``FORMAT`` and three functions. Its docstring is the specification
+that ``odm formats NAME`` prints. To add a format, add its file here (or name the constant in the entry point
+group ``odm.formats``) and put fixtures into ``fixtures/``; the command line, detection, the ledger and the
+shared tests find it by themselves.
+
+``sniff(source) -> Sniff | None``
+    Looks at a `Source` (the list of files, the first bytes of some) and answers how sure it is, and why.
+``read(source, builder, log, options) -> None``
+    Says to the `Builder` what it sees. What cannot be a box becomes an issue in the log, ``builder.skipped``
+    counts the rows so lost, and reading goes on to the end. Nothing is shifted, rounded or clipped.
+    ``builder.kind``, where it is set before, tells whether ground truth or detections are wanted; else the
+    reader sets it. ``builder.other()`` is the dataset on the other side, where there is one.
+``write(dataset, target, log, options) -> None``
+    Calls `Output.plan` for all file names, then writes each once. It is given only what the format can hold:
+    boxes that would be lost are left out, and counted in the ledger, before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from odm.files import Output, Source
+from odm.issues import Log, UsageError, hint
+from odm.tables import Builder, Dataset
+
+LIKELY, SURE = 1, 2
+"""Confidences of a `Sniff`: what it looks like, and what it cannot be mistaken for."""
+
+Side = Literal["read", "write", "both"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sniff:
+    """How sure a format is that a source is its own, and why, in words for the user."""
+
+    confidence: int
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """The base of the options of a format: a frozen dataclass whose fields are made by `option`."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Format:
+    """A file format: its name, what it keeps, and the functions that sniff, read and write it."""
+
+    name: str
+    title: str
+    doc: str
+    """The module's docstring."""
+    suffixes: tuple[str, ...]
+    """Suffixes of its files, with the dot, in lower case."""
+    single: bool
+    """True where a data set is one file by nature; a target with one of the suffixes is then that file."""
+    sniff: Callable[[Source], Sniff | None]
+    read: Callable[[Source, Builder, Log, Any], None]
+    write: Callable[[Dataset, Output, Log, Any], None]
+    options: type[Options]
+    keeps: frozenset[str]
+    """What survives in a file: of ``size`` (image sizes), ``extension`` (of image names), ``empty`` (images
+    without objects), ``unused`` (classes without objects), ``order`` (of classes), ``score``, ``area``,
+    ``wh``, ``image_id``, ``category_id``, ``box_id``, ``parent``, ``split``, the names of the flags in lower
+    case (``difficult``, ``crowd``, ...), and names of ``Dataset.extras``."""
+    quantum: float = 0.0
+    """The largest distance, in pixels, between a coordinate written and read back."""
+    needs_size: bool = False
+    """Whether it can be written only for images whose size is known."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OptionSpec:
+    """One option of a format as the command line sees it."""
+
+    name: str
+    help: str
+    default: Any
+    parse: Callable[[str], Any]
+    flag: str | None
+    choices: tuple[str, ...] | None
+    side: Side
+    is_switch: bool
+
+
+def option(
+    default: Any,
+    help: str,  # noqa: A002 -- the word that every command line library uses
+    *,
+    flag: str | None = None,
+    choices: tuple[str, ...] | None = None,
+    side: Side = "both",
+    parse: Callable[[str], Any] | None = None,
+) -> Any:
+    """Make a field of a format's options.
+
+    Each is ``-O name=value`` on the command line and, where `flag` is given, that long flag too. `side` says
+    whether it matters when reading, writing or both.
+    """
+    return dataclasses.field(
+        default=default,
+        metadata={"help": help, "flag": flag, "choices": choices, "side": side, "parse": parse},
+    )
+
+
+def option_specs(options: type[Options]) -> tuple[OptionSpec, ...]:
+    """The options that a format declares."""
+    hints = typing.get_type_hints(options)
+    specs = []
+    for field in dataclasses.fields(options):
+        kind = hints[field.name]
+        is_switch = kind is bool
+        parse = field.metadata["parse"] or (parse_bool if is_switch else _plain_type(kind))
+        meta = field.metadata
+        specs.append(
+            OptionSpec(
+                field.name,
+                meta["help"],
+                field.default,
+                parse,
+                meta["flag"],
+                meta["choices"],
+                meta["side"],
+                is_switch,
+            )
+        )
+    return tuple(specs)
+
+
+def make_options(format: Format, given: Mapping[str, Any]) -> Any:  # noqa: A002 -- the field's word
+    """The options object of a format from values by name; strings are parsed.
+
+    Raises
+    ------
+    UsageError
+        If the format has no such option or the value does not fit.
+    """
+    specs = {spec.name: spec for spec in option_specs(format.options)}
+    values = {}
+    for name, value in given.items():
+        key = name.replace("-", "_")
+        spec = specs.get(key)
+        if spec is None:
+            known = ", ".join(sorted(specs)) or "none"
+            raise UsageError(f"{format.name} has no option {name!r}{hint(key, specs)}; it has: {known}")
+        if isinstance(value, str):
+            if spec.choices and value not in spec.choices:
+                raise UsageError(f"{spec.name}={value}: choose one of {', '.join(spec.choices)}")
+            try:
+                value = spec.parse(value)  # noqa: PLW2901
+            except ValueError as e:
+                raise UsageError(f"{spec.name}={value}: {e}") from None
+        values[key] = value
+    return format.options(**values)
+
+
+def _plain_type(kind: Any) -> Callable[[str], Any]:
+    plain = [t for t in (typing.get_args(kind) or (kind,)) if t is not type(None)]
+    return plain[0] if len(plain) == 1 and plain[0] in (int, float, str) else str
+
+
+def parse_bool(text: str) -> bool:
+    """``true`` or ``false``, in the usual spellings."""
+    values = {
+        "true": True,
+        "yes": True,
+        "1": True,
+        "on": True,
+        "false": False,
+        "no": False,
+        "0": False,
+        "off": False,
+    }
+    try:
+        return values[text.strip().lower()]
+    except KeyError:
+        raise ValueError("not true or false") from None
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """``WxH`` in pixels."""
+    match = re.fullmatch(r"\s*([1-9][0-9]{0,9})\s*[xX*,]\s*([1-9][0-9]{0,9})\s*", text, re.ASCII)
+    if not match or max(size := (int(match[1]), int(match[2]))) >= 2**31:
+        raise ValueError("give width and height in pixels, as in 640x480")
+    return size
+
+
+def parse_mapping(text: str) -> dict[str, str]:
+    """``a:b,c:d``."""
+    pairs = [pair.split(":", 1) for pair in text.split(",") if pair.strip()]
+    if not pairs or any(len(pair) != 2 or not pair[0].strip() for pair in pairs):
+        raise ValueError("give name:value pairs separated by commas")
+    return {key.strip(): value.strip() for key, value in pairs}

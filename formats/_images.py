@@ -1,0 +1,218 @@
+"""Pictures beside the annotations: which file belongs to a name, and how many pixels it has.
+
+A size comes from, in this order: ``--image-sizes FILE.csv``, ``--image-size WxH``, the header of the picture
+(``--images DIR``, or the folder that the format itself names), the other side of an evaluation.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import warnings
+
+from odm.files import MAX_SIZE, Source, Unreadable, open_binary
+from odm.formats._contract import Options, option, parse_size
+from odm.issues import Code, Log, PathError
+from odm.tables import PICTURE_SUFFIXES, Builder, stem
+
+NO_SIZE = Code(
+    "image-size-unknown",
+    "error",
+    "the size of image {value!r} is not known, and relative coordinates need it",
+    "give --images DIR, --image-size WxH or --image-sizes FILE.csv",
+    "Relative coordinates become pixels only by the width and height of the image, and neither the file, "
+    "nor a picture, nor an option says them.",
+)
+BAD_PICTURE = Code(
+    "unreadable-picture",
+    "error",
+    "the picture's size cannot be read: {reason}",
+    "replace the picture, or say the size with --image-size or --image-sizes",
+    "The header of a picture that should tell the size of its image is damaged or of an unknown kind.",
+)
+BAD_SIZE_ROW = Code(
+    "bad-size-row",
+    "error",
+    "expected image,width,height, found {value!r}",
+    "write one image per line, with whole numbers of pixels from 1",
+    "A line of the --image-sizes file does not name an image with its width and height.",
+)
+TWO_PICTURES = Code(
+    "ambiguous-picture",
+    "error",
+    "{first!r} and {second!r} could both be the picture of {value!r}",
+    "remove or rename one of them",
+    "Two pictures differ only by their extension, so it is unclear to which the annotations belong.",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ImageOptions(Options):
+    """Where the sizes of images come from; a format that may need them derives its options from this."""
+
+    images: str | None = option(
+        None, "folder of the pictures, for their names and sizes", flag="--images", side="read"
+    )
+    image_size: tuple[int, int] | None = option(
+        None, "size of every image, as WxH in pixels", flag="--image-size", side="read", parse=parse_size
+    )
+    image_sizes: str | None = option(
+        None, "CSV file of image,width,height, one image per line", flag="--image-sizes", side="read"
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture of the data set: its ``/``-separated name below the folder of pictures, and its path."""
+
+    name: str
+    path: str
+
+
+class Pictures:
+    """Answers, for one reader, which picture belongs to a name and how large it is.
+
+    Parameters
+    ----------
+    folders
+        Folders of pictures that the format itself names, used where ``--images`` is not given. Those that do
+        not exist are passed over.
+    """
+
+    def __init__(
+        self, options: ImageOptions, builder: Builder, log: Log, source: Source, folders: tuple[str, ...] = ()
+    ) -> None:
+        self._builder = builder
+        self._log = log
+        self._fixed = options.image_size
+        self._by_stem: dict[str, list[Picture]] = {}
+        self._by_name: dict[str, Picture] = {}
+        self._told: dict[str, tuple[int, int]] = {}
+        self._others: dict[str, tuple[int, int]] | None = None
+        if options.images is not None:
+            self._list(Source(options.images, follow_links=True, max_size=source.max_size))
+        else:
+            for folder in folders:
+                try:
+                    listed = Source(folder, follow_links=source.follow_links, max_size=source.max_size)
+                except PathError:
+                    continue
+                self._list(listed)
+        if options.image_sizes is not None:
+            self._read_sizes(options.image_sizes)
+
+    def __bool__(self) -> bool:
+        """Whether any picture was found."""
+        return bool(self._by_name)
+
+    @property
+    def all(self) -> list[Picture]:
+        """Every picture, in code-point order of the names."""
+        return [self._by_name[name] for name in sorted(self._by_name)]
+
+    def _list(self, source: Source) -> None:
+        for file in source.with_suffix(*PICTURE_SUFFIXES):
+            picture = Picture(file or source.path.replace("\\", "/").rsplit("/", 1)[-1], source.full(file))
+            self._by_name[picture.name] = picture
+            self._by_stem.setdefault(stem(picture.name), []).append(picture)
+
+    def _read_sizes(self, path: str) -> None:
+        source = Source(path, follow_links=True, max_size=MAX_SIZE)
+        data = source.read("", self._log)
+        if data is None:
+            return
+        try:
+            text = data.removeprefix(b"\xef\xbb\xbf").decode()
+        except UnicodeDecodeError as e:
+            self._log.report(BAD_SIZE_ROW, path, value=f"bytes that are not UTF-8 at {e.start}")
+            return
+        for number, row in enumerate(csv.reader(io.StringIO(text, newline="")), 1):
+            cells = [cell.strip() for cell in row]
+            if not any(cells) or (number == 1 and len(cells) >= 3 and not cells[1].isdigit()):
+                continue  # blank, or the header
+            try:
+                name, width, height = cells[0], parse_pixels(cells[1]), parse_pixels(cells[2])
+            except (IndexError, ValueError):
+                self._log.report(BAD_SIZE_ROW, path, line=number, value=",".join(row))
+                continue
+            self._told[name] = self._told[stem(name)] = width, height
+
+    def find(self, key: str, *, line: int = 0, path: str = "") -> Picture | None:
+        """The picture of the image whose name without extension is `key`.
+
+        Where two differ only by their extension that is an issue at `path`, and the first is answered.
+        """
+        found = self._by_stem.get(key, ())
+        if len(found) > 1:
+            first, second = found[0].name, found[1].name
+            self._log.report(
+                TWO_PICTURES, path or found[0].path, line=line, first=first, second=second, value=key
+            )
+        return found[0] if found else None
+
+    def named(self, name: str) -> Picture | None:
+        """The picture of exactly that name below the folder, else of that name without folders, else None."""
+        return self._by_name.get(name) or self._by_name.get(name.rsplit("/", 1)[-1])
+
+    def size(self, name: str, picture: Picture | None = None) -> tuple[int, int] | None:
+        """Width and height of an image in pixels, by the first source that knows; None if none does.
+
+        A picture whose header cannot be read is an issue.
+        """
+        key = stem(name)
+        told = self._told.get(name) or self._told.get(key) or self._fixed
+        if told:
+            return told
+        if picture is not None:
+            return picture_size(picture.path, self._log)
+        if self._others is None:
+            self._others = {}
+            if (other := self._builder.other()) is not None:
+                sizes = zip(other.images.width.tolist(), other.images.height.tolist(), strict=True)
+                for other_name, size in zip(other.images.name, sizes, strict=True):
+                    if min(size) > 0:
+                        self._others[other_name] = size
+                        self._others.setdefault(stem(other_name), size)
+        return self._others.get(name) or self._others.get(key)
+
+
+def parse_pixels(text: str) -> int:
+    """A whole number of pixels in 1..2^31-1; ``640.0`` is one. ValueError if it is anything else."""
+    if not text.isascii() or "_" in text:
+        raise ValueError("not a number of pixels")
+    value = float(text)
+    if not (1 <= value < 2**31 and value.is_integer()):
+        raise ValueError("not a whole number of pixels in 1..2147483647")
+    return int(value)
+
+
+def picture_size(path: str, log: Log) -> tuple[int, int] | None:
+    """Width and height in pixels as a viewer shows the picture (EXIF orientation counts), from its header.
+
+    None, and an issue, if the header cannot be read.
+    """
+    from PIL import ExifTags, Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of large pictures: no pixel is decoded here
+            with open_binary(path) as stream, Image.open(stream) as image:
+                width, height = image.size
+                turned = image.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
+    except Unreadable as e:
+        log.report(BAD_PICTURE, path, reason=str(e))
+        return None
+    except UnidentifiedImageError:
+        log.report(BAD_PICTURE, path, reason="it is cut or of no known kind")
+        return None
+    except Image.DecompressionBombError as e:
+        log.report(BAD_PICTURE, path, reason=str(e))
+        return None
+    except Exception as e:  # noqa: BLE001 -- a damaged header makes Pillow raise almost anything
+        log.report(BAD_PICTURE, path, reason=f"its header is damaged ({type(e).__name__})")
+        return None
+    if not (0 < width < 2**31 and 0 < height < 2**31):
+        log.report(BAD_PICTURE, path, reason=f"its header claims {width}x{height} pixels")
+        return None
+    return (height, width) if turned else (width, height)

@@ -1,0 +1,55 @@
+"""odm: read, convert, check and evaluate object-detection files.
+
+>>> import odm
+>>> dataset = odm.read("labels/", format="yolo")  # doctest: +SKIP
+>>> odm.convert("labels/", "out/", to="txt")  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+VERSION = "0.1.0"
+__version__ = VERSION
+
+if TYPE_CHECKING:
+    from odm.converters import Ledger, convert, read, write
+    from odm.issues import DataError, Issue, PathError, UsageError
+    from odm.tables import Boxes, Categories, Dataset, Flag, Images
+
+__all__ = [
+    "Boxes",
+    "Categories",
+    "DataError",
+    "Dataset",
+    "Flag",
+    "Images",
+    "Issue",
+    "Ledger",
+    "PathError",
+    "UsageError",
+    "__version__",
+    "convert",
+    "read",
+    "write",
+]
+
+_HOMES = {
+    "converters": ("Ledger", "convert", "read", "write"),
+    "issues": ("DataError", "Issue", "PathError", "UsageError"),
+    "tables": ("Boxes", "Categories", "Dataset", "Flag", "Images"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    # NumPy is imported when the first table is needed, so that `odm --help` answers at once.
+    import importlib
+
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"odm.{home}"), name)
+    raise AttributeError(f"module 'odm' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,714 @@
+"""The only door to the disk: one way to open a file, one way to accept a name, one output.
+
+Nothing else in the package opens, creates, renames or removes anything; a lint rule and a test say so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, NoReturn, Self
+
+from odm.issues import Code, Log, PathError, hint, printable, shorten
+
+MAX_SIZE = 64 * 2**30
+"""Bytes; a larger file is refused. Real annotation files exceed 2 GB."""
+
+HEAD = 64 * 2**10
+"""How many first bytes a sniffer may look at."""
+
+UNREADABLE = Code(
+    "unreadable-file",
+    "error",
+    "the file cannot be read: {reason}",
+    "check that it is there, is a regular file and may be read",
+    "A file inside the data set could not be opened or read to its end, so what it holds is unknown.",
+)
+LEADS_OUTSIDE = Code(
+    "link-outside",
+    "error",
+    "the link leads outside the source, to {target!r}",
+    "name the real folder on the command line, or give --follow-links",
+    "A symbolic link inside the source points to a place outside it. A data set from the internet could "
+    "use one to have other files of this machine read.",
+)
+BAD_NAME = Code(
+    "bad-name",
+    "error",
+    "{value!r} cannot be the name of a file: {reason}",
+    "use a relative path without '..'",
+    "A name inside the data is used to find or to write a file. Names that lead elsewhere or that no file "
+    "can have are refused.",
+)
+COLLISION = Code(
+    "name-collision",
+    "error",
+    "{first!r} and {second!r} would both be written to {value!r}",
+    "rename one of the two images",
+    "Two images would be written to the same file, and the second would overwrite the first.",
+)
+CASE_COLLISION = Code(
+    "case-collision",
+    "warning",
+    "{first!r} and {second!r} differ only by letter case or Unicode form",
+    "rename one of them",
+    "On Windows and macOS the two names mean one file, so the second would replace the first there.",
+)
+DEVICE_NAME = Code(
+    "device-name",
+    "warning",
+    "{value!r} is not a usable file name on Windows",
+    "rename it",
+    "Windows reserves names such as CON or NUL and strips dots and blanks at the end of names.",
+)
+
+_RESERVED = {"CON", "PRN", "AUX", "NUL", *(f"{p}{i}" for p in ("COM", "LPT") for i in range(1, 10))}
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+class Unreadable(Exception):
+    """A file could not be read; the text says why."""
+
+
+# ---------------------------------------------------------------------------------------------- reading
+
+
+def _open(path: str, max_size: int) -> tuple[int, int]:
+    """An open descriptor of a regular file and its size; Unreadable if it is anything else."""
+    try:
+        descriptor = os.open(path, _FLAGS)
+    except OSError as e:
+        raise Unreadable(_reason(e)) from None
+    except ValueError:
+        raise Unreadable("its name holds a NUL") from None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise Unreadable(f"it is {_what(status.st_mode)}, not a regular file")
+        if status.st_size > max_size:
+            raise Unreadable(f"it has {status.st_size} bytes, the limit is {max_size} (--max-size)")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, status.st_size
+
+
+def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
+    """The whole content of a regular file. `Unreadable` says why it cannot be had."""
+    descriptor, size = _open(path, max_size)
+    try:
+        parts = []
+        left = size + 1  # one more, so that a file that grows is noticed
+        while left > 0:
+            part = os.read(descriptor, min(left, 2**30))
+            if not part:
+                break
+            parts.append(part)
+            left -= len(part)
+            if len(parts) == 1 and size >= 4096 and not part[:4096].strip(b"\0"):
+                raise Unreadable("it begins with 4096 NUL bytes, so its content was lost or is not text")
+    except OSError as e:
+        raise Unreadable(_reason(e)) from None
+    finally:
+        os.close(descriptor)
+    if left != 1:
+        raise Unreadable("it changed while it was read")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def read_head(path: str, n: int = HEAD) -> bytes:
+    """The first `n` bytes of a regular file, fewer if it is shorter. `Unreadable` says why not."""
+    descriptor, _ = _open(path, 2**63)
+    try:
+        head = b""
+        while len(head) < n and (part := os.read(descriptor, n - len(head))):
+            head += part
+    except OSError as e:
+        raise Unreadable(_reason(e)) from None
+    finally:
+        os.close(descriptor)
+    return head
+
+
+def open_binary(path: str, *, max_size: int = MAX_SIZE) -> IO[bytes]:
+    """A regular file, open for reading, for a library that reads only what it needs. `Unreadable` if not."""
+    descriptor, _ = _open(path, max_size)
+    return os.fdopen(descriptor, "rb")
+
+
+class Source:
+    """What the user named for reading: a file, or a folder with everything below it.
+
+    ``files`` are the relative paths of all regular files, ``/``-separated, in code-point order, so nothing
+    depends on the order in which the file system lists them. Names that begin with a dot and
+    ``__MACOSX`` folders are not looked at and counted in ``hidden``. For a single file the list is ``[""]``.
+
+    ``memo`` is a place where a reader may keep what it parsed while it looked at the other side.
+    """
+
+    def __init__(self, path: str, *, follow_links: bool = False, max_size: int = MAX_SIZE) -> None:
+        self.path = path
+        self.follow_links = follow_links
+        self.max_size = max_size
+        self.hidden: list[str] = []
+        self.bad_links: list[tuple[str, str, bool]] = []
+        """Links that are not followed: relative path, where they lead, whether that is a place outside."""
+        self.memo: dict[str, Any] = {}
+        self._files: list[str] | None = None
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError) as e:
+            raise PathError(f"{printable(path)}: {_reason(e)}") from None
+        self.is_dir = stat.S_ISDIR(status.st_mode)
+        if not self.is_dir and not stat.S_ISREG(status.st_mode):
+            raise PathError(f"{printable(path)}: it is {_what(status.st_mode)}, not a file or a folder")
+
+    @property
+    def files(self) -> list[str]:
+        """Relative paths of all files, in code-point order; ``[""]`` for a single file."""
+        if self._files is None:
+            self._files = sorted(self._walk()) if self.is_dir else [""]
+        return self._files
+
+    def with_suffix(self, *suffixes: str) -> list[str]:
+        """The files whose name ends so, in any letter case."""
+        return [f for f in self.files if (f or self.path).lower().endswith(suffixes)]
+
+    def full(self, file: str = "") -> str:
+        """The path of one of `files`, as it is opened and shown."""
+        return os.path.join(self.path, *file.split("/")) if file else self.path
+
+    def read(self, file: str, log: Log) -> bytes | None:
+        """The content of one of `files`; None, and an issue in the log, where it cannot be had."""
+        path = self.full(file)
+        try:
+            return read_bytes(path, max_size=self.max_size)
+        except Unreadable as e:
+            log.report(UNREADABLE, path, reason=str(e))
+            return None
+
+    def head(self, file: str = "") -> bytes:
+        """The first bytes of one of `files`, empty where it cannot be read."""
+        try:
+            return read_head(self.full(file))
+        except Unreadable:
+            return b""
+
+    def report_links(self, log: Log) -> None:
+        """Report the links that are not followed."""
+        self.files  # noqa: B018 -- the walk finds them
+        for file, target, outside in self.bad_links:
+            if outside:
+                log.report(LEADS_OUTSIDE, self.full(file), target=target)
+            else:
+                log.report(UNREADABLE, self.full(file), reason=target)
+
+    def _walk(self) -> Iterator[str]:
+        root = os.path.realpath(self.path)
+        pending = [("", self.path, frozenset((root,)))]
+        while pending:
+            relative, folder, above = pending.pop()
+            try:
+                with os.scandir(folder) as entries:
+                    listed = sorted(entries, key=lambda e: e.name)
+            except OSError as e:
+                if not relative:
+                    raise PathError(f"{printable(self.path)}: {_reason(e)}") from None
+                self.bad_links.append((relative, _reason(e), False))
+                continue
+            for entry in listed:
+                name = f"{relative}/{entry.name}" if relative else entry.name
+                if entry.name.startswith(".") or entry.name == "__MACOSX":
+                    self.hidden.append(name)
+                    continue
+                is_link = entry.is_symlink()
+                if is_link and not self._may_follow(name, entry.path, root):
+                    continue
+                if entry.is_dir():
+                    real = os.path.realpath(entry.path) if is_link or len(above) > 1 else entry.path
+                    if is_link and real in above:
+                        self.bad_links.append((name, "the link leads to a folder above it", False))
+                    else:
+                        # Below a link the real paths are kept, so that a loop over links ends.
+                        inner = above | {os.path.realpath(entry.path)} if is_link else above
+                        pending.append((name, entry.path, inner))
+                else:
+                    yield name
+
+    def _may_follow(self, name: str, path: str, root: str) -> bool:
+        try:
+            real = os.path.realpath(path, strict=True)
+        except OSError as e:
+            self.bad_links.append((name, _reason(e), False))
+            return False
+        if self.follow_links or real == root or real.startswith(root.rstrip(os.sep) + os.sep):
+            return True
+        self.bad_links.append((name, real, True))
+        return False
+
+
+def _reason(e: Exception) -> str:
+    if isinstance(e, OSError) and e.errno is not None:
+        return os.strerror(e.errno)
+    return str(e)
+
+
+def _what(mode: int) -> str:
+    for test, what in (
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISFIFO, "a FIFO"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISBLK, "a block device"),
+        (stat.S_ISCHR, "a device"),
+    ):
+        if test(mode):
+            return what
+    return "something else"
+
+
+# ------------------------------------------------------------------------------------------------ names
+
+
+def refuse_name(name: str) -> str | None:
+    """Why `name`, a ``/``-separated path from the data, cannot be used to read or write; None if it can."""
+    if not name or not name.strip():
+        return "it is empty"
+    if "\0" in name:
+        return "it holds a NUL"
+    if any(unicodedata.category(c) == "Cc" or c in "\u2028\u2029" for c in name):
+        return "it holds a control character"
+    try:
+        encoded = name.encode()
+    except UnicodeEncodeError:
+        return "it holds a lone surrogate"
+    if name.startswith(("/", "\\")):
+        return "it is an absolute path"
+    if len(name) > 1 and name[1] == ":" and name[0].isalpha():
+        return "it names a drive"
+    if "://" in name:
+        return "it is a URL"
+    parts = name.replace("\\", "/").split("/")
+    if ".." in parts:
+        return "it leads out of its folder"
+    if "" in parts or "." in parts:
+        return "a part of it is empty"
+    if len(encoded) > 255 and any(len(part.encode()) > 255 for part in parts):
+        return "a part of it is longer than 255 bytes"
+    if len(encoded) > 4000:
+        return "it is longer than 4000 bytes"
+    return None
+
+
+def accept_name(name: str, log: Log, path: str, **place: Any) -> bool:
+    """Whether a name from the data may be used to read or write; if not, it is reported at that place.
+
+    Every reader asks this of every image name that it takes from inside a file.
+    """
+    if name.isascii() and name.replace("_", "a").replace(".", "a", 1).isalnum() and len(name) < 200:
+        return True  # the usual name, cheaply
+    reason = refuse_name(name)
+    if reason is not None:
+        log.report(BAD_NAME, path, value=name, reason=reason, **place)
+        return False
+    for part in name.split("/"):
+        if part[-1] in ". " or part.split(".")[0].rstrip(" ").upper() in _RESERVED:
+            log.report(DEVICE_NAME, path, value=name, **place)
+            break
+    return True
+
+
+# ---------------------------------------------------------------------------------------------- writing
+
+
+class Output:
+    """A file or a folder that appears whole or not at all.
+
+    Everything is written beside the target, made durable by one call and put in place by one rename. With
+    `overwrite` and a target that exists, the files are complete beside it first and renamed one by one;
+    files that were there and are not written stay, and `stayed` names them.
+
+    Use it as a context manager: leaving it normally commits, an exception leaves the target as it was.
+
+    Parameters
+    ----------
+    target
+        The path that the user named.
+    single
+        Whether it is one file; then the one name to write is ``""``.
+    overwrite
+        Whether a target that exists may be replaced.
+    sources
+        Paths that are read from; a target equal to, inside or around one of them is refused.
+    dry_run
+        Check names and collisions and touch nothing.
+
+    Raises
+    ------
+    PathError
+        If the target cannot be used.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        single: bool = False,
+        overwrite: bool = False,
+        sources: Sequence[str] = (),
+        dry_run: bool = False,
+    ) -> None:
+        self.target = target
+        self.single = single
+        self.dry_run = dry_run
+        self.written: list[str] = []
+        self.stayed: list[str] = []
+        self._overwrite = overwrite
+        self._folders: set[str] = set()
+        self._made: list[str] = []
+        self._lock = -1
+        self._stage = ""
+        self._real = os.path.realpath(target)
+        self._exists = self._check(sources)
+
+    # -- before the first write
+
+    def _check(self, sources: Sequence[str]) -> bool:
+        shown = printable(self.target)
+        if not self.target or "\0" in self.target:
+            raise PathError(f"{shown}: not a usable target")
+        for source in sources:
+            self._check_apart(source)
+        try:
+            status = os.stat(self.target)
+        except FileNotFoundError:
+            if os.path.islink(self.target):
+                raise PathError(f"{shown}: the target is a link that leads nowhere") from None
+            parent = os.path.dirname(self._real)
+            while not os.path.exists(parent):
+                parent = os.path.dirname(parent)
+            if not os.path.isdir(parent):
+                raise PathError(f"{shown}: {printable(parent)} is not a folder") from None
+            return False
+        except OSError as e:
+            raise PathError(f"{shown}: {_reason(e)}") from None
+        if self.single:
+            if not stat.S_ISREG(status.st_mode):
+                raise PathError(f"{shown}: the target is {_what(status.st_mode)}, not a regular file")
+            if not self._overwrite:
+                raise PathError(f"{shown}: the target exists; give --overwrite to replace it")
+            return True
+        if not stat.S_ISDIR(status.st_mode):
+            raise PathError(f"{shown}: the target exists and is not a folder")
+        try:
+            empty = not os.listdir(self.target)
+        except OSError as e:
+            raise PathError(f"{shown}: {_reason(e)}") from None
+        if not empty and not self._overwrite:
+            raise PathError(f"{shown}: the target exists and is not empty; give --overwrite to write into it")
+        return not empty
+
+    def _check_apart(self, source: str) -> None:
+        def identity(path: str) -> tuple[int, int] | None:
+            try:
+                status = os.stat(path)
+            except OSError:
+                return None
+            return status.st_dev, status.st_ino
+
+        def chain(path: str) -> list[str]:
+            path = os.path.realpath(path)
+            found = [path]
+            while (parent := os.path.dirname(path)) != path:
+                found.append(parent)
+                path = parent
+            return found
+
+        ours, theirs = chain(self.target), chain(source)
+        our_ids = [i for p in ours if (i := identity(p))]
+        their_ids = [i for p in theirs if (i := identity(p))]
+        target_id, source_id = identity(self.target), identity(source)
+        shown = f"{printable(self.target)}: the target"
+        if ours[0] == theirs[0] or (target_id is not None and target_id == source_id):
+            raise PathError(f"{shown} is the source; write somewhere else")
+        if theirs[0] in ours or source_id in our_ids:
+            raise PathError(f"{shown} lies inside the source {printable(source)}; write somewhere else")
+        if ours[0] in theirs[1:] or (target_id is not None and target_id in their_ids):
+            raise PathError(f"{shown} lies around the source {printable(source)}; write somewhere else")
+
+    def plan(self, names: Sequence[str], owners: Sequence[str], log: Log, path: str = "") -> bool:
+        """Whether these files can all be written; if not, every reason is in the log.
+
+        `names` are relative paths, `owners` what each is written for (the image), for the messages.
+        """
+        errors = log.errors
+        seen: dict[str, int] = {}
+        folded: dict[str, int] = {}
+        for i, name in enumerate(names):
+            accept_name(name, log, path)
+            first = seen.setdefault(name, i)
+            if first != i:
+                log.report(COLLISION, path, first=owners[first], second=owners[i], value=name)
+                continue
+            key = name if name.isascii() else unicodedata.normalize("NFC", name)
+            near = folded.setdefault(key.casefold(), i)
+            if near != i:
+                log.report(CASE_COLLISION, path, first=owners[near], second=owners[i])
+        for name in names:
+            folder = os.path.dirname(name)
+            while folder:
+                if folder in seen:
+                    log.report(
+                        COLLISION,
+                        path,
+                        first=owners[seen[folder]],
+                        second=f"the folder {folder}",
+                        value=folder,
+                    )
+                    break
+                folder = os.path.dirname(folder)
+        return log.errors == errors
+
+    # -- writing
+
+    def __enter__(self) -> Self:
+        if not self.dry_run:
+            self._begin()
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None and not self.dry_run:
+                self._commit()
+        except OSError as e:
+            if isinstance(e, PathError):
+                raise
+            self._fail(e)
+        finally:
+            self._clean()
+
+    def write(self, name: str, data: bytes | memoryview) -> None:
+        """Write one file; `name` is relative, ``""`` for a single file."""
+        self.written.append(name)
+        if self.dry_run:
+            return
+        try:
+            descriptor = os.open(self._place(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC, 0o666)
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(descriptor, view) :]
+                if self.single:
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as e:
+            self._fail(e)
+
+    def link(self, name: str, picture: str) -> None:
+        """Put a symbolic link to `picture` into the folder."""
+        self.written.append(name)
+        if not self.dry_run:
+            try:
+                os.symlink(os.path.realpath(picture), self._place(name))
+            except OSError as e:
+                self._fail(e)
+
+    def copy(self, name: str, picture: str) -> None:
+        """Copy `picture` into the folder."""
+        if self.dry_run:
+            self.written.append(name)
+            return
+        try:
+            data = read_bytes(picture)
+        except Unreadable as e:
+            raise PathError(f"{printable(picture)}: {e}") from None
+        self.write(name, data)
+
+    def _place(self, name: str) -> str:
+        if self.single:
+            return os.path.join(self._stage, "file")
+        if refuse_name(name) is not None:  # `plan` has told the user; this is the last door
+            raise PathError(f"{printable(self.target)}: refusing to write {shorten(name)!r}")
+        folder = os.path.dirname(name)
+        if folder not in self._folders:
+            os.makedirs(os.path.join(self._stage, "tree", folder), exist_ok=True)
+            self._folders.add(folder)
+        return os.path.join(self._stage, "tree", name)
+
+    def _begin(self) -> None:
+        parent, name = os.path.split(self._real)
+        try:
+            missing = parent
+            while not os.path.exists(missing):
+                self._made.append(missing)
+                missing = os.path.dirname(missing)
+            os.makedirs(parent, exist_ok=True)
+            _remove_left_overs(parent)
+            self._stage, self._lock = _new_stage(parent, name)
+            if not self.single:
+                os.mkdir(os.path.join(self._stage, "tree"))
+        except OSError as e:
+            self._fail(e)
+
+    def _commit(self) -> None:
+        if self.single:
+            if self.written:
+                os.replace(os.path.join(self._stage, "file"), self._real)
+                _sync_folder(os.path.dirname(self._real))
+            return
+        tree = os.path.join(self._stage, "tree")
+        _sync_file_system(tree)
+        if not self._exists:
+            os.rename(tree, self._real)  # also takes the place of an empty folder
+        else:
+            self._merge(tree)
+        _sync_folder(os.path.dirname(self._real))
+
+    def _merge(self, tree: str) -> None:
+        for name in self.written:
+            self._check_place(name)
+        for name in self.written:
+            place = os.path.join(self._real, name)
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            os.replace(os.path.join(tree, name), place)
+        ours = set(self.written)
+        self.stayed = sorted(
+            name
+            for folder, _, names in os.walk(self._real)
+            for n in names
+            if (name := os.path.relpath(os.path.join(folder, n), self._real).replace(os.sep, "/")) not in ours
+        )
+
+    def _check_place(self, name: str) -> None:
+        parts = name.split("/")
+        for i in range(1, len(parts) + 1):
+            place = os.path.join(self._real, *parts[:i])
+            if not os.path.lexists(place):
+                return
+            if i < len(parts) and (os.path.islink(place) or not os.path.isdir(place)):
+                raise PathError(f"{printable(place)}: in the way, it is not a folder of the target")
+            if i == len(parts) and os.path.isdir(place) and not os.path.islink(place):
+                raise PathError(f"{printable(place)}: in the way, it is a folder")
+
+    def _fail(self, e: OSError) -> NoReturn:
+        if e.errno == errno.EEXIST:
+            raise PathError(
+                f"{printable(self.target)}: two of the files have one name on this file system"
+            ) from e
+        raise PathError(f"{printable(self.target)}: {_reason(e)}; nothing was changed there") from e
+
+    def _clean(self) -> None:
+        if self._stage:
+            _remove_tree(self._stage)
+            self._stage = ""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+        with contextlib.suppress(OSError):  # the first that is not empty ends it: the target is in there
+            for folder in self._made:
+                os.rmdir(folder)
+
+
+_CLOEXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_MARK = ".odm-"
+
+
+def _new_stage(parent: str, name: str) -> tuple[str, int]:
+    """A hidden folder beside the target, and the descriptor whose lock tells that its maker lives."""
+    while True:
+        short = name.encode(errors="ignore")[:80].decode(errors="ignore")
+        stage = os.path.join(parent, f"{_MARK}{short}-{secrets.token_hex(6)}")
+        os.mkdir(stage, 0o700)
+        lock = _lock(stage)
+        if lock is not None:
+            return stage, lock
+
+
+def _lock(stage: str) -> int | None:
+    """Lock a staging folder; None where another process holds it or removed it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: left-overs stay until removed by hand
+        return -1
+    try:
+        descriptor = os.open(stage, os.O_RDONLY | _CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None
+
+
+def _remove_left_overs(parent: str) -> None:
+    """Remove the staging folders of processes that died."""
+    with os.scandir(parent) as entries:
+        stages = [e.path for e in entries if e.name.startswith(_MARK) and e.is_dir(follow_symlinks=False)]
+    for stage in stages:
+        try:
+            lock = _lock(stage)
+        except OSError:  # another user's
+            continue
+        if lock is not None and lock >= 0:
+            _remove_tree(stage)
+            os.close(lock)
+
+
+def _remove_tree(top: str) -> None:
+    with contextlib.suppress(OSError):
+        for folder, folders, names in os.walk(top, topdown=False):
+            for name in names:
+                os.unlink(os.path.join(folder, name))
+            for name in folders:
+                path = os.path.join(folder, name)
+                if os.path.islink(path):
+                    os.unlink(path)
+                else:
+                    os.rmdir(path)
+        os.rmdir(top)
+
+
+def _sync_folder(folder: str) -> None:
+    """Make a rename in `folder` durable, where the system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | _CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _sync_file_system(folder: str) -> None:
+    """Make everything written below `folder` durable by one call."""
+    import ctypes
+
+    descriptor = os.open(folder, os.O_RDONLY | _CLOEXEC)
+    try:
+        try:
+            syncfs = ctypes.CDLL(None, use_errno=True).syncfs
+        except (AttributeError, OSError, TypeError):
+            os.fsync(descriptor)
+            return
+        if syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+    finally:
+        os.close(descriptor)
+
+
+def missing_hint(path: str) -> str:
+    """A sentence that names what lies beside a path that is not there."""
+    parent = os.path.dirname(path) or "."
+    try:
+        return hint(os.path.basename(path), sorted(os.listdir(parent)))
+    except OSError:
+        return ""

@@ -1,0 +1,245 @@
+"""Diagnostics: one record for everything that is wrong or doubtful in a file, and the log that counts them.
+
+Bad data is data: a reader reports it here and goes on, so that all faults of a run show at once. Exceptions
+are for the caller's mistakes and the operating system; they carry the exit code of the command line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from odm.tables import Dataset
+
+Severity = Literal["error", "warning"]
+T = TypeVar("T")
+
+KEPT_PER_CODE = 100
+"""How many issues of one code a log keeps; all are counted."""
+
+CODES: dict[str, Code] = {}
+"""Every code that was declared so far, by name."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Code:
+    """A kind of fault, declared once, next to its use.
+
+    ``template`` is filled with the values given to `Log.report` and says what was found; ``mend`` says the
+    way out and ends the printed line. ``why`` tells in a sentence or two what it means and why it matters.
+    ``row`` is true where the fault concerns one box, so that ``--skip-bad`` can leave it out.
+    """
+
+    name: str
+    severity: Severity
+    template: str
+    mend: str
+    why: str
+    row: bool = False
+
+    def __post_init__(self) -> None:
+        if self.name in CODES:
+            raise ValueError(f"code {self.name} is declared twice")
+        CODES[self.name] = self
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Issue:
+    """One fault and its place. ``line`` and ``column`` count from 1, 0 = none."""
+
+    path: str
+    line: int
+    column: int
+    field: str
+    code: str
+    severity: Severity
+    message: str
+    pointer: str = ""
+    """JSON pointer inside the file: ``/annotations/2``."""
+
+    @property
+    def place(self) -> str:
+        """``path``, ``path:line``, ``path:line:column`` or ``path#/json/pointer``."""
+        place = printable(self.path) or "-"
+        if self.pointer:
+            return f"{place}#{printable(self.pointer)}"
+        if self.line:
+            place += f":{self.line}"
+            if self.column:
+                place += f":{self.column}"
+        return place
+
+    def __str__(self) -> str:
+        field = f" [{printable(self.field)}]" if self.field else ""
+        return f"{self.place}: {self.severity} {self.code}{field} {self.message}"
+
+
+class Log:
+    """Counts all issues and keeps a bounded number of each code, in the order in which they were reported."""
+
+    def __init__(
+        self, *, keep: int = KEPT_PER_CODE, track: Callable[[Sequence[Any], str], Iterable[Any]] | None = None
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self.issues: list[Issue] = []
+        self.notes: list[str] = []
+        """Decisions that were taken for the user, each a sentence to be said aloud."""
+        self._keep = keep
+        self._track = track
+
+    def report(
+        self,
+        code: Code,
+        path: str,
+        *,
+        line: int = 0,
+        column: int = 0,
+        field: str = "",
+        pointer: str = "",
+        **values: Any,
+    ) -> None:
+        """Report one fault; `values` fill the code's template (strings and bytes are made printable)."""
+        self.counts[code.name] += 1
+        if self.counts[code.name] <= self._keep:
+            shown = {k: v if isinstance(v, (int, float, Shown)) else shorten(v) for k, v in values.items()}
+            message = f"{code.template.format(**shown)}; {code.mend.format(**shown)}"
+            self.issues.append(Issue(path, line, column, field, code.name, code.severity, message, pointer))
+
+    def report_rows(
+        self,
+        code: Code,
+        dataset: Dataset,
+        rows: NDArray[np.intp],
+        values: Callable[[int], dict[str, Any]],
+        *,
+        field: str = "",
+    ) -> None:
+        """Report the same fault of many boxes: all are counted, `values` is asked only for those kept."""
+        room = max(0, self._keep - self.counts[code.name])
+        for row in rows[:room].tolist():
+            path, line, pointer = dataset.place(row)
+            if pointer and field:
+                pointer = f"{pointer}/{field}"
+            self.report(code, path, line=line, pointer=pointer, field=field, **values(row))
+        self.counts[code.name] += max(0, len(rows) - room)
+
+    def note(self, text: str) -> None:
+        """Say a decision aloud, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def track(self, items: Sequence[T], what: str) -> Iterable[T]:
+        """The same items; on a terminal a progress bar named `what` follows them."""
+        return self._track(items, what) if self._track else items
+
+    def extend(self, other: Log) -> None:
+        """Take over everything that another log holds."""
+        for issue in other.issues:
+            self.counts[issue.code] += 1
+            if self.counts[issue.code] <= self._keep:
+                self.issues.append(issue)
+        held = Counter(issue.code for issue in other.issues)
+        for name, n in other.counts.items():
+            self.counts[name] += n - held[name]
+        for text in other.notes:
+            self.note(text)
+
+    def __iter__(self) -> Iterator[Issue]:
+        return iter(self.issues)
+
+    @property
+    def errors(self) -> int:
+        """How many errors were reported."""
+        return sum(n for name, n in self.counts.items() if CODES[name].severity == "error")
+
+    @property
+    def warnings(self) -> int:
+        """How many warnings were reported."""
+        return sum(n for name, n in self.counts.items() if CODES[name].severity == "warning")
+
+    @property
+    def fatal(self) -> int:
+        """How many errors concern more than one row, so that skipping rows does not mend them."""
+        return sum(
+            n for name, n in self.counts.items() if CODES[name].severity == "error" and not CODES[name].row
+        )
+
+
+class OdmError(Exception):
+    """The base of what odm raises on purpose; ``exit_code`` is the command line's."""
+
+    exit_code = 70
+
+
+class DataError(OdmError):
+    """The data has errors; ``log`` holds them."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, log: Log) -> None:
+        super().__init__(message)
+        self.log = log
+
+    def __str__(self) -> str:
+        first = [str(issue) for issue in self.log.issues if issue.severity == "error"][:10]
+        return "\n".join([self.args[0], *first])
+
+
+class UsageError(OdmError, ValueError):
+    """The caller asked for something that does not exist or does not fit together."""
+
+    exit_code = 2
+
+
+class PathError(OdmError, OSError):
+    """A source or a target is missing or not usable."""
+
+    exit_code = 3
+
+
+class Shown(str):
+    """Text that goes into a message as it is."""
+
+    __slots__ = ()
+
+
+def printable(text: str) -> str:
+    """`text` with everything escaped that could break or spoof a line of output."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )
+
+
+def shorten(value: object, limit: int = 80) -> str:
+    """A value from the data as it is shown in a message: on one line, printable, not endless."""
+    if isinstance(value, bytes):
+        value = value[: 4 * limit + 4].decode("utf-8", "backslashreplace")
+    text = printable(str(value)[: limit + 1])
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` most like `name`, if any is like it at all (letter case does not count)."""
+    import difflib  # slow to import, and only mistakes need it
+
+    folded: dict[str, str] = {}
+    for other in names:
+        folded.setdefault(other.casefold(), other)
+        if len(folded) >= 2000:  # the comparison is quadratic in what it is given
+            break
+    found = difflib.get_close_matches(name.casefold(), folded, 1, 0.6)
+    return folded[found[0]] if found else None
+
+
+def hint(name: str, names: Iterable[str]) -> str:
+    """``, did you mean 'x'?`` or nothing."""
+    found = nearest(name, names)
+    return f" (did you mean {shorten(found)!r}?)" if found else ""

@@ -1,0 +1,453 @@
+"""The one model that every format is read into and written from: columns, not objects.
+
+A `Dataset` holds three tables of NumPy columns. Rows refer to each other by row number: ``boxes.image``
+and ``boxes.category`` are rows of the image and the category table. Arrays are read-only once built.
+
+Coordinates are pixels with the origin at the image's top left corner, exactly as the source gives them;
+nothing is shifted, rounded or clipped on the way in. A dataset can hold wrong boxes: `odm.checks` judges.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+NO_ID = int(np.iinfo(np.int64).min)
+"""The value of a ``source_id`` that the source did not give."""
+
+PICTURE_SUFFIXES = frozenset(
+    ".jpg .jpeg .jpe .jfif .png .bmp .gif .webp .tif .tiff .mpo .avif .heic .heif .jp2 .ppm .pgm .dng".split()
+)
+"""Lower-case extensions that are not part of an image's stem."""
+
+Kind = Literal["gt", "det"]
+Id = int | str
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+
+
+class Flag(enum.IntFlag):
+    """What an annotation says about a box besides its place; a bit of ``boxes.flags``."""
+
+    CROWD = 1
+    DIFFICULT = 2
+    TRUNCATED = 4
+    OCCLUDED = 8
+    GROUP_OF = 16
+    DEPICTION = 32
+    INSIDE = 64
+
+
+GROUPS = Flag.CROWD | Flag.GROUP_OF
+"""Flags of boxes that stand for many objects."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that rows were read from.
+
+    ``pointer`` is empty for files with lines; for JSON it is the pointer of the list that the rows came
+    from (``/annotations``), and the ``line`` of a row is then its index in that list.
+    """
+
+    path: str
+    pointer: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Images:
+    """One row per image; the row number is the internal id."""
+
+    name: tuple[str, ...]
+    """Unique; a ``/``-separated relative path, with its extension where the source gives one."""
+    width: Ints
+    """Pixels, 0 = unknown; (n,)."""
+    height: Ints
+    source_id: NDArray[Any]
+    """(n,) int64 with `NO_ID` for none, or object holding int and str where some ids are strings."""
+    path: tuple[str, ...]
+    """Where the picture lies on the disk, empty where nobody looked or it was not found."""
+    split: tuple[str, ...]
+    """``train``, ``val``, ...; empty where the source knows none."""
+    file: Ints
+    """Row in `Dataset.files` where the image was named, -1 = none; (n,)."""
+    line: Ints
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Categories:
+    """One row per category, in the source's order."""
+
+    name: tuple[str, ...]
+    source_id: Longs
+    parent: Ints
+    """Row of the parent category, -1 = none; (n,)."""
+    named: bool = True
+    """False where the source gave only numbers: the names are then those numbers."""
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Boxes:
+    """One row per box, in the order of the source."""
+
+    image: Ints
+    category: Ints
+    xyxy: Floats
+    """(n, 4) left, top, right, bottom in pixels; the order is not enforced."""
+    wh: Floats
+    """(n, 2) width and height as the source gives them, else right - left and bottom - top."""
+    score: Floats
+    """(n,) NaN = ground truth."""
+    flags: NDArray[np.uint16]
+    area: Floats
+    """(n,) NaN = width * height."""
+    source_id: Longs
+    file: Ints
+    """Row in `Dataset.files`, -1 = none; (n,)."""
+    line: Ints
+    """Line in that file from 1, or index from 0 where the file has a ``pointer``; (n,)."""
+
+    def __len__(self) -> int:
+        return len(self.image)
+
+    def take(self, rows: NDArray[Any]) -> Boxes:
+        """The boxes at `rows`, a mask or row numbers."""
+        return Boxes(**{f.name: _frozen(getattr(self, f.name)[rows]) for f in dataclasses.fields(self)})
+
+    def has(self, flag: Flag | int) -> NDArray[np.bool_]:
+        """(n,) mask of the boxes with any bit of `flag`."""
+        found: NDArray[np.bool_] = (self.flags & np.uint16(flag)) != 0
+        return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Dataset:
+    """Images, categories and boxes of one source, ground truth (``gt``) or detections (``det``)."""
+
+    images: Images
+    categories: Categories
+    boxes: Boxes
+    kind: Kind = "gt"
+    files: tuple[SourceFile, ...] = ()
+    extras: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """What the source says beyond this model and how many times: ``{"pose": 12, "segmentation": 3}``."""
+    skipped: int = 0
+    """Rows that the reader saw and could not make a box of; each is an error in the log."""
+
+    def __len__(self) -> int:
+        return len(self.boxes)
+
+    def place(self, row: int) -> tuple[str, int, str]:
+        """Path, line and JSON pointer of box `row`; the empty ones of the last two are 0 and ``""``."""
+        return self._place(int(self.boxes.file[row]), int(self.boxes.line[row]))
+
+    def image_place(self, row: int) -> tuple[str, int, str]:
+        """The same of image `row`."""
+        return self._place(int(self.images.file[row]), int(self.images.line[row]))
+
+    def _place(self, file: int, line: int) -> tuple[str, int, str]:
+        if file < 0:
+            return "", 0, ""
+        source = self.files[file]
+        return (source.path, 0, f"{source.pointer}/{line}") if source.pointer else (source.path, line, "")
+
+    def take(self, rows: NDArray[Any]) -> Dataset:
+        """The same images and categories with only the boxes at `rows`, a mask or row numbers."""
+        return dataclasses.replace(self, boxes=self.boxes.take(rows))
+
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        images: Sequence[str],
+        categories: Sequence[str],
+        image: ArrayLike,
+        category: ArrayLike,
+        xyxy: ArrayLike | None = None,
+        ltwh: ArrayLike | None = None,
+        score: ArrayLike | None = None,
+        flags: ArrayLike | None = None,
+        area: ArrayLike | None = None,
+        source_id: ArrayLike | None = None,
+        width: ArrayLike | None = None,
+        height: ArrayLike | None = None,
+        image_ids: Sequence[Id] | None = None,
+        category_ids: Sequence[int] | None = None,
+        kind: Kind | None = None,
+    ) -> Dataset:
+        """Make a dataset in memory.
+
+        Parameters
+        ----------
+        images, categories
+            Unique names; `image` and `category` are (n,) row numbers into them.
+        xyxy, ltwh
+            (n, 4) boxes in pixels, one of the two.
+        score
+            (n,) confidences; without it the boxes are ground truth.
+        width, height
+            Image sizes in pixels, one per image.
+
+        Raises
+        ------
+        ValueError
+            If shapes disagree, a row number is out of range, or names are not unique.
+        """
+        builder = Builder()
+        n_images = len(images)
+        builder.add_images(
+            images,
+            width=np.zeros(n_images, np.int32) if width is None else np.array(width),
+            height=np.zeros(n_images, np.int32) if height is None else np.array(height),
+            source_id=image_ids,
+        )
+        for i, name in enumerate(categories):
+            builder.category(name, source_id=None if category_ids is None else category_ids[i])
+        if (xyxy is None) == (ltwh is None):
+            raise ValueError("give xyxy or ltwh, one of the two")
+        wh: Floats | None = None
+        if ltwh is not None:
+            given = np.array(ltwh, np.float64).reshape(-1, 4)
+            wh = given[:, 2:]
+            corners = np.concatenate([given[:, :2], given[:, :2] + wh], axis=1)
+        else:
+            corners = np.array(xyxy, np.float64).reshape(-1, 4)
+        builder.boxes(
+            image=np.array(image, np.int64).reshape(-1),
+            category=np.array(category, np.int64).reshape(-1),
+            xyxy=corners,
+            wh=wh,
+            score=None if score is None else np.array(score, np.float64),
+            flags=None if flags is None else np.array(flags, np.uint16),
+            area=None if area is None else np.array(area, np.float64),
+            source_id=None if source_id is None else np.array(source_id, np.int64),
+        )
+        builder.kind = kind or ("gt" if score is None else "det")
+        return builder.build()
+
+
+class Builder:
+    """Makes the tables. A reader says what it sees; rows keep the order in which they are said.
+
+    ``other`` gives the other side of an evaluation, or the ground truth that a results file refers to,
+    and reads it at the first call; it answers None where there is none.
+    """
+
+    def __init__(self, other: Callable[[], Dataset | None] | None = None) -> None:
+        self.kind: Kind | None = None
+        self.named = True
+        self.extras: dict[str, int] = {}
+        self.skipped = 0
+        self._other = other
+        self._files: list[SourceFile] = []
+        self._image_rows: dict[str, int] = {}
+        self._image_columns: dict[str, list[Any]] = {
+            k: [] for k in ("width", "height", "source_id", "path", "split", "file", "line")
+        }
+        self._category_rows: dict[str, int] = {}
+        self._category_ids: list[int] = []
+        self._parents: list[int] = []
+        self._chunks: list[dict[str, NDArray[Any]]] = []
+
+    def other(self) -> Dataset | None:
+        """The dataset on the other side, if there is one."""
+        return self._other() if self._other else None
+
+    def file(self, path: str, pointer: str = "") -> int:
+        """Register a file that rows come from; its number goes into the ``file`` columns."""
+        self._files.append(SourceFile(path, pointer))
+        return len(self._files) - 1
+
+    def image(
+        self,
+        name: str,
+        *,
+        width: int = 0,
+        height: int = 0,
+        source_id: Id | None = None,
+        path: str = "",
+        split: str = "",
+        file: int = -1,
+        line: int = 0,
+    ) -> int:
+        """Add an image and return its row. ValueError if the name is there already."""
+        row = len(self._image_rows)
+        if self._image_rows.setdefault(name, row) != row:
+            raise ValueError(f"two images are named {name!r}")
+        columns = self._image_columns
+        columns["width"].append(width)
+        columns["height"].append(height)
+        columns["source_id"].append(NO_ID if source_id is None else source_id)
+        columns["path"].append(path)
+        columns["split"].append(split)
+        columns["file"].append(file)
+        columns["line"].append(line)
+        return row
+
+    def add_images(
+        self,
+        names: Sequence[str],
+        *,
+        width: NDArray[Any],
+        height: NDArray[Any],
+        source_id: Sequence[Id] | None = None,
+        file: int = -1,
+        line: Iterable[int] | None = None,
+    ) -> int:
+        """Add many images at once and return the first one's row. ValueError if a name is there already."""
+        first, n = len(self._image_rows), len(names)
+        self._image_rows.update(zip(names, range(first, first + n), strict=True))
+        if len(self._image_rows) != first + n:
+            raise ValueError("two images have the same name")
+        columns = self._image_columns
+        columns["width"].extend(width.tolist())
+        columns["height"].extend(height.tolist())
+        columns["source_id"].extend([NO_ID] * n if source_id is None else source_id)
+        columns["path"].extend([""] * n)
+        columns["split"].extend([""] * n)
+        columns["file"].extend([file] * n)
+        columns["line"].extend(range(n) if line is None else line)
+        return first
+
+    def image_row(self, name: str) -> int | None:
+        """The row of the image of that name, if it was added."""
+        return self._image_rows.get(name)
+
+    def category(self, name: str, *, source_id: int | None = None, parent: int = -1) -> int:
+        """The row of the category of that name, added if it is new."""
+        row = self._category_rows.get(name)
+        if row is None:
+            row = self._category_rows[name] = len(self._category_ids)
+            self._category_ids.append(NO_ID if source_id is None else source_id)
+            self._parents.append(parent)
+        return row
+
+    def category_row(self, name: str) -> int | None:
+        """The row of the category of that name, if it was added."""
+        return self._category_rows.get(name)
+
+    @property
+    def n_images(self) -> int:
+        """How many images were added so far."""
+        return len(self._image_rows)
+
+    @property
+    def n_categories(self) -> int:
+        """How many categories were added so far."""
+        return len(self._category_ids)
+
+    def boxes(
+        self,
+        *,
+        image: NDArray[Any],
+        category: NDArray[Any],
+        xyxy: Floats,
+        wh: Floats | None = None,
+        score: Floats | None = None,
+        flags: NDArray[Any] | None = None,
+        area: Floats | None = None,
+        source_id: NDArray[Any] | None = None,
+        file: NDArray[Any] | int = -1,
+        line: NDArray[Any] | int = 0,
+    ) -> None:
+        """Add n boxes: ``image``, ``category`` (n,) row numbers; ``xyxy`` (n, 4); the rest (n,) or left out.
+
+        ValueError if the shapes disagree.
+        """
+        n = len(image)
+        if xyxy.shape != (n, 4):
+            raise ValueError(f"xyxy has shape {xyxy.shape}, not ({n}, 4)")
+        chunk: dict[str, NDArray[Any]] = {
+            "image": np.asarray(image, np.int32),
+            "category": np.asarray(category, np.int32),
+            "xyxy": np.asarray(xyxy, np.float64),
+            "wh": xyxy[:, 2:] - xyxy[:, :2] if wh is None else np.asarray(wh, np.float64),
+            "score": np.full(n, np.nan) if score is None else np.asarray(score, np.float64),
+            "flags": np.zeros(n, np.uint16) if flags is None else np.asarray(flags, np.uint16),
+            "area": np.full(n, np.nan) if area is None else np.asarray(area, np.float64),
+            "source_id": np.full(n, NO_ID) if source_id is None else np.asarray(source_id, np.int64),
+            "file": np.full(n, file, np.int32) if isinstance(file, int) else np.asarray(file, np.int32),
+            "line": np.full(n, line, np.int32) if isinstance(line, int) else np.asarray(line, np.int32),
+        }
+        for name, values in chunk.items():
+            if len(values) != n:
+                raise ValueError(f"{name} has {len(values)} rows, not {n}")
+        self._chunks.append(chunk)
+
+    def build(self) -> Dataset:
+        """The finished, read-only tables. ValueError if a row number is out of range."""
+        names = tuple(f.name for f in dataclasses.fields(Boxes))
+        if not self._chunks:
+            none = np.zeros(0, np.int64)
+            self.boxes(image=none, category=none, xyxy=np.zeros((0, 4)))
+        columns = {}
+        for name in names:
+            parts = [chunk.pop(name) for chunk in self._chunks]
+            columns[name] = _frozen(parts[0] if len(parts) == 1 else np.concatenate(parts))
+            parts.clear()
+        boxes = Boxes(**columns)
+        if len(boxes):
+            for rows, limit in ((boxes.image, self.n_images), (boxes.category, self.n_categories)):
+                if rows.min() < 0 or rows.max() >= limit:
+                    raise ValueError(f"a row number is outside 0..{limit - 1}")
+        kind = self.kind
+        if kind is None:
+            kind = "det" if len(boxes) and not np.isnan(boxes.score).all() else "gt"
+        image = self._image_columns
+        return Dataset(
+            images=Images(
+                name=tuple(self._image_rows),
+                width=_frozen(np.array(image["width"], np.int32)),
+                height=_frozen(np.array(image["height"], np.int32)),
+                source_id=_frozen(_id_column(image["source_id"])),
+                path=tuple(image["path"]),
+                split=tuple(image["split"]),
+                file=_frozen(np.array(image["file"], np.int32)),
+                line=_frozen(np.array(image["line"], np.int32)),
+            ),
+            categories=Categories(
+                name=tuple(self._category_rows),
+                source_id=_frozen(np.array(self._category_ids, np.int64)),
+                parent=_frozen(np.array(self._parents, np.int32)),
+                named=self.named,
+            ),
+            boxes=boxes,
+            kind=kind,
+            files=tuple(self._files),
+            extras=dict(self.extras),
+            skipped=self.skipped,
+        )
+
+
+def stem(name: str) -> str:
+    """An image's name without its extension: ``a/b.v2.JPG`` -> ``a/b.v2``, and ``a/b.v2`` stays.
+
+    Only extensions of pictures are cut, so that a dot inside a stem loses nothing.
+    """
+    dot = name.rfind(".")
+    return name[:dot] if dot > 0 and name[dot:].lower() in PICTURE_SUFFIXES and name[dot - 1] != "/" else name
+
+
+def _id_column(ids: list[Id]) -> NDArray[Any]:
+    if any(isinstance(i, str) for i in ids):
+        column = np.empty(len(ids), object)
+        column[:] = ids
+        return column
+    return np.array(ids, np.int64)
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
