@@ -1,0 +1,137 @@
+"""Faults that several formats share: each code is declared once, here, and means the same everywhere."""
+
+from __future__ import annotations
+
+from odm.issues import Code
+
+NOT_UTF8 = Code(
+    "not-utf8",
+    "error",
+    "expected text in UTF-8, found {value}",
+    "save the file as UTF-8",
+    "Text in another encoding would turn names into other names without a word.",
+)
+NOT_A_NUMBER = Code(
+    "not-a-number",
+    "error",
+    "expected a number, found {value!r}",
+    "write it with digits and a decimal point, as in 12.5 or 1e-3",
+    "A value that should be a number is none. Words, signs such as '_' between digits, decimal commas and "
+    "digits of other scripts are not accepted, because programs read them differently.",
+    row=True,
+)
+NOT_FINITE = Code(
+    "not-finite",
+    "error",
+    "expected a finite number, found {value!r}",
+    "find out where it came from, and write a number or remove the box",
+    "NaN and infinity, or a number too large to be held, cannot be part of a box or a score.",
+    row=True,
+)
+WRONG_COUNT = Code(
+    "wrong-count",
+    "error",
+    "expected {expected}, found {found}",
+    "write exactly these values, in this order",
+    "A row or list has too few or too many values, so it is unclear which value means what.",
+    row=True,
+)
+SCORE_MISSING = Code(
+    "score-missing",
+    "error",
+    "expected a detection with a score, found a box without one",
+    "add the score, or say --kind gt if this is ground truth",
+    "Detections are ranked by score, so one without a score cannot be evaluated.",
+    row=True,
+)
+SCORE_UNEXPECTED = Code(
+    "score-unexpected",
+    "error",
+    "expected ground truth without scores, found the score {value!r}",
+    "remove the score, or say --kind det if these are detections",
+    "A score in ground truth usually means that detections were given in its place.",
+    row=True,
+)
+SCORE_RANGE = Code(
+    "score-out-of-range",
+    "error",
+    "expected a score in 0..1, found {value!r}",
+    "divide percentages by 100, and check that this column is the score",
+    "Scores of this format lie in 0..1. Another value is a percentage, a logit, or another column.",
+    row=True,
+)
+BAD_CLASS_NAME = Code(
+    "bad-class-name",
+    "error",
+    "{value!r} cannot be the name of a class: {reason}",
+    "rename the class",
+    "Control characters and line separators in a class name break lines and tables, and an empty name "
+    "cannot be told from a missing one.",
+    row=True,
+)
+DUPLICATE_IMAGE = Code(
+    "duplicate-image",
+    "error",
+    "the image {value!r} is there already, first in {first}",
+    "merge the two, or rename one of the images",
+    "Two entries speak of one image, so it is unclear which of them holds.",
+)
+NO_IMAGE_NAME = Code(
+    "image-name-missing",
+    "error",
+    "no image is named here",
+    "write the name of the image's file",
+    "Boxes without the name of an image belong nowhere.",
+    row=True,
+)
+STRAY_FILE = Code(
+    "stray-file",
+    "warning",
+    "{value}",
+    "move it elsewhere, or delete it, if it is not needed",
+    "Files in the data set that are neither annotations nor pictures are not read.",
+)
+UNKNOWN_SPLIT = Code(
+    "unknown-split",
+    "error",
+    "there is no split {value!r}, found {found}",
+    "give one of these with --split",
+    "The data set names its splits, and the one asked for is not among them.",
+)
+BAD_CLASS_LIST = Code(
+    "bad-class-list",
+    "error",
+    "the list of class names is not usable: {reason}",
+    "write one name per line, in the order of the ids, without blank lines or repetitions",
+    "The position in the list is the id of a class. A gap or a repetition makes every later name doubtful.",
+)
+CLASS_LISTS_DISAGREE = Code(
+    "class-lists-disagree",
+    "error",
+    "class {number} is {value!r} here and {other!r} in {first}",
+    "make the lists equal, or say which one holds with --classes",
+    "Two lists of class names of one data set differ, so it is unclear what an id means.",
+)
+UNKNOWN_CLASS = Code(
+    "unknown-class",
+    "error",
+    "{value!r} is not among the {n} classes of {where}",
+    "correct the id, or complete the list of class names",
+    "A box refers to a class that the list of classes does not hold.",
+    row=True,
+)
+RELATIVE_RANGE = Code(
+    "relative-out-of-range",
+    "error",
+    "expected coordinates relative to the image's size, in 0..1, found {value!r}",
+    "divide pixels by the image's width or height, or read it as a format with pixels",
+    "Relative coordinates far beyond 1 are pixels, or belong to another image.",
+    row=True,
+)
+NUMBERED_CLASSES = Code(
+    "numbered-classes",
+    "warning",
+    "the classes are only numbers, so these are taken as their names: {value}",
+    "give the list of class names with --classes",
+    "Without names, an evaluation or a conversion cannot tell whether class 0 here is class 0 there.",
+)
