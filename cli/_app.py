@@ -1,0 +1,162 @@
+"""The ``odm`` command: finds the subcommands, and turns every end of a run into an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+import odm
+
+COMMANDS = {
+    "convert": "Convert annotations or detections from one format to another.",
+    "eval": "Evaluate detections against ground truth.",
+    "formats": "List the formats, or show one format's page.",
+}
+"""Name and one line of help of each subcommand; its file is imported when it is called."""
+
+EPILOG = """
+Exit codes: 0 done; 1 the data has errors, a gate failed or a strict loss; 2 wrong use; 3 source or target
+not usable; 130 interrupted; 70 internal error.
+"""
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived; what is half-done is cleaned up on the way out."""
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"odm.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # The base class would import every command for its line of help.
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from odm.issues import hint
+
+            ctx.fail(f"there is no command {args[0]!r}{hint(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EPILOG,
+)
+@click.version_option(odm.__version__, prog_name="odm")
+def app() -> None:
+    """Convert, check and evaluate object-detection files.
+
+    \b
+    odm convert --from yolo --to txt labels/ out/
+    odm eval groundtruths/ detections/ --iou 0.5
+    odm formats yolo
+    """
+
+
+def run(args: Sequence[str]) -> int:
+    """Run the command line and answer its exit code; nothing but SIGTERM leaves this function otherwise."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # the same bytes in any locale
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+    with contextlib.suppress(ValueError, OSError):
+        signal.signal(signal.SIGTERM, _terminate)
+    try:
+        code = _run(list(args))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone; nothing more can be said to it, also not by the interpreter's last flush.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # noqa: TID251 -- not a data file
+        return 0
+    except OSError as e:
+        return _fail(f"the output cannot be written: {e.strerror or e}", 3)
+    except KeyboardInterrupt:
+        _say("interrupted; nothing was changed")
+        return 130
+    except Terminated:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return 143
+    return code
+
+
+def _run(args: list[str]) -> int:
+    from odm.issues import DataError, OdmError
+
+    try:
+        result: Any = app.main(args, prog_name="odm", standalone_mode=False)
+    except click.exceptions.Exit as e:
+        return e.exit_code
+    except click.exceptions.NoArgsIsHelpError as e:
+        click.echo(e.ctx.get_help() if e.ctx else str(e), err=True)
+        return 2
+    except click.ClickException as e:
+        e.show()
+        return 2
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    except DataError as e:
+        # The issues were printed where the log is known; this is the last line.
+        return _fail(str(e.args[0]), e.exit_code)
+    except OdmError as e:
+        return _fail(_words(e), e.exit_code)
+    except (BrokenPipeError, KeyboardInterrupt):
+        raise
+    except MemoryError:
+        return _fail("there is not enough memory for this data", 3)
+    except Exception as e:  # noqa: BLE001 -- the last net: a traceback helps nobody at a command line
+        return _fail(
+            f"internal error, please report it with the command and, if you can, the data: {_trace(e)}", 70
+        )
+    return result if isinstance(result, int) else 0
+
+
+def _words(error: Exception) -> str:
+    return str(error.args[0]) if error.args else str(error)
+
+
+def _trace(error: Exception) -> str:
+    """Where an unexpected error happened, on one line."""
+    places = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        places.append(f"{os.path.basename(code.co_filename)}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return f"{type(error).__name__}: {error} ({' > '.join(places[-4:])})".replace("\n", " ")
+
+
+def _fail(message: str, code: int) -> int:
+    _say(f"error: {message}")
+    return code
+
+
+def _say(message: str) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        click.echo(f"odm: {message}", err=True)
+
+
+def _terminate(*_: object) -> None:
+    raise Terminated

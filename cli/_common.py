@@ -1,0 +1,183 @@
+"""What the commands share: the options of the formats, the log on the terminal."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from odm.files import MAX_SIZE
+from odm.formats import FORMATS, OptionSpec, option_specs
+from odm.issues import Issue, Log, printable
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+SHOWN = 100
+"""How many issues are printed unless ``--max-errors`` says otherwise."""
+
+_SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+class Bytes(click.ParamType):
+    """A number of bytes: ``500M``, ``2G``."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number of bytes."""
+        if isinstance(value, int):
+            return value
+        match = re.fullmatch(r"([0-9]{1,15})\s*([KMGT]?)i?B?", str(value), re.IGNORECASE | re.ASCII)
+        if not match:
+            self.fail(f"{value!r} is not a size such as 500M or 2G", param, ctx)
+        return int(match[1]) * _SIZES[match[2].upper()]
+
+
+def format_choice(*names: str, help: str) -> Callable[[Function], Function]:  # noqa: A002 -- as in click
+    """An option that names a format."""
+    return click.option(*names, metavar="FORMAT", help=f"{help} ({', '.join(FORMATS)}).")
+
+
+def format_options(*sides: str) -> Callable[[Function], Function]:
+    """Add every long flag that a format declares, plain and for each side, and ``-O name=value``.
+
+    The command's function gets one argument ``options``: for ``""`` (whichever side has it) and for each of
+    `sides` a dict of option values by name.
+    """
+    specs: dict[str, list[tuple[str, OptionSpec]]] = {}
+    for format_ in FORMATS.values():
+        for spec in option_specs(format_.options):
+            if spec.flag:
+                specs.setdefault(spec.flag, []).append((format_.name, spec))
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def collect(*args: Any, **given: Any) -> Any:
+            values: dict[str, dict[str, Any]] = {side: {} for side in ("", *sides)}
+            for key in [k for k in given if k.startswith("format_option:")]:
+                _, side, name = key.split(":")
+                value = given.pop(key)
+                if value not in (None, False):
+                    values[side][name] = value
+            for text in given.pop("format_option_texts"):
+                side, name, value = _split_option(text, sides)
+                values[side][name] = value
+            return function(*args, options=values, **given)
+
+        decorated: Any = collect
+        for flag, found in reversed(list(specs.items())):
+            for side in reversed(("", *sides)):
+                decorated = _flag(flag, side, found)(decorated)
+        prefixes = "" if not sides else f" One side only: {' or '.join(f'{s}.name=value' for s in sides)}."
+        decorated = click.option(
+            "-O",
+            "format_option_texts",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help=f"An option of a format; `odm formats FORMAT` lists them.{prefixes}",
+        )(decorated)
+        return decorated  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> Callable[[Any], Any]:
+    spec = found[0][1]
+    name = f"--{side}-{flag[2:]}" if side else flag
+    keywords: dict[str, Any] = {"hidden": bool(side)}
+    if not side:
+        keywords["help"] = f"{spec.help[0].upper()}{spec.help[1:]} ({', '.join(name for name, _ in found)})."
+    choices = tuple(dict.fromkeys(c for _, s in found for c in s.choices or ()))
+    if spec.is_switch:
+        keywords["is_flag"] = True
+    elif choices:
+        keywords["type"] = click.Choice(choices)
+    else:
+        keywords["metavar"] = "TEXT"
+    return click.option(name, f"format_option:{side}:{spec.name}", default=None, **keywords)
+
+
+def _split_option(text: str, sides: Sequence[str]) -> tuple[str, str, str]:
+    name, equals, value = text.partition("=")
+    side = ""
+    if "." in name and name.split(".", 1)[0] in sides:
+        side, name = name.split(".", 1)
+    if not equals or not name:
+        raise click.UsageError(f"-O {text}: give name=value")
+    return side, name, value
+
+
+def common_options(function: Function) -> Function:
+    """The options of every command that reads: --follow-links, --max-size, --max-errors, --quiet."""
+    for option in (
+        click.option("-q", "--quiet", is_flag=True, help="Print results and errors only."),
+        click.option(
+            "--max-errors",
+            type=click.IntRange(0),
+            default=SHOWN,
+            show_default=True,
+            help="How many errors and warnings are printed; all are counted.",
+        ),
+        click.option(
+            "--max-size",
+            type=Bytes(),
+            default=MAX_SIZE,
+            help="Refuse larger files, as in 500M or 2G. [default: 64G]",
+        ),
+        click.option(
+            "--follow-links", is_flag=True, help="Read files behind links that lead out of the source."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def terminal_log() -> Log:
+    """A log whose long loops show a progress bar, on a terminal only."""
+    if not sys.stderr.isatty():
+        return Log()
+
+    def track(items: Sequence[Any], what: str) -> Iterable[Any]:
+        from tqdm import tqdm
+
+        return tqdm(items, desc=what, leave=False, delay=0.5, file=sys.stderr)
+
+    return Log(track=track)
+
+
+def print_log(log: Log, *, quiet: bool = False, limit: int = SHOWN) -> None:
+    """Print notes, issues and their counts to the standard error stream; errors come first."""
+    if not quiet:
+        for text in log.notes:
+            click.echo(f"note: {printable(text)}", err=True)
+    shown = [issue for issue in log.issues if issue.severity == "error"]
+    if not quiet:
+        shown += [issue for issue in log.issues if issue.severity == "warning"]
+    for issue in shown[:limit]:
+        click.echo(str(issue), err=True)
+    if log.errors or (log.warnings and not quiet):
+        click.echo(_summary(log, shown, limit, quiet=quiet), err=True)
+
+
+def _summary(log: Log, shown: Sequence[Issue], limit: int, *, quiet: bool) -> str:
+    parts = [_count(log.errors, "error")] if log.errors else []
+    if log.warnings and not quiet:
+        parts.append(_count(log.warnings, "warning"))
+    total = log.errors + (0 if quiet else log.warnings)
+    if total > min(limit, len(shown)):
+        parts.append(f"{min(limit, len(shown))} of them printed")
+    by_code = ", ".join(f"{name} {n}" for name, n in log.counts.most_common())
+    return f"{', '.join(parts)} ({by_code})"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'s' if n != 1 else ''}"
+
+
+def reading(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a command's arguments those that concern how files are opened."""
+    return {name: keywords[name] for name in ("follow_links", "max_size")}

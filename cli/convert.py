@@ -1,0 +1,72 @@
+"""``odm convert``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from odm.cli._common import common_options, format_choice, format_options, print_log, reading, terminal_log
+from odm.converters import StrictLoss, convert
+
+EXAMPLES = """
+\b
+Examples:
+  odm convert --from yolo --to txt labels/ out/ --images images/
+  odm convert --from txt --to yolo groundtruths/ out/ --box ltwh --image-size 200x200
+  odm convert annotations.json out/ --to yolo --copy-images --images photos/
+  odm convert out/ back.json --dry-run
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("source", metavar="SRC", type=click.Path())
+@click.argument("target", metavar="DST", type=click.Path())
+@format_choice("--from", "from_", help="Format of SRC; sniffed if left out")
+@format_choice("--to", help="Format of DST; decided by its suffix if left out")
+@click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
+@click.option("--gt", type=click.Path(), help="The ground truth that a results file refers to.")
+@click.option("--strict", is_flag=True, help="Write nothing if anything would be left out or lost (exit 1).")
+@click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
+@click.option("--keep-groups", is_flag=True, help="Write crowd and group-of boxes as ordinary ones.")
+@click.option("--clip", is_flag=True, help="Cut boxes to their image.")
+@click.option("--overwrite", is_flag=True, help="Replace files in a target that exists; others stay.")
+@click.option("--dry-run", is_flag=True, help="Print the ledger and write nothing.")
+@format_options("from", "to")
+@common_options
+def command(source: str, target: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
+    """Convert annotations or detections from SRC to DST.
+
+    Numbers are neither shifted nor rounded. The ledger printed at the end accounts for every box. The options
+    below belong to the formats; --from-NAME and --to-NAME give one of them to one side only.
+    """
+    log = terminal_log()
+    quiet, limit = given["quiet"], given["max_errors"]
+    try:
+        ledger = convert(
+            source,
+            target,
+            options=options[""],
+            from_options=options["from"],
+            to_options=options["to"],
+            log=log,
+            **{
+                name: given[name]
+                for name in (
+                    *("from_", "to", "kind", "gt", "strict", "skip_bad", "keep_groups", "clip"),
+                    *("overwrite", "dry_run"),
+                )
+            },
+            **reading(given),
+        )
+    except StrictLoss as e:
+        print_log(log, quiet=quiet, limit=limit)
+        click.echo(e.ledger)
+        raise
+    except BaseException:
+        print_log(log, quiet=quiet, limit=limit)
+        raise
+    print_log(log, quiet=quiet, limit=limit)
+    if not quiet:
+        click.echo(ledger)
+    return 0

@@ -1,0 +1,86 @@
+"""``odm formats``."""
+
+from __future__ import annotations
+
+import click
+
+from odm.formats import FORMATS, Format, get, option_specs
+
+
+@click.command(epilog="\b\nExamples:\n  odm formats\n  odm formats yolo\n  odm formats --output markdown")
+@click.argument("name", required=False)
+@click.option(
+    "--output",
+    type=click.Choice(["table", "markdown", "json"]),
+    default="table",
+    show_default=True,
+    help="How the list is printed.",
+)
+def command(name: str | None, output: str) -> None:
+    """List the formats, or show the page of the format NAME: its grammar, options and what it keeps."""
+    click.echo(page(get(name)) if name else listing(output))
+
+
+def page(format_: Format) -> str:
+    """A format's page: the specification in its module, its options, what survives in it."""
+    lines = [f"{format_.name}: {format_.title}", "", format_.doc.strip(), "", "Options (-O name=value):"]
+    for spec in option_specs(format_.options):
+        flag = f", also {spec.flag}" if spec.flag else ""
+        choices = f" One of {', '.join(spec.choices)}." if spec.choices else ""
+        when = {"read": " (reading)", "write": " (writing)", "both": ""}[spec.side]
+        lines.append(f"  {spec.name}{flag}{when}: {spec.help}.{choices}")
+    kept = ", ".join(sorted(format_.keeps)) or "nothing"
+    lines += ["", f"Besides boxes and class names it keeps: {kept}."]
+    if format_.quantum:
+        lines.append(f"Coordinates survive within {format_.quantum:g} px.")
+    return "\n".join(lines)
+
+
+def listing(output: str) -> str:
+    """The table of all formats as text, Markdown or JSON."""
+    if output == "json":
+        import json
+
+        return json.dumps(
+            [
+                {
+                    "name": f.name,
+                    "title": f.title,
+                    "suffixes": list(f.suffixes),
+                    "keeps": sorted(f.keeps),
+                    "quantum": f.quantum,
+                    "needs_size": f.needs_size,
+                }
+                for f in FORMATS.values()
+            ],
+            indent=1,
+        )
+    from tabulate import tabulate
+
+    flags = ("difficult", "crowd", "group_of", "truncated", "occluded")
+    rows = [
+        [
+            f.name,
+            f.title,
+            "a file" if f.single else "a folder",
+            "read, write",
+            "read, write" if "score" in f.keeps else "-",
+            ", ".join(flag for flag in flags if flag in f.keeps) or "-",
+            "yes" if f.needs_size else "no",
+        ]
+        for f in FORMATS.values()
+    ]
+    headers = [
+        "format",
+        "what it is",
+        "one data set is",
+        "ground truth",
+        "detections",
+        "marks it keeps",
+        "needs image sizes",
+    ]
+    if output == "markdown":
+        rows = [[f"`{row[0]}`", *row[1:]] for row in rows]
+    return tabulate(
+        rows, headers, tablefmt="github" if output == "markdown" else "plain", disable_numparse=True
+    )

@@ -1,0 +1,132 @@
+"""The ledger of a conversion: what was read, what was written, and what happened to the difference."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from odm.formats import Format
+from odm.tables import GROUPS, NO_ID, Dataset, Flag, stem
+
+
+@dataclasses.dataclass
+class Ledger:
+    """What became of everything that was read. It always balances: ``read == written + sum(left_out)``."""
+
+    source_format: str
+    target_format: str
+    read: int = 0
+    """Boxes in the source, those that could not be read included."""
+    written: int = 0
+    images: int = 0
+    categories: int = 0
+    left_out: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Boxes that were not written, by reason."""
+    lost: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Values that the target cannot hold, by their name."""
+    changed: dict[str, int] = dataclasses.field(default_factory=dict)
+    """What is written otherwise than it was read, by what happened."""
+    files: tuple[str, ...] = ()
+    stayed: tuple[str, ...] = ()
+    """Files that lay in the target before and were not written."""
+    dry_run: bool = False
+
+    @property
+    def balances(self) -> bool:
+        """Whether every box that was read is accounted for."""
+        return self.read == self.written + sum(self.left_out.values())
+
+    @property
+    def lossless(self) -> bool:
+        """Whether nothing was left out and nothing was lost."""
+        return not self.left_out and not self.lost
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return dataclasses.asdict(self) | {"files": len(self.files), "stayed": list(self.stayed)}
+
+    def __str__(self) -> str:
+        verb = "would be written" if self.dry_run else "written"
+        rows = [
+            (self.read, f"boxes read ({self.source_format})"),
+            (self.written, f"boxes {verb} ({self.target_format})"),
+        ]
+        rows += [(n, f"left out: {reason}") for reason, n in self.left_out.items()]
+        rows += [(n, f"lost: {what}") for what, n in self.lost.items()]
+        rows += [(n, f"changed: {what}") for what, n in self.changed.items()]
+        rows += [(self.images, "images"), (self.categories, "classes"), (len(self.files), f"files {verb}")]
+        if self.stayed:
+            some = ", ".join(self.stayed[:5]) + (", ..." if len(self.stayed) > 5 else "")
+            rows.append((len(self.stayed), f"files stayed that were there before: {some}"))
+        width = max(len(str(n)) for n, _ in rows)
+        return "\n".join(f"{n:>{width}}  {text}" for n, text in rows)
+
+    def leave_out(self, dataset: Dataset, mask: np.ndarray[Any, Any], reason: str) -> Dataset:
+        """The dataset without the boxes under `mask`, which are booked under `reason`."""
+        n = int(np.count_nonzero(mask))
+        if not n:
+            return dataset
+        self.left_out[reason] = self.left_out.get(reason, 0) + n
+        return dataset.take(~mask)
+
+    def change(self, what: str, n: int) -> None:
+        """Book `n` changes of a kind."""
+        if n:
+            self.changed[what] = self.changed.get(what, 0) + n
+
+    def lose(self, what: str, n: int) -> None:
+        """Book `n` values that the target cannot hold."""
+        if n:
+            self.lost[what] = self.lost.get(what, 0) + n
+
+
+def fit(
+    dataset: Dataset, source: Format, target: Format, ledger: Ledger, *, keep_groups: bool = False
+) -> Dataset:
+    """The part of a dataset that the target can hold; what it cannot is booked.
+
+    Only what the source could say and this data does say is a loss.
+    """
+    keeps = target.keeps
+    for flag in (Flag.CROWD, Flag.GROUP_OF):
+        name = str(flag.name).lower()
+        if name in keeps or not len(dataset):
+            continue
+        marked = dataset.boxes.has(flag)
+        word = f"{name.replace('_', '-')} boxes, which {target.name} cannot mark"
+        if keep_groups:
+            ledger.change(f"{word}, written as ordinary", int(np.count_nonzero(marked)))
+        else:
+            dataset = ledger.leave_out(dataset, marked, f"{word} (--keep-groups writes them)")
+    boxes, images, categories = dataset.boxes, dataset.images, dataset.categories
+    for flag in Flag:
+        name = str(flag.name).lower()
+        if name not in keeps and not flag & GROUPS:
+            ledger.lose(f"the mark {name!r}", int(np.count_nonzero(boxes.has(flag))))
+    if "score" not in keeps:
+        ledger.lose("scores", int(np.count_nonzero(~np.isnan(boxes.score))))
+    if "area" not in keeps:
+        own = ~np.isnan(boxes.area) & (boxes.area != boxes.wh[:, 0] * boxes.wh[:, 1])
+        ledger.lose("areas that are not width * height", int(np.count_nonzero(own)))
+    if "size" not in keeps and "size" in source.keeps:
+        ledger.lose("image sizes", int(np.count_nonzero(images.width > 0)))
+    if "split" not in keeps:
+        ledger.lose("the split of an image", sum(map(bool, images.split)))
+    if "empty" not in keeps:
+        ledger.lose("images without objects", len(images) - len(np.unique(boxes.image)))
+    if "unused" not in keeps:
+        ledger.lose("classes without objects", len(categories) - len(np.unique(boxes.category)))
+    if "parent" not in keeps:
+        ledger.lose("parents of classes", int(np.count_nonzero(categories.parent >= 0)))
+    for name, n in dataset.extras.items():
+        if name not in keeps:
+            ledger.lose(name, n)
+    if "extension" not in keeps:
+        ledger.change("image names lose their extension", sum(stem(name) != name for name in images.name))
+    ids_differ = categories.source_id != NO_ID
+    if "category_id" not in keeps and "category_id" in source.keeps and ids_differ.any():
+        renumbered = categories.source_id != np.arange(len(categories))
+        ledger.change("class ids are numbered anew", int(np.count_nonzero(renumbered & ids_differ)))
+    return dataset

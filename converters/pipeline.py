@@ -1,0 +1,316 @@
+"""The conversion: read, judge, edit, fit to the target, write."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from odm.converters.ledger import Ledger, fit
+from odm.converters.load import Loaded, Request, check_shared, choose_options, load, refusal
+from odm.files import MAX_SIZE, Output
+from odm.formats import Format, for_target, get, make_options
+from odm.issues import DataError, Log, PathError, printable
+from odm.tables import Boxes, Dataset, Kind
+
+
+def read(
+    path: str | os.PathLike[str],
+    format: str | None = None,  # noqa: A002 -- the field's word
+    *,
+    kind: Kind | None = None,
+    gt: str | os.PathLike[str] | None = None,
+    skip_bad: bool = False,
+    log: Log | None = None,
+    **options: Any,
+) -> Dataset:
+    """Read annotations or detections into tables.
+
+    Parameters
+    ----------
+    path
+        A file or a folder.
+    format
+        Its name (``odm formats`` lists them); left out, it is sniffed.
+    kind
+        ``"gt"`` or ``"det"``, to say which it is instead of having it sniffed.
+    gt
+        The ground truth that a results file refers to.
+    skip_bad
+        Leave out the rows that have errors instead of raising.
+    log
+        Collects issues and notes; read it afterwards to see warnings.
+    **options
+        The format's own options, such as ``box="ltwh"``.
+
+    Raises
+    ------
+    DataError
+        If the data has errors; its ``log`` holds them all.
+    UsageError
+        If there is no such format or option, or the format cannot be told.
+    PathError
+        If the path is missing or not usable.
+    """
+    log = log or Log()
+    request = Request(path=os.fspath(path), format=format, options=options, kind=kind)
+    return load(request, log, skip_bad=skip_bad, other=_reference(gt, log)).dataset
+
+
+def write(
+    dataset: Dataset,
+    path: str | os.PathLike[str],
+    format: str | None = None,  # noqa: A002 -- the field's word
+    *,
+    overwrite: bool = False,
+    keep_groups: bool = False,
+    log: Log | None = None,
+    **options: Any,
+) -> Ledger:
+    """Write tables as a file or a folder, all or nothing.
+
+    Parameters
+    ----------
+    dataset
+        What to write; it is not changed.
+    path
+        The target. It must not exist, or be an empty folder, unless `overwrite` is given.
+    format
+        The target's format; left out, the suffix of `path` decides.
+    keep_groups
+        Write crowd and group-of boxes as ordinary ones where the format cannot mark them.
+    **options
+        The format's own options.
+
+    Returns
+    -------
+    Ledger
+        What was written and what was left out.
+
+    Raises
+    ------
+    DataError
+        If the tables hold what cannot be written.
+    UsageError, PathError
+        As for `read`.
+    """
+    log = log or Log()
+    target = os.fspath(path)
+    format_ = get(format) if format else for_target(target)
+    return _write(
+        Loaded(dataset, format_),
+        target,
+        format_,
+        make_options(format_, options),
+        log,
+        overwrite=overwrite,
+        keep_groups=keep_groups,
+    )
+
+
+def convert(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    from_: str | None = None,
+    to: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    from_options: Mapping[str, Any] | None = None,
+    to_options: Mapping[str, Any] | None = None,
+    kind: Kind | None = None,
+    gt: str | os.PathLike[str] | None = None,
+    strict: bool = False,
+    skip_bad: bool = False,
+    keep_groups: bool = False,
+    clip: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    follow_links: bool = False,
+    max_size: int = MAX_SIZE,
+    log: Log | None = None,
+) -> Ledger:
+    """Turn files of one format into another, all or nothing.
+
+    Parameters
+    ----------
+    source, target
+        Paths; the target must lie apart from the source.
+    from_, to
+        Formats by name; left out, the source is sniffed and the target's suffix decides.
+    options, from_options, to_options
+        Options of the formats: for whichever of the two has them, for the source, for the target.
+    gt
+        The ground truth that a results file refers to; its ids are written into a results file.
+    strict
+        Refuse, with nothing written, if anything would be left out or lost.
+    skip_bad
+        Leave out rows with errors, counted, instead of refusing.
+    keep_groups
+        Write crowd and group-of boxes as ordinary ones where the target cannot mark them.
+    clip
+        Cut boxes to their image, counted; what lies outside altogether is left out.
+    dry_run
+        Do everything but write.
+
+    Returns
+    -------
+    Ledger
+        Boxes read = boxes written + boxes left out, each with its reason.
+
+    Raises
+    ------
+    DataError
+        If the data has errors, or with `strict` if something would be lost.
+    UsageError
+        If a format or option does not exist or cannot be told.
+    PathError
+        If the source or the target is not usable.
+    """
+    log = log or Log()
+    source, target = os.fspath(source), os.fspath(target)
+    shared = dict(options or {})
+    to_format = get(to) if to else for_target(target)
+    to_chosen = choose_options(to_format, to_options or {}, shared, "write")
+    # The target is looked at before anything is read, so that a wrong one costs no time.
+    Output(target, single=_is_single(to_format, target), overwrite=overwrite, sources=(source,), dry_run=True)
+    request = Request(
+        path=source,
+        format=from_,
+        options=dict(from_options or {}),
+        shared=shared,
+        kind=kind,
+        flag="--from",
+        follow_links=follow_links,
+        max_size=max_size,
+    )
+    loaded = load(request, log, skip_bad=skip_bad, other=_reference(gt, log))
+    check_shared(shared, [(loaded.format, "read"), (to_format, "write")])
+    return _write(
+        loaded,
+        target,
+        to_format,
+        to_chosen,
+        log,
+        source=source,
+        strict=strict,
+        keep_groups=keep_groups,
+        clip=clip,
+        overwrite=overwrite,
+        dry_run=dry_run,
+    )
+
+
+def _reference(gt: str | os.PathLike[str] | None, log: Log) -> Any:
+    if gt is None:
+        return None
+    request = Request(path=os.fspath(gt), kind="gt", flag="--gt-format")
+    held: list[Dataset] = []
+
+    def answer() -> Dataset:
+        if not held:
+            held.append(load(request, log).dataset)
+        return held[0]
+
+    return answer
+
+
+def _is_single(format_: Format, target: str) -> bool:
+    return format_.single and target.lower().endswith(format_.suffixes) and not os.path.isdir(target)
+
+
+def _write(
+    loaded: Loaded,
+    target: str,
+    format_: Format,
+    options: Any,
+    log: Log,
+    *,
+    source: str | None = None,
+    strict: bool = False,
+    keep_groups: bool = False,
+    clip: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+) -> Ledger:
+    dataset = loaded.dataset
+    ledger = Ledger(loaded.format.name, format_.name, read=len(dataset) + loaded.bad, dry_run=dry_run)
+    if loaded.bad:
+        ledger.left_out["rows with errors (--skip-bad)"] = loaded.bad
+    if clip:
+        dataset = clip_boxes(dataset, ledger, log)
+    dataset = fit(dataset, loaded.format, format_, ledger, keep_groups=keep_groups)
+    ledger.written = len(dataset)
+    ledger.images, ledger.categories = len(dataset.images), len(dataset.categories)
+    if strict and not ledger.lossless:
+        losses = ", ".join(f"{n} {what}" for what, n in {**ledger.left_out, **ledger.lost}.items())
+        raise StrictLoss(f"{printable(target)}: --strict, and there would be a loss: {losses}", log, ledger)
+    output = Output(
+        target,
+        single=_is_single(format_, target),
+        overwrite=overwrite,
+        sources=(source,) if source is not None else (),
+        dry_run=dry_run,
+    )
+    _check_apart(dataset, output)
+    errors = log.errors
+    with output:
+        format_.write(dataset, output, log, options)
+        if log.errors > errors:
+            raise refusal(log, target)
+    ledger.files, ledger.stayed = tuple(output.written), tuple(output.stayed)
+    return ledger
+
+
+class StrictLoss(DataError):
+    """With ``strict`` something would have been lost; ``ledger`` says what."""
+
+    def __init__(self, message: str, log: Log, ledger: Ledger) -> None:
+        super().__init__(message, log)
+        self.ledger = ledger
+
+
+def _check_apart(dataset: Dataset, output: Output) -> None:
+    """Refuse a target that holds a file that was read; a list file may have led to other folders."""
+    real = os.path.realpath(output.target)
+    for folder in dict.fromkeys(os.path.dirname(file.path) for file in dataset.files):
+        below = os.path.realpath(folder)
+        if below == real or below.startswith(real.rstrip(os.sep) + os.sep):
+            raise PathError(
+                f"{printable(output.target)}: the target lies around files of the source; write somewhere else"
+            )
+
+
+def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
+    """Cut every box to its image; images of unknown size are left alone and named in the log."""
+    boxes, images = dataset.boxes, dataset.images
+    limit = np.stack([images.width, images.height], axis=1).astype(np.float64)[boxes.image]
+    known = limit.min(axis=1, initial=np.inf) > 0
+    if not known.all():
+        log.note(
+            f"{int(np.count_nonzero(~known))} boxes are not clipped, the size of their image is not known"
+        )
+    limit[~known] = np.inf
+    low = np.where(known[:, None], np.clip(boxes.xyxy[:, :2], 0, limit), boxes.xyxy[:, :2])
+    high = np.where(known[:, None], np.clip(boxes.xyxy[:, 2:], 0, limit), boxes.xyxy[:, 2:])
+    xyxy = np.concatenate([low, high], axis=1)
+    moved = (xyxy != boxes.xyxy).any(axis=1)
+    gone = moved & (high <= low).any(axis=1)
+    wh = np.where(moved[:, None], high - low, boxes.wh)
+    area = np.where(moved, np.nan, boxes.area)
+    ledger.change("boxes cut to their image", int(np.count_nonzero(moved & ~gone)))
+    values = {name: getattr(boxes, name) for name in Boxes.__dataclass_fields__}
+    values.update(xyxy=xyxy, wh=wh, area=area)
+    for array in (xyxy, wh, area):
+        array.flags.writeable = False
+    cut = Dataset(
+        images,
+        dataset.categories,
+        Boxes(**values),
+        dataset.kind,
+        dataset.files,
+        dataset.extras,
+        dataset.skipped,
+    )
+    return ledger.leave_out(cut, gone, "boxes that lie outside their image (--clip)")

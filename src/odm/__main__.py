@@ -1,0 +1,5 @@
+"""``python -m odm``."""
+
+from odm.cli import main
+
+main()
