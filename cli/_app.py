@@ -66,7 +66,7 @@ class _Commands(click.Group):
 )
 @click.version_option(odm.__version__, prog_name="odm")
 def app() -> None:
-    """Convert, check and evaluate object-detection files.
+    r"""Convert, check and evaluate object-detection files.
 
     \b
     odm convert --from yolo --to txt labels/ out/

@@ -73,14 +73,14 @@ def format_options(*sides: str) -> Callable[[Function], Function]:
             for side in reversed(("", *sides)):
                 decorated = _flag(flag, side, found)(decorated)
         prefixes = "" if not sides else f" One side only: {' or '.join(f'{s}.name=value' for s in sides)}."
-        decorated = click.option(
+        texts = click.option(
             "-O",
             "format_option_texts",
             multiple=True,
             metavar="NAME=VALUE",
             help=f"An option of a format; `odm formats FORMAT` lists them.{prefixes}",
-        )(decorated)
-        return decorated  # type: ignore[no-any-return]
+        )
+        return texts(decorated)  # type: ignore[no-any-return]
 
     return decorate
 

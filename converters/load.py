@@ -1,4 +1,4 @@
-"""Reading what the user named: find the format, read, judge. `convert`, `eval` and `validate` all come here."""
+"""Reading what the user named: find the format, read, judge. All three jobs come here."""
 
 from __future__ import annotations
 
@@ -122,11 +122,11 @@ def refusal(log: Log, path: str) -> DataError:
     return DataError(f"{printable(path)}: {n} error{'s' if n != 1 else ''} in the data", log)
 
 
-def choose_options(format: Format, own: Mapping[str, Any], shared: Mapping[str, Any], side: str) -> Any:  # noqa: A002 -- the field's word
+def choose_options(format_: Format, own: Mapping[str, Any], shared: Mapping[str, Any], side: str) -> Any:
     """The options of a format: all of `own`, and of `shared` those that it has for this side."""
-    names = {spec.name for spec in option_specs(format.options) if spec.side in (side, "both")}
+    names = {spec.name for spec in option_specs(format_.options) if spec.side in (side, "both")}
     fitting = {name: value for name, value in shared.items() if name.replace("-", "_") in names}
-    return make_options(format, {**fitting, **own})
+    return make_options(format_, {**fitting, **own})
 
 
 def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> None:

@@ -278,7 +278,7 @@ def _check_apart(dataset: Dataset, output: Output) -> None:
         below = os.path.realpath(folder)
         if below == real or below.startswith(real.rstrip(os.sep) + os.sep):
             raise PathError(
-                f"{printable(output.target)}: the target lies around files of the source; write somewhere else"
+                f"{printable(output.target)}: the target lies around files of the source; write elsewhere"
             )
 
 
