@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
-from odm.files import MAX_SIZE
+from odm.files import MAX_SIZE, Unreadable, read_bytes
 from odm.formats import FORMATS, OptionSpec, option_specs
-from odm.issues import Issue, Log, printable
+from odm.issues import Issue, Log, PathError, printable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -22,7 +22,7 @@ SHOWN = 100
 _SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
-class Bytes(click.ParamType):
+class Bytes(click.ParamType):  # type: ignore[type-arg] -- generic only in newer releases
     """A number of bytes: ``500M``, ``2G``."""
 
     name = "size"
@@ -181,3 +181,25 @@ def _count(n: int, what: str) -> str:
 def reading(keywords: Mapping[str, Any]) -> dict[str, Any]:
     """Of a command's arguments those that concern how files are opened."""
     return {name: keywords[name] for name in ("follow_links", "max_size")}
+
+
+def split_names(text: str | None) -> tuple[str, ...]:
+    """Names separated by commas."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def lines_of_files(texts: Iterable[str]) -> list[str]:
+    """The same texts, with each ``@FILE`` replaced by the lines of that file."""
+    found: list[str] = []
+    for text in texts:
+        if not text.startswith("@"):
+            found.append(text)
+            continue
+        try:
+            content = read_bytes(text[1:]).removeprefix(b"\xef\xbb\xbf").decode()
+        except Unreadable as e:
+            raise PathError(f"{printable(text[1:])}: {e}") from None
+        except UnicodeDecodeError:
+            raise PathError(f"{printable(text[1:])}: it is not UTF-8") from None
+        found += [line.strip() for line in content.split("\n") if line.strip()]
+    return found

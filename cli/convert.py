@@ -6,8 +6,18 @@ from typing import Any
 
 import click
 
-from odm.cli._common import common_options, format_choice, format_options, print_log, reading, terminal_log
-from odm.converters import StrictLoss, convert
+from odm.cli._common import (
+    common_options,
+    format_choice,
+    format_options,
+    lines_of_files,
+    print_log,
+    reading,
+    split_names,
+    terminal_log,
+)
+from odm.converters import Edits, StrictLoss, convert
+from odm.converters.edit import parse_renames
 
 EXAMPLES = """
 \b
@@ -30,11 +40,27 @@ Examples:
 @click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
 @click.option("--keep-groups", is_flag=True, help="Write crowd and group-of boxes as ordinary ones.")
 @click.option("--clip", is_flag=True, help="Cut boxes to their image.")
+@click.option(
+    "--rename",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Rename a class; two may get one name. Repeatable; @FILE names a file of such lines.",
+)
+@click.option("--drop", multiple=True, metavar="NAME", help="Leave out a class and its boxes; repeatable.")
+@click.option("--only-classes", metavar="A,B", help="Keep only these classes.")
 @click.option("--overwrite", is_flag=True, help="Replace files in a target that exists; others stay.")
 @click.option("--dry-run", is_flag=True, help="Print the ledger and write nothing.")
 @format_options("from", "to")
 @common_options
-def command(source: str, target: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
+def command(  # noqa: PLR0917
+    source: str,
+    target: str,
+    rename: tuple[str, ...],
+    drop: tuple[str, ...],
+    only_classes: str | None,
+    options: dict[str, dict[str, Any]],
+    **given: Any,
+) -> int:
     """Convert annotations or detections from SRC to DST.
 
     Numbers are neither shifted nor rounded. The ledger printed at the end accounts for every box. The options
@@ -49,6 +75,9 @@ def command(source: str, target: str, options: dict[str, dict[str, Any]], **give
             options=options[""],
             from_options=options["from"],
             to_options=options["to"],
+            edits=Edits(
+                only=split_names(only_classes), drop=drop, rename=parse_renames(lines_of_files(rename))
+            ),
             log=log,
             **{
                 name: given[name]

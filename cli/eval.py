@@ -9,6 +9,7 @@ import click
 from odm.cli._common import common_options, format_choice, format_options, print_log, reading, terminal_log
 from odm.converters import Request, load_pair
 from odm.evaluate import PROTOCOLS, evaluate, render
+from odm.tables import Kind
 
 EXAMPLES = """
 \b
@@ -56,6 +57,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
     """
     log = terminal_log()
     try:
+        sides: tuple[tuple[str, Kind, str], ...] = (("gt", "gt", gt), ("det", "det", det))
         truth, detections = (
             Request(
                 path=path,
@@ -66,7 +68,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
                 flag=f"--{side}-format",
                 **reading(given),
             )
-            for side, kind, path in (("gt", "gt", gt), ("det", "det", det))
+            for side, kind, path in sides
         )
         loaded = load_pair(truth, detections, log, skip_bad=given["skip_bad"])
         evaluation = evaluate(

@@ -1,7 +1,19 @@
 """The convert pipeline: load, edit, fit to the target, write, and the ledger of what happened."""
 
+from odm.converters.edit import Edits
 from odm.converters.ledger import Ledger
 from odm.converters.load import Loaded, Request, load, load_pair
 from odm.converters.pipeline import StrictLoss, convert, read, write
 
-__all__ = ["Ledger", "Loaded", "Request", "StrictLoss", "convert", "load", "load_pair", "read", "write"]
+__all__ = [
+    "Edits",
+    "Ledger",
+    "Loaded",
+    "Request",
+    "StrictLoss",
+    "convert",
+    "load",
+    "load_pair",
+    "read",
+    "write",
+]

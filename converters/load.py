@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from odm import checks
-from odm.files import MAX_SIZE, PathError, Source
+from odm.files import MAX_SIZE, Source
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
-from odm.issues import DataError, Log, UsageError, printable
+from odm.issues import DataError, Log, PathError, UsageError, printable
 from odm.tables import Builder, Dataset, Kind
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from odm.converters.edit import Edits, apply
 from odm.converters.ledger import Ledger, fit
 from odm.converters.load import Loaded, Request, check_shared, choose_options, load, refusal
 from odm.files import MAX_SIZE, Output
@@ -125,6 +126,7 @@ def convert(
     skip_bad: bool = False,
     keep_groups: bool = False,
     clip: bool = False,
+    edits: Edits = Edits(),
     overwrite: bool = False,
     dry_run: bool = False,
     follow_links: bool = False,
@@ -151,6 +153,8 @@ def convert(
         Write crowd and group-of boxes as ordinary ones where the target cannot mark them.
     clip
         Cut boxes to their image, counted; what lies outside altogether is left out.
+    edits
+        Classes to rename, merge, drop or keep.
     dry_run
         Do everything but write.
 
@@ -197,6 +201,7 @@ def convert(
         strict=strict,
         keep_groups=keep_groups,
         clip=clip,
+        edits=edits,
         overwrite=overwrite,
         dry_run=dry_run,
     )
@@ -231,6 +236,7 @@ def _write(
     strict: bool = False,
     keep_groups: bool = False,
     clip: bool = False,
+    edits: Edits = Edits(),
     overwrite: bool = False,
     dry_run: bool = False,
 ) -> Ledger:
@@ -238,6 +244,7 @@ def _write(
     ledger = Ledger(loaded.format.name, format_.name, read=len(dataset) + loaded.bad, dry_run=dry_run)
     if loaded.bad:
         ledger.left_out["rows with errors (--skip-bad)"] = loaded.bad
+    dataset = apply(edits, dataset, ledger)
     if clip:
         dataset = clip_boxes(dataset, ledger, log)
     dataset = fit(dataset, loaded.format, format_, ledger, keep_groups=keep_groups)

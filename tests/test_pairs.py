@@ -1,0 +1,253 @@
+"""Every ordered pair of formats: there and back agrees on all that both keep, and is stable from then on."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import odm
+from odm.converters import load
+from odm.converters.load import Request
+from odm.formats import FORMATS, option_specs
+from odm.issues import Log
+from odm.tables import GROUPS, Dataset, Flag, stem
+
+SLACK = 1e-9
+"""Pixels; what adding and subtracting an edge costs in double precision."""
+
+names = st.one_of(
+    st.from_regex(r"[a-z0-9_]{1,8}(\.v[0-9])?", fullmatch=True),
+    st.sampled_from(["Ünïcode", "two words", "a-b+c", "007"]),
+)
+class_names = st.one_of(
+    st.from_regex(r"[a-zA-Z]{1,9}( [a-z]{1,6})?", fullmatch=True),
+    st.sampled_from(
+        [
+            "traffic light",
+            "007",
+            "null",
+            "no",
+            "1.0",
+            "a,b",
+            'say "x"',
+            "a;b",
+            "<b>&",
+            "ö",
+            "-",
+            "a: b",
+            "# x",
+        ]
+    ),
+)
+FLAGS = [0, Flag.DIFFICULT, Flag.TRUNCATED, Flag.OCCLUDED, Flag.CROWD, Flag.DIFFICULT | Flag.TRUNCATED]
+
+
+@st.composite
+def datasets(draw, kind=None):
+    kind = kind or draw(st.sampled_from(["gt", "det"]))
+    stems = sorted(draw(st.lists(names, min_size=1, max_size=4, unique_by=str.casefold)))
+    classes = draw(st.lists(class_names, min_size=1, max_size=4, unique=True))
+    sizes = [(draw(st.integers(1, 5000)), draw(st.integers(1, 5000))) for _ in stems]
+    n = draw(st.integers(0 if kind == "gt" else 1, 8))
+    image = sorted(draw(st.integers(0, len(stems) - 1)) for _ in range(n))
+    step = draw(st.sampled_from([1, 0.5, 0.1, 0.01, 1e-5]))
+    ltwh = []
+    for i in image:
+        w, h = sizes[i]
+        x, y = (draw(st.integers(0, int(s / step) - 1)) * step for s in (w, h))
+        bw, bh = (draw(st.integers(0, max(0, int((s - o) / step)))) * step for s, o in ((w, x), (h, y)))
+        ltwh.append([round(v, 6) for v in (x, y, bw, bh)])
+    return Dataset.from_arrays(
+        images=[f"{s}.jpg" for s in stems],
+        width=[w for w, _ in sizes],
+        height=[h for _, h in sizes],
+        categories=classes,
+        image=image,
+        category=[draw(st.integers(0, len(classes) - 1)) for _ in range(n)],
+        ltwh=np.array(ltwh, float).reshape(-1, 4),
+        flags=[draw(st.sampled_from(FLAGS)) if kind == "gt" else 0 for _ in range(n)],
+        score=[draw(st.integers(0, 1000)) / 1000 for _ in range(n)] if kind == "det" else None,
+        kind=kind,
+    )
+
+
+def write(dataset, path, name):
+    odm.write(dataset, path, name, log=(log := Log()), keep_groups=True)
+    assert not log.errors, [str(i) for i in log]
+
+
+def sizes_option(dataset, folder, format_):
+    """The option that tells image sizes, where the format cannot."""
+    if "size" in format_.keeps or "image_sizes" not in {s.name for s in option_specs(format_.options)}:
+        return {}
+    path = Path(folder, "sizes.csv")
+    rows = zip(dataset.images.name, dataset.images.width, dataset.images.height, strict=True)
+    path.write_text("".join(f'"{n}",{w},{h}\n' for n, w, h in rows), encoding="utf-8")
+    return {"image_sizes": str(path)}
+
+
+def read(path, name, kind, options):
+    log = Log()
+    dataset = load(Request(path=str(path), format=name, kind=kind, options=options), log).dataset
+    assert not log.errors
+    return dataset
+
+
+def tree(path):
+    path = Path(path)
+    if path.is_file():
+        return {"": hashlib.sha256(path.read_bytes()).hexdigest()}
+    return {
+        str(p.relative_to(path)): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in sorted(path.rglob("*"))
+        if p.is_file()
+    }
+
+
+def rows(dataset, keeps):
+    """The boxes as comparable rows, keyed by image and class names, in a canonical order."""
+    flag_mask = sum(f for f in Flag if str(f.name).lower() in keeps)
+    b = dataset.boxes
+    result = []
+    for i in range(len(b)):
+        result.append(
+            (
+                stem(dataset.images.name[b.image[i]]),
+                dataset.categories.name[b.category[i]],
+                float(b.score[i]) if "score" in keeps else 0.0,
+                int(b.flags[i]) & flag_mask,
+                b.xyxy[i].tolist(),
+            )
+        )
+    return sorted(result, key=lambda r: (r[0], r[1], r[2], r[4], r[3]))
+
+
+def assert_same(one, two, keeps, tolerance):
+    first, second = rows(one, keeps), rows(two, keeps)
+    # Boxes of one image and class are matched in order of place, which a rounding may not swap.
+    assert [(r[0], r[1]) for r in first] == [(r[0], r[1]) for r in second]
+    left = sorted(first, key=lambda r: (r[0], r[1], round(r[2], 9), [round(v, 3) for v in r[4]], r[3]))
+    right = sorted(second, key=lambda r: (r[0], r[1], round(r[2], 9), [round(v, 3) for v in r[4]], r[3]))
+    for a, b in zip(left, right, strict=True):
+        assert a[3] == b[3]
+        assert a[2] == b[2] or np.isnan(a[2]) == np.isnan(b[2]) is True
+        np.testing.assert_allclose(a[4], b[4], rtol=0, atol=tolerance + SLACK)
+
+
+def target(folder, name, format_):
+    return Path(folder, name + (format_.suffixes[0] if format_.single else ""))
+
+
+def reference_options(format_):
+    """Detections travel with their images and classes, where the format has the choice."""
+    return {"results": False} if "results" in {s.name for s in option_specs(format_.options)} else {}
+
+
+PAIRS = [(a, b) for a in FORMATS for b in FORMATS]
+
+
+@pytest.mark.parametrize(("a", "b"), PAIRS)
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_there_and_back(a, b, data):
+    dataset = data.draw(datasets())
+    one, two = FORMATS[a], FORMATS[b]
+    keeps = one.keeps & two.keeps
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [target(folder, f"{i}-{f.name}", f) for i, f in enumerate((one, two, one, two))]
+        odm.write(dataset, paths[0], a, keep_groups=True, **reference_options(one))
+        for i, (source, sink) in enumerate(((one, two), (two, one), (one, two))):
+            before = tree(paths[i])
+            ledger = odm.convert(
+                paths[i],
+                paths[i + 1],
+                from_=source.name,
+                to=sink.name,
+                kind=dataset.kind,
+                from_options=sizes_option(dataset, folder, source),
+                to_options=reference_options(sink),
+                keep_groups=True,
+            )
+            assert ledger.balances
+            assert ledger.written == len(dataset)
+            assert tree(paths[i]) == before
+        back = read(paths[2], a, dataset.kind, sizes_option(dataset, folder, one))
+        assert back.kind == dataset.kind
+        assert_same(dataset, back, keeps, one.quantum + two.quantum)
+        assert tree(paths[3]) == tree(paths[1])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_through_the_format(name, data):
+    dataset = data.draw(datasets())
+    format_ = FORMATS[name]
+    frozen = {f.name: getattr(dataset.boxes, f.name).copy() for f in dataclasses.fields(dataset.boxes)}
+    with tempfile.TemporaryDirectory() as folder:
+        path, again = target(folder, "one", format_), target(folder, "two", format_)
+        ledger = odm.write(dataset, path, name, keep_groups=True, **reference_options(format_))
+        for key, values in frozen.items():
+            np.testing.assert_array_equal(
+                getattr(dataset.boxes, key), values, err_msg="writing changed its input"
+            )
+        back = read(path, name, dataset.kind, sizes_option(dataset, folder, format_))
+        assert_same(dataset, back, format_.keeps, format_.quantum)
+        if "empty" in format_.keeps:
+            assert {stem(n) for n in back.images.name} == {stem(n) for n in dataset.images.name}
+        if "extension" in format_.keeps:
+            assert set(back.images.name) <= set(dataset.images.name)
+        if "unused" in format_.keeps:
+            assert set(back.categories.name) == set(dataset.categories.name)
+        if "order" in format_.keeps:
+            assert [n for n in dataset.categories.name if n in back.categories.name] == list(
+                back.categories.name
+            )
+        if "size" in format_.keeps:
+            sizes = dict(
+                zip(
+                    map(stem, dataset.images.name),
+                    zip(dataset.images.width, dataset.images.height, strict=True),
+                    strict=True,
+                )
+            )
+            for n, w, h in zip(back.images.name, back.images.width, back.images.height, strict=True):
+                assert sizes[stem(n)] == (w, h)
+        odm.write(back, again, name, keep_groups=True, **reference_options(format_))
+        assert tree(again) == tree(path)
+        assert ledger.balances
+
+
+def test_groups_are_left_out_and_counted(tmp_path):
+    dataset = Dataset.from_arrays(
+        images=["a.jpg"], width=[10], height=[10], categories=["x"], image=[0, 0], category=[0, 0],
+        xyxy=[[0, 0, 1, 1], [0, 0, 2, 2]], flags=[0, int(Flag.CROWD)],
+    )  # fmt: skip
+    for format_ in FORMATS.values():
+        holds = "crowd" in format_.keeps
+        path = target(tmp_path, format_.name, format_)
+        ledger = odm.write(dataset, path, format_.name)
+        assert ledger.written == (2 if holds else 1)
+        assert ledger.balances
+        kept = odm.write(
+            dataset, target(tmp_path, f"{format_.name}-kept", format_), format_.name, keep_groups=True
+        )
+        assert kept.written == 2
+    assert GROUPS & Flag.CROWD
+
+
+def test_the_ledger_is_plain_data(tmp_path):
+    dataset = Dataset.from_arrays(
+        images=["a"], width=[9], height=[9], categories=["x"], image=[0], category=[0], xyxy=[[0, 0, 1, 1]]
+    )
+    name = next(iter(FORMATS))
+    ledger = odm.write(dataset, target(tmp_path, "out", FORMATS[name]), name)
+    assert json.loads(json.dumps(ledger.to_dict()))["written"] == 1
+    assert os.listdir(tmp_path)
