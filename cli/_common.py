@@ -22,19 +22,12 @@ SHOWN = 100
 _SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
-class Bytes(click.ParamType):  # type: ignore[type-arg] -- generic only in newer releases
-    """A number of bytes: ``500M``, ``2G``."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number of bytes."""
-        if isinstance(value, int):
-            return value
-        match = re.fullmatch(r"([0-9]{1,15})\s*([KMGT]?)i?B?", str(value), re.IGNORECASE | re.ASCII)
-        if not match:
-            self.fail(f"{value!r} is not a size such as 500M or 2G", param, ctx)
-        return int(match[1]) * _SIZES[match[2].upper()]
+def number_of_bytes(text: str | int) -> int:
+    """The number that ``500M`` or ``2G`` means."""
+    match = re.fullmatch(r"([0-9]{1,15})\s*([KMGT]?)i?B?", str(text), re.IGNORECASE | re.ASCII)
+    if not match:
+        raise click.BadParameter(f"{text!r} is not a size such as 500M or 2G")
+    return int(match[1]) * _SIZES[match[2].upper()]
 
 
 def format_choice(*names: str, help: str) -> Callable[[Function], Function]:  # noqa: A002 -- as in click
