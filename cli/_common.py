@@ -117,7 +117,8 @@ def common_options(function: Function) -> Function:
         ),
         click.option(
             "--max-size",
-            type=Bytes(),
+            type=number_of_bytes,
+            metavar="SIZE",
             default=MAX_SIZE,
             help="Refuse larger files, as in 500M or 2G. [default: 64G]",
         ),
