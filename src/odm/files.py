@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
+import re
 import secrets
 import stat
 import unicodedata
@@ -64,11 +66,30 @@ DEVICE_NAME = Code(
     "warning",
     "{value!r} is not a usable file name on Windows",
     "rename it",
-    "Windows reserves names such as CON or NUL and strips dots and blanks at the end of names.",
+    "Windows reserves names such as CON or NUL, forbids some characters, and strips dots and blanks at the "
+    "end.",
 )
 
-_RESERVED = {"CON", "PRN", "AUX", "NUL", *(f"{p}{i}" for p in ("COM", "LPT") for i in range(1, 10))}
-_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+MAX_DEPTH = 100
+"""How many parts a name from the data may have."""
+
+_RESERVED = frozenset(
+    [
+        "CON",
+        "PRN",
+        "AUX",
+        "NUL",
+        "CONIN$",
+        "CONOUT$",
+        *(f"{p}{i}" for p in ("COM", "LPT") for i in range(1, 10)),
+    ]
+)
+_USUAL_NAME = re.compile(
+    r"(?:(?!(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:[./]|\Z))[\w-]+(?:\.[\w-]+)*(?:/(?!\Z)|\Z))+", re.ASCII
+)
+_FLAGS = os.O_RDONLY
+for _flag in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"):
+    _FLAGS |= getattr(os, _flag, 0)
 
 
 class Unreadable(Exception):
@@ -83,6 +104,8 @@ def _open(path: str, max_size: int) -> tuple[int, int]:
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError as e:
+        if e.errno == errno.ENXIO:
+            raise Unreadable("it is a socket or a device, not a regular file") from None
         raise Unreadable(_reason(e)) from None
     except ValueError:
         raise Unreadable("its name holds a NUL") from None
@@ -102,23 +125,38 @@ def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
     """The whole content of a regular file. `Unreadable` says why it cannot be had."""
     descriptor, size = _open(path, max_size)
     try:
-        parts = []
-        left = size + 1  # one more, so that a file that grows is noticed
-        while left > 0:
-            part = os.read(descriptor, min(left, 2**30))
-            if not part:
-                break
-            parts.append(part)
-            left -= len(part)
-            if len(parts) == 1 and size >= 4096 and not part[:4096].strip(b"\0"):
-                raise Unreadable("it begins with 4096 NUL bytes, so its content was lost or is not text")
+        if size > 2**20:  # a hole of gigabytes is refused before it is read
+            _refuse_nuls(os.read(descriptor, 4096))
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        data = os.read(descriptor, min(size + 1, 2**30))  # one more, so that a file that grows is noticed
+        if len(data) != size or size >= 2**30:
+            data = _read_rest(descriptor, data, size)
     except OSError as e:
         raise Unreadable(_reason(e)) from None
+    except (MemoryError, OverflowError):
+        raise Unreadable(f"its {size} bytes do not fit into memory") from None
     finally:
         os.close(descriptor)
-    if left != 1:
+    if len(data) != size:
         raise Unreadable("it changed while it was read")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    if size >= 4096:
+        _refuse_nuls(data[:4096])
+    return data
+
+
+def _read_rest(descriptor: int, data: bytes, size: int) -> bytes:
+    """What follows `data`, up to one byte more than `size`, without holding the content twice."""
+    stream = io.BytesIO()
+    stream.write(data)
+    del data
+    while (left := size + 1 - stream.tell()) > 0 and (part := os.read(descriptor, min(left, 2**26))):
+        stream.write(part)
+    return stream.getvalue()
+
+
+def _refuse_nuls(head: bytes) -> None:
+    if len(head) >= 4096 and not head.strip(b"\0"):
+        raise Unreadable("it begins with 4096 NUL bytes, so its content was lost or is not text")
 
 
 def read_head(path: str, n: int = HEAD) -> bytes:
@@ -144,8 +182,8 @@ def open_binary(path: str, *, max_size: int = MAX_SIZE) -> IO[bytes]:
 class Source:
     """What the user named for reading: a file, or a folder with everything below it.
 
-    ``files`` are the relative paths of all regular files, ``/``-separated, in code-point order, so nothing
-    depends on the order in which the file system lists them. Names that begin with a dot and
+    ``files`` are the relative paths of all that is not a folder, ``/``-separated, in code-point order, so
+    nothing depends on the order in which the file system lists them. Names that begin with a dot and
     ``__MACOSX`` folders are not looked at and counted in ``hidden``. For a single file the list is ``[""]``.
 
     ``memo`` is a place where a reader may keep what it parsed while it looked at the other side.
@@ -186,6 +224,12 @@ class Source:
     def read(self, file: str, log: Log) -> bytes | None:
         """The content of one of `files`; None, and an issue in the log, where it cannot be had."""
         path = self.full(file)
+        if file and not (file.isascii() and file.isprintable()):
+            # The stem becomes the name of an image, which every output must be able to hold.
+            reason = "it is not UTF-8" if _is_escaped(file) else refuse_name(file)
+            if reason is not None:
+                log.report(BAD_NAME, path, value=file, reason=reason)
+                return None
         try:
             return read_bytes(path, max_size=self.max_size)
         except Unreadable as e:
@@ -211,6 +255,7 @@ class Source:
     def _walk(self) -> Iterator[str]:
         root = os.path.realpath(self.path)
         pending = [("", self.path, frozenset((root,)))]
+        budget = _NESTED_LINKS
         while pending:
             relative, folder, above = pending.pop()
             try:
@@ -226,19 +271,24 @@ class Source:
                 if entry.name.startswith(".") or entry.name == "__MACOSX":
                     self.hidden.append(name)
                     continue
-                is_link = entry.is_symlink()
-                if is_link and not self._may_follow(name, entry.path, root):
-                    continue
-                if entry.is_dir():
-                    real = os.path.realpath(entry.path) if is_link or len(above) > 1 else entry.path
-                    if is_link and real in above:
-                        self.bad_links.append((name, "the link leads to a folder above it", False))
+                if not entry.is_symlink():
+                    if entry.is_dir():
+                        pending.append((name, entry.path, above))
                     else:
-                        # Below a link the real paths are kept, so that a loop over links ends.
-                        inner = above | {os.path.realpath(entry.path)} if is_link else above
-                        pending.append((name, entry.path, inner))
-                else:
+                        yield name
+                elif not self._may_follow(name, entry.path, root):
+                    continue
+                elif not os.path.isdir(entry.path):
                     yield name
+                elif (real := os.path.realpath(entry.path)) in above or _holds(real, folder):
+                    self.bad_links.append((name, "the link leads to a folder above it", False))
+                elif len(above) > 1 and not budget:
+                    self.bad_links.append((name, "too many links lie below links", False))
+                else:
+                    # The folders entered by links are kept, so that a loop over several of them ends; the
+                    # budget ends what is no loop but grows like one.
+                    budget -= len(above) > 1
+                    pending.append((name, entry.path, above | {real}))
 
     def _may_follow(self, name: str, path: str, root: str) -> bool:
         try:
@@ -250,6 +300,19 @@ class Source:
             return True
         self.bad_links.append((name, real, True))
         return False
+
+
+_NESTED_LINKS = 1000
+"""How many links below links a walk enters; a few folders full of links to each other have no end."""
+
+
+def _holds(folder: str, inner: str) -> bool:
+    return (os.path.realpath(inner) + os.sep).startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _is_escaped(name: str) -> bool:
+    """Whether a file name holds bytes that the system's encoding could not decode."""
+    return any("\udc80" <= c <= "\udcff" for c in name)
 
 
 def _reason(e: Exception) -> str:
@@ -272,6 +335,9 @@ def _what(mode: int) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ names
+
+
+_NOT_WINDOWS = frozenset('<>:"|?*')
 
 
 def refuse_name(name: str) -> str | None:
@@ -301,6 +367,8 @@ def refuse_name(name: str) -> str | None:
         return "a part of it is longer than 255 bytes"
     if len(encoded) > 4000:
         return "it is longer than 4000 bytes"
+    if len(parts) > MAX_DEPTH:
+        return f"it has more than {MAX_DEPTH} parts"
     return None
 
 
@@ -309,14 +377,15 @@ def accept_name(name: str, log: Log, path: str, **place: Any) -> bool:
 
     Every reader asks this of every image name that it takes from inside a file.
     """
-    if name.isascii() and name.replace("_", "a").replace(".", "a", 1).isalnum() and len(name) < 200:
-        return True  # the usual name, cheaply
+    if len(name) < 100 and _USUAL_NAME.fullmatch(name):
+        return True  # cheaply
     reason = refuse_name(name)
     if reason is not None:
         log.report(BAD_NAME, path, value=name, reason=reason, **place)
         return False
-    for part in name.split("/"):
-        if part[-1] in ". " or part.split(".")[0].rstrip(" ").upper() in _RESERVED:
+    for part in name.replace("\\", "/").split("/"):
+        first = part.split(".")[0].rstrip(" ").upper()
+        if part[-1] in ". " or first in _RESERVED or not _NOT_WINDOWS.isdisjoint(part):
             log.report(DEVICE_NAME, path, value=name, **place)
             break
     return True
@@ -362,55 +431,71 @@ class Output:
         sources: Sequence[str] = (),
         dry_run: bool = False,
     ) -> None:
+        shown = printable(target)
+        if not target or "\0" in target:
+            raise PathError(f"{shown!r}: not a usable target")
         self.target = target
         self.single = single
         self.dry_run = dry_run
         self.written: list[str] = []
         self.stayed: list[str] = []
         self._overwrite = overwrite
-        self._folders: set[str] = set()
+        self._folders = {""}
         self._made: list[str] = []
+        self._placed = 0
         self._lock = -1
         self._stage = ""
+        self._sync_each = single
         self._real = os.path.realpath(target)
-        self._exists = self._check(sources)
+        self._old: os.stat_result | None = None
+        for source in sources:
+            self._check_apart(source)
+        self._exists = self._check(shown)
 
     # -- before the first write
 
-    def _check(self, sources: Sequence[str]) -> bool:
-        shown = printable(self.target)
-        if not self.target or "\0" in self.target:
-            raise PathError(f"{shown}: not a usable target")
-        for source in sources:
-            self._check_apart(source)
+    def _check(self, shown: str) -> bool:
+        """Whether the target holds something already; PathError if it cannot be used."""
         try:
-            status = os.stat(self.target)
+            self._old = os.stat(self._real)
         except FileNotFoundError:
-            if os.path.islink(self.target):
-                raise PathError(f"{shown}: the target is a link that leads nowhere") from None
-            parent = os.path.dirname(self._real)
-            while not os.path.exists(parent):
-                parent = os.path.dirname(parent)
-            if not os.path.isdir(parent):
-                raise PathError(f"{shown}: {printable(parent)} is not a folder") from None
+            self._check_parent(shown)
             return False
         except OSError as e:
             raise PathError(f"{shown}: {_reason(e)}") from None
+        mode = self._old.st_mode
         if self.single:
-            if not stat.S_ISREG(status.st_mode):
-                raise PathError(f"{shown}: the target is {_what(status.st_mode)}, not a regular file")
+            if not stat.S_ISREG(mode):
+                raise PathError(f"{shown}: the target is {_what(mode)}, not a regular file")
             if not self._overwrite:
                 raise PathError(f"{shown}: the target exists; give --overwrite to replace it")
-            return True
-        if not stat.S_ISDIR(status.st_mode):
+        elif not stat.S_ISDIR(mode):
             raise PathError(f"{shown}: the target exists and is not a folder")
+        if not os.access(self._real, os.W_OK):
+            raise PathError(f"{shown}: the target may not be written to")
+        if self.single:
+            return True
         try:
-            empty = not os.listdir(self.target)
+            empty = all(map(_STAGE.fullmatch, os.listdir(self._real)))
         except OSError as e:
             raise PathError(f"{shown}: {_reason(e)}") from None
         if not empty and not self._overwrite:
             raise PathError(f"{shown}: the target exists and is not empty; give --overwrite to write into it")
         return not empty
+
+    def _check_parent(self, shown: str) -> None:
+        place = self.target
+        while place and not os.path.lexists(place):
+            place = os.path.dirname(place)
+        if place and not os.path.exists(place):
+            raise PathError(f"{shown}: {printable(place)} is a link that leads nowhere")
+        parent = os.path.dirname(self._real)
+        while not os.path.exists(parent):
+            parent = os.path.dirname(parent)
+        if not os.path.isdir(parent):
+            raise PathError(f"{shown}: {printable(parent)} is not a folder")
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise PathError(f"{shown}: nothing may be written into {printable(parent)}")
 
     def _check_apart(self, source: str) -> None:
         def identity(path: str) -> tuple[int, int] | None:
@@ -444,6 +529,11 @@ class Output:
         """Whether these files can all be written; if not, every reason is in the log.
 
         `names` are relative paths, `owners` what each is written for (the image), for the messages.
+
+        Raises
+        ------
+        PathError
+            If something that stands in a target to be overwritten is in the way.
         """
         errors = log.errors
         seen: dict[str, int] = {}
@@ -458,9 +548,11 @@ class Output:
             near = folded.setdefault(key.casefold(), i)
             if near != i:
                 log.report(CASE_COLLISION, path, first=owners[near], second=owners[i])
+        checked = {""}
         for name in names:
-            folder = os.path.dirname(name)
-            while folder:
+            folder = name.rpartition("/")[0]
+            while folder not in checked:
+                checked.add(folder)
                 if folder in seen:
                     log.report(
                         COLLISION,
@@ -470,14 +562,24 @@ class Output:
                         value=folder,
                     )
                     break
-                folder = os.path.dirname(folder)
-        return log.errors == errors
+                folder = folder.rpartition("/")[0]
+        if log.errors != errors:
+            return False
+        if self._exists and not self.single:
+            self._moves(names)
+        return True
 
     # -- writing
 
     def __enter__(self) -> Self:
         if not self.dry_run:
-            self._begin()
+            try:
+                self._begin()
+            except BaseException as e:
+                self._clean()
+                if isinstance(e, OSError):
+                    self._fail(e)
+                raise
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -485,8 +587,6 @@ class Output:
             if kind is None and not self.dry_run:
                 self._commit()
         except OSError as e:
-            if isinstance(e, PathError):
-                raise
             self._fail(e)
         finally:
             self._clean()
@@ -499,10 +599,10 @@ class Output:
         try:
             descriptor = os.open(self._place(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC, 0o666)
             try:
-                view = memoryview(data)
+                view = memoryview(data).cast("B")
                 while view:
                     view = view[os.write(descriptor, view) :]
-                if self.single:
+                if self._sync_each:
                     os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -534,103 +634,204 @@ class Output:
             return os.path.join(self._stage, "file")
         if refuse_name(name) is not None:  # `plan` has told the user; this is the last door
             raise PathError(f"{printable(self.target)}: refusing to write {shorten(name)!r}")
-        folder = os.path.dirname(name)
+        tree = os.path.join(self._stage, "tree")
+        folder = name.rpartition("/")[0]
         if folder not in self._folders:
-            os.makedirs(os.path.join(self._stage, "tree", folder), exist_ok=True)
-            self._folders.add(folder)
-        return os.path.join(self._stage, "tree", name)
+            made = ""
+            for part in folder.split("/"):
+                made = f"{made}/{part}" if made else part
+                if made not in self._folders:
+                    os.mkdir(os.path.join(tree, made))
+                    self._folders.add(made)
+        return os.path.join(tree, name)
 
     def _begin(self) -> None:
         parent, name = os.path.split(self._real)
-        try:
-            missing = parent
-            while not os.path.exists(missing):
-                self._made.append(missing)
-                missing = os.path.dirname(missing)
-            os.makedirs(parent, exist_ok=True)
-            _remove_left_overs(parent)
-            self._stage, self._lock = _new_stage(parent, name)
-            if not self.single:
-                os.mkdir(os.path.join(self._stage, "tree"))
-        except OSError as e:
-            self._fail(e)
+        if not self.single and self._old is not None and self._must_stage_inside(parent):
+            self._new_stage(self._real, name)
+        else:
+            self._make_folders(parent)
+            try:
+                self._new_stage(parent, name)
+            except OSError as e:
+                if self.single or self._old is None or e.errno not in _NOT_ALLOWED:
+                    raise
+                self._new_stage(self._real, name)
+        if not self.single:
+            os.mkdir(os.path.join(self._stage, "tree"))
+            self._sync_each = _syncfs() is None
+
+    def _must_stage_inside(self, parent: str) -> bool:
+        """Whether one rename cannot put the tree in the place of the target, which is a folder.
+
+        A mount point cannot be replaced, and an empty working folder should not: the shell that stands in it
+        would be left in a folder that is gone.
+        """
+        assert self._old is not None
+        if os.path.ismount(self._real) or os.stat(parent).st_dev != self._old.st_dev:
+            return True
+        with contextlib.suppress(OSError):
+            return not self._exists and os.path.samestat(os.stat(os.getcwd()), self._old)
+        return False
+
+    def _make_folders(self, folder: str) -> None:
+        missing = []
+        while not os.path.exists(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        for path in reversed(missing):
+            self._made.append(path)
+            try:
+                os.mkdir(path)
+            except FileExistsError:  # another process was faster, and the folder is its own
+                self._made.pop()
+
+    def _new_stage(self, parent: str, name: str) -> None:
+        """Make a hidden folder in `parent`, and lock it, which tells that its maker lives."""
+        _remove_left_overs(parent)
+        short = name.encode(errors="ignore")[:80].decode(errors="ignore")
+        for _ in range(100):
+            self._stage = os.path.join(parent, f".odm-{short}-{secrets.token_hex(6)}.tmp")
+            try:
+                os.mkdir(self._stage, 0o700)
+                lock = _lock(self._stage)
+            except FileNotFoundError:  # a failing process took the parent that it had made away again
+                self._make_folders(parent)
+                continue
+            if lock is not None:
+                self._lock = lock
+                return
+        raise OSError(errno.EAGAIN, "a temporary folder cannot be kept")
 
     def _commit(self) -> None:
         if self.single:
-            if self.written:
-                os.replace(os.path.join(self._stage, "file"), self._real)
-                _sync_folder(os.path.dirname(self._real))
+            self._commit_file()
             return
         tree = os.path.join(self._stage, "tree")
-        _sync_file_system(tree)
-        if not self._exists:
-            os.rename(tree, self._real)  # also takes the place of an empty folder
-        else:
+        if not self._sync_each:
+            _sync_file_system(tree)
+        if self._exists or os.path.dirname(self._stage) == self._real:
             self._merge(tree)
-        _sync_folder(os.path.dirname(self._real))
+        else:
+            if self._old is not None:  # the empty folder that is replaced; its owner and mode stay
+                with contextlib.suppress(OSError, AttributeError):
+                    os.chown(tree, self._old.st_uid, self._old.st_gid)
+                with contextlib.suppress(OSError):
+                    os.chmod(tree, stat.S_IMODE(self._old.st_mode))
+                if os.name == "nt":
+                    os.rmdir(self._real)
+            os.rename(tree, self._real)
+        self._sync_parents()
+
+    def _commit_file(self) -> None:
+        if not self.written:
+            return
+        made = os.path.join(self._stage, "file")
+        try:
+            if self._exists:
+                os.replace(made, self._real)
+            else:
+                self._appear(made)
+        finally:
+            self._sync_parents()
+
+    def _appear(self, made: str) -> None:
+        """Put a file into a place that must be free: a rename would silently replace what came meanwhile."""
+        try:
+            os.link(made, self._real)
+        except FileExistsError:
+            raise PathError(f"{printable(self.target)}: another program made it meanwhile") from None
+        except (OSError, AttributeError, NotImplementedError):  # not every file system has links
+            os.rename(made, self._real)
+
+    def _sync_parents(self) -> None:
+        for folder in {os.path.dirname(self._real), *map(os.path.dirname, self._made)}:
+            _sync_folder(folder)
 
     def _merge(self, tree: str) -> None:
-        for name in self.written:
-            self._check_place(name)
-        for name in self.written:
-            place = os.path.join(self._real, name)
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            os.replace(os.path.join(tree, name), place)
+        for name in self._moves(self.written):
+            os.replace(os.path.join(tree, name), os.path.join(self._real, name))
+            self._placed += 1
         ours = set(self.written)
-        self.stayed = sorted(
-            name
-            for folder, _, names in os.walk(self._real)
-            for n in names
-            if (name := os.path.relpath(os.path.join(folder, n), self._real).replace(os.sep, "/")) not in ours
-        )
+        stayed = []
+        for folder, folders, names in os.walk(self._real):
+            if folder == self._real:
+                folders[:] = [f for f in folders if not _STAGE.fullmatch(f)]
+            links = [f for f in folders if os.path.islink(os.path.join(folder, f))]
+            for n in [*names, *links]:
+                name = os.path.relpath(os.path.join(folder, n), self._real).replace(os.sep, "/")
+                if name not in ours:
+                    stayed.append(name)
+        self.stayed = sorted(stayed)
 
-    def _check_place(self, name: str) -> None:
-        parts = name.split("/")
-        for i in range(1, len(parts) + 1):
-            place = os.path.join(self._real, *parts[:i])
-            if not os.path.lexists(place):
-                return
-            if i < len(parts) and (os.path.islink(place) or not os.path.isdir(place)):
-                raise PathError(f"{printable(place)}: in the way, it is not a folder of the target")
-            if i == len(parts) and os.path.isdir(place) and not os.path.islink(place):
-                raise PathError(f"{printable(place)}: in the way, it is a folder")
+    def _moves(self, names: Sequence[str]) -> list[str]:
+        """What is renamed into a target that exists: files, and folders that are new as a whole.
+
+        PathError if something is in the way, so this comes before the first rename.
+        """
+        moves: dict[str, None] = {}
+        there: set[str] = set()
+        for name in names:
+            parts = name.split("/")
+            for i in range(1, len(parts) + 1):
+                part = "/".join(parts[:i])
+                if part in there:
+                    continue
+                if part in moves:
+                    break
+                place = os.path.join(self._real, part)
+                try:
+                    mode = os.lstat(place).st_mode
+                except FileNotFoundError:
+                    moves[part] = None
+                    break
+                if i < len(parts):
+                    if not stat.S_ISDIR(mode):
+                        raise PathError(f"{printable(place)}: in the way, it is not a folder of the target")
+                    there.add(part)
+                elif stat.S_ISREG(mode) or stat.S_ISLNK(mode):  # of a link, the link is replaced
+                    moves[part] = None
+                else:
+                    raise PathError(f"{printable(place)}: in the way, it is {_what(mode)}")
+        return list(moves)
 
     def _fail(self, e: OSError) -> NoReturn:
-        if e.errno == errno.EEXIST:
-            raise PathError(
-                f"{printable(self.target)}: two of the files have one name on this file system"
-            ) from e
-        raise PathError(f"{printable(self.target)}: {_reason(e)}; nothing was changed there") from e
+        if isinstance(e, PathError):
+            raise e
+        shown = printable(self.target)
+        if isinstance(e, FileExistsError):
+            raise PathError(f"{shown}: two of the files have one name on this file system") from e
+        done = "nothing was changed there"
+        if self._placed:
+            done = f"{self._placed} of the new files and folders are in place, the others are as they were"
+        raise PathError(f"{shown}: {_reason(e)}; {done}") from e
 
     def _clean(self) -> None:
-        if self._stage:
-            _remove_tree(self._stage)
-            self._stage = ""
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
-        with contextlib.suppress(OSError):  # the first that is not empty ends it: the target is in there
-            for folder in self._made:
-                os.rmdir(folder)
+        try:
+            if self._stage:
+                _remove_tree(self._stage)
+                self._stage = ""
+            for folder in reversed(self._made):
+                try:
+                    os.rmdir(folder)
+                except FileNotFoundError:
+                    continue
+                except OSError:  # not empty: the target is in there
+                    break
+        finally:
+            if self._lock >= 0:
+                os.close(self._lock)
+                self._lock = -1
 
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_MARK = ".odm-"
-
-
-def _new_stage(parent: str, name: str) -> tuple[str, int]:
-    """A hidden folder beside the target, and the descriptor whose lock tells that its maker lives."""
-    while True:
-        short = name.encode(errors="ignore")[:80].decode(errors="ignore")
-        stage = os.path.join(parent, f"{_MARK}{short}-{secrets.token_hex(6)}")
-        os.mkdir(stage, 0o700)
-        lock = _lock(stage)
-        if lock is not None:
-            return stage, lock
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_STAGE = re.compile(r"\.odm-.*-[0-9a-f]{12}\.tmp", re.DOTALL)
+"""The names of staging folders; nothing else is ever removed."""
 
 
 def _lock(stage: str) -> int | None:
-    """Lock a staging folder; None where another process holds it or removed it."""
+    """Lock a staging folder; None where another process holds it or removed it, -1 without locks."""
     try:
         import fcntl
     except ImportError:  # Windows: left-overs stay until removed by hand
@@ -641,26 +842,37 @@ def _lock(stage: str) -> int | None:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(descriptor).st_nlink:
+        if os.path.samestat(os.fstat(descriptor), os.lstat(stage)):
             return descriptor
-    except OSError:
+    except (BlockingIOError, FileNotFoundError):
         pass
+    except OSError:  # some network file systems have no locks
+        os.close(descriptor)
+        return -1
     os.close(descriptor)
     return None
 
 
 def _remove_left_overs(parent: str) -> None:
     """Remove the staging folders of processes that died."""
-    with os.scandir(parent) as entries:
-        stages = [e.path for e in entries if e.name.startswith(_MARK) and e.is_dir(follow_symlinks=False)]
+    try:
+        with os.scandir(parent) as entries:
+            stages = [e.path for e in entries if _STAGE.fullmatch(e.name) and e.is_dir(follow_symlinks=False)]
+    except OSError:  # a folder may be one to write into and not to list
+        return
     for stage in stages:
         try:
             lock = _lock(stage)
         except OSError:  # another user's
             continue
         if lock is not None and lock >= 0:
-            _remove_tree(stage)
-            os.close(lock)
+            try:
+                if {*os.listdir(stage)} <= {"file", "tree"}:
+                    _remove_tree(stage)
+            except OSError:
+                pass
+            finally:
+                os.close(lock)
 
 
 def _remove_tree(top: str) -> None:
@@ -687,18 +899,23 @@ def _sync_folder(folder: str) -> None:
             os.close(descriptor)
 
 
+def _syncfs() -> Any:
+    """The system's call of that name, None where it has none."""
+    import ctypes
+
+    try:
+        return ctypes.CDLL(None, use_errno=True).syncfs
+    except (AttributeError, OSError, TypeError):
+        return None
+
+
 def _sync_file_system(folder: str) -> None:
     """Make everything written below `folder` durable by one call."""
     import ctypes
 
     descriptor = os.open(folder, os.O_RDONLY | _CLOEXEC)
     try:
-        try:
-            syncfs = ctypes.CDLL(None, use_errno=True).syncfs
-        except (AttributeError, OSError, TypeError):
-            os.fsync(descriptor)
-            return
-        if syncfs(descriptor) != 0:
+        if _syncfs()(descriptor) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
     finally:

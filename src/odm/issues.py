@@ -107,7 +107,7 @@ class Log:
         """Report one fault; `values` fill the code's template (strings and bytes are made printable)."""
         self.counts[code.name] += 1
         if self.counts[code.name] <= self._keep:
-            shown = {k: v if isinstance(v, (int, float, Shown)) else shorten(v) for k, v in values.items()}
+            shown = {k: _shown(v) for k, v in values.items()}
             message = f"{code.template.format(**shown)}; {code.mend.format(**shown)}"
             self.issues.append(Issue(path, line, column, field, code.name, code.severity, message, pointer))
 
@@ -209,6 +209,24 @@ class Shown(str):
     __slots__ = ()
 
 
+class _Value(str):
+    """A value from the data, made printable: quoted it is not escaped a second time."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        quote = '"' if "'" in self and '"' not in self else "'"
+        return f"{quote}{self}{quote}"
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, Shown):
+        return value
+    if hasattr(value, "item"):  # a NumPy number
+        value = value.item()
+    return value if isinstance(value, (int, float)) else _Value(shorten(value))
+
+
 def printable(text: str) -> str:
     """`text` with everything escaped that could break or spoof a line of output."""
     if text.isascii() and text.isprintable():
@@ -230,10 +248,13 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     """The one of `names` most like `name`, if any is like it at all (letter case does not count)."""
     import difflib  # slow to import, and only mistakes need it
 
+    if len(name) > 255:  # the comparison is quadratic in the length too
+        return None
     folded: dict[str, str] = {}
     for other in names:
-        folded.setdefault(other.casefold(), other)
-        if len(folded) >= 2000:  # the comparison is quadratic in what it is given
+        if len(other) <= 255:
+            folded.setdefault(other.casefold(), other)
+        if len(folded) >= 2000:  # and slow enough
             break
     found = difflib.get_close_matches(name.casefold(), folded, 1, 0.6)
     return folded[found[0]] if found else None

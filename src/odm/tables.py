@@ -213,6 +213,10 @@ class Dataset:
             height=np.zeros(n_images, np.int32) if height is None else np.array(height),
             source_id=image_ids,
         )
+        if len(set(categories)) != len(categories):
+            raise ValueError("two categories have the same name")
+        if category_ids is not None and len(category_ids) != len(categories):
+            raise ValueError(f"category_ids has {len(category_ids)} rows, not {len(categories)}")
         for i, name in enumerate(categories):
             builder.category(name, source_id=None if category_ids is None else category_ids[i])
         if (xyxy is None) == (ltwh is None):
@@ -225,12 +229,12 @@ class Dataset:
         else:
             corners = np.array(xyxy, np.float64).reshape(-1, 4)
         builder.boxes(
-            image=np.array(image, np.int64).reshape(-1),
-            category=np.array(category, np.int64).reshape(-1),
+            image=_row_numbers(image, "image"),
+            category=_row_numbers(category, "category"),
             xyxy=corners,
             wh=wh,
             score=None if score is None else np.array(score, np.float64),
-            flags=None if flags is None else np.array(flags, np.uint16),
+            flags=None if flags is None else np.array(flags).astype(np.uint16),
             area=None if area is None else np.array(area, np.float64),
             source_id=None if source_id is None else np.array(source_id, np.int64),
         )
@@ -311,6 +315,8 @@ class Builder:
     ) -> int:
         """Add many images at once and return the first one's row. ValueError if a name is there already."""
         first, n = len(self._image_rows), len(names)
+        if width.shape != (n,) or height.shape != (n,) or (source_id is not None and len(source_id) != n):
+            raise ValueError(f"width, height and source_id must have {n} rows, as names has")
         self._image_rows.update(zip(names, range(first, first + n), strict=True))
         if len(self._image_rows) != first + n:
             raise ValueError("two images have the same name")
@@ -370,7 +376,7 @@ class Builder:
         ValueError if the shapes disagree.
         """
         n = len(image)
-        if xyxy.shape != (n, 4):
+        if xyxy.shape != (n, 4):  # before wh is derived from it
             raise ValueError(f"xyxy has shape {xyxy.shape}, not ({n}, 4)")
         chunk: dict[str, NDArray[Any]] = {
             "image": np.asarray(image, np.int32),
@@ -385,8 +391,9 @@ class Builder:
             "line": np.full(n, line, np.int32) if isinstance(line, int) else np.asarray(line, np.int32),
         }
         for name, values in chunk.items():
-            if len(values) != n:
-                raise ValueError(f"{name} has {len(values)} rows, not {n}")
+            shape = (n, *_INNER.get(name, ()))
+            if values.shape != shape:
+                raise ValueError(f"{name} has shape {values.shape}, not {shape}")
         self._chunks.append(chunk)
 
     def build(self) -> Dataset:
@@ -443,12 +450,27 @@ def stem(name: str) -> str:
     return name[:dot] if dot > 0 and name[dot:].lower() in PICTURE_SUFFIXES and name[dot - 1] != "/" else name
 
 
+_INNER = {"xyxy": (4,), "wh": (2,)}
+
+
+def _row_numbers(rows: ArrayLike, what: str) -> Longs:
+    array = np.array(rows).reshape(-1)
+    if len(array) and not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"{what} holds {array.dtype}, not row numbers")
+    if len(array) and not 0 <= array.min() <= array.max() < 2**31:
+        raise ValueError(f"{what} holds what is no row number")
+    return array.astype(np.int64)
+
+
 def _id_column(ids: list[Id]) -> NDArray[Any]:
-    if any(isinstance(i, str) for i in ids):
-        column = np.empty(len(ids), object)
-        column[:] = ids
-        return column
-    return np.array(ids, np.int64)
+    if not any(isinstance(i, str) for i in ids):
+        try:
+            return np.array(ids, np.int64)
+        except OverflowError:  # whole numbers beyond 64 bits stay exact as objects
+            pass
+    column = np.empty(len(ids), object)
+    column[:] = ids
+    return column
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
