@@ -87,9 +87,10 @@ NO_IMAGE_NAME = Code(
 STRAY_FILE = Code(
     "stray-file",
     "warning",
-    "{value}",
-    "move it elsewhere, or delete it, if it is not needed",
-    "Files in the data set that are neither annotations nor pictures are not read.",
+    "this file is not part of the data set and is not read",
+    "move it elsewhere, or delete it if it is not needed",
+    "A file among the annotations is neither an annotation nor a picture. It may be litter of the operating "
+    "system, or an annotation that was misnamed.",
 )
 UNKNOWN_SPLIT = Code(
     "unknown-split",
@@ -102,8 +103,8 @@ BAD_CLASS_LIST = Code(
     "bad-class-list",
     "error",
     "the list of class names is not usable: {reason}",
-    "write one name per line, in the order of the ids, without blank lines or repetitions",
-    "The position in the list is the id of a class. A gap or a repetition makes every later name doubtful.",
+    "write one name per class, in the order of the ids, without gaps",
+    "The position in the list is the id of a class. A gap makes every later name doubtful.",
 )
 CLASS_LISTS_DISAGREE = Code(
     "class-lists-disagree",

@@ -129,6 +129,14 @@ class Log:
             self.report(code, path, line=line, pointer=pointer, field=field, **values(row))
         self.counts[code.name] += max(0, len(rows) - room)
 
+    def fresh(self) -> Log:
+        """An empty log that keeps as many issues, for a parse that may be taken over later by `extend`."""
+        return Log(keep=self._keep, track=self._track)
+
+    def keeps(self, code: Code) -> bool:
+        """Whether the next issue of this code would be kept, not only counted."""
+        return self.counts[code.name] < self._keep
+
     def note(self, text: str) -> None:
         """Say a decision aloud, once."""
         if text not in self.notes:

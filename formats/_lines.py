@@ -1,0 +1,324 @@
+"""Many small text files, tokenised at once.
+
+Formats with one text file per image hold thousands of files of a few lines. Reading them line by line costs
+more than all the rest together, so the files of a few megabytes are joined, split by one ``bytes.split``,
+and the lines are found again with NumPy: token counts per line, and index arithmetic for the columns.
+
+Everything here works on bytes. A line ends with ``\\n``; carriage returns before it belong to the end (a file
+without any ``\\n`` has lines that end with ``\\r``). Blanks are spaces and tabs, nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Source
+from odm.formats._faults import NOT_UTF8
+from odm.formats._numbers import decimals, fixed
+from odm.issues import Code, Log
+from odm.tables import Floats, Ints, Longs
+
+CHUNK = 3 * 2**20
+"""Bytes of text that are worked on at a time: large enough to be fast, small enough for the caches."""
+
+BOM = b"\xef\xbb\xbf"
+NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+"""A finite decimal number, as every program reads it."""
+NON_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+
+_BLANK = np.zeros(256, bool)
+_BLANK[list(b" \t\n")] = True
+_NUMERIC = np.zeros(256, bool)
+_NUMERIC[list(b"0123456789+-.")] = True
+# `bytes.split` also splits on these three. They are control characters, never separators, so a harmless
+# control character takes their place while the text is split, and messages show the original.
+_CONTROLS = re.compile(rb"[\x0b\x0c\r]")
+_PROTECT = bytes.maketrans(b"\x0b\x0c\r", b"\x1f\x1f\x1f")
+# With a separator of its own, blanks inside a value are protected in the same way, and an empty value is
+# made visible as a token of one byte.
+_INNER = bytes.maketrans(b" \t", b"\x1e\x1d")
+_OUTER = bytes.maketrans(b"\x1e\x1d", b" \t")
+EMPTY = b"\x1c"
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Chunk:
+    """The lines of some files that are not blank, as n rows of tokens."""
+
+    tokens: list[bytes]
+    """All tokens of all lines, in order."""
+    first: Longs
+    """(n,) index of a row's first token."""
+    count: Longs
+    """(n,) how many tokens a row has."""
+    file: Ints
+    """(n,) number of the file, as it was given."""
+    line: Ints
+    """(n,) line in the file, from 1."""
+    _text: bytes
+    _bytes: NDArray[np.uint8]
+    _starts: Longs
+    _parts: dict[int, bytes]
+    _sep: bytes | None
+    _lines: tuple[int, list[bytes]] = (-1, [])
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def pick(self, where: NDArray[Any]) -> list[bytes]:
+        """The tokens at these indices."""
+        if len(where) > 1:
+            step = int(where[1] - where[0])
+            if (
+                step > 0
+                and where[-1] - where[0] == step * (len(where) - 1)
+                and bool((np.diff(where) == step).all())
+            ):
+                return self.tokens[int(where[0]) : int(where[-1]) + 1 : step]
+        return list(map(self.tokens.__getitem__, where.tolist()))
+
+    def looks_numeric(self, where: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether the tokens at these indices begin like a number."""
+        found: NDArray[np.bool_] = _NUMERIC[self._bytes[self._starts[where]]]
+        return found
+
+    def numbers(self, where: NDArray[Any]) -> tuple[Floats, Longs]:
+        """The tokens at these indices as numbers, and the positions in the answer of those that are none.
+
+        NaN and infinities are answered as such and are not among the positions; numbers that only Python
+        accepts (``1_0``) are.
+        """
+        values, bad = floats(self.pick(where))
+        scores = np.flatnonzero(self._bytes == 95)  # underscores
+        if len(scores):
+            holds = np.zeros(len(self.tokens), bool)
+            holds[np.searchsorted(self._starts, scores, "right") - 1] = True
+            bad = np.union1d(bad, np.flatnonzero(holds[where]))
+        return values, bad
+
+    def span(self, rows: NDArray[Any], n: NDArray[Any]) -> list[bytes]:
+        """The text of the first `n` tokens of each of `rows`, with what lies between them."""
+        begin = self._starts[self.first[rows]]
+        last = self.first[rows] + n - 1
+        ends = self._starts[last] + np.array(list(map(len, self.pick(last))), np.int64)
+        text = self._text
+        return [text[a:b] for a, b in zip(begin.tolist(), ends.tolist(), strict=True)]
+
+    def plain(self, token: bytes) -> bytes:
+        """A token as it stands in the file: blanks that were protected are blanks again."""
+        return token.translate(_OUTER) if self._sep else token
+
+    def cells(self, row: int) -> list[tuple[int, bytes]]:
+        """The tokens of one row as they stand in the file, each with its column from 1 in characters."""
+        number = int(self.file[row])
+        if self._lines[0] != number:
+            self._lines = number, self._parts[number].split(b"\n")
+        return cells(self._lines[1][int(self.line[row]) - 1], self._sep)
+
+
+def cells(line: bytes, sep: bytes | None) -> list[tuple[int, bytes]]:
+    """The values of a line, each with its column from 1 in characters. An empty value between separators
+    is an empty one; without separators of its own there are none.
+    """
+    if sep is None:
+        found = [(m.start(), m[0]) for m in re.finditer(rb"[^ \t]+", line)]
+    elif line.strip(b" \t"):
+        found, at = [], 0
+        for cell in line.split(sep):
+            inner = cell.strip(b" \t")
+            found.append((at + (cell.index(inner) if inner else 0), inner))
+            at += len(cell) + len(sep)
+    else:
+        found = []
+    return [(len(line[:at].decode(errors="replace")) + 1, value) for at, value in found]
+
+
+def floats(tokens: Sequence[bytes]) -> tuple[Floats, Longs]:
+    """Tokens as numbers, NaN where Python reads none, and the positions of those."""
+    values: list[float] = []
+    bad: list[int] = []
+    rest = iter(tokens)
+    while len(values) < len(tokens):
+        try:
+            values.extend(map(float, rest))  # what was converted before a fault stays in the list
+        except ValueError:
+            bad.append(len(values))
+            values.append(np.nan)
+    return np.array(values, np.float64), np.array(bad, np.int64)
+
+
+def chunks(
+    source: Source, files: Sequence[str], log: Log, *, sep: str | None = None, what: str = "reading"
+) -> Iterator[Chunk]:
+    """The lines of `files`, a few megabytes at a time. What cannot be read or decoded is in the log."""
+    cut = sep.encode() if sep else None
+    parts: dict[int, bytes] = {}
+    held = 0
+    for number, file in enumerate(log.track(files, what)):
+        data = source.read(file, log)
+        if not data:
+            continue
+        data = text_of(data, source.full(file), log)
+        parts[number] = data
+        held += len(data)
+        if held >= CHUNK:
+            yield _chunk(parts, cut)
+            parts, held = {}, 0
+    if parts:
+        yield _chunk(parts, cut)
+
+
+def text_of(data: bytes, path: str, log: Log) -> bytes:
+    """The text of a file as UTF-8 with lines that end with ``\\n``; faults of its encoding are reported.
+
+    Empty where the encoding is another one altogether. Bytes that are not UTF-8 stay, and are reported once.
+    """
+    if data.startswith(BOM):
+        data = data[3:]
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        wide = data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff"))
+        log.report(NOT_UTF8, path, line=1, column=1, value="UTF-32" if wide else "UTF-16")
+        return b""
+    if b"\0" in data and max(data[::2].count(0), data[1::2].count(0)) * 4 > len(data):
+        log.report(NOT_UTF8, path, line=1, column=1, value="what looks like UTF-16 without a byte order mark")
+        return b""
+    if b"\r" in data:
+        if b"\n" not in data:
+            data = data.replace(b"\r", b"\n")
+        else:
+            data = data.replace(b"\r\n", b" \n")
+            if b"\r" in data:
+                data = re.sub(rb"\r+ *(?=\n|\Z)", lambda m: b" " * len(m[0]), data)
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError as e:
+            line = data.count(b"\n", 0, e.start)
+            column = len(data[data.rfind(b"\n", 0, e.start) + 1 : e.start].decode(errors="replace"))
+            found = f"the byte {data[e.start]:#04x}"
+            log.report(NOT_UTF8, path, line=line + 1, column=column + 1, value=found)
+    return data
+
+
+def _chunk(parts: dict[int, bytes], sep: bytes | None) -> Chunk:
+    pieces = list(parts.values())
+    text = b"\n".join(pieces)
+    if sep is not None:
+        pieces = [_separate(piece, sep) for piece in pieces]
+        text = b"\n".join(pieces)
+    elif _CONTROLS.search(text):
+        text = text.translate(_PROTECT)
+    text += b"\n"
+    data = np.frombuffer(text, np.uint8)
+    blank = _BLANK[data]
+    begins = ~blank
+    begins[1:] &= blank[:-1]
+    starts = np.flatnonzero(begins)
+    ends = np.flatnonzero(data == 10)
+    upto = np.searchsorted(starts, ends)
+    count = np.diff(upto, prepend=0)
+    # which file a line belongs to, and its number there
+    sizes = np.array([len(piece) + 1 for piece in pieces], np.int64)
+    offsets = np.cumsum(sizes) - sizes
+    first_line = np.searchsorted(ends, offsets)
+    lines_of = np.diff(first_line, append=len(ends))
+    owner = np.repeat(np.arange(len(pieces)), lines_of)
+    number = np.arange(1, len(ends) + 1) - first_line[owner]
+    used = count > 0
+    return Chunk(
+        tokens=text.split(),
+        first=(upto - count)[used],
+        count=count[used],
+        file=np.array(list(parts), np.int32)[owner[used]],
+        line=number[used].astype(np.int32),
+        _text=text,
+        _bytes=data,
+        _starts=starts,
+        _parts=parts,
+        _sep=sep,
+    )
+
+
+def _separate(data: bytes, sep: bytes) -> bytes:
+    """Text with `sep` between values as text with blanks between values."""
+    mark, blanks = re.escape(sep), rb"[ ]*" if sep == b"\t" else rb"[ \t]*"
+    data = data.translate(_PROTECT)
+    data = re.sub(rb"(?m)^[ \t]+$", b"", data)
+    data = re.sub(blanks + mark + blanks, lambda _: sep, data)
+    # an empty value: a separator at the start, at the end, or right after another
+    data = re.sub(rb"(?m)(?:^|(?<=" + mark + rb"))(?=" + mark + rb")|(?<=" + mark + rb")$", EMPTY, data)
+    data = re.sub(rb"(?m)^[ \t]+|[ \t]+$", b"", data)
+    return b" ".join(piece.translate(_INNER) for piece in data.split(sep))
+
+
+def report_rows(
+    log: Log,
+    code: Code,
+    source: Source,
+    files: Sequence[str],
+    file: Iterable[int],
+    line: Iterable[int],
+    say: Callable[[list[tuple[int, bytes]]], dict[str, Any]],
+    *,
+    sep: str | None = None,
+) -> None:
+    """Report one fault of many rows, found only after all files were read.
+
+    The lines of those that the log still keeps are looked up again; `say` gets their values, as `cells` has
+    them, and answers what `Log.report` wants to know.
+    """
+    cut = sep.encode() if sep else None
+    held: tuple[int, list[bytes]] = (-1, [])
+    silent = log.fresh()
+    for number, at in zip(file, line, strict=True):
+        if not log.keeps(code):
+            log.report(code, "")
+            continue
+        if held[0] != number:
+            data = source.read(files[number], silent) or b""
+            held = number, text_of(data, "", silent).split(b"\n")
+        values = cells(held[1][at - 1], cut) if at <= len(held[1]) else []
+        log.report(code, source.full(files[number]), line=at, **say(values))
+
+
+# ---------------------------------------------------------------------------------------------- writing
+
+
+def places_for(width: int, height: int) -> int:
+    """How many decimals a relative coordinate needs so that the pixels come back within 1e-6."""
+    return len(str(max(width, height, 2) - 1)) + 6
+
+
+def relative(values: Floats, width: Ints, height: Ints) -> list[str]:
+    """(n, 4) relative coordinates as 4n texts with as many decimals as the (n,) sizes in pixels ask for."""
+    largest = np.maximum(np.maximum(width, height), 2) - 1
+    places = np.floor(np.log10(largest)).astype(np.int64) + 7
+    kinds = np.unique(places)
+    if len(kinds) <= 1:
+        return fixed(values.ravel(), int(kinds[0]) if len(kinds) else 7)
+    texts: NDArray[Any] = np.empty(values.shape, object)
+    for kind in kinds.tolist():
+        rows = places == kind
+        texts[rows] = np.array(fixed(values[rows].ravel(), kind), object).reshape(-1, 4)
+    flat: list[str] = texts.ravel().tolist()
+    return flat
+
+
+def pages(n_images: int, image: Ints, columns: Sequence[Sequence[str]], sep: str = " ") -> Iterator[bytes]:
+    """The content of the text file of each image: one line per box, in the order of the boxes."""
+    order = np.argsort(image, kind="stable")
+    lines = list(map(sep.join, zip(*columns, strict=True)))
+    bounds = np.searchsorted(image[order], np.arange(n_images + 1)).tolist()
+    if len(order) and not bool((order[1:] > order[:-1]).all()):
+        lines = list(map(lines.__getitem__, order.tolist()))
+    for begin, end in zip(bounds[:-1], bounds[1:], strict=True):
+        yield ("\n".join(lines[begin:end]) + "\n").encode() if begin < end else b""
+
+
+__all__ = ["Chunk", "cells", "chunks", "decimals", "floats", "pages", "places_for", "relative", "report_rows"]
