@@ -52,7 +52,7 @@ Examples:
 @click.option("--dry-run", is_flag=True, help="Print the ledger and write nothing.")
 @format_options("from", "to")
 @common_options
-def command(  # noqa: PLR0917
+def command(
     source: str,
     target: str,
     rename: tuple[str, ...],

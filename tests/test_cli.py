@@ -1,0 +1,328 @@
+"""The command line as a user types it: exit codes, what is printed where, and what is never done."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from odm.cli import _app
+
+ROOT = Path(__file__).resolve().parents[1]
+ILLUSTRATED = ROOT / "fixtures" / "illustrated"
+GT, DET = str(ILLUSTRATED / "groundtruths"), str(ILLUSTRATED / "detections")
+EXACT = {"voc2012": 0.24568668046928915, "voc2007": 0.26839826839826836}
+
+
+class Run:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+
+@pytest.fixture
+def odm_run(capsys):
+    """Run the command line in this process; no traceback and no internal error may ever come of it."""
+    before = {s: signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)}
+
+    def run(*args, code=0):
+        got = _app.run([str(a) for a in args])
+        out, err = capsys.readouterr()
+        assert got == code, f"exit code {got}\n{out}\n{err}"
+        assert "Traceback" not in err
+        assert got != 70
+        return Run(got, out, err)
+
+    yield run
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def folder(path, files):
+    for name, text in files.items():
+        place = Path(path, name)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def tree(path):
+    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(Path(path).rglob("*")) if p.is_file()}
+
+
+# ------------------------------------------------------------------------------------------------ eval
+
+
+@pytest.mark.parametrize("protocol", EXACT)
+def test_the_illustrated_example(odm_run, protocol):
+    result = json.loads(
+        odm_run("eval", GT, DET, "--iou", 0.3, "--protocol", protocol, "--output", "json").out
+    )
+    assert result["version"] == 1
+    (only,) = result["results"]
+    assert only["summary"]["mAP"] == pytest.approx(EXACT[protocol], abs=1e-12)
+    (person,) = only["classes"]
+    counts = ("gt", "gt_ignored", "det", "tp", "fp", "fn", "ignored")
+    assert [person[k] for k in counts] == [15, 0, 24, 7, 17, 8, 0]
+    assert person["ap"] == pytest.approx(EXACT[protocol], abs=1e-12)
+    assert person["score"] == pytest.approx(0.48)
+    assert person["precision"] == pytest.approx(6 / 14)
+    assert person["recall"] == pytest.approx(0.4)
+    assert result["join"]["images"]["both"] == 7
+
+
+def test_the_table_says_percent_and_its_definition(odm_run):
+    run = odm_run("eval", GT, DET, "--iou", 0.3)
+    assert "24.57 %" in run.out
+    assert "0.3" in run.out
+    assert "person" in run.out
+
+
+def test_results_on_stdout_everything_else_on_stderr(odm_run):
+    run = odm_run("eval", GT, DET, "--iou", 0.3, "--output", "json")
+    json.loads(run.out)
+    assert "note:" in run.err
+    assert odm_run("eval", GT, DET, "--iou", 0.3, "--quiet").err == ""
+
+
+def test_iou_and_protocol_repeat(odm_run):
+    run = odm_run(
+        "eval",
+        GT,
+        DET,
+        "--iou",
+        0.3,
+        "--iou",
+        0.5,
+        "--protocol",
+        "voc2012",
+        "--protocol",
+        "voc2007",
+        "--output",
+        "json",
+    )
+    results = json.loads(run.out)["results"]
+    assert [(r["protocol"], r["iou"]) for r in results] == [
+        ("voc2012", 0.3), ("voc2012", 0.5), ("voc2007", 0.3), ("voc2007", 0.5),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("output", ["csv", "markdown", "table", "json"])
+def test_every_output(odm_run, output):
+    out = odm_run("eval", GT, DET, "--iou", 0.3, "--output", output).out
+    assert "person" in out
+    assert out.endswith("\n")
+    assert "\x1b" not in out
+
+
+def test_the_same_boxes_in_every_other_writing(odm_run, tmp_path):
+    """Other corners, relative numbers, YOLO, other orders of lines: the same AP, TP and FP."""
+    from odm.formats import FORMATS
+
+    variants = {"gt": [GT], "det": [DET]}
+    for side, source in (("gt", GT), ("det", DET)):
+        for name, format_ in FORMATS.items():
+            target = tmp_path / (f"{side}-{name}" + (format_.suffixes[0] if format_.single else ""))
+            extra = ["--to-box", "ltrb"] if name == "txt" else []
+            options = ["-O", "to.results=false"] if name == "coco" else []
+            if format_.needs_size:
+                extra += ["--image-size", "200x200"]
+            odm_run(
+                "convert",
+                "--from",
+                "txt",
+                "--to",
+                name,
+                "--from-box",
+                "ltwh",
+                source,
+                target,
+                *extra,
+                *options,
+            )
+            variants[side].append(str(target))
+    for gt in variants["gt"]:
+        for det in variants["det"]:
+            out = odm_run("eval", gt, det, "--iou", 0.3, "--output", "json", *_sides(gt, det)).out
+            result = json.loads(out)["results"][0]
+            assert result["summary"]["mAP"] == pytest.approx(EXACT["voc2012"], abs=1e-12), (gt, det)
+            assert (result["classes"][0]["tp"], result["classes"][0]["fp"]) == (7, 17)
+
+
+def _sides(gt, det):
+    options = []
+    for side, path in (("gt", gt), ("det", det)):
+        if path.endswith("-yolo"):
+            options += [f"--{side}-image-size", "200x200"]
+        if path.endswith(("groundtruths", "detections")):
+            options += [f"--{side}-box", "ltwh"]
+        elif path.endswith("-txt"):
+            options += [f"--{side}-box", "ltrb"]
+    return options
+
+
+# --------------------------------------------------------------------------------------------- convert
+
+
+def test_yolo_to_txt_and_back(odm_run, tmp_path):
+    source = folder(tmp_path / "labels", {"a.txt": "0 0.5 0.5 0.2 0.4\n1 0.25 0.25 0.5 0.5\n", "b.txt": ""})
+    run = odm_run(
+        "convert", "--from", "yolo", "--to", "txt", source, tmp_path / "out", "--image-size", "640x480"
+    )
+    assert tree(tmp_path / "out") == {"a.txt": b"0 256 144 384 336\n1 0 0 320 240\n", "b.txt": b""}
+    assert re.search(r"\b2\s+boxes read", run.out)
+    assert re.search(r"\b2\s+boxes written", run.out)
+    before = tree(tmp_path / "out")
+    odm_run(
+        "convert",
+        "--from",
+        "txt",
+        "--to",
+        "yolo",
+        tmp_path / "out",
+        tmp_path / "back",
+        "--image-size",
+        "640x480",
+    )
+    assert tree(tmp_path / "out") == before
+    back = tree(tmp_path / "back")
+    assert back["labels/a.txt"] == b"0 0.5 0.5 0.2 0.4\n1 0.25 0.25 0.5 0.5\n"
+    assert "data.yaml" in back
+
+
+def test_dry_run_writes_nothing(odm_run, tmp_path):
+    out = odm_run("convert", GT, tmp_path / "out", "--to", "txt", "--dry-run").out
+    assert "15  boxes would be written" in out
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("where", ["", "inside", "..", "../groundtruths/../groundtruths"])
+def test_a_target_at_the_source_is_refused(odm_run, tmp_path, where):
+    source = folder(tmp_path / "data" / "groundtruths", {"a.txt": "x 1 2 3 4\n"})
+    before = tree(tmp_path)
+    for extra in ([], ["--overwrite"]):
+        run = odm_run("convert", source, os.path.join(source, where), "--to", "txt", *extra, code=3)
+        assert "source" in run.err
+    assert tree(tmp_path) == before
+
+
+def test_an_existing_target_needs_overwrite(odm_run, tmp_path):
+    out = folder(tmp_path / "out", {"mine.md": "keep me", "00001.txt": "old"})
+    assert "--overwrite" in odm_run("convert", GT, out, "--to", "txt", code=3).err
+    run = odm_run("convert", GT, out, "--to", "txt", "--overwrite")
+    assert "mine.md" in run.out
+    assert (out / "mine.md").read_text() == "keep me"
+    assert (out / "00001.txt").read_text() != "old"
+
+
+def test_all_faults_in_one_run_with_their_places(odm_run, tmp_path):
+    source = folder(
+        tmp_path / "in",
+        {
+            "a.txt": "x 1 2 3 4\nx 1 2 three 4\nx 1 2\n",
+            "b.txt": b"x 1 2 3 4\nx nan 2 3 4\n\xff\xfe 1 2 3 4\n",
+            "c.txt": "x 1 2 3 4\nx 1_0 20 30 40\nx 1e999 20 30 40\n",
+        },
+    )
+    run = odm_run("convert", source, tmp_path / "out", "--to", "txt", "--from", "txt", code=1)
+    for place in ("a.txt:2", "a.txt:3", "b.txt:2", "b.txt:3", "c.txt:2", "c.txt:3"):
+        assert re.search(rf"{place}\b.*: error [a-z-]+ ", run.err), (place, run.err)
+    assert not (tmp_path / "out").exists()
+    assert not [p for p in os.listdir(tmp_path) if p.startswith(".")]
+
+
+def test_skip_bad_counts_what_it_leaves_out(odm_run, tmp_path):
+    source = folder(tmp_path / "in", {"a.txt": "x 1 2 3 4\nx 1 2 three 4\nx 5 6 7 8\n"})
+    run = odm_run("convert", source, tmp_path / "out", "--to", "txt", "--from", "txt", "--skip-bad")
+    assert re.search(r"3\s+boxes read", run.out)
+    assert re.search(r"2\s+boxes written", run.out)
+    assert re.search(r"1\s+left out", run.out)
+
+
+# ------------------------------------------------------------------------------------------ exit codes
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "says"),
+    [
+        ("--help", 0, "Usage"),
+        ("--version", 0, "odm"),
+        ("", 2, "Usage"),
+        ("evla a b", 2, "eval"),
+        ("eval", 2, "GT"),
+        ("eval nowhere also-nowhere", 3, "nowhere"),
+        ("convert nowhere out --to txt", 3, "nowhere"),
+        ("convert {gt} out", 2, "--to"),
+        ("convert {gt} out --to tixt", 2, "txt"),
+        ("convert {gt} out --to txt --box corners", 2, "ltrb"),
+        ("convert {gt} out --to txt -O bux=ltrb", 2, "bux"),
+        ("convert {gt} out --to txt --conf-column last", 2, "conf-column"),
+        ("eval {gt} {det} --iou 1.5", 2, "iou"),
+        ("eval {gt} {det} --iou nan", 2, "iou"),
+        ("eval {gt} {det} --protocol voc2013", 2, "voc2012"),
+        ("eval {gt} {gt}", 1, "score"),
+        ("formats nope", 2, "txt"),
+        ("formats", 0, "yolo"),
+        ("formats txt", 0, "ltwh"),
+        ("convert --help", 0, "Examples"),
+        ("eval --help", 0, "Examples"),
+        ("formats --help", 0, "Examples"),
+    ],
+)
+def test_exit_codes(odm_run, tmp_path, monkeypatch, line, code, says):
+    monkeypatch.chdir(tmp_path)
+    run = odm_run(*shlex.split(line.format(gt=GT, det=DET)), code=code)
+    assert says in run.out + run.err
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_broken_pipe_is_no_error():
+    command = f"{shlex.quote(sys.executable)} -m odm formats | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+def test_an_internal_error_says_so_in_one_line(odm_run, monkeypatch, capsys):
+    import odm.cli.formats
+
+    monkeypatch.setattr(odm.cli.formats, "listing", lambda _: 1 // 0)
+    assert _app.run(["formats"]) == 70
+    err = capsys.readouterr().err
+    assert "please report" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+def test_signals_leave_no_litter(tmp_path, number, code):
+    folder(tmp_path / "in", {f"{i}.txt": "x 1 2 3 4\n" for i in range(300)})
+    script = (
+        "import sys, time, odm.files as f, odm.cli._app as a\n"
+        "w = f.Output.write\n"
+        "def slow(self, *args):\n"
+        "    w(self, *args); print('.', flush=True); time.sleep(0.05)\n"
+        "f.Output.write = slow\n"
+        "sys.exit(a.run(sys.argv[1:]))\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", script, "convert", str(tmp_path / "in"), str(tmp_path / "out"), "--from", "txt", "--to", "txt"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert child.stdout.readline() == ".\n"
+    child.send_signal(number)
+    _, err = child.communicate(timeout=30)
+    assert child.returncode == code
+    assert "Traceback" not in err
+    time.sleep(0.01)
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_help_is_fast_because_it_imports_little():
+    script = "import sys, odm.cli._app as a; a.run(['--help']); print(sorted({m.split('.')[0] for m in sys.modules}), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    for slow in ("numpy", "lxml", "msgspec", "yaml", "PIL", "matplotlib", "tqdm", "tabulate"):
+        assert f"'{slow}'" not in done.stderr
