@@ -901,11 +901,11 @@ def _sync_folder(folder: str) -> None:
 
 def _syncfs() -> Any:
     """The system's call of that name, None where it has none."""
-    import ctypes
-
     try:
+        import ctypes
+
         return ctypes.CDLL(None, use_errno=True).syncfs
-    except (AttributeError, OSError, TypeError):
+    except (ImportError, AttributeError, OSError, TypeError):
         return None
 
 
