@@ -1,0 +1,201 @@
+"""Whole commands side by side with their peers, in one run: wall time and peak memory, medians and ratios.
+
+    python benchmarks/compare.py            # all cases, five rounds
+    python benchmarks/compare.py eval -n 9  # cases whose name contains "eval"
+
+The first call makes an environment of its own for the peers (``benchmarks/work/peers``) and the data
+(``benchmarks/work/data``). In every round the contestants of a case run one after the other, so that a machine
+whose speed drifts slows them alike; the ratio is the median of the rounds' ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+import venv
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+WORK = HERE / "work"
+DATA = WORK / "data"
+PEERS = ("hotcoco", "panlabel", "globox", "pycocotools", "msgspec")
+
+HOTCOCO = """
+import sys
+from hotcoco import COCO, COCOeval
+truth = COCO(sys.argv[1])
+run = COCOeval(truth, truth.load_res(sys.argv[2]), "bbox")
+run.evaluate(); run.accumulate(); run.summarize()
+"""
+PYCOCOTOOLS = """
+import sys
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
+truth = COCO(sys.argv[1])
+run = COCOeval(truth, truth.loadRes(sys.argv[2]), "bbox")
+run.evaluate(); run.accumulate(); run.summarize()
+"""
+MSGSPEC = """
+import sys, msgspec
+class Row(msgspec.Struct):
+    image_id: int
+    category_id: int
+    bbox: list[float]
+    score: float
+print(len(msgspec.json.decode(open(sys.argv[1], "rb").read(), type=list[Row])))
+"""
+LOAD = """
+import sys, odm
+print(len(odm.read(sys.argv[2], "coco", kind="det", gt=sys.argv[1])))
+"""
+
+
+def cases(python: str, peer: str) -> dict[str, dict[str, list[str]]]:
+    """Each case: contestants by name, the first is ours; ``{out}`` is a fresh target."""
+    odm = [python, "-m", "odm"]
+    bin_ = Path(peer).parent
+    gt, dt = str(DATA / "instances.json"), str(DATA / "results.json")
+    big = DATA.parent / "big"
+    txt = [str(DATA / "txt" / "groundtruths"), str(DATA / "txt" / "detections")]
+    voc = str(WORK / "voc")
+    pan = [str(bin_ / "panlabel"), "convert", "--allow-lossy"]
+
+    def globox(source: str, target: str, in_: str, out: str) -> list[str]:
+        return [str(bin_ / "globox"), "convert", "--format", in_, "--save_fmt", out, source, target]
+
+    evaluate = [*odm, "eval", "--quiet", "--protocol", "coco"]
+    return {
+        "eval-coco": {
+            "odm": [*evaluate, gt, dt],
+            "hotcoco": [peer, "-c", HOTCOCO, gt, dt],
+        },
+        "eval-coco-big": {
+            "odm": [*evaluate, str(big / "instances.json"), str(big / "results.json")],
+            "hotcoco": [peer, "-c", HOTCOCO, str(big / "instances.json"), str(big / "results.json")],
+        },
+        "eval-coco-slow": {
+            "odm": [*evaluate, gt, dt],
+            "pycocotools": [peer, "-c", PYCOCOTOOLS, gt, dt],
+        },
+        "eval-txt": {"odm": [*odm, "eval", "--quiet", *txt]},
+        "load-results": {
+            "odm": [python, "-c", LOAD, gt, dt],
+            "msgspec typed decode": [peer, "-c", MSGSPEC, dt],
+        },
+        "coco-to-yolo": {
+            "odm": [*odm, "convert", "--from", "coco", "--to", "yolo", gt, "{out}"],
+            "panlabel": [*pan, "--from", "coco", "--to", "yolo", "-i", gt, "-o", "{out}"],
+            "globox": globox(gt, "{out}", "coco", "yolov5"),
+        },
+        "coco-to-voc": {
+            "odm": [*odm, "convert", "--from", "coco", "--to", "voc", gt, "{out}"],
+            "panlabel": [*pan, "--from", "coco", "--to", "voc", "-i", gt, "-o", "{out}"],
+            "globox": globox(gt, "{out}", "coco", "pascalvoc"),
+        },
+        "voc-to-coco": {
+            "odm": [*odm, "convert", "--from", "voc", "--to", "coco", voc, "{out}.json"],
+            "panlabel": [*pan, "--from", "voc", "--to", "coco", "-i", voc, "-o", "{out}.json"],
+            "globox": globox(voc, "{out}.json", "pascalvoc", "coco"),
+        },
+    }
+
+
+def once(command: list[str]) -> tuple[float, float]:
+    """Wall seconds and peak memory in MiB of one run of a command."""
+    out = WORK / "out"
+    for path in (out, Path(f"{out}.json")):
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.exists():
+            path.unlink()
+    command = [part.replace("{out}", str(out)) for part in command]
+    start = time.perf_counter()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert child.stderr is not None
+    error = child.stderr.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    wall = time.perf_counter() - start
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        sys.exit(f"{' '.join(command)[:300]}\nended with {child.returncode}\n{error.decode()[-2000:]}")
+    return wall, usage.ru_maxrss / 1024
+
+
+def prepare(names: list[str]) -> str:
+    """Make the peers' environment and the data; the peers' Python is answered."""
+    peer = WORK / "peers" / "bin" / "python"
+    if not peer.exists():
+        venv.create(WORK / "peers", with_pip=True)
+        subprocess.run([peer, "-m", "pip", "install", "-q", *PEERS], check=True)
+    generate = [sys.executable, str(HERE / "generate.py")]
+    if not DATA.exists():
+        subprocess.run([*generate, str(DATA)], check=True)
+    if any("big" in name for name in names) and not (WORK / "big").exists():
+        size = ["--images", "80000", "--truths", "1200000", "--detections", "2400000", "--no-txt"]
+        subprocess.run([*generate, str(WORK / "big"), *size], check=True)
+    if any("voc" in name for name in names) and not (WORK / "voc").exists():
+        source = [str(DATA / "instances.json"), str(WORK / "voc")]
+        command = [
+            sys.executable,
+            "-m",
+            "odm",
+            "convert",
+            "--from",
+            "coco",
+            "--to",
+            "voc",
+            "--keep-groups",
+            *source,
+        ]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return str(peer)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="*", help="parts of case names; all cases but the slow and big ones if left out"
+    )
+    parser.add_argument("-n", "--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    known = cases(sys.executable, "")
+    wanted = [
+        name
+        for name in known
+        if (
+            any(part in name for part in arguments.names)
+            if arguments.names
+            else not name.endswith(("slow", "big"))
+        )
+    ]
+    table = cases(sys.executable, prepare(wanted))
+    print(
+        f"{'case':16} {'contestant':22} {'wall s':>8} {'peak MiB':>9} {'wall ratio':>11} {'memory ratio':>13}"
+    )
+    for name in wanted:
+        contestants = table[name]
+        runs: dict[str, list[tuple[float, float]]] = {who: [] for who in contestants}
+        for round_ in range(arguments.rounds + 1):
+            for who, command in contestants.items():
+                figures = once(command)
+                if round_:  # the first round only warms the file cache
+                    runs[who].append(figures)
+        ours = runs["odm"]
+        for who, figures in runs.items():
+            wall, memory = (statistics.median(column) for column in zip(*figures, strict=True))
+            ratios = [
+                statistics.median(a[i] / b[i] for a, b in zip(ours, figures, strict=True)) for i in (0, 1)
+            ]
+            shown = ["", ""] if who == "odm" else [f"{ratio:.2f}" for ratio in ratios]
+            print(f"{name:16} {who:22} {wall:8.3f} {memory:9.1f} {shown[0]:>11} {shown[1]:>13}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
