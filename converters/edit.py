@@ -1,0 +1,99 @@
+"""What users do to classes on the way: rename, merge, drop, keep only some."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from odm.converters.ledger import Ledger
+from odm.issues import UsageError, hint, shorten
+from odm.tables import NO_ID, Categories, Dataset
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Edits:
+    """Changes to the classes, applied in this order: keep only, drop, rename.
+
+    All names are those of the source. Two classes renamed to one name are merged, in the place of the first.
+    """
+
+    only: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    rename: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.only or self.drop or self.rename)
+
+
+def apply(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
+    """The dataset with its classes edited; what is left out or renamed is booked.
+
+    Raises
+    ------
+    UsageError
+        If a class that is named does not exist.
+    """
+    if not edits:
+        return dataset
+    names = dataset.categories.name
+    _check_names("--only-classes", edits.only, names)
+    _check_names("--drop", edits.drop, names)
+    _check_names("--rename", edits.rename, names)
+    kept = [name not in edits.drop and (not edits.only or name in edits.only) for name in names]
+    kept_rows = np.array(kept, bool)
+    dropped = ~kept_rows[dataset.boxes.category]
+    ledger.change("classes left out by --drop or --only-classes", int(np.count_nonzero(~kept_rows)))
+    dataset = ledger.leave_out(dataset, dropped, "boxes of classes left out (--drop, --only-classes)")
+
+    new_rows: dict[str, int] = {}
+    row_of = np.full(len(names), -1, np.int32)
+    for row, name in enumerate(names):
+        if kept[row]:
+            row_of[row] = new_rows.setdefault(edits.rename.get(name, name), len(new_rows))
+    changed = np.array([edits.rename.get(name, name) != name for name in names], bool)
+    ledger.change("boxes of renamed classes", int(np.count_nonzero(changed[dataset.boxes.category])))
+    merged = int(kept_rows.sum()) - len(new_rows)
+    ledger.change("classes merged into another", merged)
+
+    first = np.full(len(new_rows), -1, np.int64)
+    for row in range(len(names) - 1, -1, -1):
+        if row_of[row] >= 0:
+            first[row_of[row]] = row
+    parent = dataset.categories.parent[first]
+    source_id = dataset.categories.source_id[first].copy()
+    if not dataset.categories.named:
+        source_id[:] = NO_ID
+    categories = Categories(
+        name=tuple(new_rows),
+        source_id=source_id,
+        parent=np.where(parent >= 0, row_of[parent], -1).astype(np.int32),
+        named=dataset.categories.named or bool(edits.rename),
+    )
+    boxes = dataclasses.replace(dataset.boxes, category=row_of[dataset.boxes.category])
+    for array in (categories.source_id, categories.parent, boxes.category):
+        array.flags.writeable = False
+    return dataclasses.replace(dataset, categories=categories, boxes=boxes)
+
+
+def _check_names(flag: str, wanted: Iterable[str], names: tuple[str, ...]) -> None:
+    known = set(names)
+    for name in wanted:
+        if name not in known:
+            some = ", ".join(shorten(n, 30) for n in names[:8]) + (", ..." if len(names) > 8 else "")
+            raise UsageError(
+                f"{flag}: there is no class {shorten(name)!r}{hint(name, names)}; there are: {some}"
+            )
+
+
+def parse_renames(texts: Iterable[str]) -> dict[str, str]:
+    """``old=new`` texts as a mapping; UsageError where one has no ``=`` or contradicts another."""
+    renames: dict[str, str] = {}
+    for text in texts:
+        old, equals, new = text.partition("=")
+        if not equals or not old or not new:
+            raise UsageError(f"--rename {shorten(text)}: give old=new")
+        if renames.setdefault(old, new) != new:
+            raise UsageError(f"--rename: {shorten(old)!r} is renamed twice, to {renames[old]!r} and {new!r}")
+    return renames
