@@ -136,3 +136,26 @@ NUMBERED_CLASSES = Code(
     "give the list of class names with --classes",
     "Without names, an evaluation or a conversion cannot tell whether class 0 here is class 0 there.",
 )
+BAD_IMAGE_SIZE = Code(
+    "bad-image-size",
+    "error",
+    "expected a whole number of pixels in 1..2147483647, found {value!r}",
+    "write the size of the picture, or leave it out",
+    "The width or the height of an image is no size a picture can have.",
+    row=True,
+)
+SIZE_MISSING = Code(
+    "image-size-missing",
+    "warning",
+    "the size of image {value!r} is not known",
+    "write it, or give --images DIR, --image-size WxH or --image-sizes FILE.csv",
+    "The file does not say how large the image is, or says 0, and nothing else does. Boxes in pixels can be "
+    "used without it, but not checked against the image, nor written as relative coordinates.",
+)
+SIZE_FROM_PICTURE = Code(
+    "image-size-from-picture",
+    "warning",
+    "the size of image {value!r} is not given; {size} is taken from the picture",
+    "write it",
+    "The file does not say how large the image is, or says 0, so the picture was asked.",
+)
