@@ -1,28 +1,29 @@
-"""Many small text files, tokenised at once.
+r"""Many small text files, tokenised at once.
 
 Formats with one text file per image hold thousands of files of a few lines. Reading them line by line costs
 more than all the rest together, so the files of a few megabytes are joined, split by one ``bytes.split``,
 and the lines are found again with NumPy: token counts per line, and index arithmetic for the columns.
 
-Everything here works on bytes. A line ends with ``\\n``; carriage returns before it belong to the end (a file
-without any ``\\n`` has lines that end with ``\\r``). Blanks are spaces and tabs, nothing else.
+Everything here works on bytes. A line ends with ``\n``; carriage returns before it belong to the end (a file
+without any ``\n`` has lines that end with ``\r``). Blanks are spaces and tabs, nothing else.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import Source
-from odm.formats._faults import NOT_UTF8
-from odm.formats._numbers import decimals, fixed
-from odm.issues import Code, Log
-from odm.tables import Floats, Ints, Longs
+from odm.formats._faults import NOT_A_NUMBER, NOT_FINITE, NOT_UTF8, STRAY_FILE
+from odm.formats._numbers import fixed
+from odm.issues import Code, Log, printable, shorten
+from odm.tables import PICTURE_SUFFIXES, Floats, Ints, Longs
 
 CHUNK = 3 * 2**20
 """Bytes of text that are worked on at a time: large enough to be fast, small enough for the caches."""
@@ -31,6 +32,9 @@ BOM = b"\xef\xbb\xbf"
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """A finite decimal number, as every program reads it."""
 NON_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+
+_VALUE = rb"[ \t]*[0-9.+-]+[ \t]*"
+SEPARATED = re.compile(rb"[^,;|]+([,;|])(?:" + _VALUE + rb"\1)?(?:" + _VALUE + rb"\1){3}" + _VALUE)
 
 _BLANK = np.zeros(256, bool)
 _BLANK[list(b" \t\n")] = True
@@ -68,8 +72,10 @@ class Chunk:
     _sep: bytes | None
     _lines: tuple[int, list[bytes]] = (-1, [])
 
-    def __len__(self) -> int:
-        return len(self.first)
+    @property
+    def separated(self) -> bool:
+        """Whether the values have a separator of their own."""
+        return self._sep is not None
 
     def pick(self, where: NDArray[Any]) -> list[bytes]:
         """The tokens at these indices."""
@@ -175,7 +181,7 @@ def chunks(
 
 
 def text_of(data: bytes, path: str, log: Log) -> bytes:
-    """The text of a file as UTF-8 with lines that end with ``\\n``; faults of its encoding are reported.
+    """The text of a file as UTF-8 with a line feed after each line; faults of its encoding are reported.
 
     Empty where the encoding is another one altogether. Bytes that are not UTF-8 stay, and are reported once.
     """
@@ -257,34 +263,161 @@ def _separate(data: bytes, sep: bytes) -> bytes:
     return b" ".join(piece.translate(_INNER) for piece in data.split(sep))
 
 
-def report_rows(
-    log: Log,
-    code: Code,
-    source: Source,
-    files: Sequence[str],
-    file: Iterable[int],
-    line: Iterable[int],
-    say: Callable[[list[tuple[int, bytes]]], dict[str, Any]],
-    *,
-    sep: str | None = None,
-) -> None:
-    """Report one fault of many rows, found only after all files were read.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rows:
+    """Where rows were read: the files, and for each of n rows its file and line."""
 
-    The lines of those that the log still keeps are looked up again; `say` gets their values, as `cells` has
-    them, and answers what `Log.report` wants to know.
-    """
-    cut = sep.encode() if sep else None
-    held: tuple[int, list[bytes]] = (-1, [])
-    silent = log.fresh()
-    for number, at in zip(file, line, strict=True):
-        if not log.keeps(code):
-            log.report(code, "")
-            continue
-        if held[0] != number:
-            data = source.read(files[number], silent) or b""
-            held = number, text_of(data, "", silent).split(b"\n")
-        values = cells(held[1][at - 1], cut) if at <= len(held[1]) else []
-        log.report(code, source.full(files[number]), line=at, **say(values))
+    source: Source
+    files: Sequence[str]
+    file: Ints
+    line: Ints
+    sep: str | None = None
+
+    def report(
+        self,
+        log: Log,
+        code: Code,
+        rows: NDArray[Any],
+        say: Callable[[list[tuple[int, bytes]]], dict[str, Any]],
+    ) -> None:
+        """Report one fault of many rows, found only after all files were read.
+
+        The lines of those that the log still keeps are looked up again; `say` gets their values, as `cells`
+        has them, and answers what `Log.report` wants to know.
+        """
+        cut = self.sep.encode() if self.sep else None
+        held: tuple[int, list[bytes]] = (-1, [])
+        silent = log.fresh()
+        for number, at in zip(self.file[rows].tolist(), self.line[rows].tolist(), strict=True):
+            if not log.keeps(code):
+                log.report(code, "")
+                continue
+            if held[0] != number:
+                data = self.source.read(self.files[number], silent) or b""
+                held = number, text_of(data, "", silent).split(b"\n")
+            values = cells(held[1][at - 1], cut) if at <= len(held[1]) else []
+            log.report(code, self.source.full(self.files[number]), line=at, **say(values))
+
+
+def check_number(cell: tuple[int, bytes], log: Log, path: str, line: int, field: str) -> bool:
+    """Whether a value is a finite decimal number; if not, that is reported at its place."""
+    column, value = cell
+    finite = NUMBER.fullmatch(value) is not None
+    if finite and np.isfinite(float(value)):
+        return True
+    code = NOT_FINITE if finite or NON_FINITE.fullmatch(value) else NOT_A_NUMBER
+    log.report(code, path, line=line, column=column, field=field, value=value)
+    return False
+
+
+# ---------------------------------------------------------------------------------------------- the files
+
+NOT_LABELS = frozenset(
+    (
+        "classes.txt",
+        "_classes.txt",
+        "predefined_classes.txt",
+        "obj.names",
+        "obj.data",
+        "readme.txt",
+        "license.txt",
+    )
+)
+"""Files, in lower case, that are often found among labels and are none."""
+
+_AMONG = (".txt", ".yaml", ".yml", ".data", ".names", ".cache", *PICTURE_SUFFIXES)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Listing:
+    """The files of a folder of labels by what they are."""
+
+    labels: list[str]
+    pictures: list[str]
+    others: list[str]
+    """Neither, and nothing that a data set of text files usually holds."""
+    known: list[str]
+    """Class lists, read-me files and the like."""
+
+
+def listing(source: Source) -> Listing:
+    """Sort the files of `source`. A single file is a label, whatever its name."""
+    if not source.is_dir:
+        return Listing([""], [], [], [])
+    labels, pictures, others, known = [], [], [], []
+    for file in source.files:
+        low = file.rsplit("/", 1)[-1].lower()
+        if low.endswith(".txt") and low not in NOT_LABELS and not low.startswith("readme"):
+            labels.append(file)
+        elif low.endswith(tuple(PICTURE_SUFFIXES)):
+            pictures.append(file)
+        elif low.endswith(_AMONG):
+            known.append(file)
+        else:
+            others.append(file)
+    others += [f for f in source.hidden if f.rsplit("/", 1)[-1].lower().startswith((".ds_store", "._"))]
+    return Listing(labels, pictures, sorted(others), known)
+
+
+def say_others(source: Source, found: Listing, log: Log) -> None:
+    """Name the files that are not read."""
+    for file in found.others:
+        log.report(STRAY_FILE, source.full(file))
+    if found.known:
+        shown = ", ".join(shorten(f) for f in found.known[:5]) + (", ..." if len(found.known) > 5 else "")
+        log.note(f"{printable(source.path)}: not images, and not read as such: {shown}")
+
+
+SAMPLE = 200
+"""How many files a sniffer looks at."""
+
+
+@dataclasses.dataclass(slots=True)
+class Sample:
+    """What some lines of some files look like."""
+
+    files: int = 0
+    lines: int = 0
+    relative: int = 0
+    """Lines that begin with a whole number and hold no number beyond 1.5: YOLO's."""
+    named: int = 0
+    """Lines whose class is a word."""
+    pixels: int = 0
+    """Lines that begin with a whole number and hold numbers beyond 1.5."""
+    rows: int = 0
+    """Lines that end with four numbers after a class."""
+    separated: int = 0
+    """Lines that are a class and numbers once they are split at commas, semicolons or bars."""
+    counts: dict[int, int] = dataclasses.field(default_factory=dict)
+    """How many lines have how many numbers after the class."""
+
+
+def sample(source: Source, labels: Sequence[str]) -> Sample:
+    """Look at the first lines of some of the files, spread evenly. What was found is kept in the memo."""
+    if isinstance(known := source.memo.get("sample"), Sample):
+        return known
+    found = source.memo["sample"] = Sample()
+    step = max(1, len(labels) // SAMPLE)
+    for file in list(labels)[::step][:SAMPLE]:
+        found.files += 1
+        data = text_of(source.head(file), "", Log())
+        lines = data.split(b"\n")
+        for line in lines[: 200 if len(lines) < 200 else -1][:200]:
+            tokens = line.split()
+            if not tokens:
+                continue
+            found.lines += 1
+            if len(tokens) < 5 and SEPARATED.fullmatch(line):
+                found.separated += 1
+            numbers = [float(t) for t in tokens[1:] if NUMBER.fullmatch(t)]
+            large = any(abs(n) > 1.5 for n in numbers)
+            whole = re.fullmatch(rb"[0-9]+(\.0*)?", tokens[0]) is not None
+            found.named += not whole
+            found.pixels += whole and large
+            found.relative += whole and not large
+            found.rows += len(tokens) >= 5 and all(NUMBER.fullmatch(t) for t in tokens[-4:])
+            found.counts[len(numbers)] = found.counts.get(len(numbers), 0) + 1
+    return found
 
 
 # ---------------------------------------------------------------------------------------------- writing
@@ -317,8 +450,5 @@ def pages(n_images: int, image: Ints, columns: Sequence[Sequence[str]], sep: str
     bounds = np.searchsorted(image[order], np.arange(n_images + 1)).tolist()
     if len(order) and not bool((order[1:] > order[:-1]).all()):
         lines = list(map(lines.__getitem__, order.tolist()))
-    for begin, end in zip(bounds[:-1], bounds[1:], strict=True):
+    for begin, end in itertools.pairwise(bounds):
         yield ("\n".join(lines[begin:end]) + "\n").encode() if begin < end else b""
-
-
-__all__ = ["Chunk", "cells", "chunks", "decimals", "floats", "pages", "places_for", "relative", "report_rows"]

@@ -1,0 +1,729 @@
+"""Plain text: one ``.txt`` file per image, one box per line.
+
+Ground truth   ``<class> <4 numbers>``
+Detections     ``<class> <confidence> <4 numbers>``
+
+The file's name without ``.txt`` is the image; an empty file is an image without objects. Class names may
+contain spaces: the numbers are taken from the right. Values are separated by any run of spaces or tabs, or
+by ``--sep``: then every value stands alone, and a class may end in a number (``route 66,10,20,30,40``).
+A byte order mark, CRLF, blank lines, blanks at the end of a line, ``.88``, ``1e-3`` and a missing last
+newline are fine. Quotes around a class are an error: they are not part of the grammar.
+
+What the four numbers mean
+    ``--box ltrb`` (left top right bottom), ``ltwh`` (left top width height) or ``cxcywh`` (centre, width,
+    height); ``--coords abs`` (pixels) or ``rel`` (fractions of the image's width and height, which need image
+    sizes: ``--image-size``, ``--images``, ``--image-sizes``). Where it is not said:
+
+    - all values in 0..1 means ``rel``, and ``rel`` means ``cxcywh``;
+    - pixels are ``ltrb`` where no row has right < left or bottom < top, ``ltwh`` where at least one row in 20
+      has (and three rows, or all of a small set). Between the two it is an error with both counts.
+
+    The whole folder decides, and in an evaluation both sides together. The decision is said aloud.
+
+Ground truth or detections
+    Most rows decide, or ``--kind``; rows of the other kind are errors. Confidences lie in 0..1.
+
+Classes
+    Words are names. Whole numbers are names too, unless ``--classes FILE`` (one name per line) says which
+    name each has. Class names are kept exactly, but for blanks around them.
+
+Writing
+    ``<class> <4 numbers>`` or ``<class> <confidence> <4 numbers>``, ltrb in pixels unless ``--box`` and
+    ``--coords`` say otherwise; a number is the shortest that reads back the same. With ``--coords rel`` there
+    are as many decimals as bring the pixels back within 1e-6.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Output, Source, accept_name
+from odm.formats._classes import add_list, read_list, refuse_class
+from odm.formats._contract import LIKELY, Format, Sniff, option
+from odm.formats._faults import (
+    BAD_CLASS_NAME,
+    DUPLICATE_IMAGE,
+    NOT_A_NUMBER,
+    RELATIVE_RANGE,
+    SCORE_MISSING,
+    SCORE_RANGE,
+    SCORE_UNEXPECTED,
+    UNKNOWN_CLASS,
+    WRONG_COUNT,
+)
+from odm.formats._images import NO_SIZE, ImageOptions, Pictures
+from odm.formats._lines import (
+    EMPTY,
+    NON_FINITE,
+    NUMBER,
+    Chunk,
+    Rows,
+    check_number,
+    chunks,
+    listing,
+    pages,
+    relative,
+    sample,
+    say_others,
+)
+from odm.formats._numbers import decimals, fixed, short_wh
+from odm.issues import Code, Log, printable, shorten
+from odm.tables import Builder, Dataset, Floats, Ints, Kind, stem
+
+LAYOUT_UNCLEAR = Code(
+    "box-layout-unclear",
+    "error",
+    "{inverted} of {n} boxes would have right < left or bottom < top as ltrb: too many for ltrb and too few "
+    "for ltwh; this is the first",
+    "say --box ltrb or --box ltwh",
+    "The four numbers are either two corners or a corner and a size. Where some, but few, boxes cannot be two "
+    "corners, either the layout is ltwh or those boxes are wrong.",
+)
+COORDS_UNCLEAR = Code(
+    "coords-unclear",
+    "error",
+    "{inside} boxes lie in 0..1 and {outside} do not, so it is unclear whether these are pixels; here is the "
+    "first that does not",
+    "say --coords rel or --coords abs",
+    "Fractions of the image's size and pixels cannot be told apart where both seem to occur.",
+)
+SIDES_DIFFER = Code(
+    "sides-differ",
+    "error",
+    "all boxes here lie in 0..1, those of {other!r} do not",
+    "if one side is relative and the other in pixels, say so: --gt-coords and --det-coords",
+    "Relative coordinates against pixels never overlap, so the evaluation would be 0 without a reason.",
+)
+NOT_WRITABLE = Code(
+    "unwritable-class",
+    "error",
+    "the class {value!r} cannot be written as text: {reason}",
+    "{way}",
+    "A line of text would be read back as another class or as another box.",
+)
+
+QUOTED = re.compile(r"""(["']).*\1""", re.DOTALL)
+DAMAGED = re.compile(r".*[ \t][+-]?\.?[0-9][^ \t]*")
+PLAIN = re.compile(r"0|[1-9][0-9]*")
+"""A class that is only a number."""
+BOXES = ("ltrb", "ltwh", "cxcywh")
+FAR = 2.0
+"""Relative coordinates beyond this, or below 1 - this, are not relative; between, a box leaves the image."""
+
+_SEPARATORS = {
+    "tab": "\t",
+    "\\t": "\t",
+    "comma": ",",
+    "semicolon": ";",
+    "pipe": "|",
+    "space": "",
+    "blank": "",
+    " ": "",
+}
+
+
+def parse_sep(text: str) -> str:
+    r"""A separator: one or more characters, or ``tab``, ``comma``, ``semicolon``, ``pipe``, ``space``."""
+    sep = _SEPARATORS.get(text, text)
+    if sep and (not sep.isprintable() and sep != "\t"):
+        raise ValueError("not a printable separator")
+    if any(c.isalnum() or c in "+-._\"' " for c in sep):
+        raise ValueError(
+            "letters, digits, blanks, quotes and + - . _ are part of values, so they cannot separate them"
+        )
+    return sep
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TxtOptions(ImageOptions):
+    """What the four numbers mean, and how the values are separated."""
+
+    box: str | None = option(None, "what the four numbers are", flag="--box", choices=BOXES)
+    coords: str | None = option(
+        None, "pixels, or fractions of the image's size", flag="--coords", choices=("abs", "rel")
+    )
+    sep: str = option(
+        "",
+        "what separates values (tab, comma, ...), any run of blanks if not given",
+        flag="--sep",
+        parse=parse_sep,
+    )
+    classes: str | None = option(
+        None,
+        "file with the class names, one per line, for classes that are numbers",
+        flag="--classes",
+        side="read",
+    )
+
+
+# ----------------------------------------------------------------------------------------------- sniffing
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Class words or pixels in ``.txt`` files."""
+    labels = _labels(source)
+    if not labels or any(f.lower().endswith(".xml") for f in source.files):
+        return None
+    found = sample(source, labels)
+    if not found.lines:
+        return Sniff(LIKELY, f"all {found.files} .txt files are empty")
+    if 2 * found.separated > found.lines:
+        return Sniff(
+            LIKELY, f"{found.separated} of {found.lines} lines are a class and numbers with separators"
+        )
+    mine = found.named + found.pixels
+    if mine < found.relative or not _numbers_follow(found.counts):
+        return None
+    what = f"{found.rows} of {found.lines} lines are a class and numbers"
+    if found.named >= found.pixels:
+        return Sniff(LIKELY, f"{what}, and the classes are words")
+    return Sniff(LIKELY, f"{what} in pixels")
+
+
+def _numbers_follow(counts: dict[int, int]) -> bool:
+    """Whether most lines have at least two numbers: other text has not."""
+    return 2 * sum(n for count, n in counts.items() if count >= 2) > sum(counts.values())
+
+
+def _labels(source: Source) -> list[str]:
+    if not source.is_dir:
+        return [""] if source.path.lower().endswith(".txt") else []
+    return listing(source).labels
+
+
+# ------------------------------------------------------------------------------------------------ reading
+
+
+@dataclasses.dataclass(slots=True)
+class Scan:
+    """All rows of one source, before anyone decided what the numbers mean."""
+
+    source: Source
+    log: Log
+    files: list[str]
+    names: list[str]
+    name: Ints
+    """(n,) row in `names`."""
+    score: Floats
+    """(n,) NaN where there is none."""
+    box: Floats
+    """(n, 4) the last four numbers."""
+    file: Ints
+    line: Ints
+    lost: int
+    """Rows that are faulty whatever the numbers mean; they are in `log`."""
+
+
+def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> None:
+    """Read a folder of text files, or one."""
+    scan = _scan(source, log, options)
+    log.extend(scan.log)
+    source.memo.pop(_memo_key(options), None)
+    if source.is_dir:
+        say_others(source, listing(source), log)
+        source.report_links(log)
+    builder.skipped += scan.lost
+    peers = [_scan(peer, log, options) for peer in builder.peers if peer is not source]
+    relative_, box = _decide(scan, peers, options, log)
+    where = Rows(source, scan.files, scan.file, scan.line, options.sep or None)
+    good = _check_scores(scan, where, builder, log)
+    files = np.array([builder.file(source.full(f)) for f in scan.files], np.int32)
+    images, sizes = _add_images(scan, files, builder, log, options, needed=relative_)
+    good &= images[scan.file] >= 0 if len(scan.file) else good
+    category, known = _add_categories(scan, where, good, builder, log, options)
+    good &= known
+    corners, wh = _corners(scan.box, box)
+    if relative_:
+        far = good & ((scan.box > FAR) | (scan.box < 1 - FAR)).any(axis=1)
+        where.report(log, RELATIVE_RANGE, np.flatnonzero(far), _say_far)
+        good &= ~far
+        size = sizes[scan.file]
+        unknown = good & (size[:, 0] == 0)
+        for file in np.unique(scan.file[unknown]).tolist():
+            log.report(NO_SIZE, source.full(scan.files[file]), value=_image_name(source, scan.files[file]))
+        good &= ~unknown
+        corners = corners * np.tile(size, 2)
+        wh = wh * size if wh is not None else None
+    builder.skipped += int(len(good) - good.sum())
+    builder.boxes(
+        image=images[scan.file][good],
+        category=category[good],
+        xyxy=corners[good],
+        wh=None if wh is None else wh[good],
+        score=scan.score[good],
+        file=files[scan.file][good] if len(files) else scan.file,
+        line=scan.line[good],
+    )
+
+
+def _memo_key(options: TxtOptions) -> str:
+    return f"txt:{options.sep}:{options.classes}"
+
+
+def _scan(source: Source, log: Log, options: TxtOptions) -> Scan:
+    """All rows of a source; kept in its memo until the source is read itself."""
+    key = _memo_key(options)
+    if isinstance(held := source.memo.get(key), Scan):
+        return held
+    own = log.fresh()
+    files = _labels(source) if source.is_dir else [""]
+    if options.classes is not None:
+        # The list of classes may lie among the labels under any name.
+        listed = os.path.realpath(options.classes)
+        files = [f for f in files if not f or os.path.realpath(source.full(f)) != listed]
+    names = _Names(bool(options.sep))
+    parts: list[tuple[Ints, Floats, Floats, Ints, Ints]] = []
+    lost = 0
+    for chunk in chunks(source, files, own, sep=options.sep or None):
+        part, faulty = _rows(chunk, names)
+        parts.append(part)
+        for row in faulty.tolist():
+            _explain(chunk, row, source.full(files[int(chunk.file[row])]), own, sep=bool(options.sep))
+        lost += len(faulty)
+    if not parts:
+        none = np.zeros(0, np.int32)
+        parts.append((none, np.zeros(0), np.zeros((0, 4)), none, none))
+    name, score, box, file, line = (np.concatenate(column) for column in zip(*parts, strict=True))
+    scan = Scan(source, own, files, names.texts, name, score, box, file, line, lost)
+    source.memo[key] = scan
+    return scan
+
+
+class _Names:
+    """The distinct class names met so far, judged once each."""
+
+    def __init__(self, separated: bool) -> None:
+        self.texts: list[str] = []
+        self.row: dict[bytes, int] = {}
+        self._separated = separated
+
+    def rows(self, found: list[bytes], chunk: Chunk) -> Ints:
+        for name in dict.fromkeys(found):
+            if name not in self.row:
+                text = name_of(chunk.plain(name), self._separated)
+                self.row[name] = -1 if text is None else len(self.texts)
+                if text is not None:
+                    self.texts.append(text)
+        return np.array(list(map(self.row.__getitem__, found)), np.int32)
+
+
+def name_of(name: bytes, separated: bool) -> str | None:
+    """The text of a class name; None if it cannot be one."""
+    try:
+        text = name.decode()
+    except UnicodeDecodeError:
+        return None
+    if name == EMPTY or refuse_class(text) is not None or (len(text) > 1 and QUOTED.fullmatch(text)):
+        return None
+    return None if not separated and _too_many(name) else text
+
+
+def _too_many(name: bytes) -> bool:
+    """Whether a class name of several words holds values that belong to the numbers after it."""
+    words = name.split()
+    if len(words) < 2:
+        return False
+    last = words[-1]
+    if NON_FINITE.fullmatch(last):
+        return True
+    return NUMBER.fullmatch(last) is not None and (
+        not last.isdigit() or all(NUMBER.fullmatch(word) for word in words)
+    )
+
+
+def _rows(chunk: Chunk, names: _Names) -> tuple[tuple[Ints, Floats, Floats, Ints, Ints], NDArray[Any]]:
+    """Name, score, box, file and line of the rows of a chunk that are sound, and which are not."""
+    separated = chunk.separated
+    enough = (chunk.count >= 5) & (chunk.count <= 6) if separated else chunk.count >= 5
+    rows = np.flatnonzero(enough)
+    count = chunk.count[rows]
+    at = chunk.first[rows] + count - 4
+    box = np.empty((len(rows), 4))
+    sound = np.ones(len(rows), bool)
+    for i in range(4):
+        box[:, i], bad = chunk.numbers(at + i)
+        sound[bad] = False
+    sound &= np.isfinite(box).all(axis=1)
+    scored = count >= 6
+    if not separated:
+        scored[scored] = chunk.looks_numeric(at[scored] - 1)
+    score = np.full(len(rows), np.nan)
+    candidates = np.flatnonzero(scored)
+    score[candidates], bad = chunk.numbers(at[candidates] - 1)
+    if separated:
+        sound[candidates[bad]] = False
+    else:
+        scored[candidates[bad]] = False  # a word that only begins like a number
+        score[candidates[bad]] = np.nan
+    sound &= ~scored | np.isfinite(score)
+    words = count - 4 - scored
+    if bool((words == 1).all()):
+        texts = chunk.pick(chunk.first[rows])
+    else:
+        mixed: NDArray[Any] = np.empty(len(rows), object)
+        one = words == 1
+        mixed[one] = chunk.pick(chunk.first[rows[one]])
+        mixed[~one] = chunk.span(rows[~one], words[~one])
+        texts = mixed.tolist()
+    name = names.rows(texts, chunk)
+    sound &= name >= 0
+    kept = rows[sound]
+    faulty = np.union1d(np.flatnonzero(~enough), rows[~sound])
+    return (name[sound], score[sound], box[sound], chunk.file[kept], chunk.line[kept]), faulty
+
+
+def _explain(chunk: Chunk, row: int, path: str, log: Log, *, sep: bool) -> None:
+    """Report what is wrong with one row: the slow twin of `_rows`."""
+    line = int(chunk.line[row])
+    cells = chunk.cells(row)
+    expected = "a class and 4 numbers, or a class, a confidence and 4 numbers"
+    n = len(cells)
+    if n < 5 or (sep and n > 6):
+        found = f"{n} value{'' if n == 1 else 's'}"
+        if n == 1 and not sep:
+            for mark in (",", ";", "|"):
+                if cells[0][1].count(mark.encode()) >= 4:
+                    found += f" (if the columns are separated by {mark!r}, say --sep {mark!r})"
+                    break
+        log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
+        return
+    fields = ("score", *BOX_FIELDS)[-(n - 1) :] if sep else BOX_FIELDS
+    for field, cell in zip(fields, cells[-len(fields) :], strict=True):
+        if not check_number(cell, log, path, line, field):
+            return
+    scored = n >= 6 and NUMBER.fullmatch(cells[-5][1]) is not None
+    if scored and not check_number(cells[-5], log, path, line, "score"):
+        return
+    words = cells[: n - 4 - scored]
+    text = b" ".join(word for _, word in words)
+    if not sep and _too_many(text):
+        if NON_FINITE.fullmatch(words[-1][1]):
+            check_number(words[-1], log, path, line, "score")
+            return
+        found = f"{sum(NUMBER.fullmatch(word) is not None for _, word in cells)} numbers"
+        log.report(WRONG_COUNT, path, line=line, column=words[-1][0], expected=expected, found=found)
+        return
+    try:
+        name = text.decode()
+    except UnicodeDecodeError:
+        return  # the file's encoding has been reported
+    reason = refuse_class(name) or "quotes are not part of this format; write the bare name"
+    log.report(BAD_CLASS_NAME, path, line=line, column=words[0][0], field="class", value=name, reason=reason)
+
+
+BOX_FIELDS = ("box[0]", "box[1]", "box[2]", "box[3]")
+
+
+def _decide(scan: Scan, peers: list[Scan], options: TxtOptions, log: Log) -> tuple[bool, str]:
+    """Whether coordinates are relative, and which layout boxes have; both sides of an evaluation together."""
+    sides = [scan, *peers]
+    shown = printable(scan.source.path)
+    together = " (both sides together)" if any(len(peer.box) for peer in peers) else ""
+    if options.coords is not None:
+        is_relative = options.coords == "rel"
+    else:
+        decided = _decide_coords(scan, peers, log)
+        if decided is None:
+            return False, "ltrb"
+        is_relative = decided
+        if is_relative:
+            n = sum(len(side.box) for side in sides)
+            log.note(
+                f"{shown}: all {n} boxes lie in 0..1{together}, so coordinates are relative "
+                "(--coords abs otherwise)"
+            )
+    if options.box is not None:
+        return is_relative, options.box
+    if is_relative:
+        log.note(f"{shown}: relative boxes are read as centre, width and height (--box otherwise)")
+        return True, "cxcywh"
+    inverted = [(s.box[:, 2] < s.box[:, 0]) | (s.box[:, 3] < s.box[:, 1]) for s in sides]
+    n, k = sum(map(len, inverted)), sum(int(mask.sum()) for mask in inverted)
+    if k == 0:
+        if n:
+            log.note(
+                f"{shown}: read as ltrb, because none of {n} boxes is inverted so{together} (--box otherwise)"
+            )
+        return False, "ltrb"
+    if 20 * k >= n and (k >= 3 or k == n):
+        log.note(
+            f"{shown}: read as ltwh, because {k} of {n} boxes would be inverted as ltrb{together} "
+            "(--box otherwise)"
+        )
+        return False, "ltwh"
+    first = min((s.source.path, i) for i, s in enumerate(sides) if inverted[i].any())[1]
+    if first == 0:
+        _report_first(scan, np.flatnonzero(inverted[0])[:1], log, LAYOUT_UNCLEAR, options, inverted=k, n=n)
+    return False, "ltrb"
+
+
+def _decide_coords(scan: Scan, peers: list[Scan], log: Log) -> bool | None:
+    """Whether coordinates are relative; None, and an issue, if it is unclear."""
+    sides = [side for side in (scan, *peers) if len(side.box)]
+    if not sides:
+        return False
+    inside = [np.array(((s.box >= 0) & (s.box <= 1)).all(axis=1)) for s in sides]
+    if all(bool(mask.all()) for mask in inside):
+        return True
+    # A box of pixels within the first pixel is rare; fractions there are the sign of relative coordinates.
+    for side, mask in zip(sides, inside, strict=True):
+        if mask.all() and len(sides) > 1 and (side is scan or not len(scan.box)):
+            other = next(s for s, m in zip(sides, inside, strict=True) if not m.all())
+            log.report(SIDES_DIFFER, side.source.path, other=other.source.path)
+            return None
+    if len(scan.box):
+        mask = inside[0]
+        clear = mask & (scan.box != np.rint(scan.box)).any(axis=1)
+        small = bool((np.abs(scan.box) <= FAR).all()) and bool((scan.box != np.rint(scan.box)).any())
+        if not mask.all() and (small or 2 * int(clear.sum()) > len(mask)):
+            row = np.flatnonzero(~mask)[:1]
+            n_in = int(mask.sum())
+            _report_first(scan, row, log, COORDS_UNCLEAR, None, inside=n_in, outside=len(mask) - n_in)
+            return None
+    return False
+
+
+def _report_first(
+    scan: Scan, row: NDArray[Any], log: Log, code: Code, options: TxtOptions | None, **values: Any
+) -> None:
+    """Report a fault of the whole at its first row."""
+    sep = options.sep or None if options is not None else None
+    Rows(scan.source, scan.files, scan.file, scan.line, sep).report(log, code, row, lambda _: values)
+
+
+def _check_scores(scan: Scan, where: Rows, builder: Builder, log: Log) -> NDArray[np.bool_]:
+    """Decide on the kind, and report rows of the other one and scores outside 0..1; which rows are good."""
+    scored = ~np.isnan(scan.score)
+    kind: Kind = builder.kind or ("det" if 2 * int(scored.sum()) > len(scored) else "gt")
+    builder.kind = kind
+    if kind == "gt":
+        unlike = scored & (scan.score >= 0) & (scan.score <= 1)
+        where.report(log, SCORE_UNEXPECTED, np.flatnonzero(unlike), _say_score)
+        where.report(log, WRONG_COUNT, np.flatnonzero(scored & ~unlike), _say_extra)
+        return ~scored
+    # A value such as 0,9 or 1_0 before the box is a word to the grammar, and a damaged score to the user.
+    damaged = np.array([DAMAGED.fullmatch(name) is not None for name in scan.names] or [False])
+    damaged_rows = ~scored & damaged[scan.name]
+    where.report(log, NOT_A_NUMBER, np.flatnonzero(damaged_rows), _say_score)
+    where.report(log, SCORE_MISSING, np.flatnonzero(~scored & ~damaged_rows), lambda _: {})
+    outside = scored & ~((scan.score >= 0) & (scan.score <= 1))
+    where.report(log, SCORE_RANGE, np.flatnonzero(outside), _say_score)
+    return scored & ~outside
+
+
+def _say_score(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
+    column, value = cells[-5] if len(cells) >= 5 else (0, b"")
+    return {"column": column, "field": "score", "value": value}
+
+
+def _say_extra(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
+    column, value = cells[-5] if len(cells) >= 5 else (0, b"")
+    way = f"if {shorten(value)} belongs to the class name, separate the columns by tabs and say --sep tab"
+    return {"column": column, "expected": "a class and 4 numbers", "found": f"5 numbers ({way})"}
+
+
+def _say_far(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
+    for i, (column, value) in enumerate(cells[-4:]):
+        if NUMBER.fullmatch(value) and not 1 - FAR <= float(value) <= FAR:
+            return {"column": column, "field": BOX_FIELDS[i], "value": value}
+    return {"value": b""}
+
+
+def _image_name(source: Source, file: str) -> str:
+    name = file or source.path.replace("\\", "/").rsplit("/", 1)[-1]
+    return name[:-4] if name.lower().endswith(".txt") else name
+
+
+def _add_images(
+    scan: Scan, files: Ints, builder: Builder, log: Log, options: TxtOptions, *, needed: bool
+) -> tuple[Ints, NDArray[Any]]:
+    """The image row of each file (-1 = refused), and the (n, 2) sizes, 0 where unknown."""
+    source = scan.source
+    beside = (source.path,) if source.is_dir and listing(source).pictures else ()
+    pictures = Pictures(options, builder, log, source, beside)
+    told = bool(pictures) or options.image_size is not None or options.image_sizes is not None
+    wanted = np.full(len(scan.files), told)
+    wanted[scan.file] |= needed
+    rows = np.full(len(scan.files), -1, np.int32)
+    sizes = np.zeros((len(scan.files), 2), np.int64)
+    owner: dict[str, str] = {}
+    for i, file in enumerate(scan.files):
+        key = _image_name(source, file)
+        path = source.full(file)
+        if not accept_name(key, log, path):
+            continue
+        picture = pictures.find(key, path=path) if pictures else None
+        name = picture.name if picture else key
+        if owner.setdefault(name, path) != path:
+            log.report(DUPLICATE_IMAGE, path, value=name, first=owner[name])
+            continue
+        width, height = (pictures.size(name, picture) if wanted[i] else None) or (0, 0)
+        sizes[i] = width, height
+        shown = picture.path if picture else ""
+        rows[i] = builder.image(name, width=width, height=height, path=shown, file=int(files[i]))
+    return rows, sizes
+
+
+def _add_categories(
+    scan: Scan, where: Rows, good: NDArray[np.bool_], builder: Builder, log: Log, options: TxtOptions
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """The category row of each box, and which boxes have one."""
+    used = np.unique(scan.name[good])
+    texts = [scan.names[i] for i in used.tolist()]
+    table = np.full(len(scan.names) + 1, -1, np.int32)
+    if options.classes is not None:
+        source = Source(options.classes, follow_links=True)
+        names = read_list(source, "", log)
+        if names is None:
+            return np.zeros(len(scan.name), np.int32), np.zeros(len(scan.name), bool)
+        listed = add_list(names, builder, log, options.classes)
+        for i, text in zip(used.tolist(), texts, strict=True):
+            if re.fullmatch(r"[0-9]+(\.0*)?", text) and (PLAIN.fullmatch(text) or text not in names):
+                number = text.split(".")[0]
+                table[i] = listed[int(number)] if len(number) < 10 and int(number) < len(listed) else -1
+            else:
+                table[i] = builder.category(text)
+        column = table[scan.name]
+        unknown = good & (column < 0)
+        where.report(
+            log,
+            UNKNOWN_CLASS,
+            np.flatnonzero(unknown),
+            lambda cells: {
+                "column": cells[0][0] if cells else 0,
+                "field": "class",
+                "value": cells[0][1] if cells else b"",
+                "n": len(listed),
+                "where": options.classes,
+            },
+        )
+        return column, column >= 0
+    numbers = bool(texts) and all(PLAIN.fullmatch(text) and len(text) < 19 for text in texts)
+    pairs = list(zip(texts, used.tolist(), strict=True))
+    if numbers:
+        pairs.sort(key=lambda pair: int(pair[0]))
+    for text, i in pairs:
+        table[i] = builder.category(text, source_id=int(text) if numbers else None)
+    if numbers:
+        builder.named = False
+        log.note(
+            f"{printable(where.source.path)}: the classes are only numbers, which are taken as their names "
+            "(--classes FILE gives them names)"
+        )
+    return table[scan.name], np.ones(len(scan.name), bool)
+
+
+def _corners(box: Floats, layout: str) -> tuple[Floats, Floats | None]:
+    """Left, top, right and bottom of (n, 4) numbers, and the width and height where they are given."""
+    if layout == "ltrb":
+        return box, None
+    wh = box[:, 2:]
+    low = box[:, :2] if layout == "ltwh" else box[:, :2] - wh / 2
+    high = box[:, :2] + (wh if layout == "ltwh" else wh / 2)
+    return np.concatenate([low, high], axis=1), wh
+
+
+# ------------------------------------------------------------------------------------------------ writing
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> None:
+    """Write one text file per image."""
+    names = [f"{stem(name)}.txt" for name in dataset.images.name]
+    fits = target.plan(names, dataset.images.name, log)
+    is_relative = options.coords == "rel"
+    box = options.box or ("cxcywh" if is_relative else "ltrb")
+    boxes = dataset.boxes
+    used = np.unique(boxes.category).tolist() if len(boxes) else []
+    for row in used:
+        refused = _unwritable(dataset.categories.name[row], options.sep, dataset.kind)
+        if refused is not None:
+            reason, way = refused
+            log.report(NOT_WRITABLE, "", value=dataset.categories.name[row], reason=reason, way=way)
+            fits = False
+    if is_relative:
+        for row in np.unique(boxes.image).tolist():
+            if dataset.images.width[row] <= 0 or dataset.images.height[row] <= 0:
+                path, line, pointer = dataset.image_place(row)
+                log.report(NO_SIZE, path, line=line, pointer=pointer, value=dataset.images.name[row])
+                fits = False
+    if not fits:
+        return
+    texts = _texts(dataset, box, is_relative)
+    columns = [[dataset.categories.name[c] for c in boxes.category.tolist()]]
+    if dataset.kind == "det":
+        columns.append(decimals(boxes.score))
+    columns += [texts[i::4] for i in range(4)]
+    written = pages(len(names), boxes.image, columns, options.sep or " ")
+    for name, data in zip(log.track(names, "writing"), written, strict=True):
+        target.write(name, data)
+
+
+def _texts(dataset: Dataset, box: str, is_relative: bool) -> list[str]:
+    """4n numbers as text."""
+    boxes = dataset.boxes
+    xyxy = boxes.xyxy
+    wh = boxes.wh if is_relative else short_wh(boxes)
+    if box == "ltrb":
+        values = xyxy
+    elif box == "ltwh":
+        values = np.concatenate([xyxy[:, :2], wh], axis=1)
+    else:
+        values = np.concatenate([(xyxy[:, :2] + xyxy[:, 2:]) / 2, wh], axis=1)
+    if is_relative:
+        width, height = dataset.images.width[boxes.image], dataset.images.height[boxes.image]
+        return relative(values / np.stack([width, height, width, height], axis=1), width, height)
+    if box != "cxcywh":
+        return decimals(values.ravel())
+    # A centre is computed, so it carries rounding: nine decimals hide it.
+    centres = fixed(values[:, :2].ravel(), 9)
+    extents = decimals(values[:, 2:].ravel())
+    texts = [""] * (2 * len(centres))
+    texts[0::4], texts[1::4], texts[2::4], texts[3::4] = (
+        centres[0::2],
+        centres[1::2],
+        extents[0::2],
+        extents[1::2],
+    )
+    return texts
+
+
+def _unwritable(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:
+    """Why a class name would not be read back, and the way out; None if it would."""
+    reason = refuse_class(name)
+    if reason is not None:
+        return reason, "rename the class"
+    if len(name) > 1 and QUOTED.fullmatch(name):
+        return "quotes around it are not part of this format", "rename the class"
+    if name != name.strip(" \t"):
+        return "blanks around it are lost", "rename the class"
+    if sep:
+        return ("it holds the separator", "choose another --sep") if sep in name else None
+    words = name.encode().split(b" ")
+    if name_of(name.encode(), separated=False) is None or (
+        kind == "gt" and len(words) > 1 and NUMBER.fullmatch(words[-1])
+    ):
+        return (
+            "a number at its end would be read as one of the numbers after it",
+            "say --sep tab, or rename the class",
+        )
+    return None
+
+
+FORMAT = Format(
+    name="txt",
+    title="Plain text, one file per image",
+    doc=__doc__ or "",
+    suffixes=(".txt",),
+    single=False,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=TxtOptions,
+    keeps=frozenset({"score", "empty"}),
+)
