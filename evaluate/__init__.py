@@ -1,0 +1,185 @@
+"""Evaluate detections against ground truth: join, match, accumulate, and the results.
+
+`evaluate` does all of it. The stages can be had one by one, so that the work can be split: `join` the two
+sides, `match` any shards of the images, `concatenate` the matches and `accumulate` them; the numbers are
+identical, bit by bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from odm.evaluate.accumulate import CurveArrays, accumulate
+from odm.evaluate.join import ExtraImages, Joined, JoinReport, Label, count, join
+from odm.evaluate.match import Matches, concatenate, match, match_all
+from odm.evaluate.protocols import AREAS, PROTOCOLS, AreaRange, Protocol, resolve
+from odm.evaluate.report import OUTPUTS, render, save
+from odm.evaluate.results import VERSION, Curve, Evaluation, Result, Row
+from odm.issues import Log, UsageError
+from odm.tables import Dataset, Flag
+
+__all__ = [
+    "AREAS",
+    "OUTPUTS",
+    "PROTOCOLS",
+    "VERSION",
+    "AreaRange",
+    "Curve",
+    "CurveArrays",
+    "Evaluation",
+    "JoinReport",
+    "Joined",
+    "Matches",
+    "Protocol",
+    "Result",
+    "Row",
+    "accumulate",
+    "concatenate",
+    "evaluate",
+    "join",
+    "match",
+    "render",
+    "resolve",
+    "save",
+]
+
+
+def evaluate(
+    truth: Dataset,
+    detections: Dataset,
+    protocol: str | Protocol | Sequence[str | Protocol] = "voc2012",
+    *,
+    iou: float | Sequence[float] | None = None,
+    interpolation: str | int | None = None,
+    area: str | tuple[float, float] | None = None,
+    max_dets: int | None = None,
+    score_min: float | None = None,
+    keep_difficult: bool | None = None,
+    pixels: str | None = None,
+    only_classes: Sequence[str] | None = None,
+    only_images: Sequence[str] | None = None,
+    at_score: float | None = None,
+    extra_images: ExtraImages = "error",
+    image_labels: Iterable[Label] | None = None,
+    hierarchy: Mapping[str, Any] | None = None,
+    log: Log | None = None,
+) -> Evaluation:
+    """Measure detections against ground truth.
+
+    Parameters
+    ----------
+    truth, detections
+        The two sides; see `odm.read` and `Dataset.from_arrays`.
+    protocol
+        A name of `PROTOCOLS`, a `Protocol`, or several.
+    iou
+        IoU threshold or thresholds, above 0 up to 1. Most protocols give one result per threshold; `coco`
+        averages over them.
+    interpolation
+        Where precision is read: ``all`` points, ``11`` or ``101`` recalls.
+    area
+        ``small``, ``medium``, ``large``, ``LOW:HIGH`` or two numbers, in square pixels: ground truths
+        outside are ignored.
+    max_dets
+        How many detections of an image and class are looked at (`imagenet-loc`: of an image).
+    score_min
+        Detections of a lower score are dropped.
+    keep_difficult
+        Difficult ground truths are ordinary ones.
+    pixels
+        ``edges`` (width = right - left) or ``inclusive`` (one more).
+    only_classes, only_images
+        Names to keep.
+    at_score
+        The score of the operating point; without it that of the best F1.
+    extra_images
+        Images that only the detections have are an ``error``, or ``background``.
+    image_labels
+        Rows (image, class, whether it is there), for `openimages-challenge`.
+    hierarchy
+        ``{"LabelName": ..., "Subcategory": [...]}``, nested, for the protocols of Open Images.
+    log
+        Takes issues and notes.
+
+    Raises
+    ------
+    DataError
+        If the two sides do not belong together; its log says why.
+    UsageError
+        If the options do not exist or do not fit together.
+    """
+    log = Log() if log is None else log
+    rules = resolve(
+        protocol,
+        iou=iou,
+        interpolation=interpolation,
+        area=area,
+        max_dets=max_dets,
+        keep_difficult=keep_difficult,
+        pixels=pixels,
+    )
+    if at_score is not None and not np.isfinite(at_score):
+        raise UsageError(f"at_score={at_score}: give a finite number")
+    if hierarchy is not None and not any(p.hierarchical for p in rules):
+        raise UsageError("a class hierarchy is used by openimages and openimages-challenge only")
+    if image_labels is not None and not any(p.labelled_only for p in rules):
+        raise UsageError("image labels are used by openimages-challenge only")
+    joined = join(
+        truth,
+        detections,
+        log,
+        extra_images=extra_images,
+        only_classes=only_classes,
+        only_images=only_images,
+        score_min=score_min,
+        image_labels=image_labels,
+        hierarchy=hierarchy,
+    )
+    common = _common_switches(score_min, only_classes, only_images, extra_images, joined)
+    rules = [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]
+    _note_flags(joined, rules, log)
+    results = []
+    for matches in match_all(joined, rules):
+        result = dataclasses.replace(accumulate(matches, at_score=at_score), joined=joined)
+        for what, n in result.dropped.items():
+            log.note(f"{result.protocol}: {n} detections dropped: {what}")
+        results.append(result)
+    return Evaluation(joined, results, log)
+
+
+def _common_switches(
+    score_min: float | None,
+    only_classes: Sequence[str] | None,
+    only_images: Sequence[str] | None,
+    extra_images: ExtraImages,
+    joined: Joined,
+) -> list[str]:
+    said = []
+    if score_min is not None:
+        said.append(f"score >= {score_min:g}")
+    if only_classes is not None:
+        said.append(f"only {len(joined.classes)} classes")
+    if only_images is not None:
+        said.append(f"only {len(set(only_images))} images")
+    if extra_images == "background" and joined.report.images_det_only:
+        said.append(f"{len(joined.report.images_det_only)} extra images as background")
+    return said
+
+
+def _note_flags(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
+    """Say where boxes that stand for many objects are ordinary ones."""
+    for flag, word in ((Flag.CROWD, "crowd"), (Flag.GROUP_OF, "group-of")):
+        n = count(joined.truth, flag)
+        names = [
+            p.name
+            for p in rules
+            if not (p.many | p.ignored) & flag and not (flag == Flag.GROUP_OF and p.group_weight is not None)
+        ]
+        if n and names:
+            log.note(
+                f"{n} {word} boxes of the ground truth are ordinary objects under {', '.join(dict.fromkeys(names))}"
+            )

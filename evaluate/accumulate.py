@@ -1,0 +1,472 @@
+"""From matches to numbers: rankings, precision and recall, averages, operating points.
+
+Precision is needed at true positives alone: between them it only falls. The false positives before one are
+the detections before it that would be false if they matched nothing, less those that did match.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate.match import Mask, Matches, by_number, falling, threshold_bits, word_blocks
+from odm.evaluate.protocols import Protocol, recall_points
+from odm.evaluate.results import Curve, Result, Row
+from odm.tables import Floats, Longs
+
+NAN = float("nan")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class CurveArrays:
+    """The arrays of pycocotools: T thresholds, R recalls, K classes, A area ranges, M detection caps.
+
+    The value -1 stands where a class has no ground truth (in all of odm's other results that is NaN).
+    """
+
+    precision: Floats
+    """(T, R, K, A, M)"""
+    recall: Floats
+    """(T, K, A, M)"""
+
+
+class _Ranked:
+    """Detections by class and falling score, and the hits among them."""
+
+    def __init__(self, matches: Matches, rows: Longs, category: NDArray[np.integer], n_classes: int) -> None:
+        """`rows` are ranked within each class, `category` is that of every row of `matches`."""
+        counts = np.bincount(category[rows], minlength=n_classes)
+        self.n_classes = n_classes
+        self.rows = rows
+        self.counts = counts
+        self.starts = np.cumsum(counts) - counts
+        position = np.full(len(matches.score), -1, np.int64)
+        position[rows] = np.arange(len(rows))
+        at = position[matches.hit]
+        order = np.argsort(at)
+        order = order[np.searchsorted(at[order], 0) :]  # hits that are not ranked here
+        self.at = at[order]
+        self.hits = order
+        self.hit_class = category[matches.hit[order]].astype(np.int64)
+        self.first_hit = np.searchsorted(self.hit_class, np.arange(n_classes))
+        self.positive = matches.positive[order]
+        self.matched = self.positive | matches.ignored[order]
+        self.live = None if matches.live is None else matches.live[rows]
+
+    def alive(self, area: int) -> tuple[Longs, Mask]:
+        """(n + 1,) how many of the first rows would be false positives, and (hits,) whether a hit would."""
+        if self.live is None:
+            return np.arange(len(self.rows) + 1), np.ones(len(self.at), np.bool_)
+        live = (self.live >> np.uint8(area)) & np.uint8(1)
+        before = np.zeros(len(live) + 1, np.int64)
+        np.cumsum(live, out=before[1:])
+        return before, live[self.at] != 0
+
+    def counted(self, area: int, word: int, bit: np.uint64, alive: tuple[Longs, Mask]) -> _Counted:
+        """True and false positives under one threshold and area range."""
+        del area
+        before, live_hits = alive
+        positive = np.flatnonzero(self.positive[:, word] & bit)
+        spared = np.zeros(len(self.at) + 1, np.int64)
+        np.cumsum(((self.matched[:, word] & bit) != 0) & live_hits, out=spared[1:])
+        return _Counted(self, before, spared, positive)
+
+
+class _Counted:
+    """The true positives under one threshold and area range, and the false positives at any place."""
+
+    def __init__(self, ranked: _Ranked, before: Longs, spared: Longs, positive: Longs) -> None:
+        self.ranked = ranked
+        self.before, self.spared, self.positive = before, spared, positive
+        self.category = ranked.hit_class[positive]
+        self.tp = np.bincount(self.category, minlength=ranked.n_classes)
+        self.starts = np.cumsum(self.tp) - self.tp
+        # What the class begins with, to be taken off.
+        self.base = before[ranked.starts] - spared[ranked.first_hit]
+        ends = ranked.starts + ranked.counts
+        last_hit = np.append(ranked.first_hit[1:], len(ranked.at))
+        self.fp = before[ends] - spared[last_hit] - self.base
+
+    def at_positives(self) -> tuple[Longs, Longs]:
+        """True and false positives from the top of the class down to each true positive."""
+        true = np.arange(1, len(self.positive) + 1) - self.starts[self.category]
+        false = self.before[self.ranked.at[self.positive]] - self.spared[self.positive]
+        return true, false - self.base[self.category]
+
+    def down_to(self, end: Longs, category: Longs) -> tuple[Longs, Longs]:
+        """True and false positives from the top of each class down to, not with, the place `end`."""
+        at = self.ranked.at
+        hits = np.searchsorted(at, end)
+        true = np.searchsorted(at[self.positive], end) - self.starts[category]
+        return true, self.before[end] - self.spared[hits] - self.base[category]
+
+
+def accumulate(
+    matches: Matches, protocol: Protocol | None = None, *, at_score: float | None = None
+) -> Result:
+    """The numbers of a protocol.
+
+    Parameters
+    ----------
+    matches
+        Those of all images, in any order of shards: the result does not depend on it.
+    protocol
+        The one they were made under, if it is to be checked.
+    at_score
+        The score of the operating point; without it that of the best F1.
+
+    Raises
+    ------
+    ValueError
+        If the matches are of another protocol.
+    """
+    rules = matches.protocol
+    if protocol is not None and protocol != rules:
+        raise ValueError(f"these are matches under {rules.name}, not under {protocol.name}")
+    n_classes = len(matches.classes)
+    order = _order(matches)
+    category = matches.category
+    ranked = _Ranked(matches, order[by_number(category[order], max(n_classes, 1))], category, n_classes)
+    npos = matches.npos
+    blocks = word_blocks(rules)
+    n_ious, n_areas = len(rules.ious), len(rules.areas)
+    ap = np.full((n_ious, n_areas, n_classes), np.nan)
+    caps = rules.caps
+    recall = np.full((len(caps), n_ious, n_areas, n_classes), np.nan)
+    rank = matches.hit_rank[ranked.hits]
+    reference: _Counted | None = None
+    has_ap = rules.metric == "ap"
+    for a in range(n_areas):
+        alive = ranked.alive(a)
+        reading = _Reading(rules, npos[:, a])
+        for w, block in enumerate(blocks):
+            for t in block:
+                bit = threshold_bits(block, 1, t) << np.uint64(a * len(block))
+                counted = ranked.counted(a, w, bit, alive)
+                if a == 0 and t == rules.reference:
+                    reference = counted
+                if has_ap:
+                    ap[t, a] = reading.average(counted)
+                for m, cap in enumerate(caps):
+                    hits = counted.category
+                    if cap != rules.max_dets:
+                        hits = hits[rank[counted.positive] < cap]
+                    recall[m, t, a] = _share(np.bincount(hits, minlength=n_classes), npos[:, a])
+    assert reference is not None
+    curves = _curves(matches, ranked, reference)
+    points = _operating_points(matches, ranked, reference, npos[:, 0], at_score)
+    pooled = _Ranked(matches, order, np.zeros(len(order), np.int8), 1)
+    pooled_counted = _reference_of(pooled, rules)
+    overall_point = _operating_points(matches, pooled, pooled_counted, npos[:, :1].sum(axis=0), at_score)
+    summary, errors = _summary(matches, ap, recall)
+    rows = tuple(
+        Row(
+            name=name,
+            gt=int(npos[k, 0]),
+            gt_ignored=int(matches.gt_ignored[k]),
+            det=int(ranked.counts[k]),
+            tp=int(reference.tp[k]),
+            fp=int(reference.fp[k]),
+            ignored=int(ranked.counts[k] - reference.tp[k] - reference.fp[k]),
+            ap=_mean(ap[:, 0, k]),
+            **points[k],
+            extra=_extra(rules, ap[:, :, k], recall[:, :, :, k], reference, npos[:, 0], k),
+        )
+        for k, name in enumerate(matches.classes)
+    )
+    overall = Row(
+        name="",
+        gt=sum(r.gt for r in rows),
+        gt_ignored=sum(r.gt_ignored for r in rows),
+        det=sum(r.det for r in rows),
+        tp=sum(r.tp for r in rows),
+        fp=sum(r.fp for r in rows),
+        ignored=sum(r.ignored for r in rows),
+        ap=next(iter(summary.values())) if has_ap or rules.metric == "pooled" else NAN,
+        **overall_point[0],
+    )
+    return Result(
+        rules=rules,
+        summary=summary,
+        classes=rows,
+        overall=overall,
+        curves=curves,
+        errors=errors,
+        dropped=dict(matches.dropped),
+        matches=matches,
+    )
+
+
+def _order(matches: Matches) -> Longs:
+    """Rows by falling score, then image, then input."""
+    if matches.order is not None:
+        return matches.order
+    image, row = matches.image, matches.row
+    rises = (image[1:] > image[:-1]) | ((image[1:] == image[:-1]) & (row[1:] > row[:-1]))
+    if rises.all():
+        return falling(matches.score)
+    base = np.lexsort((row, image))
+    return base[falling(matches.score[base])]
+
+
+def _reference_of(ranked: _Ranked, rules: Protocol) -> _Counted:
+    blocks = word_blocks(rules)
+    w = next(i for i, block in enumerate(blocks) if rules.reference in block)
+    return ranked.counted(0, w, threshold_bits(blocks[w], 1, rules.reference), ranked.alive(0))
+
+
+def _share(n: Longs, of: Longs) -> Floats:
+    """N / of, NaN where `of` is 0."""
+    return np.divide(n, of, out=np.full(len(of), np.nan), where=of > 0)
+
+
+def _mean(values: Floats) -> float:
+    """The mean of what is defined, NaN if nothing is."""
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if len(defined) else NAN
+
+
+# ------------------------------------------------------------------------------------ average precision
+
+
+class _Reading:
+    """Where precision is read on its envelope, for classes with `npos` ground truths."""
+
+    def __init__(self, rules: Protocol, npos: Longs) -> None:
+        self.npos = npos
+        self.epsilon = float(np.spacing(1)) if rules.guarded else 0.0
+        points = recall_points(rules.interpolation)
+        self.needed: Longs | None = None
+        if points is not None:
+            # The fewest true positives whose recall, as it is computed, reaches each point.
+            of = np.maximum(npos, 1)[:, None]
+            needed = np.maximum(np.ceil(points[None] * of).astype(np.int64), 1)
+            needed -= (needed > 1) & ((needed - 1) / of >= points)
+            needed += needed / of < points
+            self.needed = needed
+
+    def precision(self, counted: _Counted) -> Floats:
+        """(true positives,) precision at each."""
+        true, false = counted.at_positives()
+        precision: Floats = true / (false + true + self.epsilon)
+        return precision
+
+    def at_points(self, counted: _Counted) -> Floats:
+        """(classes, points) the highest precision at each recall or more; 0 where it is not reached."""
+        assert self.needed is not None
+        padded = np.append(self.precision(counted), 0.0)
+        reached = self.needed <= counted.tp[:, None]
+        place = counted.starts[:, None] + np.where(reached, self.needed - 1, counted.tp[:, None])
+        if not place.size:
+            return np.zeros(place.shape)
+        # The highest between this point and the next; then the highest of all that follow.
+        highest = np.maximum.reduceat(padded, place.ravel()).reshape(place.shape)
+        highest[~reached] = 0
+        return np.maximum.accumulate(highest[:, ::-1], axis=1)[:, ::-1]
+
+    def average(self, counted: _Counted) -> Floats:
+        """(classes,) average precision, NaN without ground truth."""
+        if self.needed is not None:
+            average = self.at_points(counted).mean(axis=1)
+        else:
+            precision = self.precision(counted)
+            average = np.zeros(len(self.npos))
+            for k in np.flatnonzero((counted.tp > 0) & (self.npos > 0)).tolist():
+                own = precision[counted.starts[k] : counted.starts[k] + counted.tp[k]]
+                average[k] = np.maximum.accumulate(own[::-1]).sum() / self.npos[k]
+        average[self.npos == 0] = np.nan
+        return average
+
+
+def _pooled_ap(matches: Matches) -> float:
+    """AP of all classes with ground truth in one ranking; ties by class, image, input."""
+    rules = matches.protocol
+    rows = np.flatnonzero((matches.npos[:, 0] > 0)[matches.category])
+    rows = rows[np.lexsort((matches.row[rows], matches.image[rows], matches.category[rows]))]
+    rows = rows[falling(matches.score[rows])]
+    ranked = _Ranked(matches, rows, np.zeros(len(matches.score), np.int8), 1)
+    return float(_Reading(rules, matches.npos[:, :1].sum(axis=0)).average(_reference_of(ranked, rules))[0])
+
+
+def curve_arrays(matches: Matches) -> CurveArrays:
+    """Precision and recall of every threshold, class, area range and detection cap.
+
+    See `CurveArrays`; K is the order of `Matches.classes`. Where precision is read at all points there is
+    no such array: R is 0.
+    """
+    rules = matches.protocol
+    order = _order(matches)
+    category = matches.category
+    n_classes = len(matches.classes)
+    rows = order[by_number(category[order], max(n_classes, 1))]
+    points = recall_points(rules.interpolation)
+    caps: Sequence[int | None] = rules.caps or (rules.max_dets,)
+    n_points = 0 if points is None else len(points)
+    shape = (len(rules.ious), n_points, n_classes, len(rules.areas), len(caps))
+    precision = np.full(shape, -1.0)
+    recall = np.full((shape[0], *shape[2:]), -1.0)
+    place = _places(matches, rows) if len(caps) > 1 else None
+    for m, cap in enumerate(caps):
+        within = rows if place is None or cap is None else rows[place[rows] < cap]
+        ranked = _Ranked(matches, within, category, n_classes)
+        for a in range(len(rules.areas)):
+            npos = matches.npos[:, a]
+            some = npos > 0
+            reading = _Reading(rules, npos)
+            alive = ranked.alive(a)
+            for w, block in enumerate(word_blocks(rules)):
+                for t in block:
+                    bit = threshold_bits(block, 1, t) << np.uint64(a * len(block))
+                    counted = ranked.counted(a, w, bit, alive)
+                    recall[t, some, a, m] = counted.tp[some] / npos[some]
+                    if n_points:
+                        precision[t, :, some, a, m] = reading.at_points(counted)[some]
+    return CurveArrays(precision, recall)
+
+
+def _places(matches: Matches, rows: Longs) -> Longs:
+    """(n,) the place of every detection among those of its image and class; `rows` are ranked."""
+    image, category = matches.image[rows], matches.category[rows]
+    by_image = by_number(image, int(image.max(initial=0)) + 1)
+    image, category = image[by_image], category[by_image]
+    new = np.concatenate([[True], (image[1:] != image[:-1]) | (category[1:] != category[:-1])])[: len(rows)]
+    first = np.flatnonzero(new)
+    place = np.empty(len(matches.score), np.int64)
+    place[rows[by_image]] = np.arange(len(rows)) - np.repeat(first, np.diff(np.append(first, len(rows))))
+    return place
+
+
+# --------------------------------------------------------------------------- curves and operating points
+
+
+def _curves(matches: Matches, ranked: _Ranked, counted: _Counted) -> dict[str, Curve]:
+    if matches.protocol.metric == "top-k":
+        return {}
+    npos = matches.npos[:, 0]
+    true, false = counted.at_positives()
+    recall = true / np.maximum(npos, 1)[counted.category]
+    precision = true / (true + false)
+    score = matches.score[ranked.rows[ranked.at[counted.positive]]]
+    curves = {}
+    for k in np.flatnonzero(npos > 0).tolist():
+        own = slice(int(counted.starts[k]), int(counted.starts[k] + counted.tp[k]))
+        curves[matches.classes[k]] = Curve(recall[own], precision[own], score[own])
+    return curves
+
+
+def _operating_points(
+    matches: Matches, ranked: _Ranked, counted: _Counted, npos: Longs, at_score: float | None
+) -> list[dict[str, float]]:
+    """Score, precision, recall and F1 of every class, NaN without a true positive."""
+    points = [{"score": NAN, "precision": NAN, "recall": NAN, "f1": NAN} for _ in range(ranked.n_classes)]
+    score = matches.score[ranked.rows]
+    if at_score is not None:
+        category = np.arange(ranked.n_classes)
+        taken = np.concatenate([[0], np.cumsum(score >= at_score)])
+        end = ranked.starts + taken[ranked.starts + ranked.counts] - taken[ranked.starts]
+        where = np.full(ranked.n_classes, at_score)
+    else:
+        category = counted.category
+        at = ranked.at[counted.positive]
+        # All detections of one score are taken together.
+        last = np.ones(len(score), np.bool_)
+        last[:-1] = score[1:] != score[:-1]
+        last[(ranked.starts + ranked.counts - 1)[ranked.counts > 0]] = True
+        lasts = np.flatnonzero(last)
+        end = lasts[np.searchsorted(lasts, at)] + 1
+        where = score[at]
+    true, false = counted.down_to(end, category)
+    of = npos[category]
+    some = (true > 0) & (of > 0)
+    true, false, of, category, where = true[some], false[some], of[some], category[some], where[some]
+    f1 = 2 * true / (true + false + of)
+    if not len(f1):
+        return points
+    first = np.flatnonzero(np.concatenate([[True], category[1:] != category[:-1]]))
+    best = np.maximum.reduceat(f1, first)
+    equal = np.flatnonzero(f1 == np.repeat(best, np.diff(np.append(first, len(f1)))))
+    chosen = equal[np.concatenate([[True], category[equal[1:]] != category[equal[:-1]]])]
+    for i in chosen.tolist():
+        points[category[i]] = {
+            "score": float(where[i]),
+            "precision": float(true[i] / (true[i] + false[i])),
+            "recall": float(true[i] / of[i]),
+            "f1": float(f1[i]),
+        }
+    return points
+
+
+# ---------------------------------------------------------------------------------------------- summary
+
+
+def _summary(matches: Matches, ap: Floats, recall: Floats) -> tuple[dict[str, float], dict[str, list[float]]]:
+    rules = matches.protocol
+    if rules.metric == "top-k":
+        return _guess_errors(matches)
+    if rules.metric == "corloc":
+        found = _reference_found(matches)
+        return {"CorLoc": _mean(_share(found, matches.npos[:, 0]))}, {}
+    if rules.metric == "pooled":
+        return {"AP": _pooled_ap(matches)}, {}
+    if not rules.averaged:
+        return {"mAP": _mean(ap[0, 0])}, {}
+    return _averages(rules, ap, recall), {}
+
+
+def _averages(rules: Protocol, ap: Floats, recall: Floats) -> dict[str, float]:
+    """The numbers of COCO; `ap` is (T, A, ...), `recall` (M, T, A, ...)."""
+
+    def at(iou: float) -> float:
+        near = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
+        return _mean(ap[near[0], 0]) if len(near) else NAN
+
+    areas = {a.name: i for i, a in enumerate(rules.areas) if i}
+    caps = {cap: i for i, cap in enumerate(rules.caps)}
+    summary = {"AP": _mean(ap[:, 0]), "AP50": at(0.5), "AP75": at(0.75)}
+    for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
+        summary[f"AP{letter}"] = _mean(ap[:, areas[name]]) if name in areas else NAN
+    for cap in sorted({1, 10, 100, *caps}):
+        summary[f"AR{cap}"] = _mean(recall[caps[cap], :, 0]) if cap in caps else NAN
+    for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
+        summary[f"AR{letter}"] = _mean(recall[-1, :, areas[name]]) if name in areas and caps else NAN
+    return summary
+
+
+def _extra(
+    rules: Protocol, ap: Floats, recall: Floats, counted: _Counted, npos: Longs, k: int
+) -> dict[str, float | list[float]]:
+    """What only some protocols say of a class."""
+    if rules.metric == "corloc":
+        return {"corloc": float(counted.tp[k] / npos[k]) if npos[k] else NAN}
+    if not rules.averaged:
+        return {}
+    numbers = _averages(rules, ap, recall)
+    del numbers["AP"]
+    return {**numbers, "ap_per_iou": ap[:, 0].tolist()}
+
+
+def _reference_found(matches: Matches) -> Longs:
+    """(classes,) true positives at the reference threshold."""
+    found = (matches.positive[:, 0] & np.uint64(1)) != 0
+    return np.bincount(matches.category[matches.hit[found]], minlength=len(matches.classes))
+
+
+def _guess_errors(matches: Matches) -> tuple[dict[str, float], dict[str, list[float]]]:
+    """Share of the images with ground truth where none of the first k guesses is right."""
+    n_guesses = matches.protocol.max_dets or 0
+    errors = {
+        what: [
+            float(np.mean(matches.guesses[:, column] >= k)) if len(matches.guesses) else NAN
+            for k in range(1, n_guesses + 1)
+        ]
+        for column, what in enumerate(("cls", "loc"))
+    }
+    summary = {
+        f"top{k}_{what}": errors[what][k - 1] if k <= n_guesses else NAN
+        for what in ("cls", "loc")
+        for k in (1, 5)
+    }
+    return summary, errors

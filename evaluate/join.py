@@ -1,0 +1,725 @@
+"""Bring ground truth and detections together: which image is which, and which class is which.
+
+Images are joined by exact name, else by name without extension, else by the last part of the name without
+extension, else, for results lists whose images are only ids, by id; each only where it is unique on both
+sides. Classes are joined by exact name; a side that gives only numbers takes the names of the other.
+
+What cannot be joined is never a silent zero: it is an error, a warning with the nearest name, or a count.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.issues import Code, DataError, Log, UsageError, hint, nearest, shorten
+from odm.tables import NO_ID, Boxes, Categories, Dataset, Flag, Floats, Images, Ints, Longs, stem
+
+NO_IMAGE_IN_COMMON = Code(
+    "no-image-in-common",
+    "error",
+    "no image of the detections is in the ground truth: they have {theirs}, the ground truth has {ours}",
+    "check that both belong to the same data set, and that the names differ at most in folder and extension",
+    "Images are joined by name. If none joins, every metric would be 0 for a reason that has nothing to do "
+    "with the detector.",
+)
+NO_CLASS_IN_COMMON = Code(
+    "no-class-in-common",
+    "error",
+    "no class of the detections is in the ground truth: they have {theirs}, the ground truth has {ours}",
+    "rename the classes of one side, or give its list of names",
+    "Classes are joined by name. If none joins, every metric would be 0 for a reason that has nothing to do "
+    "with the detector.",
+)
+NO_TRUTH = Code(
+    "no-ground-truth",
+    "error",
+    "expected images in the ground truth, found none",
+    "check the path of the ground truth",
+    "Without images there is nothing to compare the detections with.",
+)
+NO_BOXES = Code(
+    "no-ground-truth-boxes",
+    "warning",
+    "the ground truth has {n} images and no box, so every metric is undefined",
+    "check that this is meant",
+    "Metrics are shares of the ground truth boxes; of none there is no share.",
+)
+NO_DETECTIONS = Code(
+    "no-detections",
+    "warning",
+    "expected detections, found none: the result is 0 for every class with ground truth",
+    "check the path of the detections",
+    "A detector that finds nothing is possible; an output that was never written is more likely.",
+)
+IMAGE_ONLY_IN_DETECTIONS = Code(
+    "image-only-in-detections",
+    "error",
+    "the image {value!r} of the detections is not in the ground truth{hint}",
+    "remove it, or say --extra-images background to count its boxes as false positives",
+    "Either the image belongs to another data set, or its name differs, or its ground truth is missing.",
+)
+CLASS_ONLY_IN_DETECTIONS = Code(
+    "class-only-in-detections",
+    "warning",
+    "the class {value!r} of {n} detections is not in the ground truth{hint}",
+    "rename it if it is the same class",
+    "Its detections are shown and not averaged. A different spelling of one class costs the detector all of "
+    "its objects.",
+)
+TRUTH_AS_DETECTIONS = Code(
+    "ground-truth-as-detections",
+    "error",
+    "expected detections, found {n} boxes without any score",
+    "give the detections as the second argument, or add their scores",
+    "Ground truth given as detections matches itself, and every metric would be perfect.",
+)
+DETECTIONS_AS_TRUTH = Code(
+    "detections-as-ground-truth",
+    "error",
+    "expected ground truth, found {n} boxes with scores",
+    "give the ground truth as the first argument, or say --kind gt for it if that is what these are",
+    "Detections given as ground truth are the wrong thing to measure against.",
+)
+SCORE_NOT_FINITE = Code(
+    "score-not-finite",
+    "error",
+    "expected a finite score, found {value}",
+    "add the score, or remove the detection",
+    "Detections are ranked by score, so one without a finite score cannot be evaluated.",
+    row=True,
+)
+BOX_NOT_FINITE = Code(
+    "box-not-finite",
+    "error",
+    "expected finite coordinates, found {value}",
+    "find out where it came from, or remove the box",
+    "NaN and infinity overlap with nothing and would silently be counted as a miss.",
+    row=True,
+)
+COORDINATES_DIFFER = Code(
+    "coordinates-differ",
+    "error",
+    "{relative} lie in 0..1 (largest value {small}), {absolute} are in pixels (largest value {large})",
+    "say --coords rel for the side in 0..1 and give the image sizes",
+    "Relative coordinates next to pixels overlap with nothing, so every metric would be 0.",
+)
+PERCENT_SCORES = Code(
+    "percent-scores",
+    "warning",
+    "expected scores in 0..1, found scores up to {largest}: they look like percentages",
+    "divide them by 100; the ranking stays, but --score-min and --at-score mean the scores as they are",
+    "AP depends only on the order of scores, but thresholds do not.",
+)
+
+FILTERED = 0.25
+"""Detections that all score at least this look as if a threshold had been applied."""
+
+ExtraImages = Literal["error", "background"]
+Label = tuple[str, str, bool]
+"""Image, class, and whether the class is said to be on the image or not to be on it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """The boxes of one side, ordered by image, then as they were given.
+
+    ``image`` and ``category`` are (n,) numbers in `Joined.images` and `Joined.classes`; ``row`` is the row
+    in the dataset; the other columns are those of `odm.tables.Boxes`.
+    """
+
+    image: Ints
+    category: Ints
+    xyxy: Floats
+    wh: Floats
+    score: Floats
+    flags: NDArray[np.uint16]
+    area: Floats
+    row: Ints
+
+    def __len__(self) -> int:
+        return len(self.image)
+
+    def take(self, rows: NDArray[Any]) -> Side:
+        """The boxes at `rows`, a mask or row numbers."""
+        return Side(*(getattr(self, f.name)[rows] for f in dataclasses.fields(self)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class JoinReport:
+    """What was joined, and what was found on one side only."""
+
+    images_both: int
+    images_gt_only: tuple[str, ...]
+    images_det_only: tuple[str, ...]
+    classes_both: tuple[str, ...]
+    classes_gt_only: tuple[str, ...]
+    classes_det_only: tuple[str, ...]
+    how: Mapping[str, int]
+    """How many images were joined by ``name``, ``name without extension``, ``last part``, ``id``."""
+    hints: Mapping[str, str]
+    """The nearest class of the ground truth for classes that only the detections have."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ``join`` of the JSON contract."""
+        return {
+            "images": {
+                "both": self.images_both,
+                "gt_only": list(self.images_gt_only),
+                "det_only": list(self.images_det_only),
+            },
+            "classes": {
+                "both": list(self.classes_both),
+                "gt_only": list(self.classes_gt_only),
+                "det_only": list(self.classes_det_only),
+            },
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Joined:
+    """Both sides over one list of images and one list of classes.
+
+    ``images`` stand in the order that decides ties: by id where the ground truth has ids (numbers before
+    text), else as the ground truth lists them; images that only the detections have come last.
+    ``classes`` are those of the ground truth in its order, then those that only the detections have.
+    """
+
+    images: tuple[str, ...]
+    n_truth_images: int
+    classes: tuple[str, ...]
+    truth: Side
+    detections: Side
+    report: JoinReport
+    image_labels: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]] | None = None
+    """(n,) image, (n,) class and (n,) whether it is said to be there."""
+    hierarchy: Mapping[str, frozenset[str]] | None = None
+    """The ancestors of each class that has any."""
+
+    def only(
+        self, *, truth: NDArray[Any] | slice = slice(None), detections: NDArray[Any] | slice = slice(None)
+    ) -> Joined:
+        """The same images and classes with only these boxes (masks, or ascending positions)."""
+        return dataclasses.replace(
+            self,
+            truth=self.truth if isinstance(truth, slice) else self.truth.take(truth),
+            detections=self.detections if isinstance(detections, slice) else self.detections.take(detections),
+        )
+
+    def shard(self, images: NDArray[Any] | Iterable[int]) -> Joined:
+        """The same images and classes with only the boxes on some `images` (numbers): a part of the work."""
+        chosen = np.zeros(len(self.images), np.bool_)
+        chosen[np.fromiter(images, np.int64)] = True
+        return self.only(truth=chosen[self.truth.image], detections=chosen[self.detections.image])
+
+
+def join(
+    truth: Dataset,
+    detections: Dataset,
+    log: Log | None = None,
+    *,
+    extra_images: ExtraImages = "error",
+    only_classes: Sequence[str] | None = None,
+    only_images: Sequence[str] | None = None,
+    score_min: float | None = None,
+    image_labels: Iterable[Label] | None = None,
+    hierarchy: Mapping[str, Any] | None = None,
+) -> Joined:
+    """Join ground truth and detections.
+
+    Parameters
+    ----------
+    truth, detections
+        The two sides.
+    log
+        Takes the issues and the notes.
+    extra_images
+        What an image is that only the detections have: an ``error``, or ``background`` whose boxes are all
+        false positives.
+    only_classes, only_images
+        Names to keep; an image's may lack the extension.
+    score_min
+        Detections of a lower score are dropped.
+    image_labels
+        Rows (image, class, whether it is there), for the protocols that use them.
+    hierarchy
+        ``{"LabelName": ..., "Subcategory": [...]}``, nested, as Open Images publishes it.
+
+    Raises
+    ------
+    DataError
+        If the two sides do not belong together; the log says why.
+    UsageError
+        If a name in `only_classes` or `only_images` exists on neither side, or a value is out of range.
+    """
+    if extra_images not in ("error", "background"):
+        raise UsageError(f"extra_images={extra_images}: choose error or background")
+    if score_min is not None and not np.isfinite(score_min):
+        raise UsageError(f"score_min={score_min}: give a finite number")
+    log = log or Log()
+    errors_before = log.errors
+    _check_sides(truth, detections, log)
+    order = _image_order(truth.images)
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    partner, how = _join_images(truth.images, detections.images)
+    _check_images(truth, detections, partner, extra_images, log)
+    gt_names, det_names = _class_names(truth, detections, log)
+    classes, report_classes, hints = _join_classes(truth, detections, gt_names, det_names, log)
+    if log.errors > errors_before:
+        raise DataError("the ground truth and the detections cannot be compared", log)
+
+    extra = np.flatnonzero(partner < 0)
+    det_number = np.where(partner >= 0, number[partner] if len(number) else partner, 0)
+    det_number[extra] = len(order) + np.arange(len(extra))
+    class_row = {name: i for i, name in enumerate(classes)}
+    det_images = detections.images.name
+    joined = Joined(
+        images=tuple(truth.images.name[i] for i in order.tolist())
+        + tuple(det_images[i] for i in extra.tolist()),
+        n_truth_images=len(order),
+        classes=tuple(classes),
+        truth=_side(truth.boxes, number, [class_row[n] for n in gt_names]),
+        detections=_side(detections.boxes, det_number, [class_row.get(n, -1) for n in det_names]),
+        report=JoinReport(
+            images_both=len(partner) - len(extra),
+            images_gt_only=_without_partner(truth.images, partner),
+            images_det_only=tuple(det_images[i] for i in extra.tolist()),
+            how=how,
+            hints=hints,
+            **report_classes,
+        ),
+        hierarchy=None if hierarchy is None else ancestors(hierarchy),
+    )
+    if only_classes is not None:
+        joined = _only_classes(joined, only_classes)
+    if only_images is not None:
+        joined = _only_images(joined, only_images)
+    if score_min is not None:
+        keep = joined.detections.score >= score_min
+        log.note(f"{int((~keep).sum())} detections score below {score_min} and were dropped")
+        joined = joined.only(detections=keep)
+    if image_labels is not None:
+        joined = dataclasses.replace(joined, image_labels=_label_columns(joined, image_labels, log))
+    if joined.hierarchy is not None and not set(joined.classes) & (
+        joined.hierarchy.keys() | set().union(*joined.hierarchy.values())
+    ):
+        raise UsageError("the class hierarchy has none of these classes: give one that uses the same names")
+    return joined
+
+
+# ----------------------------------------------------------------------------------------- fail closed
+
+
+def _source(dataset: Dataset) -> str:
+    return dataset.files[0].path if len(dataset.files) == 1 else ""
+
+
+def _check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
+    """Report what makes any comparison meaningless."""
+    if not len(truth.images):
+        log.report(NO_TRUTH, _source(truth))
+    elif not len(truth):
+        log.report(NO_BOXES, _source(truth), n=len(truth.images))
+    scored = len(truth) and not np.isnan(truth.boxes.score).any()
+    if scored or (truth.kind == "det" and len(truth)):
+        log.report(DETECTIONS_AS_TRUTH, _source(truth), n=len(truth))
+    score = detections.boxes.score
+    if not len(detections):
+        log.report(NO_DETECTIONS, _source(detections))
+    elif np.isnan(score).all():
+        log.report(TRUTH_AS_DETECTIONS, _source(detections), n=len(score))
+    else:
+        wrong = np.flatnonzero(~np.isfinite(score))
+        log.report_rows(SCORE_NOT_FINITE, detections, wrong, lambda row: {"value": score[row]}, field="score")
+        if not len(wrong):
+            _judge_scores(score, _source(detections), log)
+    for side in (truth, detections):
+        boxes = side.boxes
+        if not (np.isfinite(boxes.xyxy).all() and np.isfinite(boxes.wh).all()):
+            finite = np.isfinite(boxes.xyxy).all(axis=1) & np.isfinite(boxes.wh).all(axis=1)
+            log.report_rows(
+                BOX_NOT_FINITE,
+                side,
+                np.flatnonzero(~finite),
+                lambda row, boxes=boxes: {"value": str(boxes.xyxy[row].tolist())},  # type: ignore[misc]
+            )
+    if len(truth) and len(detections):
+        _check_coordinates(truth, detections, log)
+
+
+def _judge_scores(score: Floats, source: str, log: Log) -> None:
+    low, high = float(score.min()), float(score.max())
+    if high > 1 and high <= 100 and low >= 0:
+        log.report(PERCENT_SCORES, source, largest=high)
+    shown = low / 100 if high > 1 else low
+    if len(score) >= 3 and shown >= FILTERED and high <= 100:
+        log.note(
+            f"all {len(score)} detections score at least {low:g}: they look already filtered, which lowers "
+            f"recall and AP; if so, give all of them (a threshold of 0.01 or less)"
+        )
+    if len(score) >= 3 and low == high:
+        log.note(f"all {len(score)} detections have the score {low:g}, so their order alone ranks them")
+
+
+def _check_coordinates(truth: Dataset, detections: Dataset, log: Log) -> None:
+    largest = [float(np.abs(side.boxes.xyxy).max()) for side in (truth, detections)]
+    for small, large, sides in (
+        (0, 1, ("the ground truth's boxes", "the detections")),
+        (1, 0, ("the detections", "the ground truth's boxes")),
+    ):
+        xyxy = (truth, detections)[small].boxes.xyxy
+        # A box or two of one pixel may be all there is; fractions within 0..1 are no pixels.
+        if largest[small] <= 1.5 and largest[large] > 4 and (xyxy != np.floor(xyxy)).any():
+            log.report(
+                COORDINATES_DIFFER,
+                _source((truth, detections)[small]),
+                relative=sides[0],
+                absolute=sides[1],
+                small=f"{largest[small]:g}",
+                large=f"{largest[large]:g}",
+            )
+
+
+def _check_images(
+    truth: Dataset, detections: Dataset, partner: Longs, extra_images: ExtraImages, log: Log
+) -> None:
+    if not len(partner) or not len(truth.images):
+        return
+    if (partner < 0).all():
+        log.report(
+            NO_IMAGE_IN_COMMON,
+            _source(detections),
+            theirs=_some(detections.images.name),
+            ours=_some(truth.images.name),
+        )
+    elif extra_images == "error":
+        for n, row in enumerate(np.flatnonzero(partner < 0).tolist()):
+            path, line, pointer = detections.image_place(row)
+            name = detections.images.name[row]
+            near = hint(name, truth.images.name) if n < 10 else ""  # the search is slow
+            log.report(IMAGE_ONLY_IN_DETECTIONS, path, line=line, pointer=pointer, value=name, hint=near)
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(shorten(name)) for name in names[:3])
+    return f"{shown}, ... ({len(names)})" if len(names) > 3 else shown
+
+
+# --------------------------------------------------------------------------------------------- images
+
+
+def _image_order(images: Images) -> Longs:
+    """(n,) rows in the order that decides ties."""
+    ids = images.source_id
+    if ids.dtype != object:
+        if len(ids) == 0 or (ids == NO_ID).any():
+            return np.arange(len(ids))
+        return np.argsort(ids, kind="stable").astype(np.int64)
+    listed = ids.tolist()
+    if NO_ID in listed:
+        return np.arange(len(ids))
+    keys = [(isinstance(i, str), i) for i in listed]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
+
+
+def _last_part(name: str) -> str:
+    return stem(name).rpartition("/")[2]
+
+
+def _join_images(truth: Images, detections: Images) -> tuple[Longs, dict[str, int]]:
+    """(n,) the row of the ground truth's image for each image of the detections, -1 = none; and how."""
+    ours, theirs = truth.name, detections.name
+    if ours == theirs:
+        return np.arange(len(ours)), {"name": len(ours)}
+    rows = {name: i for i, name in enumerate(ours)}
+    partner = [rows.get(name, -1) for name in theirs]
+    how = {"name": sum(p >= 0 for p in partner)}
+    taken = set(partner)
+    for word, key in (("name without extension", stem), ("last part", _last_part)):
+        if -1 not in partner:
+            break
+        theirs_keys = [key(name) for name in theirs]
+        unique = _unique(key(name) for name in ours)
+        counts = Counter(theirs_keys)
+        for i, theirs_key in enumerate(theirs_keys):
+            row = unique.get(theirs_key, -1)
+            if partner[i] < 0 <= row and counts[theirs_key] == 1 and row not in taken:
+                partner[i] = row
+                taken.add(row)
+                how[word] = how.get(word, 0) + 1
+    if -1 in partner:
+        # Only images of which nothing but the id is known: an id beside a real name belongs to another file.
+        by_id = _unique(i for i in truth.source_id.tolist() if i != NO_ID)
+        for i, (name, given) in enumerate(zip(theirs, detections.source_id.tolist(), strict=True)):
+            row = by_id.get(given, -1) if given != NO_ID and name == str(given) else -1
+            if partner[i] < 0 <= row and row not in taken:
+                partner[i] = row
+                taken.add(row)
+                how["id"] = how.get("id", 0) + 1
+    return np.array(partner, np.int64), {word: n for word, n in how.items() if n}
+
+
+def _unique(keys: Iterable[Any]) -> dict[Any, int]:
+    """The position of every key that occurs once."""
+    rows: dict[Any, int] = {}
+    for i, key in enumerate(keys):
+        rows[key] = -1 if key in rows else i
+    return {key: i for key, i in rows.items() if i >= 0}
+
+
+def _without_partner(images: Images, partner: Longs) -> tuple[str, ...]:
+    alone = np.ones(len(images), np.bool_)
+    alone[partner[partner >= 0]] = False
+    return tuple(images.name[i] for i in np.flatnonzero(alone).tolist())
+
+
+# -------------------------------------------------------------------------------------------- classes
+
+
+def _class_names(truth: Dataset, detections: Dataset, log: Log) -> tuple[list[str], list[str]]:
+    """The names of both sides; a side that has only numbers takes the names of the other."""
+    ours, theirs = truth.categories, detections.categories
+    if not theirs.named and ours.named and len(ours):
+        return list(ours.name), _named_by(theirs, ours, "the detections", "the ground truth", log)
+    if not ours.named and theirs.named and len(theirs):
+        return _named_by(ours, theirs, "the ground truth", "the detections", log), list(theirs.name)
+    return list(ours.name), list(theirs.name)
+
+
+def _named_by(numbered: Categories, named: Categories, who: str, whose: str, log: Log) -> list[str]:
+    """Names for categories that are only numbers.
+
+    A number is the position in the other side's list, as YOLO counts. Only where a number lies beyond the
+    list while all numbers are ids of the other side (as those of COCO, 1 to 90), they are taken as ids.
+    """
+    numbers = [int(name) if name.isdecimal() and name.isascii() else -1 for name in numbered.name]
+    by_id = {i: name for i, name in zip(named.source_id.tolist(), named.name, strict=True) if i != NO_ID}
+    beyond = any(n >= len(named) for n in numbers)
+    use_ids = beyond and all(n in by_id for n in numbers)
+    lookup = by_id if use_ids else dict(enumerate(named.name))
+    names = [lookup.get(n, name) for n, name in zip(numbers, numbered.name, strict=True)]
+    shown = ", ".join(f"{old} = {new!r}" for old, new in list(zip(numbered.name, names, strict=True))[:3])
+    log.note(
+        f"{who} give classes as numbers: they were taken as {'ids' if use_ids else 'positions from 0'} in "
+        f"the list of classes of {whose} ({shown}{', ...' if len(names) > 3 else ''})"
+    )
+    return names
+
+
+def _join_classes(
+    truth: Dataset, detections: Dataset, gt_names: list[str], det_names: list[str], log: Log
+) -> tuple[list[str], dict[str, Any], dict[str, str]]:
+    """All classes, the report's lists of them, and the nearest names."""
+    ours, theirs = set(gt_names), set(det_names)
+    n_boxes = np.bincount(detections.boxes.category, minlength=len(det_names)).tolist()
+    used = Counter[str]()
+    for name, n in zip(det_names, n_boxes, strict=True):
+        used[name] += n
+    det_only = [name for name in dict.fromkeys(det_names) if name not in ours and used[name]]
+    hints: dict[str, str] = {}
+    if len(detections) and len(truth) and not ours & theirs:
+        log.report(NO_CLASS_IN_COMMON, _source(detections), theirs=_some(det_names), ours=_some(gt_names))
+    else:
+        for n, name in enumerate(det_only):
+            near = nearest(name, gt_names) if n < 100 else None
+            if near is not None:
+                hints[name] = near
+            log.report(
+                CLASS_ONLY_IN_DETECTIONS,
+                _source(detections),
+                value=name,
+                n=used[name],
+                hint=f" (did you mean {shorten(near)!r}?)" if near else "",
+            )
+    lists = {
+        "classes_both": tuple(name for name in gt_names if name in theirs),
+        "classes_gt_only": tuple(name for name in gt_names if name not in theirs),
+        "classes_det_only": tuple(det_only),
+    }
+    return [*dict.fromkeys(gt_names), *det_only], lists, hints
+
+
+# --------------------------------------------------------------------------------------------- columns
+
+
+def _side(boxes: Boxes, number: Longs, class_rows: Sequence[int]) -> Side:
+    image = number.astype(np.int32)[boxes.image] if len(boxes) else boxes.image
+    category = np.array(class_rows, np.int32)[boxes.category] if len(boxes) else boxes.category
+    side = Side(
+        image,
+        category,
+        boxes.xyxy,
+        boxes.wh,
+        boxes.score,
+        boxes.flags,
+        boxes.area,
+        np.arange(len(boxes), dtype=np.int32),
+    )
+    return side if (image[1:] >= image[:-1]).all() else side.take(np.argsort(image, kind="stable"))
+
+
+def _only_classes(joined: Joined, names: Sequence[str]) -> Joined:
+    for name in names:
+        if name not in joined.classes:
+            raise UsageError(f"only_classes: there is no class {name!r}{hint(name, joined.classes)}")
+    wanted = set(names)
+    classes = tuple(name for name in joined.classes if name in wanted)
+    row = np.array([classes.index(n) if n in wanted else -1 for n in joined.classes], np.int32)
+    sides = []
+    for side in (joined.truth, joined.detections):
+        category = row[side.category]
+        sides.append(dataclasses.replace(side, category=category).take(category >= 0))
+    return dataclasses.replace(joined, classes=classes, truth=sides[0], detections=sides[1])
+
+
+def _only_images(joined: Joined, names: Sequence[str]) -> Joined:
+    rows = {name: i for i, name in enumerate(joined.images)}
+    stems = _unique(stem(name) for name in joined.images)
+    chosen = []
+    for name in names:
+        row = rows.get(name, stems.get(name))
+        if row is None:
+            raise UsageError(f"only_images: there is no image {name!r}{hint(name, joined.images)}")
+        chosen.append(row)
+    return joined.shard(chosen)
+
+
+# ------------------------------------------------------------------------------- labels and hierarchy
+
+
+def ancestors(hierarchy: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    """The ancestors of every class below a class, from ``{"LabelName": ..., "Subcategory": [...]}``.
+
+    Only ``Subcategory`` leads down: a part of a thing (``Part``) is not a kind of it.
+
+    Raises
+    ------
+    UsageError
+        If it is not such a tree.
+    """
+    above: dict[str, set[str]] = {}
+    pending: list[tuple[Any, tuple[str, ...]]] = [(hierarchy, ())]
+    while pending:
+        node, path = pending.pop()
+        children = node.get("Subcategory", []) if isinstance(node, Mapping) else None
+        if not isinstance(children, list) or not isinstance(name := node.get("LabelName"), str):
+            raise UsageError(
+                "class hierarchy: expected {'LabelName': name, 'Subcategory': [...]} at each node"
+            )
+        above.setdefault(name, set()).update(path)
+        if name in path or len(path) > 100:
+            raise UsageError(f"class hierarchy: {name!r} lies below itself, or too deep")
+        pending += [(child, (*path, name)) for child in children]
+    return {name: frozenset(names) for name, names in above.items() if names}
+
+
+def expand(joined: Joined) -> Joined:
+    """Ground truth repeated for every ancestor of its class, once each; labels likewise.
+
+    A positive image label holds for the ancestors, a negative one for the descendants. The root of a tree
+    is a class only where the data use it as one (that of Open Images, "Entity", is none).
+    """
+    if not joined.hierarchy:
+        return joined
+    known = set(joined.classes)
+    roots = {n for names in joined.hierarchy.values() for n in names} - joined.hierarchy.keys()
+    skipped = roots - known
+    above = {
+        name: sorted(names - skipped - {name}) for name, names in joined.hierarchy.items() if names - skipped
+    }
+    below: dict[str, list[str]] = {}
+    for name, names in above.items():
+        for other in names:
+            below.setdefault(other, []).append(name)
+    classes = list(joined.classes)
+    labelled: set[int] = set()
+    if joined.image_labels is not None:
+        labelled = set(joined.image_labels[1].tolist())
+    present = np.unique(joined.truth.category).tolist()
+    wanted = {other for c in present for other in above.get(classes[c], ())}
+    for c in sorted(labelled):
+        wanted.update(above.get(classes[c], ()))
+        wanted.update(name for name in below.get(classes[c], ()) if name in known)
+    classes += sorted(wanted - known)
+    row = {name: i for i, name in enumerate(classes)}
+
+    up = [[row[o] for o in above.get(name, ()) if o in row] for name in classes]
+    down = [[row[o] for o in below.get(name, ()) if o in row] for name in classes]
+    n_up = np.array([len(rows) for rows in up], np.int64)
+    source = np.repeat(np.arange(len(joined.truth)), 1 + n_up[joined.truth.category])
+    category = np.fromiter(
+        (c for own in joined.truth.category.tolist() for c in (own, *up[own])), np.int32, len(source)
+    )
+    truth = dataclasses.replace(joined.truth.take(source), category=category)
+    labels = joined.image_labels
+    if labels is not None:
+        rows = [
+            (image, c, positive)
+            for image, own, positive in zip(*(column.tolist() for column in labels), strict=True)
+            for c in (own, *(up[own] if positive else down[own]))
+        ]
+        columns = list(zip(*rows, strict=True)) or [(), (), ()]
+        labels = (
+            np.array(columns[0], np.int64),
+            np.array(columns[1], np.int64),
+            np.array(columns[2], np.bool_),
+        )
+    return dataclasses.replace(joined, classes=tuple(classes), truth=truth, image_labels=labels)
+
+
+def labelled(joined: Joined) -> NDArray[np.bool_]:
+    """(n,) the detections whose class is boxed or labelled, present or absent, on their image."""
+    n_classes = len(joined.classes)
+    keys = joined.truth.image.astype(np.int64) * n_classes + joined.truth.category
+    if joined.image_labels is not None:
+        keys = np.concatenate([keys, joined.image_labels[0] * n_classes + joined.image_labels[1]])
+    of_detections = joined.detections.image.astype(np.int64) * n_classes + joined.detections.category
+    found: NDArray[np.bool_] = np.isin(of_detections, keys)
+    return found
+
+
+def _label_columns(
+    joined: Joined, labels: Iterable[Label], log: Log
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    images = {name: i for i, name in enumerate(joined.images)}
+    stems = _unique(stem(name) for name in joined.images)
+    classes = {name: i for i, name in enumerate(joined.classes)}
+    hierarchical = joined.hierarchy or {}
+    rows: list[tuple[int, int, bool]] = []
+    n = 0
+    for image, category, positive in labels:
+        n += 1
+        i = images.get(image, stems.get(stem(image), -1))
+        # A negative label of a class that nobody boxed may still concern the classes below it.
+        c = classes.get(category, -1)
+        if i >= 0 and c < 0:
+            rows += [
+                (i, classes[name], positive)
+                for name in classes
+                if not positive and category in hierarchical.get(name, ())
+            ]
+            rows += [
+                (i, classes[name], positive)
+                for name in sorted(hierarchical.get(category, ()))
+                if positive and name in classes
+            ]
+        elif i >= 0:
+            rows.append((i, c, positive))
+    log.note(f"image labels: {len(rows)} of {n} rows concern images and classes of this evaluation")
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    return (
+        np.array(columns[0], np.int64),
+        np.array(columns[1], np.int64),
+        np.array(columns[2], np.bool_),
+    )
+
+
+def count(side: Side, flag: Flag) -> int:
+    """How many boxes have any bit of `flag`."""
+    return int(np.count_nonzero(side.flags & np.uint16(flag)))

@@ -1,0 +1,773 @@
+"""Match detections with ground truth, image by image: tables that can be concatenated.
+
+Only pairs of one image and class whose IoU reaches the lowest threshold are kept. All combinations of IoU
+threshold and area range are matched at once: each is a bit of a word. Where a detection takes the best free
+ground truth, the k-th detections of all images and classes are matched in one round.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate.join import Joined, Side, expand, labelled
+from odm.evaluate.protocols import AreaRange, Protocol
+from odm.tables import Flag, Floats, Ints, Longs
+
+Words = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+
+CHUNK = 2**15
+"""Pairs that are compared at a time: their columns stay in the processor's cache."""
+
+CEILING = 1 - 1e-10
+"""The highest IoU that `coco` asks for, as in pycocotools."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """Detections and ground truths of one image and class that overlap enough.
+
+    ``det`` and ``gt`` are (n,) positions in the joined sides, ``iou`` (n,). Pairs stand by image, class,
+    falling score of the detection, then ground truth. ``rank`` (one per detection) is the place of a
+    detection among those of its image and class, 0 the best; -1 where there is no ground truth of it.
+    """
+
+    det: Ints
+    gt: Ints
+    iou: Floats
+    cover: Floats | None
+    """(n,) intersection over the detection's area; None where no ground truth stands for many."""
+    rank: Ints
+
+    def above(self, floor: float) -> Pairs:
+        """The pairs that reach `floor`, which is higher than the one these were made for."""
+        keep = self.iou >= floor
+        if self.cover is not None:
+            keep |= self.cover >= floor
+        cover = None if self.cover is None else self.cover[keep]
+        return Pairs(self.det[keep], self.gt[keep], self.iou[keep], cover, self.rank)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Matches:
+    """What became of every detection under one protocol; tables of shards can be concatenated.
+
+    The first four columns have a row per detection. ``hit`` names the rows that matched something; bit
+    ``area * len(block) + iou - block.start`` of the word of each `word_blocks` says under which threshold
+    and area range.
+    """
+
+    protocol: Protocol
+    classes: tuple[str, ...]
+    category: Ints
+    score: Floats
+    image: Ints
+    row: Ints
+    """Row in the detections' dataset."""
+    live: NDArray[np.uint8] | None
+    """Bit per area range: a detection that matches nothing is a false positive. None = all are."""
+    hit: Longs
+    positive: Words
+    """(hits, words): true positive."""
+    ignored: Words
+    """(hits, words): matched to what counts as nothing."""
+    hit_rank: Ints
+    """Place of the hit among the detections of its image and class."""
+    hit_gt: Ints
+    """Row in the ground truth's dataset that was matched at the protocol's reference IoU, -1 = none."""
+    npos: Longs
+    """(classes, areas) ground truths that count."""
+    gt_ignored: Longs
+    """(classes,) ground truths that do not."""
+    guesses: Longs
+    """``top-k``: for every image with ground truth the first guess with the right class, and with a hit."""
+    dropped: tuple[tuple[str, int], ...]
+    """What was left out before, and how many."""
+    order: Longs | None = None
+    """Rows by falling score, ties as they rank, where that is known."""
+
+
+def concatenate(parts: Sequence[Matches]) -> Matches:
+    """The matches of disjoint sets of images as one.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or they are of different protocols or classes.
+    """
+    if not parts:
+        raise ValueError("nothing to concatenate")
+    first = parts[0]
+    if any(p.protocol != first.protocol or p.classes != first.classes for p in parts):
+        raise ValueError("matches of different protocols or classes cannot be concatenated")
+
+    def column(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(p, name) for p in parts])
+
+    starts = np.cumsum([0] + [len(p.score) for p in parts])
+    dropped: dict[str, int] = {}
+    for p in parts:
+        for what, n in p.dropped:
+            dropped[what] = dropped.get(what, 0) + n
+    live = None
+    if any(p.live is not None for p in parts):
+        full = np.uint8(2 ** len(first.protocol.areas) - 1)
+        live = np.concatenate([np.full(len(p.score), full) if p.live is None else p.live for p in parts])
+    return Matches(
+        protocol=first.protocol,
+        classes=first.classes,
+        live=live,
+        hit=np.concatenate([p.hit + start for p, start in zip(parts, starts.tolist(), strict=False)]),
+        npos=np.sum([p.npos for p in parts], axis=0),
+        gt_ignored=np.sum([p.gt_ignored for p in parts], axis=0),
+        dropped=tuple(dropped.items()),
+        **{
+            name: column(name)
+            for name in (
+                "category",
+                "score",
+                "image",
+                "row",
+                "positive",
+                "ignored",
+                "hit_rank",
+                "hit_gt",
+                "guesses",
+            )
+        },
+    )
+
+
+# ---------------------------------------------------------------------------------------------- sorting
+
+
+def falling(score: Floats) -> Longs:
+    """(n,) positions by falling score, equal scores in their order.
+
+    NumPy's stable sort is several times slower than its other one, so ties are put right afterwards.
+    """
+    order = np.argsort(-score)
+    ranked = score[order]
+    new = ranked[1:] != ranked[:-1]
+    if new.all():
+        return order
+    bits = np.int64(len(score).bit_length())
+    run = np.zeros(len(score), np.int64)
+    np.cumsum(new, out=run[1:])
+    run <<= bits
+    run |= order
+    run.sort()
+    run &= (np.int64(1) << bits) - 1
+    return run
+
+
+def by_number(number: NDArray[Any], limit: int) -> Longs:
+    """(n,) positions by rising `number` in 0..limit-1, equal ones in their order."""
+    if limit <= 2**16:
+        return np.argsort(number.astype(np.uint16), kind="stable")  # a radix sort
+    low = np.argsort((number & 0xFFFF).astype(np.uint16), kind="stable")
+    return low[by_number((number >> 16)[low], ((limit - 1) >> 16) + 1)]
+
+
+# ------------------------------------------------------------------------------------------------ pairs
+
+
+def geometry(side: Side, protocol: Protocol) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Left, top, right, bottom and area of boxes, so that right - left is the width; each (n,)."""
+    left, top = side.xyxy[:, 0], side.xyxy[:, 1]
+    if protocol.pixels == "inclusive":
+        right, bottom = side.xyxy[:, 2] + 1, side.xyxy[:, 3] + 1
+        area = (side.xyxy[:, 2] - left + 1) * (side.xyxy[:, 3] - top + 1)
+    elif protocol.as_given:
+        right, bottom = left + side.wh[:, 0], top + side.wh[:, 1]
+        area = side.wh[:, 0] * side.wh[:, 1]
+    else:
+        right, bottom = side.xyxy[:, 2], side.xyxy[:, 3]
+        area = (right - left) * (bottom - top)
+    return left, top, right, bottom, area
+
+
+def find_pairs(joined: Joined, protocol: Protocol, floor: float, order: Longs | None = None) -> Pairs:
+    """All pairs of one image and class with IoU (for groups also cover) of at least `floor`.
+
+    `order` are the positions of the detections by falling score, if they are known.
+    """
+    truth, detections = joined.truth, joined.detections
+    n_classes = max(len(joined.classes), 1)
+    rank = np.full(len(detections), -1, np.int32)
+    empty = Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), None, rank)
+    if not len(truth) or not len(detections):
+        return empty
+    truth_key = truth.image.astype(np.int64) * n_classes + truth.category
+    truth_order = _rising(truth_key)
+    truth_key = truth_key[truth_order]
+    first = np.flatnonzero(np.concatenate([[True], truth_key[1:] != truth_key[:-1]]))
+    keys = truth_key[first]
+    n_truth = np.diff(np.append(first, len(truth)))
+
+    group = _lookup(detections.image.astype(np.int64) * n_classes + detections.category, keys)
+    order = falling(detections.score) if order is None else order
+    group = group[order]
+    contends = group >= 0
+    order, group = order[contends], group[contends]
+    if not len(order):
+        return empty
+    by_group = by_number(group, len(keys))
+    order, group = order[by_group], group[by_group]
+    n_det = np.bincount(group, minlength=len(keys))
+    start = np.cumsum(n_det) - n_det
+    rank[order] = np.arange(len(order)) - start[group]
+
+    grouped = (truth.flags & np.uint16(protocol.many)) != 0
+    if protocol.group_weight is not None:
+        grouped |= (truth.flags & np.uint16(Flag.GROUP_OF)) != 0
+    parts = list(
+        _compare(
+            joined, protocol, floor, order, n_truth[group], first[group], truth_order, grouped[truth_order]
+        )
+    )
+    if not parts:
+        return empty
+    det, gt, iou = (np.concatenate([p[i] for p in parts]) for i in range(3))
+    cover = np.concatenate([p[3] for p in parts]) if grouped.any() else None
+    return Pairs(det, gt, iou, cover, rank)
+
+
+def _rising(key: Longs) -> Longs:
+    """Positions by rising key, equal ones in their order."""
+    if (key[1:] >= key[:-1]).all():
+        return np.arange(len(key))
+    bits = len(key).bit_length()
+    if int(key[-1:].max(initial=0)).bit_length() + bits > 62 or int(key.max()).bit_length() + bits > 62:
+        return np.argsort(key, kind="stable")
+    packed = (key << np.int64(bits)) | np.arange(len(key))
+    packed.sort()
+    packed &= (np.int64(1) << np.int64(bits)) - 1
+    return packed
+
+
+def _lookup(key: Longs, keys: Longs) -> Ints:
+    """(n,) the position of each key in the rising `keys`, -1 = not there."""
+    size = int(keys[-1]) + 1
+    if size <= 4 * (len(key) + len(keys)) + 2**20:
+        table = np.full(size + 1, -1, np.int32)
+        table[keys] = np.arange(len(keys), dtype=np.int32)
+        return table[np.minimum(key, size)]
+    position = np.searchsorted(keys, key).astype(np.int32)
+    np.minimum(position, len(keys) - 1, out=position)
+    position[keys[position] != key] = -1
+    return position
+
+
+def _compare(
+    joined: Joined,
+    protocol: Protocol,
+    floor: float,
+    order: Longs,
+    n_truth: Longs,
+    first: Longs,
+    truth_order: Longs,
+    grouped: Mask,
+) -> Iterator[tuple[Ints, Ints, Floats, Floats]]:
+    """Compare the contending detections, in order, with the `n_truth` ground truths from `first` on."""
+    any_grouped = bool(grouped.any())
+    truth = [c[truth_order] for c in geometry(joined.truth, protocol)]
+    ends = np.cumsum(n_truth)
+    done = 0
+    while done < len(order):
+        before = int(ends[done - 1]) if done else 0
+        stop = max(int(np.searchsorted(ends, before + CHUNK, side="right")), done + 1)
+        part = slice(done, stop)
+        done = stop
+        count = n_truth[part]
+        rows = order[part]
+        local = np.repeat(np.arange(len(rows)), count)
+        place = np.arange(int(ends[stop - 1]) - before)
+        place += np.repeat(first[part] - (ends[part] - count - before), count)
+        det = [c[local] for c in geometry(joined.detections.take(rows), protocol)]
+        # Most pairs lie apart in x already; only the others are looked at further.
+        width = np.minimum(det[2], truth[2][place]) - np.maximum(det[0], truth[0][place])
+        meets = np.flatnonzero(width > 0)
+        local, place = local[meets], place[meets]
+        height = np.minimum(det[3][meets], truth[3][place]) - np.maximum(det[1][meets], truth[1][place])
+        inter = width[meets]
+        inter *= np.maximum(height, 0)
+        area = det[4][meets]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            iou = inter / (area + truth[4][place] - inter)
+            cover = inter / area if any_grouped else iou
+        keep = iou >= floor
+        if any_grouped:
+            cover = np.where(grouped[place], cover, 0)
+            keep |= cover >= floor
+        kept = np.flatnonzero(keep & (inter > 0))
+        if len(kept):
+            yield (
+                rows[local[kept]].astype(np.int32),
+                truth_order[place[kept]].astype(np.int32),
+                iou[kept],
+                cover[kept],
+            )
+
+
+# ---------------------------------------------------------------------------------------------- matching
+
+
+def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str, int], ...]]:
+    """What a protocol changes before it compares anything, and what it left out."""
+    dropped = []
+    if protocol.hierarchical:
+        joined = expand(joined)
+    if protocol.drop_empty:
+        xyxy = joined.detections.xyxy
+        keep = (xyxy[:, 2] > xyxy[:, 0]) & (xyxy[:, 3] > xyxy[:, 1])
+        if not keep.all():
+            dropped.append(("without area", int(np.count_nonzero(~keep))))
+            joined = joined.only(detections=keep)
+    if protocol.labelled_only:
+        keep = labelled(joined)
+        if not keep.all():
+            dropped.append(("class neither boxed nor labelled on the image", int(np.count_nonzero(~keep))))
+            joined = joined.only(detections=keep)
+    return joined, tuple(dropped)
+
+
+def word_blocks(protocol: Protocol) -> list[range]:
+    """Which of a protocol's IoU thresholds each word of its matches holds."""
+    per_word = max(1, 64 // len(protocol.areas))
+    n = len(protocol.ious)
+    return [range(i, min(i + per_word, n)) for i in range(0, n, per_word)]
+
+
+def threshold_bits(block: range, n_areas: int, *ious: int) -> np.uint64:
+    """The bits of some thresholds of a word, for all area ranges."""
+    one_area = sum(1 << (t - block.start) for t in ious)
+    return np.uint64(sum(one_area << (a * len(block)) for a in range(n_areas)))
+
+
+def floor_of(protocol: Protocol) -> float:
+    """The lowest IoU that can matter to a protocol."""
+    return 1e-9 if protocol.size_threshold else min(*protocol.ious, CEILING)
+
+
+def match(joined: Joined, protocol: Protocol, *, pairs: Pairs | None = None) -> Matches:
+    """Match the detections of `joined` under `protocol`.
+
+    Parameters
+    ----------
+    joined
+        Both sides, or a shard of them.
+    protocol
+        The rules.
+    pairs
+        The pairs of the prepared sides at `floor_of` the protocol or lower, if they are known already.
+    """
+    joined, dropped = prepare(joined, protocol)
+    return _match(joined, protocol, dropped, pairs, None)
+
+
+def _match(
+    joined: Joined,
+    protocol: Protocol,
+    dropped: tuple[tuple[str, int], ...],
+    pairs: Pairs | None,
+    order: Longs | None,
+) -> Matches:
+    detections = joined.detections
+    order = falling(detections.score) if order is None else order
+    if pairs is None:
+        pairs = find_pairs(joined, protocol, floor_of(protocol), order)
+    truth = _Truth(joined, protocol)
+    guesses = np.zeros((0, 2), np.int64)
+    if protocol.metric == "top-k":
+        hits, live, guesses = _first_guesses(joined, protocol, pairs, order)
+    elif protocol.metric == "corloc":
+        hits, live = _top_detections(joined, protocol, pairs)
+    else:
+        beyond = _beyond_cap(joined, protocol, pairs, order)
+        live = _live(detections, protocol, beyond)
+        if beyond is not None:
+            keep = ~beyond[pairs.det]
+            pairs = Pairs(
+                pairs.det[keep],
+                pairs.gt[keep],
+                pairs.iou[keep],
+                None if pairs.cover is None else pairs.cover[keep],
+                pairs.rank,
+            )
+        hits = (_match_free if protocol.match == "free" else _match_best)(pairs, protocol, truth)
+    npos, gt_ignored = truth.counts(joined)
+    if protocol.metric in ("corloc", "top-k"):
+        npos, gt_ignored = _images_per_class(joined)[:, None], np.zeros(len(joined.classes), np.int64)
+    return Matches(
+        protocol=protocol,
+        classes=joined.classes,
+        category=detections.category,
+        score=detections.score,
+        image=detections.image,
+        row=detections.row,
+        live=live,
+        hit=hits.det.astype(np.int64),
+        positive=hits.positive,
+        ignored=hits.ignored,
+        hit_rank=pairs.rank[hits.det],
+        hit_gt=np.where(hits.gt >= 0, joined.truth.row[hits.gt], -1).astype(np.int32)
+        if len(joined.truth)
+        else np.full(len(hits.det), -1, np.int32),
+        npos=npos,
+        gt_ignored=gt_ignored,
+        guesses=guesses,
+        dropped=dropped,
+        order=order,
+    )
+
+
+def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches]:
+    """The matches under each protocol; protocols that measure boxes alike share the comparison."""
+    prepared: dict[tuple[bool, ...], tuple[Joined, tuple[tuple[str, int], ...], Longs]] = {}
+    lowest: dict[tuple[Any, ...], float] = {}
+    for p in protocols:
+        key = _shared(p)
+        lowest[key] = min(lowest.get(key, 1.0), floor_of(p))
+    found: dict[tuple[Any, ...], Pairs] = {}
+    usual: Longs | None = None
+    for p in protocols:
+        ready = (p.hierarchical, p.drop_empty, p.labelled_only)
+        if ready not in prepared:
+            side, dropped = prepare(joined, p)
+            if side.detections is joined.detections:
+                usual = falling(side.detections.score) if usual is None else usual
+            own = usual if usual is not None and side.detections is joined.detections else None
+            prepared[ready] = side, dropped, falling(side.detections.score) if own is None else own
+        side, dropped, order = prepared[ready]
+        key = _shared(p)
+        # The same boxes measured in the same way, whatever was prepared.
+        key = (id(side.truth), id(side.detections), *key[1:])
+        if key not in found:
+            floor = min(lowest[_shared(q)] for q in protocols if _shared(q)[1:] == _shared(p)[1:])
+            found[key] = find_pairs(side, p, floor, order)
+        pairs = found[key]
+        if len(protocols) > 1:
+            pairs = pairs.above(floor_of(p))
+        else:
+            found.clear()
+        yield _match(side, p, dropped, pairs, order)
+
+
+def _shared(p: Protocol) -> tuple[Any, ...]:
+    return (
+        (p.hierarchical, p.drop_empty, p.labelled_only),
+        p.pixels,
+        p.as_given and p.pixels == "edges",
+        p.many,
+        p.group_weight is not None,
+    )
+
+
+class _Truth:
+    """What the ground truths are to a protocol, as words of bits."""
+
+    def __init__(self, joined: Joined, protocol: Protocol) -> None:
+        side = joined.truth
+        self.side, self.protocol = side, protocol
+        self.blocks = word_blocks(protocol)
+        self.group_key = side.image.astype(np.int64) * max(len(joined.classes), 1) + side.category
+        self.many = (side.flags & np.uint16(protocol.many)) != 0
+        nothing = (side.flags & np.uint16(protocol.ignored | protocol.many)) != 0
+        self.group = np.zeros(len(side), np.bool_)
+        if protocol.group_weight is not None:
+            self.group = (side.flags & np.uint16(Flag.GROUP_OF)) != 0
+        area = _areas(side)
+        self.outside = np.stack([nothing | _outside(area, a) for a in protocol.areas])
+        """(areas, n) what counts as nothing."""
+        self.weight = protocol.group_weight or 0
+
+    def words(self, block: range) -> Words:
+        """(n,) the bits under which a ground truth counts as nothing."""
+        bits = np.zeros(self.outside.shape[1], np.uint64)
+        full = np.uint64(2 ** len(block) - 1)
+        for a, outside in enumerate(self.outside):
+            bits |= np.where(outside, full << np.uint64(a * len(block)), np.uint64(0))
+        return bits
+
+    def own_threshold(self) -> Floats:
+        """(n,) the lower threshold of small ground truths."""
+        left, top, right, bottom, _ = geometry(self.side, self.protocol)
+        w, h = right - left, bottom - top
+        with np.errstate(invalid="ignore", divide="ignore"):
+            own: Floats = np.fmin(w * h / ((w + 10) * (h + 10)), self.protocol.ious[0])
+        return own
+
+    def counts(self, joined: Joined) -> tuple[Longs, Longs]:
+        """(classes, areas) ground truths that count, and (classes,) the others."""
+        n_classes = len(joined.classes)
+        category = joined.truth.category
+        left_out = self.group & (self.weight == 0)
+        npos = np.stack(
+            [np.bincount(category[~(o | left_out)], minlength=n_classes) for o in self.outside], axis=1
+        )
+        return npos, np.bincount(category, minlength=n_classes) - npos[:, 0]
+
+
+def _areas(side: Side) -> Floats:
+    return np.where(np.isnan(side.area), side.wh[:, 0] * side.wh[:, 1], side.area)
+
+
+def _outside(area: Floats, bounds: AreaRange) -> Mask:
+    outside: Mask = (area < bounds.low) | (area > bounds.high)
+    return outside
+
+
+def _live(detections: Side, protocol: Protocol, beyond: Mask | None) -> NDArray[np.uint8] | None:
+    """Bit per area range: whether a detection that matches nothing is a false positive there."""
+    area = detections.wh[:, 0] * detections.wh[:, 1]
+    outside = [_outside(area, a) for a in protocol.areas]
+    if beyond is None and not any(o.any() for o in outside):
+        return None
+    live = np.zeros(len(detections), np.uint8)
+    for a, o in enumerate(outside):
+        live |= np.left_shift(~o, np.uint8(a), dtype=np.uint8)
+    if beyond is not None:
+        live[beyond] = 0
+    return live
+
+
+def _beyond_cap(joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs) -> Mask | None:
+    """The detections that are too many of their image and class; None if there are none."""
+    if protocol.max_dets is None:
+        return None
+    detections = joined.detections
+    n_classes = max(len(joined.classes), 1)
+    # Images hold few detections in all, as a rule; then there is nothing to count per class.
+    if not len(detections) or np.bincount(detections.image).max() <= protocol.max_dets:
+        return None
+    key = detections.image.astype(np.int64) * n_classes + detections.category
+    keys, group, n = np.unique(key, return_inverse=True, return_counts=True)
+    if n.max() <= protocol.max_dets:
+        return None
+    full = (n > protocol.max_dets)[group]
+    rows = order[full[order]]
+    rows = rows[by_number(group[rows], len(keys))]
+    counts = np.where(n > protocol.max_dets, n, 0)
+    place = np.arange(len(rows)) - (np.cumsum(counts) - counts)[group[rows]]
+    beyond = np.zeros(len(detections), np.bool_)
+    beyond[rows[place >= protocol.max_dets]] = True
+    return beyond
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class _Hits:
+    """The detections that matched something; bits as in `Matches`, `gt` a position in the joined truth."""
+
+    det: Ints
+    positive: Words
+    ignored: Words
+    gt: Ints
+
+
+def _match_best(pairs: Pairs, protocol: Protocol, truth: _Truth) -> _Hits:
+    """Each detection goes to its best ground truth, even if that is taken: then it is a false positive."""
+    plain = ~truth.group[pairs.gt] & (pairs.iou >= floor_of(protocol))
+    det, gt, iou = pairs.det[plain], pairs.gt[plain], pairs.iou[plain]
+    best = _best_of_each(det, iou)
+    det, gt, iou = det[best], gt[best], iou[best]
+    positive = np.zeros((len(det), len(truth.blocks)), np.uint64)
+    ignored = np.zeros_like(positive)
+    marked = np.zeros(len(det), np.bool_)
+    for w, block in enumerate(truth.blocks):
+        nothing = truth.words(block)[gt]
+        for t in block:
+            reaches = np.flatnonzero(iou >= protocol.ious[t])
+            bit = threshold_bits(block, len(protocol.areas), t)
+            first = reaches[_first_of_each(gt[reaches], len(truth.group))]
+            positive[first, w] |= bit & ~nothing[first]
+            ignored[reaches, w] |= bit & nothing[reaches]
+            if t == protocol.reference:
+                marked[reaches] = ignored[reaches, w] & np.uint64(1 << (t - block.start)) != 0
+                marked[first] = True
+    kept = np.flatnonzero((positive | ignored).any(axis=1))
+    hits = _Hits(det[kept], positive[kept], ignored[kept], np.where(marked, gt, -1)[kept])
+    return hits if protocol.group_weight is None else _match_groups(pairs, protocol, truth, hits)
+
+
+def _first_of_each(gt: Ints, n: int) -> Mask:
+    """Which of the rows, by image, class and falling score, are the first of their ground truth."""
+    taker = np.zeros(n, np.int64)
+    taker[gt[::-1]] = np.arange(len(gt))[::-1]
+    first: Mask = taker[gt] == np.arange(len(gt))
+    return first
+
+
+def _match_groups(pairs: Pairs, protocol: Protocol, truth: _Truth, hits: _Hits) -> _Hits:
+    """Detections that found nothing else go to the group-of box that covers them best."""
+    if pairs.cover is None:
+        return hits
+    used = np.zeros(len(pairs.rank), np.bool_)
+    used[hits.det] = True
+    among = truth.group[pairs.gt] & (pairs.cover >= protocol.ious[0]) & ~used[pairs.det]
+    det, gt, cover = pairs.det[among], pairs.gt[among], pairs.cover[among]
+    best = _best_of_each(det, cover)
+    det, gt = det[best], gt[best]
+    # A group that counts is one true positive, with the best of its detections.
+    takes = _first_of_each(gt, len(truth.group)) & (truth.weight > 0) & ~truth.outside[0][gt]
+    positive, ignored = _one_bit(takes, ~takes)
+    return _Hits(
+        np.concatenate([hits.det, det]),
+        np.concatenate([hits.positive, positive]),
+        np.concatenate([hits.ignored, ignored]),
+        np.concatenate([hits.gt, gt]),
+    )
+
+
+def _one_bit(positive: Mask, ignored: Mask) -> tuple[Words, Words]:
+    return positive.astype(np.uint64)[:, None], ignored.astype(np.uint64)[:, None]
+
+
+def _best_of_each(det: Ints, iou: Floats) -> Longs:
+    """Positions of the highest IoU of each detection, the first of equals; equal `det` stand together."""
+    if not len(det):
+        return np.zeros(0, np.int64)
+    first = np.flatnonzero(np.concatenate([[True], det[1:] != det[:-1]]))
+    if len(first) == len(det):
+        return first
+    best = np.maximum.reduceat(iou, first)
+    equal = np.flatnonzero(iou == np.repeat(best, np.diff(np.append(first, len(det)))))
+    return equal[np.concatenate([[True], det[equal[1:]] != det[equal[:-1]]])]
+
+
+def _match_free(pairs: Pairs, protocol: Protocol, truth: _Truth) -> _Hits:
+    """Each detection takes the best ground truth that is free, one that counts before one that does not."""
+    n_truth = len(truth.group)
+    iou = pairs.iou
+    if pairs.cover is not None:
+        iou = np.where(truth.many[pairs.gt], pairs.cover, iou)
+    floor = floor_of(protocol)
+    keep = np.flatnonzero(iou >= floor)
+    det, gt, iou = pairs.det[keep], pairs.gt[keep], iou[keep]
+    if not len(det):
+        none = np.zeros(0, np.int32)
+        words = np.zeros((0, len(truth.blocks)), np.uint64)
+        return _Hits(none, words, words, none)
+    del keep
+    # Pairs of each detection by falling IoU.
+    new = np.concatenate([[True], det[1:] != det[:-1]])
+    first = np.flatnonzero(new)
+    n_pairs = np.diff(np.append(first, len(det)))
+    several = np.flatnonzero(np.repeat(n_pairs > 1, n_pairs))
+    if len(several):
+        owner = np.cumsum(new)[several]
+        tie = -gt[several] if protocol.last_of_equals else gt[several]
+        moved = several[np.lexsort((tie, -iou[several], owner))]
+        gt[several], iou[several] = gt[moved], iou[moved]
+    # The round of a detection: its place among the detections with pairs of its image and class.
+    group = truth.group_key[gt[first]]
+    starts = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]]))
+    rounds = np.arange(len(group)) - np.repeat(starts, np.diff(np.append(starts, len(group))))
+    by_round = by_number(rounds, int(rounds.max()) + 1)
+    limits = np.concatenate([[0], np.cumsum(np.bincount(rounds))])
+    reference = protocol.reference
+    chosen = np.full(len(first), -1, np.int32)
+    positive = np.zeros((len(first), len(truth.blocks)), np.uint64)
+    ignored = np.zeros_like(positive)
+    thresholds = np.minimum(protocol.ious, CEILING if protocol.averaged else 1)
+    for w, block in enumerate(truth.blocks):
+        n_areas = len(truth.outside)
+        bits = np.array([threshold_bits(block, n_areas, *block[:n]) for n in range(len(block) + 1)])
+        if protocol.size_threshold:
+            reaches = bits[(iou >= truth.own_threshold()[gt]).astype(np.int64)]
+        else:
+            reaches = bits[np.searchsorted(thresholds[block.start : block.stop], iou, side="right")]
+        marked = np.uint64(1) << np.uint64(reference - block.start) if reference in block else np.uint64(0)
+        nothing = truth.words(block)
+        free = np.full(n_truth, bits[-1])
+        some_nothing = bool(nothing[gt].any())
+        for k in range(len(limits) - 1):
+            rows = by_round[limits[k] : limits[k + 1]]
+            starts, counts = first[rows], n_pairs[rows]
+            open_ = np.full(len(rows), bits[-1])
+            for stage in range(1 + some_nothing):
+                for j in range(int(counts.max())):
+                    having = np.flatnonzero(counts > j) if j else slice(None)
+                    at = starts[having] + j
+                    g = gt[at]
+                    takes = open_[having] & reaches[at]
+                    if stage == 0:
+                        takes &= free[g] & ~nothing[g] if some_nothing else free[g]
+                        free[g] &= ~takes
+                        positive[rows[having], w] |= takes
+                    else:
+                        takes &= nothing[g]
+                        takes &= np.where(truth.many[g], bits[-1], free[g])
+                        free[g] &= ~takes
+                        ignored[rows[having], w] |= takes
+                    open_[having] &= ~takes
+                    if marked:
+                        seen = (takes & marked) != 0
+                        chosen[rows[having][seen]] = g[seen]
+    return _Hits(det[first], positive, ignored, chosen)
+
+
+def _images_per_class(joined: Joined) -> Longs:
+    """(classes,) how many images have ground truth of each class."""
+    n_classes = max(len(joined.classes), 1)
+    keys = np.unique(joined.truth.image.astype(np.int64) * n_classes + joined.truth.category)
+    return np.bincount(keys % n_classes, minlength=len(joined.classes))
+
+
+def _best_hits(pairs: Pairs, protocol: Protocol, eligible: Mask) -> tuple[Ints, Ints]:
+    """The eligible detections that reach the threshold with any ground truth, and their best one."""
+    keep = (pairs.iou >= protocol.ious[0]) & eligible[pairs.det]
+    det, gt, iou = pairs.det[keep], pairs.gt[keep], pairs.iou[keep]
+    best = _best_of_each(det, iou)
+    return det[best], gt[best]
+
+
+def _top_detections(joined: Joined, protocol: Protocol, pairs: Pairs) -> tuple[_Hits, NDArray[np.uint8]]:
+    """The best detection of every image and class that has ground truth; all others are ignored."""
+    del joined
+    top = pairs.rank == 0
+    det, gt = _best_hits(pairs, protocol, top)
+    return _Hits(det, *_one_bit(np.ones(len(det), np.bool_), np.zeros(len(det), np.bool_)), gt), top.astype(
+        np.uint8
+    )
+
+
+def _first_guesses(
+    joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs
+) -> tuple[_Hits, NDArray[np.uint8], Longs]:
+    """The best detections of every image with ground truth, whatever their class.
+
+    The first hit of an image and class is a true positive, further ones are ignored, as are the detections
+    beyond the guesses.
+    """
+    assert protocol.max_dets is not None
+    detections, n_images = joined.detections, len(joined.images)
+    asked = np.zeros(n_images, np.bool_)
+    asked[joined.truth.image] = True
+    rows = order[asked[detections.image[order]]]
+    rows = rows[by_number(detections.image[rows], max(n_images, 1))]
+    image = detections.image[rows]
+    counts = np.bincount(image, minlength=n_images)
+    place = np.arange(len(rows)) - (np.cumsum(counts) - counts)[image]
+    within = place < protocol.max_dets
+    rows, image, place = rows[within], image[within], place[within]
+
+    guess = np.zeros(len(detections), np.bool_)
+    guess[rows] = True
+    det, gt = _best_hits(pairs, protocol, guess)
+    best_gt = np.full(len(detections), -1, np.int32)
+    best_gt[det] = gt
+    first = np.full((n_images, 2), protocol.max_dets, np.int64)
+    hits = best_gt[rows] >= 0
+    for column, good in enumerate((pairs.rank[rows] >= 0, hits)):
+        first[image[good][::-1], column] = place[good][::-1]
+    det = rows[hits].astype(np.int32)
+    key = detections.image[det].astype(np.int64) * len(joined.classes) + detections.category[det]
+    takes = np.zeros(len(det), np.bool_)
+    takes[np.unique(key, return_index=True)[1]] = True
+    return _Hits(det, *_one_bit(takes, ~takes), best_gt[det]), guess.astype(np.uint8), first[asked]

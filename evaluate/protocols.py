@@ -1,0 +1,336 @@
+"""The protocols as data: what counts, what is ignored and how it is averaged. One engine runs them all.
+
+Sources of the definitions: the development kits of Pascal VOC (2007, 2012) and of ILSVRC, pycocotools, and
+the object detection metrics of the TensorFlow models repository, which hold those of Open Images.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from odm.issues import UsageError, hint
+from odm.tables import Flag, Floats
+
+Metric = Literal["ap", "pooled", "corloc", "top-k"]
+Interpolation = Literal["all", "11", "101"]
+Pixels = Literal["edges", "inclusive"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AreaRange:
+    """Box areas from `low` to `high` square pixels, both ends inside."""
+
+    name: str
+    low: float
+    high: float
+
+
+EVERY_AREA = AreaRange("all", 0, 1e10)
+AREAS = {
+    a.name: a
+    for a in (
+        EVERY_AREA,
+        AreaRange("small", 0, 32**2),
+        AreaRange("medium", 32**2, 96**2),
+        AreaRange("large", 96**2, 1e10),
+    )
+}
+"""COCO's area ranges."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Protocol:
+    """How one metric is computed.
+
+    Attributes
+    ----------
+    metric
+        ``ap``: average precision per class; ``pooled``: of all classes in one ranking; ``corloc``: share of
+        images whose top detection hits; ``top-k``: share of images that none of k guesses hits.
+    ious
+        Thresholds; a detection matches at ``IoU >= threshold``.
+    averaged
+        Whether AP is averaged over `ious` (else there is one).
+    pixels
+        ``edges``: width = right - left; ``inclusive``: width = right - left + 1.
+    as_given
+        Whether widths and heights are taken as the source gives them (COCO) or from the corners.
+    match
+        ``best``: the ground truth of highest IoU, even if it is taken; ``free``: of highest IoU among the
+        free ones.
+    last_of_equals
+        Which ground truth wins among those of equal IoU: the first, or the last.
+    size_threshold
+        Whether small ground truths have a lower threshold, w h / ((w + 10) (h + 10)).
+    ignored
+        Flags of ground truths that count as nothing.
+    many
+        Flags of ground truths that any number of detections may match, by intersection over the detection's
+        own area.
+    group_weight
+        None, or what a group-of box is worth that was hit by detections that found nothing else.
+    interpolation
+        Where precision is read: at ``all`` points, or at 11 or 101 recalls.
+    areas
+        The first range is that of AP and of all counts.
+    max_dets
+        How many detections of an image and class are looked at; for ``top-k`` the guesses of an image.
+    drop_empty
+        Whether detections without area are dropped before.
+    labelled_only
+        Whether detections are dropped whose class is neither boxed nor labelled on their image.
+    hierarchical
+        Whether a class hierarchy is applied where one is given.
+    guarded
+        Whether `numpy.spacing` (1) is added to the denominator of precision, as pycocotools does.
+    switched
+        What was changed by hand, in words.
+    """
+
+    name: str
+    metric: Metric = "ap"
+    ious: tuple[float, ...] = (0.5,)
+    averaged: bool = False
+    pixels: Pixels = "edges"
+    as_given: bool = False
+    match: Literal["best", "free"] = "best"
+    last_of_equals: bool = False
+    size_threshold: bool = False
+    ignored: Flag = Flag(0)
+    many: Flag = Flag(0)
+    group_weight: int | None = None
+    interpolation: Interpolation = "all"
+    areas: tuple[AreaRange, ...] = (EVERY_AREA,)
+    max_dets: int | None = None
+    drop_empty: bool = False
+    labelled_only: bool = False
+    hierarchical: bool = False
+    guarded: bool = False
+    switched: tuple[str, ...] = ()
+
+    @property
+    def reference(self) -> int:
+        """Which of `ious` the counts, curves and operating points are of: .5 if it is among them."""
+        return self.ious.index(0.5) if 0.5 in self.ious else 0
+
+    @property
+    def caps(self) -> tuple[int, ...]:
+        """The detection caps that recall is averaged at, the last being `max_dets`; none where uncapped."""
+        if not self.averaged or self.max_dets is None:
+            return ()
+        return tuple(sorted({c for c in (1, 10, 100) if c < self.max_dets} | {self.max_dets}))
+
+    @property
+    def definition(self) -> str:
+        """What the numbers mean, in one line."""
+        parts = [self._iou_text()]
+        if self.pixels == "inclusive":
+            parts.append("inclusive pixels (width = right - left + 1)")
+        else:
+            parts.append("edges (width = right - left)")
+        parts.append(self._match_text())
+        bounded = [a for a in self.areas[:1] if a.name != "all"]
+        parts += [f"area {a.low:g}..{a.high:g} ({a.name})" for a in bounded]
+        ignored = [_FLAG_WORDS[f] for f in Flag if f & (self.ignored | self.many)]
+        if bounded or len(self.areas) > 1:
+            ignored.append("outside the area range")
+        if ignored:
+            parts.append(f"ignored: {', '.join(ignored)}")
+        if self.group_weight is not None:
+            parts.append(f"group-of boxes weigh {self.group_weight}")
+        if self.labelled_only:
+            parts.append("only classes boxed or labelled on the image")
+        if self.drop_empty:
+            parts.append("detections without area dropped")
+        if self.metric != "top-k" and self.max_dets is not None:
+            parts.append(f"best {self.max_dets} per image and class")
+        parts.append(self._average_text())
+        text = f"{self.name}: {'; '.join(parts)}"
+        return f"{text} [changed: {', '.join(self.switched)}]" if self.switched else text
+
+    def _iou_text(self) -> str:
+        if self.size_threshold:
+            return "IoU >= min(0.5, wh/((w+10)(h+10)))"
+        if not self.averaged:
+            return f"IoU >= {self.ious[0]!r}"
+        steps = np.diff(self.ious)
+        if len(self.ious) > 2 and np.allclose(steps, steps[0]):
+            return f"IoU {self.ious[0]:.2f}:{steps[0]:.2f}:{self.ious[-1]:.2f}"
+        return f"IoU {', '.join(repr(i) for i in self.ious)}"
+
+    def _match_text(self) -> str:
+        if self.metric == "corloc":
+            return "top detection of an image and class against any ground truth"
+        if self.metric == "top-k":
+            return f"best {self.max_dets} detections of an image against any ground truth"
+        if self.match == "free":
+            return "best free ground truth"
+        return "best ground truth, taken -> FP"
+
+    def _average_text(self) -> str:
+        points = "all points" if self.interpolation == "all" else f"{self.interpolation} points"
+        return {
+            "ap": f"AP over {points}, mean over classes with ground truth",
+            "pooled": f"AP over {points} of all classes in one ranking",
+            "corloc": "mean over classes of the share of images",
+            "top-k": "share of images with ground truth that are missed",
+        }[self.metric]
+
+
+_FLAG_WORDS = {
+    Flag.CROWD: "crowd",
+    Flag.DIFFICULT: "difficult",
+    Flag.TRUNCATED: "truncated",
+    Flag.OCCLUDED: "occluded",
+    Flag.GROUP_OF: "group-of",
+    Flag.DEPICTION: "depiction",
+    Flag.INSIDE: "inside",
+}
+
+_VOC = Protocol("voc2012", pixels="inclusive", ignored=Flag.DIFFICULT)
+_TF = Protocol("tf-voc", ignored=Flag.DIFFICULT, drop_empty=True)
+_OPEN_IMAGES = dataclasses.replace(_TF, name="openimages", group_weight=0, hierarchical=True)
+
+PROTOCOLS: dict[str, Protocol] = {
+    p.name: p
+    for p in (
+        _VOC,
+        dataclasses.replace(_VOC, name="voc2007", interpolation="11"),
+        Protocol(
+            "coco",
+            ious=tuple(np.linspace(0.5, 0.95, 10).tolist()),
+            averaged=True,
+            as_given=True,
+            match="free",
+            last_of_equals=True,
+            many=Flag.CROWD,
+            interpolation="101",
+            areas=tuple(AREAS.values()),
+            max_dets=100,
+            guarded=True,
+        ),
+        _TF,
+        dataclasses.replace(_TF, name="tf-weighted", metric="pooled"),
+        _OPEN_IMAGES,
+        dataclasses.replace(_OPEN_IMAGES, name="openimages-challenge", group_weight=1, labelled_only=True),
+        Protocol("corloc", metric="corloc", drop_empty=True),
+        Protocol("imagenet-loc", metric="top-k", pixels="inclusive", max_dets=5),
+        Protocol("imagenet-det", pixels="inclusive", match="free", size_threshold=True),
+    )
+}
+"""All protocols by name."""
+
+
+def recall_points(interpolation: Interpolation) -> Floats | None:
+    """The recalls at which precision is read, (11,) or (101,); None for all points."""
+    return None if interpolation == "all" else np.linspace(0, 1, int(interpolation))
+
+
+def resolve(
+    protocol: str | Protocol | Sequence[str | Protocol],
+    *,
+    iou: float | Sequence[float] | None = None,
+    interpolation: str | int | None = None,
+    area: str | tuple[float, float] | None = None,
+    max_dets: int | None = None,
+    keep_difficult: bool | None = None,
+    pixels: str | None = None,
+) -> list[Protocol]:
+    """The protocols that were asked for, each with the switches that were changed.
+
+    A protocol that is not averaged over IoUs gives one protocol per IoU.
+
+    Raises
+    ------
+    UsageError
+        If a protocol is not known, a switch has no meaning for it, or a value is out of range.
+    """
+    names = [protocol] if isinstance(protocol, (str, Protocol)) else list(protocol)
+    if not names:
+        raise UsageError(f"give at least one protocol of {', '.join(PROTOCOLS)}")
+    ious = None if iou is None else _ious([iou] if isinstance(iou, (int, float)) else list(iou))
+    resolved: list[Protocol] = []
+    for name in names:
+        base = name if isinstance(name, Protocol) else PROTOCOLS.get(name)
+        if base is None:
+            raise UsageError(
+                f"there is no protocol {name!r}{hint(str(name), PROTOCOLS)}; there are: {', '.join(PROTOCOLS)}"
+            )
+        changed: dict[str, Any] = {}
+        if interpolation is not None:
+            changed["interpolation"] = _interpolation(interpolation, base)
+        if area is not None:
+            if base.metric in ("corloc", "top-k"):
+                raise UsageError(f"{base.name} has no area ranges")
+            changed["areas"] = (_area(area), *base.areas[1:])
+        if max_dets is not None:
+            if isinstance(max_dets, bool) or int(max_dets) != max_dets or max_dets < 1:
+                raise UsageError(f"max_dets={max_dets}: give a whole number from 1")
+            if base.metric == "corloc":
+                raise UsageError("corloc looks at the top detection only, so max_dets has no meaning for it")
+            changed["max_dets"] = int(max_dets)
+        if keep_difficult:
+            changed["ignored"] = base.ignored & ~Flag.DIFFICULT
+        if pixels is not None:
+            if pixels not in ("edges", "inclusive"):
+                raise UsageError(f"pixels={pixels}: choose edges or inclusive")
+            changed["pixels"] = pixels
+        words = [_SWITCH_WORDS[k](v) for k, v in changed.items() if v != getattr(base, k)]
+        if ious is not None and base.size_threshold:
+            raise UsageError(f"{base.name} has a threshold of its own for every ground truth: leave out iou")
+        if ious is None:
+            choices = [base.ious]
+        else:
+            choices = [tuple(sorted(ious))] if base.averaged else [(i,) for i in ious]
+        for chosen in choices:
+            said = words + [f"IoU {', '.join(repr(i) for i in chosen)}"] * (chosen != base.ious)
+            one = dataclasses.replace(base, **changed, ious=chosen, switched=(*base.switched, *said))
+            if one not in resolved:
+                resolved.append(one)
+    return resolved
+
+
+_SWITCH_WORDS: dict[str, Any] = {
+    "interpolation": lambda v: f"interpolation {v}",
+    "areas": lambda v: f"area {v[0].low:g}..{v[0].high:g}",
+    "max_dets": lambda v: f"at most {v} detections",
+    "ignored": lambda _: "difficult kept",
+    "pixels": lambda v: f"pixels {v}",
+}
+
+
+def _ious(given: Sequence[float]) -> tuple[float, ...]:
+    if not given:
+        raise UsageError("give at least one IoU threshold")
+    for value in given:
+        if not (math.isfinite(value) and 0 < value <= 1):
+            raise UsageError(f"iou={value}: give an IoU above 0 and up to 1, as in 0.5")
+    return tuple(dict.fromkeys(float(value) for value in given))
+
+
+def _interpolation(given: str | int, base: Protocol) -> str:
+    if base.metric in ("corloc", "top-k"):
+        raise UsageError(f"{base.name} has no precision-recall curve to interpolate")
+    if str(given) not in ("all", "11", "101"):
+        raise UsageError(f"interpolation={given}: choose all, 11 or 101")
+    return str(given)
+
+
+def _area(given: str | tuple[float, float]) -> AreaRange:
+    if isinstance(given, str):
+        if given in AREAS:
+            return AREAS[given]
+        try:
+            low, high = (float(part) for part in given.replace("..", ":").replace(",", ":").split(":"))
+        except ValueError:
+            raise UsageError(f"area={given}: choose {', '.join(AREAS)}, or give LOW:HIGH") from None
+    else:
+        low, high = given
+    if not (math.isfinite(low) and math.isfinite(high) and 0 <= low <= high):
+        raise UsageError(f"area={given}: give two areas in square pixels, the lower one first")
+    return AreaRange(f"{low:g}..{high:g}", float(low), float(high))

@@ -1,0 +1,214 @@
+"""Results as text: tables, Markdown, JSON, CSV, and the files of ``--save``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from odm.evaluate.results import Evaluation, Result
+from odm.issues import UsageError, printable, shorten
+
+OUTPUTS = ("table", "json", "csv", "markdown")
+
+_COUNTS = ("gt", "det", "tp", "fp", "fn")
+_NAMES_SHOWN = 10
+
+
+def render(evaluation: Evaluation, output: str = "table") -> str:
+    """The evaluation as text that ends with a newline.
+
+    Parameters
+    ----------
+    evaluation
+        What `odm.evaluate.evaluate` returned.
+    output
+        ``table``, ``json`` (the contract), ``csv`` (a row per class) or ``markdown``.
+
+    Raises
+    ------
+    UsageError
+        If `output` is another word.
+    """
+    if output == "json":
+        return to_json(evaluation)
+    if output == "csv":
+        return per_class_csv(evaluation)
+    if output not in OUTPUTS:
+        raise UsageError(f"output={output}: choose one of {', '.join(OUTPUTS)}")
+    markdown = output == "markdown"
+    parts = [_join_text(evaluation, markdown=markdown)]
+    parts += [_result_text(result, markdown=markdown) for result in evaluation.results]
+    return "\n\n".join(parts) + "\n"
+
+
+def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
+    """Give `write` the name and content of every file: the results and what led to them."""
+    write("results.json", to_json(evaluation).encode())
+    write("per_class.csv", per_class_csv(evaluation).encode())
+
+
+def to_json(evaluation: Evaluation) -> str:
+    """The JSON contract."""
+    return json.dumps(evaluation.to_dict(), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+# -------------------------------------------------------------------------------------------------- CSV
+
+
+def per_class_csv(evaluation: Evaluation) -> str:
+    """A row per result and class; the last row of a result, without a class, is its summary."""
+    rows: list[dict[str, Any]] = []
+    for result in evaluation.results:
+        head = {"protocol": result.protocol, "iou": result.iou}
+        rows += [{**head, **row} for row in (r.to_dict() for r in result.classes)]
+        rows.append({**head, **result.overall.to_dict(), **result.to_dict()["summary"]})
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    return csv_text(columns, ([_cell(row.get(c)) for c in columns] for row in rows))
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as CSV with a header line."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return " ".join("" if v is None else repr(v) for v in value)
+    return repr(value) if isinstance(value, float) else value
+
+
+# ------------------------------------------------------------------------------------------------- text
+
+
+def _join_text(evaluation: Evaluation, *, markdown: bool) -> str:
+    report = evaluation.join
+    lines = [
+        f"images: {_sides(report.images_both, report.images_gt_only, report.images_det_only)}",
+        f"classes: {_sides(len(report.classes_both), report.classes_gt_only, report.classes_det_only)}",
+    ]
+    others = {how: n for how, n in report.how.items() if how != "name"}
+    if others:
+        lines.append("joined by " + ", ".join(f"{how}: {n}" for how, n in report.how.items()))
+    for title, names in (
+        ("images only in the ground truth", report.images_gt_only),
+        ("images only in the detections", report.images_det_only),
+        ("classes only in the ground truth", report.classes_gt_only),
+        ("classes only in the detections", report.classes_det_only),
+    ):
+        if names:
+            shown = [shorten(n) + _hint(report.hints.get(n)) for n in names[:_NAMES_SHOWN]]
+            more = len(names) - len(shown)
+            lines.append(f"{title}: {', '.join(shown)}" + (f", and {more} more" if more else ""))
+    if markdown:
+        return "\n".join(f"- {_escaped(line)}" for line in lines)
+    return "\n".join(lines)
+
+
+def _hint(near: str | None) -> str:
+    return f" (nearest: {shorten(near)})" if near is not None else ""
+
+
+def _sides(both: int, gt_only: Sequence[str], det_only: Sequence[str]) -> str:
+    return f"{both} in both, {len(gt_only)} only in the ground truth, {len(det_only)} only in the detections"
+
+
+def _result_text(result: Result, *, markdown: bool) -> str:
+    parts = [f"**{_escaped(result.definition)}**" if markdown else result.definition]
+    if result.classes:
+        parts.append(_class_table(result, markdown=markdown))
+    parts.append(_summary_text(result, markdown=markdown))
+    return ("\n\n" if markdown else "\n").join(parts)
+
+
+def _class_table(result: Result, *, markdown: bool) -> str:
+    from tabulate import tabulate
+
+    value = "CorLoc" if result.rules.metric == "corloc" else "AP"
+    headers = ["class", "GT", "det", "TP", "FP", "FN", "ignored", "score", "precision", "recall", "F1", value]
+    rows = []
+    for row in (*result.classes, result.overall):
+        number = row.extra.get("corloc", row.ap) if value == "CorLoc" else row.ap
+        if row is result.overall and value == "CorLoc":
+            number = result.summary["CorLoc"]
+        name = printable(row.name) if row is not result.overall else "(all)"
+        rows.append(
+            [
+                _escaped(name) if markdown else name,
+                *(str(getattr(row, key)) for key in (*_COUNTS, "ignored")),
+                _number(row.score),
+                *(_number(getattr(row, key)) for key in ("precision", "recall", "f1")),
+                percent(number),
+            ]
+        )
+    return tabulate(
+        rows,
+        headers,
+        tablefmt="github" if markdown else "simple",
+        disable_numparse=True,
+        colalign=("left", *["right"] * (len(headers) - 1)),
+    )
+
+
+def _summary_text(result: Result, *, markdown: bool) -> str:
+    if result.rules.averaged:
+        lines = classic_lines(result)
+        return "```\n" + "\n".join(lines) + "\n```" if markdown else "\n".join(lines)
+    if result.errors:
+        lines = [
+            f"top-{k} error: classification {percent(c)}, localisation {percent(o)}"
+            for k, (c, o) in enumerate(zip(result.errors["cls"], result.errors["loc"], strict=True), 1)
+        ]
+    else:
+        lines = [f"{key} = {percent(number)}" for key, number in result.summary.items()]
+    return "\n".join(f"- {line}" for line in lines) if markdown else "\n".join(lines)
+
+
+def classic_lines(result: Result) -> list[str]:
+    """The summary lines of pycocotools, in their wording; undefined is ``-``."""
+    rules, numbers = result.rules, result.summary
+    ious = rules.ious
+    whole = f"{ious[0]:0.2f}:{ious[-1]:0.2f}"
+    cap = rules.max_dets or 0
+    caps = sorted({1, 10, 100, *rules.caps})
+    asked = [
+        ("AP", whole, "all", cap, "AP"),
+        ("AP", "0.50", "all", cap, "AP50"),
+        ("AP", "0.75", "all", cap, "AP75"),
+    ]
+    asked += [("AP", whole, area, cap, f"AP{area[0]}") for area in ("small", "medium", "large")]
+    asked += [("AR", whole, "all", c, f"AR{c}") for c in caps]
+    asked += [("AR", whole, area, cap, f"AR{area[0]}") for area in ("small", "medium", "large")]
+    titles = {"AP": "Average Precision", "AR": "Average Recall"}
+    lines = []
+    for kind, iou, area, dets, key in asked:
+        value = "-" if math.isnan(numbers[key]) else f"{numbers[key]:0.3f}"
+        lines.append(
+            f" {titles[kind]:<18} ({kind}) @[ IoU={iou:<9} | area={area:>6s} | maxDets={dets:>3d} ] = {value}"
+        )
+    return lines
+
+
+def percent(value: float) -> str:
+    """``24.57 %``, or ``-`` for what is undefined."""
+    return "-" if math.isnan(value) else f"{100 * value:.2f} %"
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4f}"
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown shows as it is, also inside a table."""
+    for sign in "\\|*_`<>[]":
+        text = text.replace(sign, "\\" + sign)
+    return text

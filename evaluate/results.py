@@ -1,0 +1,224 @@
+"""What an evaluation answers: plain data, and the JSON contract.
+
+The contract (``version`` 1) is only ever added to. Numbers are full precision; what is undefined is NaN
+here and ``null`` in JSON.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from odm.evaluate.join import Joined, JoinReport
+from odm.evaluate.protocols import Protocol
+from odm.issues import Log, UsageError
+from odm.tables import Floats
+
+if TYPE_CHECKING:
+    from odm.evaluate.errors import Confusion, DetectionTable
+
+    from odm.evaluate.accumulate import CurveArrays
+    from odm.evaluate.match import Matches
+
+VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """Counts, AP and operating point of one class, or of all.
+
+    Attributes
+    ----------
+    gt, gt_ignored
+        Ground truths that count, and the others.
+    det
+        Detections: ``tp`` + ``fp`` + ``ignored``.
+    ap
+        The protocol's AP; NaN where it has none.
+    score, precision, recall, f1
+        The operating point: the score from which on all detections are taken, and what that gives. NaN
+        without a true positive.
+    extra
+        What only this protocol has, by key.
+    """
+
+    name: str
+    gt: int
+    gt_ignored: int
+    det: int
+    tp: int
+    fp: int
+    ignored: int
+    ap: float
+    score: float
+    precision: float
+    recall: float
+    f1: float
+    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def fn(self) -> int:
+        """Ground truths that count and were not found."""
+        return self.gt - self.tp
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as in the JSON contract, with None for what is undefined."""
+        return {
+            "class": self.name,
+            **{k: getattr(self, k) for k in ("gt", "gt_ignored", "det", "tp", "fp", "fn", "ignored")},
+            **{k: plain(getattr(self, k)) for k in ("ap", "score", "precision", "recall", "f1")},
+            **{k: plain(v) for k, v in self.extra.items()},
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """Recall, precision and score at every true positive, by falling score; each (n,)."""
+
+    recall: Floats
+    precision: Floats
+    score: Floats
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Result:
+    """One protocol's numbers.
+
+    Attributes
+    ----------
+    summary
+        The protocol's numbers over all classes, by key.
+    classes
+        A row per class, in the order of `Joined.classes`.
+    overall
+        The row of all classes together; its operating point is one score for all.
+    curves
+        By class name, for every class with ground truth.
+    errors
+        ``top-k``: for ``cls`` and ``loc`` the error with 1, 2, ... guesses.
+    dropped
+        What the protocol left out before it counted, and how many.
+    """
+
+    rules: Protocol
+    summary: dict[str, float]
+    classes: tuple[Row, ...]
+    overall: Row
+    curves: dict[str, Curve]
+    errors: dict[str, list[float]]
+    dropped: dict[str, int]
+    matches: Matches
+    joined: Joined | None = None
+
+    @property
+    def protocol(self) -> str:
+        """The protocol's name."""
+        return self.rules.name
+
+    @property
+    def iou(self) -> float | list[float]:
+        """The IoU threshold, or the list that is averaged over."""
+        return list(self.rules.ious) if self.rules.averaged else self.rules.ious[0]
+
+    @property
+    def definition(self) -> str:
+        """What the numbers mean, in one line."""
+        return self.rules.definition
+
+    @functools.cached_property
+    def arrays(self) -> CurveArrays:
+        """Precision (T, R, K, A, M) and recall (T, K, A, M) as pycocotools holds them, -1 = undefined."""
+        from odm.evaluate.accumulate import curve_arrays
+
+        return curve_arrays(self.matches)
+
+    @functools.cached_property
+    def detections(self) -> DetectionTable:
+        """What became of every detection, and why a false positive is one."""
+        from odm.evaluate.errors import detection_table
+
+        return detection_table(self._sides, self.matches)
+
+    def confusion(self, *, score: float = 0.25, iou: float = 0.5) -> Confusion:
+        """Which class was taken for which, among detections of at least `score`."""
+        from odm.evaluate.errors import confusion
+
+        return confusion(self._sides, self.rules, score=score, iou=iou)
+
+    @property
+    def _sides(self) -> Joined:
+        if self.joined is None:
+            raise UsageError("this result was made from matches alone, which do not hold the boxes")
+        return self.joined
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as in the JSON contract."""
+        data: dict[str, Any] = {
+            "protocol": self.protocol,
+            "iou": self.iou,
+            "definition": self.definition,
+            "summary": {k: plain(v) for k, v in self.summary.items()},
+            "overall": {k: v for k, v in self.overall.to_dict().items() if k not in ("class", "ap")},
+            "classes": [row.to_dict() for row in self.classes],
+        }
+        if self.errors:
+            data["errors"] = {k: plain(v) for k, v in self.errors.items()}
+        if self.dropped:
+            data["dropped"] = self.dropped
+        return data
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The join report and one result per protocol and IoU."""
+
+    joined: Joined
+    results: list[Result]
+    log: Log
+
+    @property
+    def join(self) -> JoinReport:
+        """What was joined, and what was found on one side only."""
+        return self.joined.report
+
+    @property
+    def result(self) -> Result:
+        """The only result. UsageError if there are several."""
+        if len(self.results) != 1:
+            raise UsageError(f"there are {len(self.results)} results: choose one of .results")
+        return self.results[0]
+
+    @property
+    def summary(self) -> dict[str, float]:
+        """The summary of the only result."""
+        return self.result.summary
+
+    @property
+    def classes(self) -> tuple[Row, ...]:
+        """The class rows of the only result."""
+        return self.result.classes
+
+    @property
+    def curves(self) -> dict[str, Curve]:
+        """The curves of the only result."""
+        return self.result.curves
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole JSON contract."""
+        return {
+            "version": VERSION,
+            "join": self.join.to_dict(),
+            "results": [result.to_dict() for result in self.results],
+        }
+
+
+def plain(value: Any) -> Any:
+    """A number, or list of numbers, of Python's own; None for NaN."""
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, float):
+        return None if math.isnan(value) else float(value)
+    return value
