@@ -1,0 +1,343 @@
+"""How the house is built: who may import whom, who touches the disk, and that nothing was forgotten."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import odm
+import odm.checks
+import odm.cli
+import odm.converters
+import odm.evaluate
+import odm.formats
+from odm.formats import FORMATS
+from odm.issues import CODES
+from odm.tables import Flag
+
+ROOT = Path(__file__).resolve().parent.parent
+PARTS = {
+    "formats": "formats",
+    "converters": "converters",
+    "evaluate": "evaluate",
+    "cli": "cli",
+    "odm": "src/odm",
+}
+
+checkout = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="only in a checkout")
+
+
+def modules():
+    """Name and tree of every module of the package, from the folders that it is built from."""
+    found = {}
+    for part, folder in PARTS.items():
+        for path in sorted((ROOT / folder).glob("*.py")):
+            prefix = "odm" if part == "odm" else f"odm.{part}"
+            name = prefix if path.stem == "__init__" else f"{prefix}.{path.stem}"
+            found[name] = ast.parse(path.read_bytes(), str(path))
+    return found
+
+
+MODULES = modules() if (ROOT / "formats").is_dir() else {}
+each_module = pytest.mark.parametrize("name", sorted(MODULES))
+
+
+def imported(tree):
+    """Every module that a module may import, at the top or later."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: relative import"
+            if node.module != "odm":
+                yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def home(name):
+    """The part of the house that a module belongs to."""
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else "odm"
+
+
+CORE = {"tables", "issues", "files"}
+MAY_IMPORT = {
+    "tables": {"tables"},
+    "issues": {"issues", "tables"},  # the tables for their type alone
+    "files": {"files", "issues"},
+    "checks": {"checks", "tables", "issues"},
+    "formats": {*CORE, "formats"},
+    "evaluate": {"tables", "issues", "evaluate"},
+    "converters": {*CORE, "formats", "checks", "converters"},
+    "cli": {*CORE, "formats", "checks", "converters", "evaluate", "cli", "odm", "VERSION"},
+    "odm": {"odm", *CORE, "converters", "evaluate", "checks", "formats"},
+    "__main__": {"cli"},
+}
+
+
+@checkout
+@each_module
+def test_dependencies_point_one_way(name):
+    ours = {n for n in imported(MODULES[name]) if n.split(".")[0] == "odm"}
+    assert {home(n) for n in ours} <= MAY_IMPORT[home(name)], name
+
+
+@checkout
+def test_issues_needs_the_tables_only_for_types():
+    tree = MODULES["odm.issues"]
+    top = [n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom))]
+    assert not any("odm" in ast.unparse(n) for n in top)
+
+
+@checkout
+@pytest.mark.parametrize("name", [n for n in sorted(MODULES) if n.startswith("odm.formats.")])
+def test_formats_do_not_import_each_other(name):
+    for other in imported(MODULES[name]):
+        parts = other.split(".")
+        if parts[:2] == ["odm", "formats"] and len(parts) > 2:
+            assert parts[2].startswith("_") or f"odm.formats.{parts[2]}" not in MODULES, other
+
+
+@checkout
+@each_module
+def test_nobody_imports_the_folders_by_their_bare_names(name):
+    assert {n.split(".")[0] for n in imported(MODULES[name])}.isdisjoint(
+        {"formats", "converters", "evaluate", "cli"}
+    )
+
+
+FORBIDDEN_MODULES = {
+    "pathlib",
+    "shutil",
+    "tempfile",
+    "glob",
+    "fileinput",
+    "mmap",
+    "subprocess",
+    "socket",
+    "urllib",
+    "http",
+    "pickle",
+    "shelve",
+    "requests",
+}
+FORBIDDEN_OF_OS = {
+    "open", "remove", "unlink", "rename", "renames", "replace", "mkdir", "makedirs", "rmdir", "removedirs", "symlink",
+    "link", "walk", "listdir", "scandir", "write", "fdopen", "truncate", "chmod", "chown", "mkfifo", "mknod", "utime",
+    "system", "popen", "fsync", "stat", "lstat",
+}  # fmt: skip
+
+
+@checkout
+@pytest.mark.parametrize("name", [n for n in sorted(MODULES) if n != "odm.files"])
+def test_only_files_touches_the_disk(name):
+    tree = MODULES[name]
+    used = {n.split(".")[0] for n in imported(tree)} & FORBIDDEN_MODULES
+    assert not used, used
+    allowed = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in ("open", "exec", "eval", "__import__", "compile"), (
+                f"line {node.lineno}"
+            )
+        if isinstance(node, ast.Call) and ast.unparse(node).startswith("os.open(os.devnull"):
+            allowed.add(node.func)  # not a file
+        if isinstance(node, ast.Attribute) and node not in allowed:
+            owner = ast.unparse(node.value)
+            assert not (owner == "os" and node.attr in FORBIDDEN_OF_OS), f"line {node.lineno}: os.{node.attr}"
+            assert not (owner == "io" and node.attr in ("open", "FileIO", "open_code")), f"line {node.lineno}"
+            assert not (
+                owner in ("np", "numpy")
+                and node.attr in ("load", "save", "loadtxt", "savetxt", "genfromtxt", "fromfile", "memmap")
+            )
+            assert node.attr not in ("tofile", "unsafe_load"), f"line {node.lineno}"
+
+
+@checkout
+@each_module
+def test_no_bare_except_and_no_print_outside_the_command_line(name):
+    for node in ast.walk(MODULES[name]):
+        if isinstance(node, ast.ExceptHandler):
+            assert node.type is not None, f"line {node.lineno}: bare except"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and home(name) != "cli":
+            assert node.func.id not in ("print", "input", "exit", "quit"), f"line {node.lineno}"
+        if isinstance(node, ast.Attribute) and home(name) not in ("cli", "__main__"):
+            assert ast.unparse(node) != "sys.exit", f"line {node.lineno}"
+
+
+@checkout
+@pytest.mark.parametrize(
+    "name", [n for n in sorted(MODULES) if n != "odm.formats" and not n.startswith("odm.formats.")]
+)
+def test_no_format_is_named_in_a_condition_outside_its_file(name):
+    names = set(FORMATS)
+    for node in ast.walk(MODULES[name]):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            texts = {
+                n.value
+                for side in sides
+                for n in ast.walk(side)
+                if isinstance(n, ast.Constant) and isinstance(n.value, str)
+            }
+            about = any(
+                re.search(r"format", ast.unparse(side))
+                for side in sides
+                if not isinstance(side, ast.Constant)
+            )
+            assert not (about and texts & names), f"line {node.lineno}: {ast.unparse(node)}"
+
+
+@checkout
+def test_all_packages_are_built():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    tool = project["tool"]["setuptools"]
+    folders = {"odm": "src/odm"}
+    for part in ("formats", "converters", "evaluate", "cli"):
+        for path in (ROOT / part).rglob("*.py"):
+            inner = path.parent.relative_to(ROOT).as_posix()
+            folders["odm." + inner.replace("/", ".")] = inner
+    assert sorted(tool["packages"]) == sorted(folders)
+    for package, folder in tool["package-dir"].items():
+        assert folders[package] == folder
+    assert (ROOT / "src/odm/py.typed").exists()
+    assert tool["package-data"] == {"odm": ["py.typed"]}
+
+
+@checkout
+def test_no_folder_shadows_the_package():
+    assert not (ROOT / "odm").exists()
+    assert not (ROOT / "odm.py").exists()
+
+
+@checkout
+@pytest.mark.parametrize("part", ["formats", "converters", "evaluate", "cli"])
+def test_the_links_lead_to_the_folders(part):
+    link = ROOT / "src" / "odm" / part
+    if not link.is_symlink():
+        pytest.skip("this checkout has no links")
+    assert os.readlink(link) == f"../../{part}"
+    assert link.resolve() == ROOT / part
+
+
+@checkout
+def test_the_version_is_one():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", odm.VERSION)
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert odm.VERSION in changes or "## Unreleased" in changes
+
+
+@checkout
+def test_nothing_in_the_project_speaks_of_the_machine_it_was_made_on():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("no git here")
+    words = re.compile(
+        rb"/wor" rb"k/(?:main|shared|\.)|/tmp/ven" rb"v|design\.m" rb"d|reliability\.m" rb"d|/root/"
+    )
+    for name in listed.stdout.decode().split("\0"):
+        path = ROOT / name
+        if name and path.is_file() and not path.is_symlink():
+            assert not words.search(path.read_bytes()), name
+
+
+# ------------------------------------------------------------------------------------------ the formats
+
+KEEPS = {
+    "size", "extension", "empty", "unused", "order", "score", "area", "wh", "image_id", "category_id", "box_id",
+    "parent", "split", *(flag.name.lower() for flag in Flag),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_a_format_says_what_it_is(name):
+    format_ = FORMATS[name]
+    assert format_.name == name
+    assert re.fullmatch("[a-z][a-z0-9-]*", name)
+    assert len(format_.doc.strip()) > 200, "the docstring is the user's specification"
+    assert format_.title
+    assert all(s.startswith(".") and s == s.lower() for s in format_.suffixes)
+    assert format_.quantum >= 0
+    unknown = format_.keeps - KEEPS
+    assert all(re.fullmatch("[a-z_]+", word) for word in unknown), unknown
+    if name in BUILT_IN:
+        assert unknown <= EXTRAS, f"words that nobody else knows: {unknown - EXTRAS}"
+
+
+BUILT_IN = {
+    n.rpartition(".")[2]
+    for n in MODULES
+    if n.startswith("odm.formats.") and not n.rpartition(".")[2].startswith("_")
+}
+EXTRAS = {"pose", "segmentation", "supercategory", "part", "attributes", "source"}
+
+
+@checkout
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
+def test_every_file_without_underscore_is_a_format(name):
+    tree = MODULES[f"odm.formats.{name}"]
+    assert ast.get_docstring(tree)
+    assert FORMATS[name].doc
+    assert sys.modules[f"odm.formats.{name}"].FORMAT is FORMATS[name]
+
+
+# --------------------------------------------------------------------------------------------- the codes
+
+
+@pytest.mark.parametrize(
+    "code", [c for c in CODES.values() if not c.name.startswith("test-")], ids=lambda c: c.name
+)
+def test_a_code_says_what_to_do(code):
+    assert re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", code.name)
+    assert code.severity in ("error", "warning")
+    for text in (code.template, code.mend):
+        assert text.strip() == text
+        assert text
+        assert not text.endswith(".")
+        assert "\n" not in text
+    assert code.why.endswith("."), "the reason is one sentence or more"
+    assert "  " not in code.why
+
+
+# ------------------------------------------------------------------------------------------ the imports
+
+
+def loaded_after(statement):
+    script = f"{statement}\nimport sys\nprint(*sorted(m for m in sys.modules if '.' not in m))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
+
+
+HEAVY = {
+    "lxml",
+    "msgspec",
+    "yaml",
+    "PIL",
+    "matplotlib",
+    "tabulate",
+    "click",
+    "tqdm",
+    "xml",
+    "json",
+    "asyncio",
+    "multiprocessing",
+    "unittest",
+}
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import odm", {"numpy", *HEAVY}),
+        ("import odm.formats", {"lxml", "msgspec", "yaml", "PIL", "matplotlib", "tabulate", "click"}),
+        ("import odm.checks", {"lxml", "msgspec", "yaml", "PIL", "matplotlib", "tabulate", "click"}),
+        ("import odm.evaluate", {"lxml", "msgspec", "yaml", "PIL", "matplotlib", "tabulate", "click"}),
+    ],
+)
+def test_imports_are_light(statement, absent):
+    assert loaded_after(statement).isdisjoint(absent)
