@@ -51,8 +51,8 @@ def format_options(*sides: str) -> Callable[[Function], Function]:
         @functools.wraps(function)
         def collect(*args: Any, **given: Any) -> Any:
             values: dict[str, dict[str, Any]] = {side: {} for side in ("", *sides)}
-            for key in [k for k in given if k.startswith("format_option:")]:
-                _, side, name = key.split(":")
+            for key in [k for k in given if k.startswith("fo__")]:
+                _, side, name = key.split("__")
                 value = given.pop(key)
                 if value not in (None, False):
                     values[side][name] = value
@@ -91,7 +91,7 @@ def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> Call
         keywords["type"] = click.Choice(choices)
     else:
         keywords["metavar"] = "TEXT"
-    return click.option(name, f"format_option:{side}:{spec.name}", default=None, **keywords)
+    return click.option(name, f"fo__{side}__{spec.name}", default=None, **keywords)
 
 
 def _split_option(text: str, sides: Sequence[str]) -> tuple[str, str, str]:

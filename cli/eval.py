@@ -6,9 +6,22 @@ from typing import Any
 
 import click
 
-from odm.cli._common import common_options, format_choice, format_options, print_log, reading, terminal_log
+from odm.cli._common import (
+    common_options,
+    format_choice,
+    format_options,
+    lines_of_files,
+    print_log,
+    reading,
+    split_names,
+    terminal_log,
+)
 from odm.converters import Request, load_pair
-from odm.evaluate import PROTOCOLS, evaluate, render
+from odm.converters.labels import read_descriptions, read_hierarchy, read_image_labels
+from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation, evaluate, render, save
+from odm.evaluate.gates import failures, parse_gate
+from odm.files import Output
+from odm.issues import Log
 from odm.tables import Kind
 
 EXAMPLES = """
@@ -16,9 +29,24 @@ EXAMPLES = """
 Examples:
   odm eval groundtruths/ detections/ --iou 0.5
   odm eval gt/ det/ --iou 0.3 --protocol voc2012 --protocol voc2007
-  odm eval labels/ predictions/ --gt-format yolo --det-box ltwh --images images/
+  odm eval labels/ predictions/ --gt-format yolo --det-box ltwh --images photos/
   odm eval instances.json results.json --protocol coco --output json > metrics.json
+  odm eval gt/ det/ --fail-under mAP=0.5 --fail-under 'AP[person]=0.4'
+  odm eval gt/ det/ --save run1/ --plots run1-plots/
 """
+
+SWITCHES = (
+    *(
+        "interpolation",
+        "area",
+        "max_dets",
+        "score_min",
+        "keep_difficult",
+        "pixels",
+        "at_score",
+        "extra_images",
+    ),
+)
 
 
 @click.command(epilog=EXAMPLES)
@@ -28,7 +56,7 @@ Examples:
     "--iou",
     type=float,
     multiple=True,
-    help="IoU threshold in 0..1; may be repeated. [default: the protocol's]",
+    help="IoU threshold, above 0 up to 1; repeatable. [default: the protocol's]",
 )
 @click.option(
     "--protocol",
@@ -36,15 +64,56 @@ Examples:
     multiple=True,
     default=["voc2012"],
     show_default=True,
-    help="Whose rules; may be repeated.",
+    help="Whose rules; repeatable, and the files are read once.",
 )
 @click.option(
     "--output",
-    type=click.Choice(["table", "json", "csv", "markdown"]),
+    type=click.Choice(OUTPUTS),
     default="table",
     show_default=True,
     help="How results are printed.",
 )
+@click.option(
+    "--save", "save_to", type=click.Path(), metavar="DIR", help="Also write results.json and CSV files there."
+)
+@click.option(
+    "--plots", type=click.Path(), metavar="DIR", help="Also draw PNG and SVG pictures there (extra [plot])."
+)
+@click.option("--overwrite", is_flag=True, help="Write into folders of --save and --plots that exist.")
+@click.option(
+    "--fail-under",
+    multiple=True,
+    metavar="KEY=BOUND",
+    help="Exit with 1 if a number is lower: mAP=0.5, AP[person]=0.4. Repeatable.",
+)
+@click.option("--at-score", type=float, help="Score of the operating point. [default: that of the best F1]")
+@click.option("--score-min", type=float, help="Drop detections of a lower score.")
+@click.option("--max-dets", type=int, help="Look at this many detections per image and class.")
+@click.option(
+    "--area", help="Only boxes of this area count: small, medium, large or LOW:HIGH in square pixels."
+)
+@click.option("--interpolation", type=click.Choice(["all", "11", "101"]), help="Where precision is read.")
+@click.option(
+    "--pixels", type=click.Choice(["edges", "inclusive"]), help="Width is right - left, or one more."
+)
+@click.option(
+    "--keep-difficult", is_flag=True, default=None, help="Count difficult objects as ordinary ones."
+)
+@click.option("--only-classes", metavar="A,B", help="Evaluate these classes alone.")
+@click.option(
+    "--only-images", metavar="A,B|@FILE", help="Evaluate these images alone; @FILE has one name per line."
+)
+@click.option(
+    "--extra-images",
+    type=click.Choice(["error", "background"]),
+    default="error",
+    show_default=True,
+    help="Images that only DET has.",
+)
+@click.option(
+    "--image-labels", type=click.Path(), metavar="FILE", help="Open Images' verified image labels (CSV)."
+)
+@click.option("--hierarchy", type=click.Path(), metavar="FILE", help="Open Images' class hierarchy (JSON).")
 @format_choice("--gt-format", help="Format of GT; sniffed if left out")
 @format_choice("--det-format", help="Format of DET; sniffed if left out")
 @click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
@@ -53,32 +122,74 @@ Examples:
 def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
     """Evaluate the detections DET against the ground truth GT, whatever the format of each.
 
-    The options below belong to the formats; --gt-NAME and --det-NAME give one of them to one side only.
+    The options of the formats stand at the end; --gt-NAME and --det-NAME give one of them to one side only.
     """
     log = terminal_log()
+    gates = [parse_gate(text) for text in given["fail_under"]]
+    outputs = {
+        name: Output(given[name], overwrite=given["overwrite"], sources=(gt, det), dry_run=True)
+        for name in ("save_to", "plots")
+        if given[name]
+    }
+    if "plots" in outputs:
+        from odm.evaluate.plots import require
+
+        require()  # before the work, not after it
     try:
-        sides: tuple[tuple[str, Kind, str], ...] = (("gt", "gt", gt), ("det", "det", det))
-        truth, detections = (
-            Request(
-                path=path,
-                format=given[f"{side}_format"],
-                options=options[side],
-                shared=options[""],
-                kind=kind,
-                flag=f"--{side}-format",
-                **reading(given),
-            )
-            for side, kind, path in sides
-        )
-        loaded = load_pair(truth, detections, log, skip_bad=given["skip_bad"])
-        evaluation = evaluate(
-            loaded[0].dataset,
-            loaded[1].dataset,
-            list(dict.fromkeys(given["protocol"])),
-            iou=list(dict.fromkeys(given["iou"])) or None,
-            log=log,
-        )
+        evaluation = _evaluate(gt, det, options, given, log)
+        click.echo(render(evaluation, given["output"]), nl=False)
+        if given["save_to"]:
+            with Output(given["save_to"], overwrite=given["overwrite"], sources=(gt, det)) as output:
+                save(evaluation, output.write)
+        if given["plots"]:
+            from odm.evaluate.plots import draw
+
+            with Output(given["plots"], overwrite=given["overwrite"], sources=(gt, det)) as output:
+                draw(evaluation, output.write)
+        failed = failures(evaluation, gates)
     finally:
         print_log(log, quiet=given["quiet"], limit=given["max_errors"])
-    click.echo(render(evaluation, given["output"]), nl=False)
-    return 0
+    for line in failed:
+        click.echo(f"odm: gate failed: {line}", err=True)
+    return 1 if failed else 0
+
+
+def _evaluate(
+    gt: str, det: str, options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log
+) -> Evaluation:
+    sides: tuple[tuple[str, Kind, str], ...] = (("gt", "gt", gt), ("det", "det", det))
+    truth, detections = (
+        Request(
+            path=path,
+            format=given[f"{side}_format"],
+            options=options[side],
+            shared=options[""],
+            kind=kind,
+            flag=f"--{side}-format",
+            **reading(given),
+        )
+        for side, kind, path in sides
+    )
+    classes = options["gt"].get("classes", options[""].get("classes"))
+    mids = given["image_labels"] or given["hierarchy"]
+    names = read_descriptions(classes, log) if classes and mids else {}
+    image_labels = read_image_labels(given["image_labels"], log, names) if given["image_labels"] else None
+    hierarchy = read_hierarchy(given["hierarchy"], log, names) if given["hierarchy"] else None
+    loaded = load_pair(truth, detections, log, skip_bad=given["skip_bad"])
+    only_images = given["only_images"]
+    if only_images is not None:
+        only_images = (
+            lines_of_files([only_images]) if only_images.startswith("@") else split_names(only_images)
+        )
+    return evaluate(
+        loaded[0].dataset,
+        loaded[1].dataset,
+        list(dict.fromkeys(given["protocol"])),
+        iou=list(dict.fromkeys(given["iou"])) or None,
+        only_classes=split_names(given["only_classes"]) if given["only_classes"] is not None else None,
+        only_images=only_images,
+        image_labels=image_labels,
+        hierarchy=hierarchy,
+        log=log,
+        **{name: given[name] for name in SWITCHES},
+    )

@@ -1,0 +1,145 @@
+"""What Open Images keeps beside the boxes: which classes were looked for on an image, and their hierarchy."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from odm.files import Source
+from odm.issues import Code, DataError, Log, PathError, hint, printable, shorten
+
+BAD_LABEL_FILE = Code(
+    "bad-label-file",
+    "error",
+    "{reason}",
+    "give a CSV file with the columns ImageID, LabelName and Confidence (1 = there, 0 = not there)",
+    "The file of image labels, which says which classes were looked for on an image, cannot be read.",
+)
+BAD_HIERARCHY = Code(
+    "bad-hierarchy",
+    "error",
+    "{reason}",
+    'give JSON of nested {{"LabelName": ..., "Subcategory": [...]}}',
+    "The class hierarchy cannot be read.",
+)
+
+
+def _text(path: str, code: Code, log: Log) -> str:
+    data = Source(path, follow_links=True).read("", log)
+    if data is None:
+        raise DataError(f"{printable(path)}: it cannot be read", log)
+    try:
+        return data.removeprefix(b"\xef\xbb\xbf").decode()
+    except UnicodeDecodeError as e:
+        log.report(code, path, reason=f"byte {e.start} is not UTF-8")
+        raise DataError(f"{printable(path)}: it is not UTF-8", log) from None
+
+
+def _not_a_folder(path: str) -> None:
+    if Source(path, follow_links=True).is_dir:
+        raise PathError(f"{printable(path)}: it is a folder, not a file")
+
+
+def read_descriptions(path: str, log: Log) -> dict[str, str]:
+    """Class names by MID, from a CSV file of two columns."""
+    _not_a_folder(path)
+    rows = csv.reader(io.StringIO(_text(path, BAD_LABEL_FILE, log), newline=""))
+    return {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2}
+
+
+def read_image_labels(
+    path: str, log: Log, names: dict[str, str] | None = None
+) -> list[tuple[str, str, bool]]:
+    """Rows of image, class and whether it is there, from the CSV file of Open Images.
+
+    Parameters
+    ----------
+    names
+        Class names by MID, where the boxes have been read with names.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read; the log holds every fault.
+    """
+    _not_a_folder(path)
+    names = names or {}
+    reader = csv.reader(io.StringIO(_text(path, BAD_LABEL_FILE, log), newline=""))
+    header = [cell.strip() for cell in next(reader, [])]
+    columns = {cell.lower(): i for i, cell in enumerate(header)}
+    try:
+        image, label, confidence = (columns[key] for key in ("imageid", "labelname", "confidence"))
+    except KeyError as e:
+        known = hint(str(e.args[0]), columns)
+        log.report(BAD_LABEL_FILE, path, line=1, reason=f"there is no column {e.args[0]!r}{known}")
+        raise DataError(f"{printable(path)}: it is not a file of image labels", log) from None
+    rows: list[tuple[str, str, bool]] = []
+    try:
+        for row in reader:
+            if not any(cell.strip() for cell in row):
+                continue
+            line = reader.line_num
+            if len(row) != len(header):
+                log.report(
+                    BAD_LABEL_FILE,
+                    path,
+                    line=line,
+                    reason=f"{len(row)} columns, the header has {len(header)}",
+                )
+            elif row[confidence].strip() not in ("0", "1", "0.0", "1.0"):
+                value = shorten(row[confidence])
+                log.report(
+                    BAD_LABEL_FILE, path, line=line, field="Confidence", reason=f"{value!r} is not 0 or 1"
+                )
+            else:
+                there = row[confidence].strip().startswith("1")
+                rows.append((row[image].strip(), names.get(row[label].strip(), row[label].strip()), there))
+    except csv.Error as e:
+        log.report(BAD_LABEL_FILE, path, line=reader.line_num, reason=str(e))
+    if log.counts[BAD_LABEL_FILE.name]:
+        raise DataError(
+            f"{printable(path)}: {log.counts[BAD_LABEL_FILE.name]} errors in the image labels", log
+        )
+    return rows
+
+
+def read_hierarchy(path: str, log: Log, names: dict[str, str] | None = None) -> dict[str, Any]:
+    """The class hierarchy of Open Images: nested dicts with ``LabelName`` and ``Subcategory``.
+
+    Raises
+    ------
+    DataError
+        If the file is not such a tree.
+    """
+    import msgspec
+
+    _not_a_folder(path)
+    names = names or {}
+    try:
+        tree = msgspec.json.decode(_text(path, BAD_HIERARCHY, log))
+    except (msgspec.DecodeError, RecursionError) as e:
+        log.report(BAD_HIERARCHY, path, reason=f"it is not JSON: {e}")
+        raise DataError(f"{printable(path)}: it is not a class hierarchy", log) from None
+
+    faults: list[str] = []
+    pending: list[tuple[Any, str]] = [(tree, "")]
+    while pending:
+        node, place = pending.pop()
+        if not isinstance(node, dict) or not isinstance(node.get("LabelName"), str):
+            faults.append(place)
+            continue
+        node["LabelName"] = names.get(node["LabelName"], node["LabelName"])
+        for key in ("Subcategory", "Part"):
+            below = node.get(key, [])
+            if not isinstance(below, list):
+                faults.append(f"{place}/{key}")
+                continue
+            pending += [(child, f"{place}/{key}/{i}") for i, child in enumerate(below)]
+    for place in sorted(faults):
+        log.report(
+            BAD_HIERARCHY, path, pointer=place or "/", reason="there is no class with a LabelName here"
+        )
+    if faults:
+        raise DataError(f"{printable(path)}: it is not a class hierarchy", log)
+    return tree  # type: ignore[no-any-return]

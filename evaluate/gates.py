@@ -1,0 +1,85 @@
+"""Gates: numbers that a result must reach, for continuous integration."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+
+from odm.evaluate.results import Evaluation
+from odm.issues import UsageError, hint, shorten
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Gate:
+    """``key`` of every result that has it, or the AP of class ``category``, must be at least ``bound``."""
+
+    key: str
+    bound: float
+    category: str | None = None
+
+    def __str__(self) -> str:
+        name = self.key if self.category is None else f"{self.key}[{self.category}]"
+        return f"{name}={self.bound:g}"
+
+
+def parse_gate(text: str) -> Gate:
+    """A gate from ``mAP=0.5`` or ``AP[person]=0.4``. UsageError if the text is anything else."""
+    match = re.fullmatch(r"\s*([A-Za-z0-9_]+)\s*(?:\[(.+)\])?\s*=\s*([^=\s]+)\s*", text, re.DOTALL)
+    if match:
+        try:
+            bound = float(match[3].removesuffix("%")) / (100 if match[3].endswith("%") else 1)
+        except ValueError:
+            bound = math.nan
+        if 0 <= bound <= 1 and "_" not in match[3]:
+            return Gate(match[1], bound, match[2])
+    raise UsageError(
+        f"--fail-under {shorten(text)}: give a metric and a bound in 0..1, as in mAP=0.5 or AP[person]=0.4"
+    )
+
+
+def failures(evaluation: Evaluation, gates: list[Gate]) -> list[str]:
+    """One line for every gate that a result does not reach; an undefined number reaches none.
+
+    Raises
+    ------
+    UsageError
+        If no result has the metric or the class.
+    """
+    lines = []
+    for gate in gates:
+        found: list[tuple[str, float | None]] = []
+        known: dict[str, None] = {}
+        for result in evaluation.results:
+            plain = result.to_dict()
+            where = (
+                f"{plain['protocol']} at IoU {plain['iou']}"
+                if isinstance(plain["iou"], float)
+                else plain["protocol"]
+            )
+            if gate.category is None:
+                known.update(dict.fromkeys(plain["summary"]))
+                if gate.key in plain["summary"]:
+                    found.append((where, plain["summary"][gate.key]))
+                continue
+            for row in plain["classes"]:
+                known[row["class"]] = None
+                value = _class_value(row, gate.key)
+                if row["class"] == gate.category and not isinstance(value, str):
+                    found.append((where, value))
+        if not found:
+            wanted = gate.category if gate.category is not None else gate.key
+            raise UsageError(f"--fail-under {gate}: no result has {shorten(wanted)!r}{hint(wanted, known)}")
+        lines += [
+            f"{gate} is not reached under {where}: {'undefined' if value is None else repr(value)}"
+            for where, value in found
+            if value is None or value < gate.bound
+        ]
+    return lines
+
+
+def _class_value(row: dict[str, object], key: str) -> float | str | None:
+    """The number of a class under a key, ``AP`` or that of the row itself; a str where there is none."""
+    name = key if key in row else key.lower()
+    value = row.get(name, "")
+    return value if value is None or isinstance(value, (int, float)) else ""
