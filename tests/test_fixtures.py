@@ -1,0 +1,253 @@
+"""The fixtures are tests: one small data set in every format, and bad input by the code of its fault.
+
+``fixtures/mixed/FORMAT[-variant]/`` holds the same data set in each format, ``fixtures/bad/FORMAT/CODE[-variant]/``
+input that must give that code and no other. Beside the one entry that is the input there may be a ``case.json``:
+``format``, ``options``, ``kind`` (gt or det), ``gt`` (what a results file refers to) and, for bad input, ``place``.
+Dropping a folder adds its tests.
+"""
+
+import dataclasses
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from odm import checks
+from odm.files import Source
+from odm.formats import FORMATS, detect, make_options
+from odm.issues import CODES, Log
+from odm.tables import Builder, Flag, stem
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+MIXED = sorted(p for p in FIXTURES.glob("mixed/*") if p.is_dir())
+BAD = sorted(p for p in FIXTURES.glob("bad/*/*") if p.is_dir())
+
+STREET, YARD = "street", "yard"
+SIZES = {"empty": (320, 240), STREET: (640, 480), YARD: (500, 375)}
+EXTENSIONS = {"empty": ".jpg", STREET: ".jpg", YARD: ".png"}
+CLASSES = ["person", "traffic light", "007"]
+BOXES = [
+    (STREET, "person", (10, 20, 100, 200), 0),
+    (STREET, "person", (300.5, 40.25, 50.5, 100.75), Flag.DIFFICULT),
+    (STREET, "traffic light", (600, 0, 40, 120), Flag.TRUNCATED),
+    (YARD, "007", (0, 0, 500, 375), 0),
+    (YARD, "person", (100, 50, 30, 60), Flag.OCCLUDED),
+    (YARD, "traffic light", (250, 300, 125, 75), 0),
+]
+SCORES = [0.95, 0.9, 0.8, 0.7, 0.6, 0.5]
+
+
+@dataclasses.dataclass
+class Case:
+    folder: Path
+
+    def __post_init__(self):
+        described = self.folder / "case.json"
+        self.said = json.loads(described.read_text(encoding="utf-8")) if described.exists() else {}
+        known = {"format", "options", "kind", "gt", "place", "deep", "lacks"}
+        assert set(self.said) <= known, f"{described}: unknown keys {set(self.said) - known}"
+        others = [p for p in sorted(self.folder.iterdir()) if p.name != "case.json"]
+        entries = [p for p in others if p.name.startswith("input")] or others
+        assert len(entries) == 1, f"{self.folder}: expected one input, found {[p.name for p in others]}"
+        self.input = entries[0]
+
+    def format_of(self, default):
+        return FORMATS[self.said.get("format", default)]
+
+    def source(self):
+        """The input as a user names it from the folder of the case, so that messages do not depend on the place."""
+        return Source(os.path.relpath(self.input))
+
+    def read(self, format_, log):
+        options = {}
+        for name, value in self.said.get("options", {}).items():
+            beside = self.folder / value if isinstance(value, str) and value else None
+            options[name] = os.path.relpath(beside) if beside is not None and beside.exists() else value
+        builder = Builder(self.other)
+        builder.kind = self.said.get("kind")
+        source = self.source()
+        format_.read(source, builder, log, make_options(format_, options))
+        source.report_links(log)
+        return builder.build()
+
+    def other(self):
+        if "gt" not in self.said:
+            return None
+        source, builder, log = Source(str(self.folder / self.said["gt"])), Builder(), Log()
+        format_ = detect(source, log)
+        format_.read(source, builder, log, format_.options())
+        assert not log.errors
+        return builder.build()
+
+
+@pytest.fixture
+def log():
+    return Log(keep=1000)
+
+
+def named(folder):
+    """The format that a folder of `mixed` is named after, and the rest of its name."""
+    fits = [name for name in FORMATS if folder.name == name or folder.name.startswith(name + "-")]
+    assert len(fits) == 1, f"{folder.name} must begin with the name of a format"
+    return fits[0], folder.name[len(fits[0]) + 1 :]
+
+
+mixed = pytest.mark.parametrize("folder", MIXED, ids=[p.name for p in MIXED])
+
+
+@mixed
+def test_mixed_reads_to_the_same_tables(folder, log):
+    name, variant = named(folder)
+    case = Case(folder)
+    format_ = case.format_of(name)
+    data = case.read(format_, log)
+    assert [str(i) for i in log] == []
+    assert not checks.run(data, log).any()
+    assert [str(i) for i in log] == []
+    assert data.skipped == 0
+    keeps = format_.keeps - set(case.said.get("lacks", ()))
+
+    images = {stem(n).rpartition("/")[2]: i for i, n in enumerate(data.images.name)}
+    assert len(images) == len(data.images)
+    wanted = set(SIZES) if "empty" in keeps and not variant else {STREET, YARD}
+    assert wanted <= set(images) <= set(SIZES)
+    for key, i in images.items():
+        size = (int(data.images.width[i]), int(data.images.height[i]))
+        allowed = [SIZES[key]] if "size" in keeps and not variant else [SIZES[key], (0, 0)]
+        assert size in allowed, key
+        full = data.images.name[i].rpartition("/")[2]
+        allowed = (
+            [key + EXTENSIONS[key]] if "extension" in keeps and not variant else [key + EXTENSIONS[key], key]
+        )
+        assert full in allowed
+    classes = list(data.categories.name)
+    assert sorted(classes) == sorted(CLASSES)
+    if "order" in keeps:
+        assert classes == CLASSES
+
+    boxes = data.boxes
+    det = data.kind == "det"
+    found = sorted(
+        (
+            images_of(data, boxes.image[i]),
+            classes[boxes.category[i]],
+            tuple(boxes.xyxy[i]),
+            tuple(boxes.wh[i]),
+            boxes.score[i],
+            int(boxes.flags[i]),
+        )
+        for i in range(len(boxes))
+    )
+    expected = sorted(
+        (i, c, *place(ltwh, i, det=det), f, s) for (i, c, ltwh, f), s in zip(BOXES, SCORES, strict=True)
+    )
+    assert len(found) == len(expected)
+    slack = format_.quantum + 1e-6
+    kept = sum(int(flag) for flag in Flag if flag.name.lower() in keeps)
+    for (image, category, xyxy, wh, score, flags), (image2, category2, xyxy2, wh2, flags2, score2) in zip(
+        found, expected, strict=True
+    ):
+        assert (image, category) == (image2, category2)
+        np.testing.assert_allclose(xyxy, xyxy2, rtol=0, atol=slack)
+        np.testing.assert_allclose(wh, wh2, rtol=0, atol=2 * slack)
+        if det:
+            assert score == score2
+        else:
+            assert np.isnan(score)
+            if variant:
+                assert flags & ~int(flags2) == 0
+            else:
+                assert flags == int(flags2) & kept
+
+
+def images_of(data, row):
+    return stem(data.images.name[row]).rpartition("/")[2]
+
+
+def place(ltwh, image, *, det):
+    """Edges and size of a box; detections lie two pixels to the right and one below where that is inside."""
+    left, top, width, height = ltwh
+    if det and left + 2 + width <= SIZES[image][0] and top + 1 + height <= SIZES[image][1]:
+        left, top = left + 2, top + 1
+    return (left, top, left + width, top + height), (width, height)
+
+
+@mixed
+def test_mixed_is_detected_as_its_own_format_alone(folder, log):
+    name, _ = named(folder)
+    source = Case(folder).source()
+    assert detect(source, log).name == name
+    assert any(f"read as {name}, because " in note for note in log.notes)
+    answers = {n: a for n, f in FORMATS.items() if (a := f.sniff(Case(folder).source())) is not None}
+    best = max(a.confidence for a in answers.values())
+    assert [n for n, a in answers.items() if a.confidence == best] == [name]
+
+
+@mixed
+def test_reading_changes_nothing_on_the_disk(folder, log):
+    def state():
+        return {p: (p.stat().st_mtime_ns, p.stat().st_size) for p in sorted(folder.rglob("*"))}
+
+    before = state()
+    name, _ = named(folder)
+    case = Case(folder)
+    case.read(case.format_of(name), log)
+    assert state() == before
+
+
+# -------------------------------------------------------------------------------------------- bad input
+
+DEEP = {rule.code.name for rule in checks.RULES if rule.deep}
+
+
+def expected_code(folder):
+    fits = [code for code in CODES if folder.name == code or folder.name.startswith(code + "-")]
+    assert fits, f"{folder.name} must begin with a code"
+    return max(fits, key=len)
+
+
+@pytest.mark.parametrize("folder", BAD, ids=[f"{p.parent.name}-{p.name}" for p in BAD])
+def test_bad_input_gives_its_code_and_no_other(folder, log):
+    code = CODES[expected_code(folder)]
+    case = Case(folder)
+    data = case.read(case.format_of(folder.parent.name), log)
+    if not log.errors or code.name in DEEP:
+        wrong = checks.run(data, log, deep=code.name in DEEP)
+        if code.name in {rule.code.name for rule in checks.RULES} and code.severity == "error":
+            assert wrong.any()
+    shown = "\n".join(map(str, log))
+    also = {checks.FOLLOWS.get(code.name)}
+    assert set(log.counts) - also == {code.name}, shown or "nothing was reported"
+    issues = [i for i in log if i.code == code.name]
+    for issue in issues:
+        assert str(issue).isprintable()
+        assert re.fullmatch(rf".+: {code.severity} {code.name}( \[[^]]+\])? .+; .+", str(issue))
+        assert os.path.lexists(issue.path), issue.path
+    if "place" in case.said:
+        home = os.path.relpath(folder) + "/"
+        places = {i.place.removeprefix(home) for i in issues}
+        assert any(p == case.said["place"] or p.startswith(case.said["place"] + ":") for p in places), shown
+
+
+def test_every_code_of_the_formats_and_the_rules_has_a_bad_fixture():
+    """Codes that other parts declare are shown by their own tests."""
+    covered = {expected_code(folder) for folder in BAD}
+    formats = {folder.parent.name for folder in BAD}
+    missing = []
+    for code in [rule.code.name for rule in checks.RULES]:
+        if code not in covered | NOT_IN_A_FILE:
+            missing.append(code)
+    for name in sorted(formats & set(FORMATS)):
+        own = [code for code in CODES if code.startswith(name + "-")]
+        missing += [code for code in own if code not in covered | NOT_IN_A_FILE]
+    assert not missing
+
+
+NOT_IN_A_FILE = {
+    "detection-without-score",  # every reader has its own word for it; the Python interface can make one
+    "ground-truth-with-scores",  # the same
+}
+"""Codes that tables made in memory can have and files cannot show."""
