@@ -72,6 +72,9 @@ class Chunk:
     _sep: bytes | None
     _lines: tuple[int, list[bytes]] = (-1, [])
 
+    def __len__(self) -> int:
+        return len(self.first)
+
     @property
     def separated(self) -> bool:
         """Whether the values have a separator of their own."""
@@ -394,9 +397,10 @@ class Sample:
 
 def sample(source: Source, labels: Sequence[str]) -> Sample:
     """Look at the first lines of some of the files, spread evenly. What was found is kept in the memo."""
-    if isinstance(known := source.memo.get("sample"), Sample):
+    key = f"sample:{len(labels)}:{labels[0] if labels else ''}"
+    if isinstance(known := source.memo.get(key), Sample):
         return known
-    found = source.memo["sample"] = Sample()
+    found = source.memo[key] = Sample()
     step = max(1, len(labels) // SAMPLE)
     for file in list(labels)[::step][:SAMPLE]:
         found.files += 1

@@ -79,10 +79,10 @@ from odm.tables import Builder, Dataset, Floats, Ints, Kind, stem
 LAYOUT_UNCLEAR = Code(
     "box-layout-unclear",
     "error",
-    "{inverted} of {n} boxes would have right < left or bottom < top as ltrb: too many for ltrb and too few "
+    "as ltrb, {inverted} of {n} boxes would have right < left or bottom < top, too many for ltrb and too few "
     "for ltwh; this is the first",
     "say --box ltrb or --box ltwh",
-    "The four numbers are either two corners or a corner and a size. Where some, but few, boxes cannot be two "
+    "The four numbers are either two corners or a corner and a size. Where only a few boxes cannot be two "
     "corners, either the layout is ltwh or those boxes are wrong.",
 )
 COORDS_UNCLEAR = Code(
