@@ -114,6 +114,8 @@ def option_specs(options: type[Options]) -> tuple[OptionSpec, ...]:
     hints = typing.get_type_hints(options)
     specs = []
     for field in dataclasses.fields(options):
+        if not field.metadata:  # not an option of the user: the framework fills it
+            continue
         kind = hints[field.name]
         is_switch = kind is bool
         parse = field.metadata["parse"] or (parse_bool if is_switch else _plain_type(kind))

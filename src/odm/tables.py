@@ -53,7 +53,8 @@ class SourceFile:
     """A file that rows were read from.
 
     ``pointer`` is empty for files with lines; for JSON it is the pointer of the list that the rows came
-    from (``/annotations``), and the ``line`` of a row is then its index in that list.
+    from (``/annotations``; ``/`` where the whole file is the list), and the ``line`` of a row is then its
+    index in that list.
     """
 
     path: str
@@ -88,7 +89,8 @@ class Categories:
     """One row per category, in the source's order."""
 
     name: tuple[str, ...]
-    source_id: Longs
+    source_id: NDArray[Any]
+    """(n,) int64 with `NO_ID` for none, or object holding int and str where some ids are strings."""
     parent: Ints
     """Row of the parent category, -1 = none; (n,)."""
     named: bool = True
@@ -161,7 +163,9 @@ class Dataset:
         if file < 0:
             return "", 0, ""
         source = self.files[file]
-        return (source.path, 0, f"{source.pointer}/{line}") if source.pointer else (source.path, line, "")
+        if not source.pointer:
+            return source.path, line, ""
+        return source.path, 0, f"{source.pointer.rstrip('/')}/{line}"
 
     def take(self, rows: NDArray[Any]) -> Dataset:
         """The same images and categories with only the boxes at `rows`, a mask or row numbers."""
@@ -225,7 +229,8 @@ class Dataset:
         if ltwh is not None:
             given = np.array(ltwh, np.float64).reshape(-1, 4)
             wh = given[:, 2:]
-            corners = np.concatenate([given[:, :2], given[:, :2] + wh], axis=1)
+            with np.errstate(over="ignore", invalid="ignore"):
+                corners = np.concatenate([given[:, :2], given[:, :2] + wh], axis=1)
         else:
             corners = np.array(xyxy, np.float64).reshape(-1, 4)
         builder.boxes(
@@ -264,7 +269,7 @@ class Builder:
             k: [] for k in ("width", "height", "source_id", "path", "split", "file", "line")
         }
         self._category_rows: dict[str, int] = {}
-        self._category_ids: list[int] = []
+        self._category_ids: list[Id] = []
         self._parents: list[int] = []
         self._chunks: list[dict[str, NDArray[Any]]] = []
 
@@ -310,6 +315,8 @@ class Builder:
         width: NDArray[Any],
         height: NDArray[Any],
         source_id: Sequence[Id] | None = None,
+        path: Sequence[str] | None = None,
+        split: Sequence[str] | None = None,
         file: int = -1,
         line: Iterable[int] | None = None,
     ) -> int:
@@ -324,8 +331,8 @@ class Builder:
         columns["width"].extend(width.tolist())
         columns["height"].extend(height.tolist())
         columns["source_id"].extend([NO_ID] * n if source_id is None else source_id)
-        columns["path"].extend([""] * n)
-        columns["split"].extend([""] * n)
+        columns["path"].extend([""] * n if path is None else path)
+        columns["split"].extend([""] * n if split is None else split)
         columns["file"].extend([file] * n)
         columns["line"].extend(range(n) if line is None else line)
         return first
@@ -334,7 +341,7 @@ class Builder:
         """The row of the image of that name, if it was added."""
         return self._image_rows.get(name)
 
-    def category(self, name: str, *, source_id: int | None = None, parent: int = -1) -> int:
+    def category(self, name: str, *, source_id: Id | None = None, parent: int = -1) -> int:
         """The row of the category of that name, added if it is new."""
         row = self._category_rows.get(name)
         if row is None:
@@ -382,7 +389,7 @@ class Builder:
             "image": np.asarray(image, np.int32),
             "category": np.asarray(category, np.int32),
             "xyxy": np.asarray(xyxy, np.float64),
-            "wh": xyxy[:, 2:] - xyxy[:, :2] if wh is None else np.asarray(wh, np.float64),
+            "wh": _extent(xyxy) if wh is None else np.asarray(wh, np.float64),
             "score": np.full(n, np.nan) if score is None else np.asarray(score, np.float64),
             "flags": np.zeros(n, np.uint16) if flags is None else np.asarray(flags, np.uint16),
             "area": np.full(n, np.nan) if area is None else np.asarray(area, np.float64),
@@ -429,7 +436,7 @@ class Builder:
             ),
             categories=Categories(
                 name=tuple(self._category_rows),
-                source_id=_frozen(np.array(self._category_ids, np.int64)),
+                source_id=_frozen(_id_column(self._category_ids)),
                 parent=_frozen(np.array(self._parents, np.int32)),
                 named=self.named,
             ),
@@ -451,6 +458,11 @@ def stem(name: str) -> str:
 
 
 _INNER = {"xyxy": (4,), "wh": (2,)}
+
+
+def _extent(xyxy: Floats) -> Floats:
+    with np.errstate(over="ignore", invalid="ignore"):  # wrong boxes can be held, quietly
+        return xyxy[:, 2:] - xyxy[:, :2]
 
 
 def _row_numbers(rows: ArrayLike, what: str) -> Longs:
