@@ -18,7 +18,7 @@ import pytest
 from odm import checks
 from odm.files import Source
 from odm.formats import FORMATS, detect, make_options
-from odm.issues import CODES, Log
+from odm.issues import CODES, Log, UsageError
 from odm.tables import Builder, Flag, stem
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
@@ -178,7 +178,14 @@ def place(ltwh, image, *, det):
 @mixed
 def test_mixed_is_detected_as_its_own_format_alone(folder, log):
     name, _ = named(folder)
-    source = Case(folder).source()
+    case = Case(folder)
+    source = case.source()
+    if case.said.get("options"):  # what must be told cannot be detected, but must not be mistaken either
+        try:
+            assert detect(source, log).name == name
+        except UsageError as e:
+            assert "no format recognises" in str(e)
+            return
     assert detect(source, log).name == name
     assert any(f"read as {name}, because " in note for note in log.notes)
     answers = {n: a for n, f in FORMATS.items() if (a := f.sniff(Case(folder).source())) is not None}
