@@ -3,7 +3,8 @@
 from odm.converters.edit import Edits
 from odm.converters.ledger import Ledger
 from odm.converters.load import Loaded, Request, load, load_pair
-from odm.converters.pipeline import StrictLoss, convert, read, write
+from odm.converters.pipeline import StrictLoss, convert, read, repair, write
+from odm.converters.validation import chosen, examine, validate
 
 __all__ = [
     "Edits",
@@ -11,9 +12,13 @@ __all__ = [
     "Loaded",
     "Request",
     "StrictLoss",
+    "chosen",
     "convert",
+    "examine",
     "load",
     "load_pair",
     "read",
+    "repair",
+    "validate",
     "write",
 ]

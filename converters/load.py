@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odm import checks
 from odm.files import MAX_SIZE, Source
@@ -40,6 +41,11 @@ class Loaded:
     dataset: Dataset
     format: Format
     bad: int = 0
+    source: Source | None = None
+
+
+Check = Callable[[Dataset, Log], NDArray[np.bool_]]
+"""Judges a dataset: reports to the log and answers the (n,) mask of the boxes that have an error."""
 
 
 def load(
@@ -48,6 +54,8 @@ def load(
     *,
     skip_bad: bool = False,
     other: Callable[[], Dataset | None] | None = None,
+    check: Check = checks.run,
+    refuse: bool = True,
 ) -> Loaded:
     """Read and judge one source.
 
@@ -57,6 +65,10 @@ def load(
         Leave out the rows that have errors instead of refusing the data.
     other
         Gives the dataset that this one refers to, such as the ground truth of a results file.
+    check
+        How the dataset is judged.
+    refuse
+        Whether errors raise; if not, the log alone tells them, and what could be read is answered.
 
     Raises
     ------
@@ -69,11 +81,17 @@ def load(
     side.format = side.find_format()
     dataset = side.read(other)
     assert dataset is not None
-    return _judge(side, dataset, log, skip_bad)
+    return _judge(side, dataset, log, skip_bad, check, refuse=refuse)
 
 
 def load_pair(
-    truth: Request, detections: Request, log: Log, *, skip_bad: bool = False
+    truth: Request,
+    detections: Request,
+    log: Log,
+    *,
+    skip_bad: bool = False,
+    check: Check = checks.run,
+    refuse: bool = True,
 ) -> tuple[Loaded, Loaded]:
     """Read and judge the two sides of an evaluation.
 
@@ -99,21 +117,21 @@ def load_pair(
         assert dataset is not None
         datasets.append(dataset)
     return (
-        _judge(sides[0], datasets[0], log, skip_bad, raise_now=False),
-        _judge(sides[1], datasets[1], log, skip_bad),
+        _judge(sides[0], datasets[0], log, skip_bad, check, refuse=False),
+        _judge(sides[1], datasets[1], log, skip_bad, check, refuse=refuse),
     )
 
 
-def _judge(side: _Side, dataset: Dataset, log: Log, skip_bad: bool, *, raise_now: bool = True) -> Loaded:
+def _judge(side: _Side, dataset: Dataset, log: Log, skip_bad: bool, check: Check, *, refuse: bool) -> Loaded:
     assert side.format is not None
-    wrong = checks.run(dataset, log)
-    if raise_now and (log.fatal or (log.errors and not skip_bad)):
+    wrong = check(dataset, log)
+    if refuse and (log.fatal or (log.errors and not skip_bad)):
         raise refusal(log, side.request.path)
     bad = dataset.skipped
     if skip_bad and wrong.any():
         bad += int(np.count_nonzero(wrong))
         dataset = dataset.take(~wrong)
-    return Loaded(dataset, side.format, bad)
+    return Loaded(dataset, side.format, bad, side.source)
 
 
 def refusal(log: Log, path: str) -> DataError:

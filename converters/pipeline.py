@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from odm import checks
 from odm.converters.edit import Edits, apply
 from odm.converters.ledger import Ledger, fit
 from odm.converters.load import Loaded, Request, check_shared, choose_options, load, refusal
+from odm.converters.repairs import check_repairs, clip_boxes
+from odm.converters.repairs import repair as mend
 from odm.files import MAX_SIZE, Output
 from odm.formats import Format, for_target, get, make_options
 from odm.issues import DataError, Log, PathError, printable
-from odm.tables import Boxes, Dataset, Kind
+from odm.tables import Dataset, Kind
 
 
 def read(
@@ -207,6 +212,103 @@ def convert(
     )
 
 
+def repair(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    repairs: Iterable[str],
+    *,
+    format: str | None = None,  # noqa: A002 -- the field's word
+    to: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    from_options: Mapping[str, Any] | None = None,
+    to_options: Mapping[str, Any] | None = None,
+    kind: Kind | None = None,
+    gt: str | os.PathLike[str] | None = None,
+    skip_bad: bool = False,
+    tolerance: float = checks.TOLERANCE,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    follow_links: bool = False,
+    max_size: int = MAX_SIZE,
+    log: Log | None = None,
+) -> Ledger:
+    """Write a repaired copy of annotations or detections, all or nothing; the source is not changed.
+
+    Parameters
+    ----------
+    source, target
+        Paths; the target must lie apart from the source.
+    repairs
+        Any of ``order`` (exchange edges that are the wrong way round), ``clip`` (cut boxes to their image),
+        ``drop-empty`` (boxes without an area), ``dedupe`` (exact duplicates) and ``rename`` (names that some
+        system cannot hold or takes for one); applied in this order, whatever the order here.
+    format
+        The format of the source; left out, it is sniffed.
+    to
+        The format of the copy; left out, that of the source.
+    skip_bad
+        Leave out the rows that still have errors, counted, instead of refusing.
+    tolerance
+        Pixels by which a box may reach beyond its image.
+    log
+        Takes what the reader reports and what is still wrong after the repairs.
+
+    Returns
+    -------
+    Ledger
+        Boxes read = boxes written + boxes left out, each with its reason, and every change.
+
+    Raises
+    ------
+    DataError
+        If errors remain that the repairs do not mend.
+    UsageError, PathError
+        As for `convert`.
+    """
+    log = log or Log()
+    source, target = os.fspath(source), os.fspath(target)
+    wanted = check_repairs(repairs)
+    shared = dict(options or {})
+    to_format = get(to) if to else None
+    request = Request(
+        path=source,
+        format=format,
+        options=dict(from_options or {}),
+        shared=shared,
+        kind=kind,
+        follow_links=follow_links,
+        max_size=max_size,
+    )
+    # The reader's errors are judged here, those of the tables after the repairs.
+    loaded = load(request, log, skip_bad=skip_bad, other=_reference(gt, log), check=_accept)
+    to_format = to_format or loaded.format
+    to_chosen = choose_options(to_format, to_options or {}, shared, "write")
+    check_shared(shared, [(loaded.format, "read"), (to_format, "write")])
+    ledger = _open_ledger(loaded, to_format, dry_run=dry_run)
+    dataset = mend(loaded.dataset, wanted, ledger, log)
+    wrong = checks.run(dataset, log, deep=True, tolerance=tolerance)
+    if log.fatal or (log.errors and not skip_bad):
+        raise refusal(log, source)
+    dataset = ledger.leave_out(dataset, wrong, BAD_ROWS)
+    return _write(
+        dataclasses.replace(loaded, dataset=dataset),
+        target,
+        to_format,
+        to_chosen,
+        log,
+        source=source,
+        overwrite=overwrite,
+        dry_run=dry_run,
+        ledger=ledger,
+    )
+
+
+def _accept(dataset: Dataset, log: Log) -> NDArray[np.bool_]:
+    """A check that finds nothing."""
+    del log
+    return np.zeros(len(dataset), np.bool_)
+
+
 def _reference(gt: str | os.PathLike[str] | None, log: Log) -> Any:
     if gt is None:
         return None
@@ -239,11 +341,11 @@ def _write(
     edits: Edits = Edits(),
     overwrite: bool = False,
     dry_run: bool = False,
+    ledger: Ledger | None = None,
 ) -> Ledger:
     dataset = loaded.dataset
-    ledger = Ledger(loaded.format.name, format_.name, read=len(dataset) + loaded.bad, dry_run=dry_run)
-    if loaded.bad:
-        ledger.left_out["rows with errors (--skip-bad)"] = loaded.bad
+    if ledger is None:
+        ledger = _open_ledger(loaded, format_, dry_run=dry_run)
     dataset = apply(edits, dataset, ledger)
     if clip:
         dataset = clip_boxes(dataset, ledger, log)
@@ -270,6 +372,16 @@ def _write(
     return ledger
 
 
+def _open_ledger(loaded: Loaded, target: Format, *, dry_run: bool) -> Ledger:
+    ledger = Ledger(loaded.format.name, target.name, read=len(loaded.dataset) + loaded.bad, dry_run=dry_run)
+    if loaded.bad:
+        ledger.left_out[BAD_ROWS] = loaded.bad
+    return ledger
+
+
+BAD_ROWS = "rows with errors (--skip-bad)"
+
+
 class StrictLoss(DataError):
     """With ``strict`` something would have been lost; ``ledger`` says what."""
 
@@ -287,37 +399,3 @@ def _check_apart(dataset: Dataset, output: Output) -> None:
             raise PathError(
                 f"{printable(output.target)}: the target lies around files of the source; write elsewhere"
             )
-
-
-def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
-    """Cut every box to its image; images of unknown size are left alone and named in the log."""
-    boxes, images = dataset.boxes, dataset.images
-    limit = np.stack([images.width, images.height], axis=1).astype(np.float64)[boxes.image]
-    known = limit.min(axis=1, initial=np.inf) > 0
-    if not known.all():
-        log.note(
-            f"{int(np.count_nonzero(~known))} boxes are not clipped, the size of their image is not known"
-        )
-    limit[~known] = np.inf
-    low = np.where(known[:, None], np.clip(boxes.xyxy[:, :2], 0, limit), boxes.xyxy[:, :2])
-    high = np.where(known[:, None], np.clip(boxes.xyxy[:, 2:], 0, limit), boxes.xyxy[:, 2:])
-    xyxy = np.concatenate([low, high], axis=1)
-    moved = (xyxy != boxes.xyxy).any(axis=1)
-    gone = moved & (high <= low).any(axis=1)
-    wh = np.where(moved[:, None], high - low, boxes.wh)
-    area = np.where(moved, np.nan, boxes.area)
-    ledger.change("boxes cut to their image", int(np.count_nonzero(moved & ~gone)))
-    values = {name: getattr(boxes, name) for name in Boxes.__dataclass_fields__}
-    values.update(xyxy=xyxy, wh=wh, area=area)
-    for array in (xyxy, wh, area):
-        array.flags.writeable = False
-    cut = Dataset(
-        images,
-        dataset.categories,
-        Boxes(**values),
-        dataset.kind,
-        dataset.files,
-        dataset.extras,
-        dataset.skipped,
-    )
-    return ledger.leave_out(cut, gone, "boxes that lie outside their image (--clip)")

@@ -13,7 +13,7 @@ VERSION = "0.1.0"
 __version__ = VERSION
 
 if TYPE_CHECKING:
-    from odm.converters import Ledger, convert, read, write
+    from odm.converters import Ledger, convert, read, repair, validate, write
     from odm.issues import DataError, Issue, PathError, UsageError
     from odm.tables import Boxes, Categories, Dataset, Flag, Images
 
@@ -31,11 +31,13 @@ __all__ = [
     "__version__",
     "convert",
     "read",
+    "repair",
+    "validate",
     "write",
 ]
 
 _HOMES = {
-    "converters": ("Ledger", "convert", "read", "write"),
+    "converters": ("Ledger", "convert", "read", "repair", "validate", "write"),
     "issues": ("DataError", "Issue", "PathError", "UsageError"),
     "tables": ("Boxes", "Categories", "Dataset", "Flag", "Images"),
 }

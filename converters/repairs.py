@@ -1,0 +1,208 @@
+"""Repairs of tables: what can be mended without asking anyone, each change booked in the ledger.
+
+Only the tables are edited. Boxes that are not finite are never touched: nobody knows what they were.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.checks import Facts
+from odm.converters.edit import Edits, apply
+from odm.converters.ledger import Ledger
+from odm.files import accept_name
+from odm.issues import Log, UsageError, hint, printable
+from odm.tables import Boxes, Dataset, Floats, stem
+
+
+def repair(dataset: Dataset, repairs: Iterable[str], ledger: Ledger, log: Log) -> Dataset:
+    """The dataset with some of `REPAIRS` applied, in the order in which that table lists them.
+
+    Raises
+    ------
+    UsageError
+        If there is no such repair.
+    """
+    wanted = check_repairs(repairs)
+    for name, mend in REPAIRS.items():
+        if name in wanted:
+            dataset = mend(dataset, ledger, log)
+    return dataset
+
+
+def check_repairs(names: Iterable[str]) -> frozenset[str]:
+    """The same names; UsageError if one of them is no repair."""
+    wanted = frozenset(names)
+    for name in sorted(wanted - REPAIRS.keys()):
+        raise UsageError(
+            f"there is no repair {name!r}{hint(name, REPAIRS)}; the repairs are: {', '.join(REPAIRS)}"
+        )
+    return wanted
+
+
+def order_edges(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
+    """Exchange edges that are the wrong way round: left with right, top with bottom."""
+    del log
+    boxes = dataset.boxes
+    low, high = boxes.xyxy[:, :2], boxes.xyxy[:, 2:]
+    finite = np.all(np.isfinite(np.hstack([boxes.xyxy, boxes.wh])), axis=1)
+    turned = finite[:, None] & ((high < low) | (boxes.wh < 0))
+    rows = np.any(turned, axis=1)
+    if not rows.any():
+        return dataset
+    ledger.change("boxes whose edges were exchanged", int(np.count_nonzero(rows)))
+    low, high = np.minimum(low, high), np.maximum(low, high)
+    wh = np.where(turned, np.where(boxes.wh < 0, -boxes.wh, high - low), boxes.wh)
+    area = np.where(rows & (boxes.area < 0), np.nan, boxes.area)
+    return _with(dataset, xyxy=np.where(rows[:, None], np.hstack([low, high]), boxes.xyxy), wh=wh, area=area)
+
+
+def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
+    """Cut every box to its image; images of unknown size are left alone and named in the log."""
+    boxes, images = dataset.boxes, dataset.images
+    limit = np.stack([images.width, images.height], axis=1).astype(np.float64)[boxes.image]
+    known = limit.min(axis=1, initial=np.inf) > 0
+    if not known.all():
+        log.note(
+            f"{int(np.count_nonzero(~known))} boxes are not clipped, the size of their image is not known"
+        )
+    low, high = boxes.xyxy[:, :2], boxes.xyxy[:, 2:]
+    upright: NDArray[np.bool_] = known & np.isfinite(boxes.xyxy).all(axis=1) & (high >= low).all(axis=1)
+    inner_low, inner_high = np.clip(low, 0, limit), np.clip(high, 0, limit)
+    cut = upright[:, None] & ((inner_low != low) | (inner_high != high))
+    rows = np.any(cut, axis=1)
+    if not rows.any():
+        return dataset
+    gone = rows & (inner_high <= inner_low).any(axis=1)
+    ledger.change("boxes cut to their image", int(np.count_nonzero(rows & ~gone)))
+    dataset = _with(
+        dataset,
+        xyxy=np.where(rows[:, None], np.hstack([inner_low, inner_high]), boxes.xyxy),
+        wh=np.where(cut, inner_high - inner_low, boxes.wh),
+        area=np.where(rows, np.nan, boxes.area),
+    )
+    return ledger.leave_out(dataset, gone, "boxes that lie outside their image (clip)")
+
+
+def drop_empty(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
+    """Leave out boxes whose width or height is 0."""
+    del log
+    xyxy = dataset.boxes.xyxy
+    upright = (xyxy[:, 2:] >= xyxy[:, :2]).all(axis=1)
+    empty = upright & np.isfinite(xyxy).all(axis=1) & (xyxy[:, 2:] == xyxy[:, :2]).any(axis=1)
+    return ledger.leave_out(dataset, empty, "boxes without an area (drop-empty)")
+
+
+def drop_duplicates(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
+    """Leave out boxes that equal an earlier one in image, class, edges and, for detections, score."""
+    del log
+    again = np.zeros(len(dataset), np.bool_)
+    again[Facts(dataset, 0).duplicates[0]] = True
+    return ledger.leave_out(dataset, again, "boxes that are there already (dedupe)")
+
+
+def mend_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
+    """Make the names of images usable everywhere, and merge classes that differ only by blanks.
+
+    An image gets the composed Unicode form; blanks and dots at the end of a part go, characters that Windows
+    forbids become ``_``, reserved names get one at the end. Where the name without its extension would then
+    equal that of an earlier image but for letter case, ``-2`` (or ``-3``, ...) follows it. Classes get the
+    composed Unicode form and single blanks; those that are then equal are merged. Their letter case is kept:
+    ``a`` and ``A`` may be two classes.
+    """
+    dataset = _mend_images(dataset, ledger, log)
+    renames = {
+        name: better for name in dataset.categories.name if (better := _one_blank(name)) not in ("", name)
+    }
+    return apply(Edits(rename=renames), dataset, ledger)
+
+
+def _one_blank(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", name).split())
+
+
+def _mend_images(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
+    names = dataset.images.name
+    wished = [_portable(name) for name in names]
+    # Names that are fine already have the first claim on themselves.
+    taken: set[str] = set()
+    result = list(names)
+    for fine in (True, False):
+        for i, name in enumerate(names):
+            if (wished[i] == name) == fine:
+                result[i] = _free(wished[i], taken)
+    changed = [i for i, name in enumerate(names) if result[i] != name]
+    if not changed:
+        return dataset
+    ledger.change("images renamed (rename)", len(changed))
+    some = ", ".join(f"{printable(names[i])!r} to {printable(result[i])!r}" for i in changed[:5])
+    log.note(f"images are renamed, so rename their pictures too: {some}{', ...' if len(changed) > 5 else ''}")
+    return dataclasses.replace(dataset, images=dataclasses.replace(dataset.images, name=tuple(result)))
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """`name`, or the first of ``name-2``, ``name-3``, ... whose stem nobody has."""
+    base = stem(name)
+    suffix = name[len(base) :]
+    candidate, number = base, 1
+    while (key := _fold(candidate)) in taken:
+        number += 1
+        candidate = f"{base}-{number}"
+    taken.add(key)
+    return candidate + suffix
+
+
+def _fold(name: str) -> str:
+    """The same for names that some file system takes for one."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+_FORBIDDEN = re.compile('[<>:"|?*]')
+
+
+def _is_portable(name: str) -> bool:
+    """Whether a name is accepted without a word."""
+    scratch = Log(keep=0)
+    return accept_name(name, scratch, "") and not scratch.counts
+
+
+def _portable(name: str) -> str:
+    """A name as every file system can hold it."""
+    if name.isascii() and _is_portable(name):
+        return name
+    parts = []
+    for part in unicodedata.normalize("NFC", name).split("/"):
+        base = stem(part)
+        suffix = part[len(base) :]
+        base = _FORBIDDEN.sub("_", base).rstrip(". ") or "_"
+        better = base + suffix
+        if not _is_portable(better):  # a reserved name, which the first dot ends
+            first, dot, rest = better.partition(".")
+            better = f"{first.rstrip()}_{dot}{rest}"
+        parts.append(better)
+    return "/".join(parts)
+
+
+def _with(dataset: Dataset, **columns: NDArray[Any] | Floats) -> Dataset:
+    """The dataset with some columns of its boxes replaced."""
+    for array in columns.values():
+        array.flags.writeable = False
+    boxes: Boxes = dataclasses.replace(dataset.boxes, **columns)  # type: ignore[arg-type]
+    return dataclasses.replace(dataset, boxes=boxes)
+
+
+REPAIRS: dict[str, Callable[[Dataset, Ledger, Log], Dataset]] = {
+    "order": order_edges,
+    "clip": clip_boxes,
+    "drop-empty": drop_empty,
+    "dedupe": drop_duplicates,
+    "rename": mend_names,
+}
+"""Every repair by the name that ``--fix`` takes, in the order in which they are applied."""
