@@ -180,6 +180,5 @@ def _note_flags(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
             if not (p.many | p.ignored) & flag and not (flag == Flag.GROUP_OF and p.group_weight is not None)
         ]
         if n and names:
-            log.note(
-                f"{n} {word} boxes of the ground truth are ordinary objects under {', '.join(dict.fromkeys(names))}"
-            )
+            listed = ", ".join(dict.fromkeys(names))
+            log.note(f"{n} {word} boxes of the ground truth are ordinary objects under {listed}")

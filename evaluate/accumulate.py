@@ -7,7 +7,7 @@ the detections before it that would be false if they matched nothing, less those
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,10 @@ from odm.evaluate.results import Curve, Result, Row
 from odm.tables import Floats, Longs
 
 NAN = float("nan")
+Counts = NDArray[np.int32]
+
+BLOCK = 2**16
+"""Hits that are counted at a time: their columns stay in the processor's cache."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -34,51 +38,68 @@ class CurveArrays:
 
 
 class _Ranked:
-    """Detections by class and falling score, and the hits among them."""
+    """Detections by class and falling score, and the hits among them.
 
-    def __init__(self, matches: Matches, rows: Longs, category: NDArray[np.integer], n_classes: int) -> None:
-        """`rows` are ranked within each class, `category` is that of every row of `matches`."""
-        counts = np.bincount(category[rows], minlength=n_classes)
-        self.n_classes = n_classes
-        self.rows = rows
-        self.counts = counts
+    ``rows`` (n,) are rows of the matches, ``counts`` and ``starts`` (classes,) say which of them belong to
+    a class; ``at`` (hits,) are the places of the hits in ``rows``, ``hits`` their numbers in the matches.
+    """
+
+    def __init__(self, rows: Longs, counts: Longs, at: Longs, hits: Longs, matches: Matches) -> None:
+        self.rows, self.counts, self.at, self.hits = rows, counts, at, hits
+        self.n_classes = len(counts)
         self.starts = np.cumsum(counts) - counts
-        position = np.full(len(matches.score), -1, np.int64)
-        position[rows] = np.arange(len(rows))
-        at = position[matches.hit]
-        order = np.argsort(at)
-        order = order[np.searchsorted(at[order], 0) :]  # hits that are not ranked here
-        self.at = at[order]
-        self.hits = order
-        self.hit_class = category[matches.hit[order]].astype(np.int64)
-        self.first_hit = np.searchsorted(self.hit_class, np.arange(n_classes))
-        self.positive = matches.positive[order]
-        self.matched = self.positive | matches.ignored[order]
+        self.first_hit = np.searchsorted(at, self.starts)
+        self.hit_class = np.repeat(np.arange(len(counts)), np.diff(np.append(self.first_hit, len(at))))
+        self.positive = matches.positive[hits]
+        self.matched = self.positive | matches.ignored[hits]
         self.live = None if matches.live is None else matches.live[rows]
 
-    def alive(self, area: int) -> tuple[Longs, Mask]:
+    @classmethod
+    def of(cls, matches: Matches, rows: Longs, counts: Longs, block: int = 2**62) -> Iterator[_Ranked]:
+        """Rankings of consecutive classes with about `block` hits each; `rows` are those of all classes."""
+        hit_of_row = np.full(len(matches.score), -1, np.int32)
+        hit_of_row[matches.hit] = np.arange(len(matches.hit), dtype=np.int32)
+        hits = hit_of_row[rows]
+        at = np.flatnonzero(hits >= 0)
+        of_hits = hits[at].astype(np.int64)
+        ends = np.cumsum(counts)
+        hit_ends = np.searchsorted(at, ends)
+        k = 0
+        while k < len(counts):
+            start, first = (int(ends[k - 1]), int(hit_ends[k - 1])) if k else (0, 0)
+            after = max(k + 1, int(np.searchsorted(hit_ends, first + block, side="right")))
+            stop, last = int(ends[after - 1]), int(hit_ends[after - 1])
+            yield cls(rows[start:stop], counts[k:after], at[first:last] - start, of_hits[first:last], matches)
+            k = after
+
+    def alive(self, area: int) -> tuple[Counts, Mask]:
         """(n + 1,) how many of the first rows would be false positives, and (hits,) whether a hit would."""
         if self.live is None:
-            return np.arange(len(self.rows) + 1), np.ones(len(self.at), np.bool_)
-        live = (self.live >> np.uint8(area)) & np.uint8(1)
-        before = np.zeros(len(live) + 1, np.int64)
+            return np.arange(len(self.rows) + 1, dtype=np.int32), np.ones(len(self.at), np.bool_)
+        live = self.live & np.uint8(1 << area) != 0
+        before = np.zeros(len(live) + 1, np.int32)
         np.cumsum(live, out=before[1:])
-        return before, live[self.at] != 0
+        return before, live[self.at]
 
-    def counted(self, area: int, word: int, bit: np.uint64, alive: tuple[Longs, Mask]) -> _Counted:
+    def counted(self, word: int, bit: np.uint64, alive: tuple[Counts, Mask]) -> _Counted:
         """True and false positives under one threshold and area range."""
-        del area
         before, live_hits = alive
         positive = np.flatnonzero(self.positive[:, word] & bit)
-        spared = np.zeros(len(self.at) + 1, np.int64)
-        np.cumsum(((self.matched[:, word] & bit) != 0) & live_hits, out=spared[1:])
+        spared = np.zeros(len(self.at) + 1, np.int32)
+        np.cumsum((self.matched[:, word] & bit != 0) & live_hits, out=spared[1:])
         return _Counted(self, before, spared, positive)
+
+    def reference(self, rules: Protocol) -> _Counted:
+        """Those of the protocol's reference threshold and first area range."""
+        blocks = word_blocks(rules)
+        w = next(i for i, block in enumerate(blocks) if rules.reference in block)
+        return self.counted(w, threshold_bits(blocks[w], 1, rules.reference), self.alive(0))
 
 
 class _Counted:
     """The true positives under one threshold and area range, and the false positives at any place."""
 
-    def __init__(self, ranked: _Ranked, before: Longs, spared: Longs, positive: Longs) -> None:
+    def __init__(self, ranked: _Ranked, before: Counts, spared: Counts, positive: Longs) -> None:
         self.ranked = ranked
         self.before, self.spared, self.positive = before, spared, positive
         self.category = ranked.hit_class[positive]
@@ -126,54 +147,50 @@ def accumulate(
     rules = matches.protocol
     if protocol is not None and protocol != rules:
         raise ValueError(f"these are matches under {rules.name}, not under {protocol.name}")
-    n_classes = len(matches.classes)
     order = _order(matches)
-    category = matches.category
-    ranked = _Ranked(matches, order[by_number(category[order], max(n_classes, 1))], category, n_classes)
-    npos = matches.npos
-    blocks = word_blocks(rules)
-    n_ious, n_areas = len(rules.ious), len(rules.areas)
-    ap = np.full((n_ious, n_areas, n_classes), np.nan)
-    caps = rules.caps
-    recall = np.full((len(caps), n_ious, n_areas, n_classes), np.nan)
-    rank = matches.hit_rank[ranked.hits]
-    reference: _Counted | None = None
-    has_ap = rules.metric == "ap"
-    for a in range(n_areas):
-        alive = ranked.alive(a)
-        reading = _Reading(rules, npos[:, a])
-        for w, block in enumerate(blocks):
-            for t in block:
-                bit = threshold_bits(block, 1, t) << np.uint64(a * len(block))
-                counted = ranked.counted(a, w, bit, alive)
-                if a == 0 and t == rules.reference:
-                    reference = counted
+    npos, n_classes = matches.npos, len(matches.classes)
+    caps, has_ap = rules.caps, rules.metric == "ap"
+    ap = np.full((len(rules.ious), len(rules.areas), n_classes), np.nan)
+    recall = np.full((len(caps), len(rules.ious), len(rules.areas), n_classes), np.nan)
+    det, tp, fp = (np.zeros(n_classes, np.int64) for _ in range(3))
+    points: list[dict[str, float]] = []
+    curves: dict[str, Curve] = {}
+    for ranked in _Ranked.of(matches, *_by_class(matches, order), BLOCK):
+        own = slice(len(points), len(points) + ranked.n_classes)
+        rank = matches.hit_rank[ranked.hits]
+        for a in range(len(rules.areas)):
+            alive = ranked.alive(a)
+            reading = _Reading(rules, npos[own, a])
+            for w, t, bit in _combinations(rules, a):
+                counted = ranked.counted(w, bit, alive)
                 if has_ap:
-                    ap[t, a] = reading.average(counted)
+                    ap[t, a, own] = reading.average(counted)
                 for m, cap in enumerate(caps):
-                    hits = counted.category
+                    found = counted.tp
                     if cap != rules.max_dets:
-                        hits = hits[rank[counted.positive] < cap]
-                    recall[m, t, a] = _share(np.bincount(hits, minlength=n_classes), npos[:, a])
-    assert reference is not None
-    curves = _curves(matches, ranked, reference)
-    points = _operating_points(matches, ranked, reference, npos[:, 0], at_score)
-    pooled = _Ranked(matches, order, np.zeros(len(order), np.int8), 1)
-    pooled_counted = _reference_of(pooled, rules)
-    overall_point = _operating_points(matches, pooled, pooled_counted, npos[:, :1].sum(axis=0), at_score)
+                        early = counted.category[rank[counted.positive] < cap]
+                        found = np.bincount(early, minlength=ranked.n_classes)
+                    recall[m, t, a, own] = _share(found, npos[own, a])
+        reference = ranked.reference(rules)
+        det[own], tp[own], fp[own] = ranked.counts, reference.tp, reference.fp
+        curves |= _curves(matches, ranked, reference, npos[own, 0], matches.classes[own])
+        points += _operating_points(matches, ranked, reference, npos[own, 0], at_score)
+    together = next(_Ranked.of(matches, order, np.array([len(order)])))
+    all_npos = npos[:, :1].sum(axis=0)
+    overall_point = _operating_points(matches, together, together.reference(rules), all_npos, at_score)
     summary, errors = _summary(matches, ap, recall)
     rows = tuple(
         Row(
             name=name,
             gt=int(npos[k, 0]),
             gt_ignored=int(matches.gt_ignored[k]),
-            det=int(ranked.counts[k]),
-            tp=int(reference.tp[k]),
-            fp=int(reference.fp[k]),
-            ignored=int(ranked.counts[k] - reference.tp[k] - reference.fp[k]),
+            det=int(det[k]),
+            tp=int(tp[k]),
+            fp=int(fp[k]),
+            ignored=int(det[k] - tp[k] - fp[k]),
             ap=_mean(ap[:, 0, k]),
-            **points[k],
-            extra=_extra(rules, ap[:, :, k], recall[:, :, :, k], reference, npos[:, 0], k),
+            **points[k],  # type: ignore[arg-type]  # its keys are no `extra`
+            extra=_extra(rules, ap[:, :, k], recall[:, :, :, k], int(tp[k]), int(npos[k, 0])),
         )
         for k, name in enumerate(matches.classes)
     )
@@ -212,15 +229,24 @@ def _order(matches: Matches) -> Longs:
     return base[falling(matches.score[base])]
 
 
-def _reference_of(ranked: _Ranked, rules: Protocol) -> _Counted:
-    blocks = word_blocks(rules)
-    w = next(i for i, block in enumerate(blocks) if rules.reference in block)
-    return ranked.counted(0, w, threshold_bits(blocks[w], 1, rules.reference), ranked.alive(0))
+def _by_class(matches: Matches, order: Longs) -> tuple[Longs, Longs]:
+    """Rows by class and falling score, and how many there are of each class."""
+    n_classes = len(matches.classes)
+    rows = order[by_number(matches.category[order], max(n_classes, 1))]
+    return rows, np.bincount(matches.category, minlength=n_classes)
+
+
+def _combinations(rules: Protocol, area: int) -> Iterator[tuple[int, int, np.uint64]]:
+    """Word, threshold and bit of every threshold in one area range."""
+    for w, block in enumerate(word_blocks(rules)):
+        for t in block:
+            yield w, t, threshold_bits(block, 1, t) << np.uint64(area * len(block))
 
 
 def _share(n: Longs, of: Longs) -> Floats:
     """N / of, NaN where `of` is 0."""
-    return np.divide(n, of, out=np.full(len(of), np.nan), where=of > 0)
+    share: Floats = np.divide(n, of, out=np.full(len(of), np.nan), where=of > 0)
+    return share
 
 
 def _mean(values: Floats) -> float:
@@ -265,12 +291,13 @@ class _Reading:
         # The highest between this point and the next; then the highest of all that follow.
         highest = np.maximum.reduceat(padded, place.ravel()).reshape(place.shape)
         highest[~reached] = 0
-        return np.maximum.accumulate(highest[:, ::-1], axis=1)[:, ::-1]
+        envelope: Floats = np.maximum.accumulate(highest[:, ::-1], axis=1)[:, ::-1]
+        return envelope
 
     def average(self, counted: _Counted) -> Floats:
         """(classes,) average precision, NaN without ground truth."""
         if self.needed is not None:
-            average = self.at_points(counted).mean(axis=1)
+            average: Floats = self.at_points(counted).mean(axis=1)
         else:
             precision = self.precision(counted)
             average = np.zeros(len(self.npos))
@@ -287,8 +314,9 @@ def _pooled_ap(matches: Matches) -> float:
     rows = np.flatnonzero((matches.npos[:, 0] > 0)[matches.category])
     rows = rows[np.lexsort((matches.row[rows], matches.image[rows], matches.category[rows]))]
     rows = rows[falling(matches.score[rows])]
-    ranked = _Ranked(matches, rows, np.zeros(len(matches.score), np.int8), 1)
-    return float(_Reading(rules, matches.npos[:, :1].sum(axis=0)).average(_reference_of(ranked, rules))[0])
+    ranked = next(_Ranked.of(matches, rows, np.array([len(rows)])))
+    npos = matches.npos[:, :1].sum(axis=0)
+    return float(_Reading(rules, npos).average(ranked.reference(rules))[0])
 
 
 def curve_arrays(matches: Matches) -> CurveArrays:
@@ -298,10 +326,8 @@ def curve_arrays(matches: Matches) -> CurveArrays:
     no such array: R is 0.
     """
     rules = matches.protocol
-    order = _order(matches)
-    category = matches.category
     n_classes = len(matches.classes)
-    rows = order[by_number(category[order], max(n_classes, 1))]
+    rows, counts = _by_class(matches, _order(matches))
     points = recall_points(rules.interpolation)
     caps: Sequence[int | None] = rules.caps or (rules.max_dets,)
     n_points = 0 if points is None else len(points)
@@ -311,19 +337,21 @@ def curve_arrays(matches: Matches) -> CurveArrays:
     place = _places(matches, rows) if len(caps) > 1 else None
     for m, cap in enumerate(caps):
         within = rows if place is None or cap is None else rows[place[rows] < cap]
-        ranked = _Ranked(matches, within, category, n_classes)
-        for a in range(len(rules.areas)):
-            npos = matches.npos[:, a]
-            some = npos > 0
-            reading = _Reading(rules, npos)
-            alive = ranked.alive(a)
-            for w, block in enumerate(word_blocks(rules)):
-                for t in block:
-                    bit = threshold_bits(block, 1, t) << np.uint64(a * len(block))
-                    counted = ranked.counted(a, w, bit, alive)
-                    recall[t, some, a, m] = counted.tp[some] / npos[some]
+        if within is not rows:
+            counts = np.bincount(matches.category[within], minlength=n_classes)
+        done = 0
+        for ranked in _Ranked.of(matches, within, counts, BLOCK):
+            for a in range(len(rules.areas)):
+                npos = matches.npos[done : done + ranked.n_classes, a]
+                some = np.flatnonzero(npos > 0)
+                reading = _Reading(rules, npos)
+                alive = ranked.alive(a)
+                for w, t, bit in _combinations(rules, a):
+                    counted = ranked.counted(w, bit, alive)
+                    recall[t, done + some, a, m] = counted.tp[some] / npos[some]
                     if n_points:
-                        precision[t, :, some, a, m] = reading.at_points(counted)[some]
+                        precision[t, :, done + some, a, m] = reading.at_points(counted)[some]
+            done += ranked.n_classes
     return CurveArrays(precision, recall)
 
 
@@ -342,10 +370,11 @@ def _places(matches: Matches, rows: Longs) -> Longs:
 # --------------------------------------------------------------------------- curves and operating points
 
 
-def _curves(matches: Matches, ranked: _Ranked, counted: _Counted) -> dict[str, Curve]:
+def _curves(
+    matches: Matches, ranked: _Ranked, counted: _Counted, npos: Longs, classes: Sequence[str]
+) -> dict[str, Curve]:
     if matches.protocol.metric == "top-k":
         return {}
-    npos = matches.npos[:, 0]
     true, false = counted.at_positives()
     recall = true / np.maximum(npos, 1)[counted.category]
     precision = true / (true + false)
@@ -353,7 +382,7 @@ def _curves(matches: Matches, ranked: _Ranked, counted: _Counted) -> dict[str, C
     curves = {}
     for k in np.flatnonzero(npos > 0).tolist():
         own = slice(int(counted.starts[k]), int(counted.starts[k] + counted.tp[k]))
-        curves[matches.classes[k]] = Curve(recall[own], precision[own], score[own])
+        curves[classes[k]] = Curve(recall[own], precision[own], score[own])
     return curves
 
 
@@ -435,12 +464,10 @@ def _averages(rules: Protocol, ap: Floats, recall: Floats) -> dict[str, float]:
     return summary
 
 
-def _extra(
-    rules: Protocol, ap: Floats, recall: Floats, counted: _Counted, npos: Longs, k: int
-) -> dict[str, float | list[float]]:
+def _extra(rules: Protocol, ap: Floats, recall: Floats, tp: int, npos: int) -> dict[str, float | list[float]]:
     """What only some protocols say of a class."""
     if rules.metric == "corloc":
-        return {"corloc": float(counted.tp[k] / npos[k]) if npos[k] else NAN}
+        return {"corloc": tp / npos if npos else NAN}
     if not rules.averaged:
         return {}
     numbers = _averages(rules, ap, recall)

@@ -145,8 +145,8 @@ class Side:
     def __len__(self) -> int:
         return len(self.image)
 
-    def take(self, rows: NDArray[Any]) -> Side:
-        """The boxes at `rows`, a mask or row numbers."""
+    def take(self, rows: NDArray[Any] | slice) -> Side:
+        """The boxes at `rows`: a mask, row numbers or a slice."""
         return Side(*(getattr(self, f.name)[rows] for f in dataclasses.fields(self)))
 
 

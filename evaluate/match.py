@@ -177,19 +177,15 @@ def by_number(number: NDArray[Any], limit: int) -> Longs:
 # ------------------------------------------------------------------------------------------------ pairs
 
 
-def geometry(side: Side, protocol: Protocol) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> tuple[Floats, ...]:
     """Left, top, right, bottom and area of boxes, so that right - left is the width; each (n,)."""
-    left, top = side.xyxy[:, 0], side.xyxy[:, 1]
+    left, top, right, bottom = np.ascontiguousarray(xyxy.T)
     if protocol.pixels == "inclusive":
-        right, bottom = side.xyxy[:, 2] + 1, side.xyxy[:, 3] + 1
-        area = (side.xyxy[:, 2] - left + 1) * (side.xyxy[:, 3] - top + 1)
-    elif protocol.as_given:
-        right, bottom = left + side.wh[:, 0], top + side.wh[:, 1]
-        area = side.wh[:, 0] * side.wh[:, 1]
-    else:
-        right, bottom = side.xyxy[:, 2], side.xyxy[:, 3]
-        area = (right - left) * (bottom - top)
-    return left, top, right, bottom, area
+        return left, top, right + 1, bottom + 1, (right - left + 1) * (bottom - top + 1)
+    if protocol.as_given:
+        width, height = wh.T
+        return left, top, left + width, top + height, width * height
+    return left, top, right, bottom, (right - left) * (bottom - top)
 
 
 def find_pairs(joined: Joined, protocol: Protocol, floor: float, order: Longs | None = None) -> Pairs:
@@ -276,7 +272,8 @@ def _compare(
 ) -> Iterator[tuple[Ints, Ints, Floats, Floats]]:
     """Compare the contending detections, in order, with the `n_truth` ground truths from `first` on."""
     any_grouped = bool(grouped.any())
-    truth = [c[truth_order] for c in geometry(joined.truth, protocol)]
+    truth = [c[truth_order] for c in geometry(joined.truth.xyxy, joined.truth.wh, protocol)]
+    xyxy, wh = joined.detections.xyxy, joined.detections.wh
     ends = np.cumsum(n_truth)
     done = 0
     while done < len(order):
@@ -289,7 +286,7 @@ def _compare(
         local = np.repeat(np.arange(len(rows)), count)
         place = np.arange(int(ends[stop - 1]) - before)
         place += np.repeat(first[part] - (ends[part] - count - before), count)
-        det = [c[local] for c in geometry(joined.detections.take(rows), protocol)]
+        det = [c[local] for c in geometry(xyxy[rows], wh[rows], protocol)]
         # Most pairs lie apart in x already; only the others are looked at further.
         width = np.minimum(det[2], truth[2][place]) - np.maximum(det[0], truth[0][place])
         meets = np.flatnonzero(width > 0)
@@ -382,14 +379,15 @@ def _match(
     order = falling(detections.score) if order is None else order
     if pairs is None:
         pairs = find_pairs(joined, protocol, floor_of(protocol), order)
-    truth = _Truth(joined, protocol)
+    truth = Truth(joined, protocol)
     guesses = np.zeros((0, 2), np.int64)
+    live: NDArray[np.uint8] | None
     if protocol.metric == "top-k":
         hits, live, guesses = _first_guesses(joined, protocol, pairs, order)
     elif protocol.metric == "corloc":
         hits, live = _top_detections(joined, protocol, pairs)
     else:
-        beyond = _beyond_cap(joined, protocol, pairs, order)
+        beyond = _beyond_cap(joined, protocol, order)
         live = _live(detections, protocol, beyond)
         if beyond is not None:
             keep = ~beyond[pairs.det]
@@ -469,7 +467,7 @@ def _shared(p: Protocol) -> tuple[Any, ...]:
     )
 
 
-class _Truth:
+class Truth:
     """What the ground truths are to a protocol, as words of bits."""
 
     def __init__(self, joined: Joined, protocol: Protocol) -> None:
@@ -497,7 +495,7 @@ class _Truth:
 
     def own_threshold(self) -> Floats:
         """(n,) the lower threshold of small ground truths."""
-        left, top, right, bottom, _ = geometry(self.side, self.protocol)
+        left, top, right, bottom, _ = geometry(self.side.xyxy, self.side.wh, self.protocol)
         w, h = right - left, bottom - top
         with np.errstate(invalid="ignore", divide="ignore"):
             own: Floats = np.fmin(w * h / ((w + 10) * (h + 10)), self.protocol.ious[0])
@@ -537,7 +535,7 @@ def _live(detections: Side, protocol: Protocol, beyond: Mask | None) -> NDArray[
     return live
 
 
-def _beyond_cap(joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs) -> Mask | None:
+def _beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
     """The detections that are too many of their image and class; None if there are none."""
     if protocol.max_dets is None:
         return None
@@ -570,7 +568,7 @@ class _Hits:
     gt: Ints
 
 
-def _match_best(pairs: Pairs, protocol: Protocol, truth: _Truth) -> _Hits:
+def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> _Hits:
     """Each detection goes to its best ground truth, even if that is taken: then it is a false positive."""
     plain = ~truth.group[pairs.gt] & (pairs.iou >= floor_of(protocol))
     det, gt, iou = pairs.det[plain], pairs.gt[plain], pairs.iou[plain]
@@ -603,7 +601,7 @@ def _first_of_each(gt: Ints, n: int) -> Mask:
     return first
 
 
-def _match_groups(pairs: Pairs, protocol: Protocol, truth: _Truth, hits: _Hits) -> _Hits:
+def _match_groups(pairs: Pairs, protocol: Protocol, truth: Truth, hits: _Hits) -> _Hits:
     """Detections that found nothing else go to the group-of box that covers them best."""
     if pairs.cover is None:
         return hits
@@ -637,10 +635,11 @@ def _best_of_each(det: Ints, iou: Floats) -> Longs:
         return first
     best = np.maximum.reduceat(iou, first)
     equal = np.flatnonzero(iou == np.repeat(best, np.diff(np.append(first, len(det)))))
-    return equal[np.concatenate([[True], det[equal[1:]] != det[equal[:-1]]])]
+    new: Mask = np.concatenate([[True], det[equal[1:]] != det[equal[:-1]]])
+    return equal[new]
 
 
-def _match_free(pairs: Pairs, protocol: Protocol, truth: _Truth) -> _Hits:
+def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> _Hits:
     """Each detection takes the best ground truth that is free, one that counts before one that does not."""
     n_truth = len(truth.group)
     iou = pairs.iou
@@ -716,7 +715,8 @@ def _images_per_class(joined: Joined) -> Longs:
     """(classes,) how many images have ground truth of each class."""
     n_classes = max(len(joined.classes), 1)
     keys = np.unique(joined.truth.image.astype(np.int64) * n_classes + joined.truth.category)
-    return np.bincount(keys % n_classes, minlength=len(joined.classes))
+    per_class: Longs = np.bincount(keys % n_classes, minlength=len(joined.classes))
+    return per_class
 
 
 def _best_hits(pairs: Pairs, protocol: Protocol, eligible: Mask) -> tuple[Ints, Ints]:

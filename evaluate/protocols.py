@@ -21,6 +21,9 @@ Interpolation = Literal["all", "11", "101"]
 Pixels = Literal["edges", "inclusive"]
 
 
+NO_FLAG = Flag(0)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class AreaRange:
     """Box areas from `low` to `high` square pixels, both ends inside."""
@@ -101,8 +104,8 @@ class Protocol:
     match: Literal["best", "free"] = "best"
     last_of_equals: bool = False
     size_threshold: bool = False
-    ignored: Flag = Flag(0)
-    many: Flag = Flag(0)
+    ignored: Flag = NO_FLAG
+    many: Flag = NO_FLAG
     group_weight: int | None = None
     interpolation: Interpolation = "all"
     areas: tuple[AreaRange, ...] = (EVERY_AREA,)
@@ -259,7 +262,8 @@ def resolve(
         base = name if isinstance(name, Protocol) else PROTOCOLS.get(name)
         if base is None:
             raise UsageError(
-                f"there is no protocol {name!r}{hint(str(name), PROTOCOLS)}; there are: {', '.join(PROTOCOLS)}"
+                f"there is no protocol {name!r}{hint(str(name), PROTOCOLS)}; "
+                f"there are: {', '.join(PROTOCOLS)}"
             )
         changed: dict[str, Any] = {}
         if interpolation is not None:

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from odm.evaluate.results import Evaluation, Result
@@ -14,6 +14,7 @@ from odm.issues import UsageError, printable, shorten
 
 OUTPUTS = ("table", "json", "csv", "markdown")
 
+_HEAD = ("protocol", "iou")
 _COUNTS = ("gt", "det", "tp", "fp", "fn")
 _NAMES_SHOWN = 10
 
@@ -49,6 +50,9 @@ def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
     """Give `write` the name and content of every file: the results and what led to them."""
     write("results.json", to_json(evaluation).encode())
     write("per_class.csv", per_class_csv(evaluation).encode())
+    write("detections.csv", detections_csv(evaluation).encode())
+    write("curves.csv", curves_csv(evaluation).encode())
+    write("confusion.csv", confusion_csv(evaluation).encode())
 
 
 def to_json(evaluation: Evaluation) -> str:
@@ -63,11 +67,81 @@ def per_class_csv(evaluation: Evaluation) -> str:
     """A row per result and class; the last row of a result, without a class, is its summary."""
     rows: list[dict[str, Any]] = []
     for result in evaluation.results:
-        head = {"protocol": result.protocol, "iou": result.iou}
+        head = dict(zip(_HEAD, _head(result), strict=True))
         rows += [{**head, **row} for row in (r.to_dict() for r in result.classes)]
         rows.append({**head, **result.overall.to_dict(), **result.to_dict()["summary"]})
     columns = list(dict.fromkeys(key for row in rows for key in row))
     return csv_text(columns, ([_cell(row.get(c)) for c in columns] for row in rows))
+
+
+def detections_csv(evaluation: Evaluation) -> str:
+    """A row per result and detection, with the reason of every false positive.
+
+    ``detection`` and ``gt`` count the boxes of the two sides from 0, in the order of their files.
+    """
+    from odm.evaluate.errors import OUTCOMES, REASONS
+
+    columns = [*_HEAD, "detection", "image", "class", "score", "left", "top", "right", "bottom"]
+    columns += ["best_iou", "gt", "outcome", "reason"]
+    reasons = (*REASONS, "")  # -1 = none
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for result in evaluation.results:
+            table = result.detections
+            head = _head(result)
+            for row, image, category, score, box, iou, gt, outcome, reason in zip(
+                table.row.tolist(),
+                table.image.tolist(),
+                table.category.tolist(),
+                table.score.tolist(),
+                table.xyxy.tolist(),
+                table.best_iou.tolist(),
+                table.gt.tolist(),
+                table.outcome.tolist(),
+                table.reason.tolist(),
+                strict=True,
+            ):
+                place = (table.images[image], table.classes[category])
+                found = "" if gt < 0 else gt
+                yield (*head, row, *place, score, *box, iou, found, OUTCOMES[outcome], reasons[reason])
+
+    return csv_text(columns, rows())
+
+
+def curves_csv(evaluation: Evaluation) -> str:
+    """Recall, precision and score at every true positive."""
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for result in evaluation.results:
+            head = (result.protocol, result.rules.ious[result.rules.reference])
+            for name, curve in result.curves.items():
+                columns = (curve.recall.tolist(), curve.precision.tolist(), curve.score.tolist())
+                for recall, precision, score in zip(*columns, strict=True):
+                    yield (*head, name, recall, precision, score)
+
+    return csv_text([*_HEAD, "class", "recall", "precision", "score"], rows())
+
+
+def confusion_csv(evaluation: Evaluation) -> str:
+    """How often each class was found as each; an empty class is the background.
+
+    Only pairs that occur are listed. The least score and IoU stand in every row.
+    """
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for result in evaluation.results:
+            table = result.confusion()
+            names = (*table.classes, "")
+            truth, found = table.counts.nonzero()
+            for t, d in zip(truth.tolist(), found.tolist(), strict=True):
+                n = int(table.counts[t, d])
+                yield (*_head(result), table.score, table.iou, names[t], names[d], n)
+
+    return csv_text([*_HEAD, "score_min", "iou_min", "gt_class", "det_class", "count"], rows())
+
+
+def _head(result: Result) -> tuple[str, Any]:
+    return result.protocol, _cell(result.iou)
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
