@@ -251,12 +251,14 @@ _HEADER = frozenset(("filename", "size", "object"))
 _SIZE = frozenset(("width", "height"))
 _OBJECT = frozenset(("name", "bndbox", *_FLAGS, *_SCORES))
 _LOOKALIKES = _HEADER | _SIZE | _OBJECT | frozenset(_EDGES)
-_IDLE_OBJECT = frozenset(("pose", "part"))
 _SAYS_NOTHING = frozenset(("", "unspecified"))
 _TRUTH = {
     "": False, "0": False, "1": True, "0.0": False, "1.0": True, "unspecified": False,
     "false": False, "true": True, "no": False, "yes": True,
 }  # fmt: skip
+_PLAIN = frozenset(("name", "pose", *_FLAGS, *_SCORES))
+_MARKS = {None: b"0", "0": b"0", "1": b"1", "Unspecified": b"0"}
+_PLAIN_NUMBERS = re.compile(r"(?:-?[0-9]{1,200}(?:\.[0-9]{1,30})?(?:\n|$))*", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _NO_NUMBER = re.compile(r"[+-]?(?:nan|inf|infinity)", re.ASCII | re.IGNORECASE)
 _RESULT_NAME = re.compile(r"comp[0-9]+(?:_[0-9A-Za-z-]+)?_det_([^_/]+)_([^/]+)\.txt")
@@ -438,6 +440,7 @@ class _XmlReader:
         self._paths: list[str] = []
         self._image_files: dict[str, str] = {}
         self._categories: dict[bytes, int] = {}
+        self._names: dict[str, int] = {}
         self._shapes: list[_Shape] = []
         self._lessons = 0
         self._told = options.image_size is not None or options.image_sizes is not None
@@ -741,9 +744,82 @@ class _XmlReader:
         row: int | None = None
         if usable and sound:
             row = self._image(path, key, name, pixels, filename_line, size_line)
+        if row is not None and self._plain_objects(objects, row):
+            return
         for child in objects:
             if not self._object(child, path, row, child.sourceline or 0):
                 self._builder.skipped += 1
+
+    def _plain_objects(self, objects: Sequence[Any], image: int) -> bool:
+        """Add the boxes of all objects if all are faultless; else add none and answer False."""
+        lines: list[int] = []
+        names: list[int] = []
+        scores: list[str] = []
+        edges: list[str] = []
+        marks: dict[str, list[bytes]] = {flag: [] for flag in _FLAGS}
+        poses = parts = scored = 0
+        for element in objects:
+            texts: dict[str, str] = {}
+            box: dict[str, str] = {}
+            n = 0
+            for child in element:
+                tag = child.tag
+                if tag == "bndbox":
+                    box = {edge.tag: edge.text for edge in child if not len(edge)}
+                    if len(box) != 4 or len(child) != 4:
+                        return False
+                    n += 1
+                elif tag in _PLAIN:
+                    if len(child):
+                        return False
+                    texts[tag] = child.text
+                    n += 1
+                elif tag == "part":
+                    parts += 1
+                else:
+                    return False
+            name = texts.get("name")
+            if len(texts) + 1 != n or not box or name is None:
+                return False
+            if name not in self._names:
+                plain = _plain_class(name)
+                if _refuse_class(plain) is not None:
+                    return False
+                self._names[name] = self._builder.category(plain)
+            names.append(self._names[name])
+            try:
+                edges += [box["xmin"], box["ymin"], box["xmax"], box["ymax"]]
+                for flag, column in marks.items():
+                    column.append(_MARKS[texts.get(flag)])
+            except KeyError:
+                return False
+            given = [texts[tag] for tag in _SCORES if tag in texts]
+            if len(given) > 1 or given in (["nan"], [None]):
+                return False
+            scores += given or ["nan"]
+            scored += len(given)
+            pose = texts.get("pose")
+            poses += pose is not None and pose.strip(_BLANKS).lower() not in _SAYS_NOTHING
+            lines.append(element.sourceline or 0)
+        if None in edges or not _plain_numbers(edges):
+            return False
+        if scored and not _plain_numbers([text for text in scores if text != "nan"]):
+            return False
+        rows = self._rows
+        rows.image.extend([image] * len(lines))
+        rows.file.extend([image] * len(lines))
+        rows.category.extend(names)
+        for i, values in enumerate(rows.edges):
+            values.extend(map(float, edges[i::4]))
+        for flag, column in marks.items():
+            rows.flags[flag].extend(column)
+        rows.score.extend(map(float, scores))
+        rows.line.extend(lines)
+        if poses:
+            self._count("pose", poses)
+        if parts:
+            self._count("part", parts)
+        return True
 
     def _pixels(
         self, size: dict[str, str] | None, path: str, line: int
@@ -859,14 +935,9 @@ class _XmlReader:
 
     def _category(self, text: str, path: str, line: int) -> int:
         """The row of a class, -1 and an issue if its name cannot be one."""
-        # A line break at an end is a pretty printer's; a blank may belong to the name.
-        name = text.strip(_BLANKS) if "\n" in text or "\t" in text else text
-        reason = ""
-        if not name.strip(_BLANKS):
-            reason = "it is empty"
-        elif (bad := _refuse_class(name)) is not None:
-            reason = bad
-        if reason:
+        name = _plain_class(text)
+        reason = _refuse_class(name)
+        if reason is not None:
             self._log.report(BAD_CLASS_NAME, path, line=line, field="object/name", value=name, reason=reason)
             return -1
         return self._builder.category(name)
@@ -934,6 +1005,7 @@ class _XmlReader:
             from lxml import etree
 
             self._etree = etree
+            # Never collect_ids=False: it makes libxml2 load the external subset.
             self._parser = etree.XMLParser(
                 resolve_entities=False,
                 no_network=True,
@@ -941,7 +1013,6 @@ class _XmlReader:
                 huge_tree=False,
                 remove_comments=True,
                 remove_pis=True,
-                collect_ids=False,
             )
         if not data.strip(b" \t\r\n"):
             log.report(XML_SYNTAX, path, reason="nothing, the file is empty")
@@ -1018,8 +1089,21 @@ def _homes(tag: str) -> str:
     return "in <annotation>" if tag in _HEADER else "in <object>"
 
 
+def _plain_numbers(texts: list[str]) -> bool:
+    """Whether all texts are finite numbers without an exponent or blanks around them."""
+    joined = "\n".join(texts)
+    return joined.count("\n") == max(0, len(texts) - 1) and _PLAIN_NUMBERS.fullmatch(joined) is not None
+
+
+def _plain_class(text: str) -> str:
+    """The name of a class as it is meant: a line break around it is a printer's, a blank may be its own."""
+    return text.strip(_BLANKS) if "\n" in text or "\t" in text else text
+
+
 def _refuse_class(name: str) -> str | None:
     """Why a class cannot be called so; None if it can."""
+    if not name.strip(_BLANKS):
+        return "it is empty"
     if name.isascii() and name.isprintable():
         return None
     if any(c < " " or "\x7f" <= c < "\xa0" for c in name):
@@ -1297,7 +1381,7 @@ class _ResultReader:
             base = (file or source.path.replace("\\", "/")).rsplit("/", 1)[-1]
             match = _RESULT_NAME.fullmatch(base)
             name = match[2] if match else base[: base.rfind(".")] if "." in base else base
-            if not name.strip() or _refuse_class(name) is not None:
+            if _refuse_class(name) is not None:
                 log.report(NOT_RESULTS, path, value=base)
                 continue
             data = source.read(file, log)
@@ -1457,7 +1541,7 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def _writable(names: Iterable[str], log: Log) -> None:
     """Report the names that XML cannot hold, or that would come back as others."""
     for name in names:
-        bad = _refuse_class(name) if name.strip(_BLANKS) else "it is empty"
+        bad = _refuse_class(name)
         if bad is None and not name.isascii() and _NO_XML.search(name):
             bad = "XML cannot hold one of its characters"
         if bad is not None:

@@ -1,0 +1,864 @@
+"""Pascal VOC: the tables of a file, whichever way it is read; trees, lists, result files; hostile input."""
+
+import io
+import random
+import re
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+
+from odm.files import Output, Source
+from odm.formats import SURE, get, make_options
+from odm.formats import voc as module
+from odm.issues import Log, UsageError
+from odm.tables import Builder, Dataset, Flag, stem
+
+VOC = get("voc")
+BOX = "<name>dog</name><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>30</xmax><ymax>40</ymax></bndbox>"
+HEAD = "<filename>a.jpg</filename><size><width>100</width><height>80</height><depth>3</depth></size>"
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+
+
+def read(path, *, kind=None, other=None, **options):
+    log, builder = Log(), Builder(None if other is None else lambda: other)
+    builder.kind = kind
+    VOC.read(Source(str(path)), builder, log, make_options(VOC, options))
+    return builder.build(), log
+
+
+def write(dataset, path, **options):
+    log = Log()
+    with Output(str(path)) as output:
+        VOC.write(dataset, output, log, make_options(VOC, options))
+        if log.errors:
+            assert not output.written
+    return log
+
+
+def document(objects=f"<object>{BOX}</object>", head=HEAD):
+    return f"<annotation>{head}{objects}</annotation>"
+
+
+def save(folder, **files):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        path = folder / name.replace("__", "/")
+        path = path if path.suffix else path.with_suffix(".xml")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return folder
+
+
+def one(tmp_path, text, **options):
+    return read(save(tmp_path / "in", a=text), **options)
+
+
+def codes(log):
+    return sorted(log.counts)
+
+
+def facts(dataset, log):
+    b = dataset.boxes
+    return (
+        dataset.images.name, dataset.images.width.tolist(), dataset.images.height.tolist(), dataset.images.split,
+        dataset.images.path, dataset.categories.name, b.image.tolist(), b.category.tolist(), b.xyxy.tolist(),
+        b.flags.tolist(), np.nan_to_num(b.score, nan=-1).tolist(), b.line.tolist(),
+        [dataset.place(i) for i in range(len(b))], dataset.kind, dict(dataset.extras), dataset.skipped,
+        sorted(map(str, log)),
+    )  # fmt: skip
+
+
+def both_ways(path, **options):
+    """What the quick way and lxml make of it; they must agree."""
+    quick = facts(*read(path, **options))
+    try:
+        module._XmlReader.fast = False
+        slow = facts(*read(path, **options))
+    finally:
+        module._XmlReader.fast = True
+    assert quick == slow
+    return quick
+
+
+# ------------------------------------------------------------------------------------- the two ways, and a third
+
+
+@pytest.mark.parametrize("case", sorted(p.name for p in (FIXTURES / "mixed").glob("voc*")))
+def test_both_ways_read_the_fixtures_alike(case):
+    both_ways(FIXTURES / "mixed" / case / "input")
+
+
+SIZE = st.integers(1, 9999)
+CLASS = st.sampled_from(["dog", "traffic light", "007", "null", "a<b>&c", "ö", " x", "名", "a\u00a0b", "]]>"])
+PLACE = st.one_of(
+    st.integers(-5, 5000).map(float), st.floats(-1e6, 1e6), st.sampled_from([45.70000076293945, 1e-7, 0.1])
+)
+
+
+@st.composite
+def datasets(draw, kinds=("gt", "det")):
+    kind = draw(st.sampled_from(kinds))
+    names = draw(
+        st.lists(
+            st.sampled_from(["a.jpg", "b.v2.PNG", "sub/a.jpg", "c d.jpeg", "&amp;.jpg", "e.jpg.png", "ü", "x.xml", "f.tif"]),
+            unique=True, max_size=4,
+        )
+    )  # fmt: skip
+    classes = draw(st.lists(CLASS, unique=True, min_size=1, max_size=4))
+    n = draw(st.integers(0, 7)) if names else 0
+    flags = st.sampled_from([0, 2, 4, 8, 14])
+    sized = draw(st.booleans())
+    return Dataset.from_arrays(
+        images=names,
+        categories=classes,
+        image=[draw(st.integers(0, len(names) - 1)) for _ in range(n)],
+        category=[draw(st.integers(0, len(classes) - 1)) for _ in range(n)],
+        xyxy=np.array([draw(st.lists(PLACE, min_size=4, max_size=4)) for _ in range(n)]).reshape(-1, 4),
+        width=[draw(SIZE) if sized else 0 for _ in names],
+        height=[draw(SIZE) if sized else 0 for _ in names],
+        flags=[draw(flags) for _ in range(n)],
+        score=[draw(st.floats(0, 1)) for _ in range(n)] if kind == "det" else None,
+        kind=kind,
+    )
+
+
+def rows(dataset):
+    b = dataset.boxes
+    order = np.argsort(b.image, kind="stable")
+    return sorted(
+        (
+            (dataset.images.name[b.image[i]], k, dataset.categories.name[b.category[i]], b.xyxy[i].tolist(),
+             int(b.flags[i]), float(np.nan_to_num(b.score[i], nan=-1)))
+            for k, i in enumerate(order.tolist())
+        ),
+        key=lambda r: r[0],
+    )  # fmt: skip
+
+
+def without_rank(found):
+    return [(r[0], *r[2:]) for r in found]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(dataset=datasets(), layout=st.sampled_from(["auto", "tree"]), origin=st.sampled_from([0, 0, 1]))
+def test_there_and_back(tmp_path_factory, dataset, layout, origin):
+    folder = tmp_path_factory.mktemp("voc")
+    write(dataset, folder / "one", layout=layout, origin=origin)
+    if not len(dataset.images):
+        return
+    back, log = read(folder / "one", kind=dataset.kind, origin=origin)
+    assert set(log.counts) <= {"image-size-missing"}
+    both_ways(folder / "one", kind=dataset.kind, origin=origin)
+    assert sorted(back.images.name) == sorted(dataset.images.name)
+    sizes = dict(zip(dataset.images.name, dataset.images.width.tolist(), strict=True))
+    assert dict(zip(back.images.name, back.images.width.tolist(), strict=True)) == sizes
+    one_, two = without_rank(rows(dataset)), without_rank(rows(back))
+    if not origin:
+        assert one_ == two
+    for a, b in zip(one_, two, strict=True):
+        np.testing.assert_allclose(a[2], b[2], rtol=0, atol=1e-9)
+    write(back, folder / "two", layout=layout, origin=origin)
+    files = [p.relative_to(folder / "one") for p in sorted((folder / "one").rglob("*")) if p.is_file()]
+    for file in files:
+        assert (folder / "one" / file).read_bytes() == (folder / "two" / file).read_bytes()
+    # A plain reader of VOC sees the numbers that went in.
+    seen = [row for p in sorted((folder / "one").rglob("*.xml")) for row in reference(p)]
+    shift = [origin, origin, 0, 0]
+    told = [(r[2], [v + s for v, s in zip(r[3], shift, strict=True)]) for r in rows(dataset)]
+    assert sorted(map(repr, seen)) == sorted(map(repr, told))
+
+
+def reference(path):
+    """The objects of a file as the usual few lines of Python read them."""
+    root = ET.parse(path).getroot()
+    for element in root.findall("object"):
+        box = element.find("bndbox")
+        edges = [float(box.find(t).text) + 0.0 for t in ("xmin", "ymin", "xmax", "ymax")]
+        yield element.find("name").text, edges
+
+
+@st.composite
+def documents(draw):
+    """Files as other tools write them: any order, any layout, parts, comments, and the rest."""
+    gap = draw(st.sampled_from(["", "\n", "\n\t", "\r\n  ", "\n\n    "]))
+    regular = draw(st.booleans())
+    order = draw(st.permutations(range(5)))
+
+    def one_object():
+        number = st.one_of(
+            st.integers(-9, 999).map(str), st.floats(0, 999).map(repr), st.sampled_from(["1e2", "+5", " 7 "])
+        )
+        if regular:
+            number = st.one_of(st.integers(-9, 999).map(str), st.sampled_from(["0.5", "45.70000076293945"]))
+        edges = [f"<{t}>{draw(number)}</{t}>" for t in ("xmin", "ymin", "xmax", "ymax")]
+        if not regular:
+            edges = draw(st.permutations(edges))
+        parts = [
+            f"<name>{draw(st.sampled_from(['dog', 'cat', 'a b', 'x&amp;y', 'é']))}</name>",
+            f"<pose>{draw(st.sampled_from(['Unspecified', 'Left']))}</pose>",
+            f"<truncated>{draw(st.sampled_from(['0', '1']))}</truncated>",
+            f"<difficult>{draw(st.sampled_from(['0', '1'] if regular else ['0', '1', 'Unspecified', '']))}</difficult>",
+            f"<bndbox>{gap}{gap.join(edges)}{gap}</bndbox>",
+        ]  # fmt: skip
+        parts = [parts[i] for i in order] if regular else draw(st.permutations(parts))
+        if not regular and draw(st.booleans()):
+            parts.append("<part><name>head</name><bndbox><xmin>1</xmin></bndbox></part><!-- <object> -->")
+        return f"<object>{gap}{gap.join(parts)}{gap}</object>"
+
+    objects = [one_object() for _ in range(draw(st.integers(0, 5)))]
+    head = ["<folder>f</folder>", "<filename>a.jpg</filename>", "<size><width>640</width><height>480</height></size>",
+            "<source><database>x</database></source>", "<segmented>0</segmented>"]  # fmt: skip
+    head = [h for h in draw(st.permutations(head)) if "size" in h or "filename" in h or draw(st.booleans())]
+    declaration = draw(
+        st.sampled_from(["", '<?xml version="1.0"?>', "<?xml version='1.0' encoding='utf-8'?>\n"])
+    )
+    return f"{declaration}<annotation>{gap}{gap.join(head + objects)}{gap}</annotation>{gap}"
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(texts=st.lists(documents(), min_size=1, max_size=3))
+def test_all_ways_agree_on_what_other_tools_write(tmp_path_factory, texts):
+    folder = tmp_path_factory.mktemp("voc")
+    for i, text in enumerate(texts):
+        (folder / f"{i}.xml").write_bytes(text.replace("a.jpg", f"{i}.jpg").encode())
+    both_ways(folder)
+    dataset, log = read(folder)
+    assert not log.issues
+    seen = [(f"{i}.jpg", *row) for i in range(len(texts)) for row in reference(folder / f"{i}.xml")]
+    b = dataset.boxes
+    found = [
+        (dataset.images.name[b.image[k]], dataset.categories.name[b.category[k]], b.xyxy[k].tolist())
+        for k in range(len(b))
+    ]
+    assert found == seen
+
+
+def test_the_quick_way_is_taken(tmp_path, monkeypatch):
+    dataset = Dataset.from_arrays(
+        images=["a.jpg", "b.jpg"], categories=["dog"], image=[0, 0, 1], category=[0, 0, 0],
+        xyxy=[[1, 2, 3, 4.5]] * 3, width=[9, 9], height=[9, 9], score=[0.5, 1e-3, 1],
+    )  # fmt: skip
+    write(dataset, tmp_path / "out")
+    monkeypatch.setattr(module._XmlReader, "_read_slowly", lambda *_: pytest.fail("the slow way was taken"))
+    back, _ = read(tmp_path / "out")
+    assert back.boxes.score.tolist() == [0.5, 1e-3, 1]
+    assert [back.place(i)[1] for i in range(3)] == [9, 23, 9]
+
+
+# ----------------------------------------------------------------------------------------------- hostile input
+
+
+SAMPLE = (FIXTURES / "mixed/voc/input/street.xml").read_bytes()
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    seed=st.integers(0, 2**32),
+    edits=st.lists(
+        st.sampled_from(["flip", "cut", "double", "insert", "delete", "swap"]), min_size=1, max_size=4
+    ),
+)
+def test_damaged_files_give_issues_or_tables(tmp_path_factory, seed, edits):
+    rng = random.Random(seed)
+    data = bytearray(SAMPLE)
+    for edit in edits:
+        if not data:
+            break
+        i = rng.randrange(len(data))
+        j = min(len(data), i + rng.randrange(1, 80))
+        if edit == "flip":
+            data[i] ^= 1 << rng.randrange(8)
+        elif edit == "cut":
+            del data[i:]
+        elif edit == "double":
+            data[i:i] = data[i:j]
+        elif edit == "insert":
+            data[i:i] = rng.choice([b"<", b">", b"&", b"\0", b"\xff", b"nan", b"<!--", b"]]>", b"\r", b"\x0b", b"-", b"<object>", b"</object>"])  # fmt: skip
+        elif edit == "delete":
+            del data[i:j]
+        else:
+            data[i:j] = data[i:j][::-1]
+    folder = tmp_path_factory.mktemp("bad")
+    (folder / "street.xml").write_bytes(bytes(data))
+    VOC.sniff(Source(str(folder)))
+    both_ways(folder)
+    try:
+        whole = bool(list(reference(folder / "street.xml")))
+    except Exception:
+        whole = False
+    dataset, log = read(folder)
+    assert whole or log.errors or not len(dataset)
+
+
+MEGA = 10**6
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"<annotation>" * 80_000,
+        b"<annotation>" + b"<object>" * 120_000,
+        b"<annotation><object><part>" * 40_000,
+        b"<annotation>" + b"<!--" * 250_000,
+        b"<!--" + b"-" * MEGA,
+        b"<!-- a -->" * 100_000,
+        b"<?a?>" * 200_000,
+        b"<!DOCTYPE " + b"a" * MEGA,
+        b"<!DOCTYPE " + b"'\"" * (MEGA // 2),
+        b"<!DOCTYPE a [" + b"<!ENTITY a 'b'>" * 60_000,
+        b"<annotation" + b"".join(b" a%d='1'" % i for i in range(80_000)) + b"/>",
+        b"<annotation>" + b" " * MEGA,
+        b"<annotation>" + b"\n" * MEGA + b"</annotation>",
+        b"<annotation>" + b"<folder></folder>" * 60_000,
+        b"<annotation>" + b"<source>" + b"<image></image>" * 60_000,
+        b"<annotation><filename>a.jpg</filename>" + b"<filename>a.jpg</filename>" * 40_000 + b"</annotation>",
+        b"<annotation><object><name>" + b"a" * MEGA,
+        b"<annotation><object>" + b"<name>a</name>" * 70_000 + b"</object></annotation>",
+        b"<annotation>" + b"<object></object>" * 60_000 + b"</annotation>",
+        b"<annotation>" + b"<object><name>a</name></object>" * 30_000 + b"</annotation>",
+        b"<annotation>" + b"<a><object/></a>" * 60_000 + b"</annotation>",
+        b"<annotation>" + b"<a>" * 100 + b"<b/>" * 200_000 + b"</a>" * 100 + b"</annotation>",
+        b"<annotation><size><width>" + b"9" * MEGA + b"</width><height>1</height></size></annotation>",
+        b"<annotation><object><name>a</name><bndbox><xmin>"
+        + b"9" * MEGA
+        + b"</xmin></bndbox></object></annotation>",
+        b"<annotation>" + b"&#65;" * 200_000 + b"</annotation>",
+        b"&" * MEGA,
+        b"\0" * MEGA,
+        b"\xff\xfe" + b"<\0" * 500_000,
+        random.Random(1).randbytes(MEGA),
+    ],
+    ids=range(29),
+)
+def test_a_megabyte_of_anything_is_answered_soon(tmp_path, data):
+    path = tmp_path / "a.xml"
+    path.write_bytes(data)
+    start = time.perf_counter()
+    VOC.sniff(Source(str(path)))
+    _, log = read(path)
+    assert time.perf_counter() - start < 2
+    assert log.issues
+
+
+BOMB = "<!DOCTYPE annotation [<!ENTITY a0 'dog'>{}]>".format(
+    "".join(f"<!ENTITY a{i} '{f'&a{i - 1};' * 10}'>" for i in range(1, 12))
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (BOMB + document().replace("dog", "&a11;"), "xml-dtd"),
+        (BOMB + document().replace("<annotation>", "<annotation x='&a11;'>"), "xml-dtd"),
+        ("<!DOCTYPE annotation []>" + document(), "xml-dtd"),
+        ("<!-- <!DOCTYPE --><!DOCTYPE annotation SYSTEM 'a[b>' [ ]>" + document(), "xml-dtd"),
+        ((BOMB + document()).encode("utf-16"), "xml-dtd"),
+        ("<?xml version='1.0' encoding='utf-16'?>" + BOMB + document(), "xml-encoding"),
+        ("<!DOCTYPE annotation PUBLIC 'a' 'http://127.0.0.1:9/x.dtd'>" + document(), "xml-doctype"),
+        ("<!DOCTYPE annotation SYSTEM 'x.dtd'>" + document().replace("dog", "d&x;g"), "xml-entity"),
+        (document().replace("dog", "d&x;g"), "xml-syntax"),
+        (
+            document().replace("<annotation>", "<v:annotation xmlns:v='u'>").replace("</ann", "</v:ann"),
+            "voc-root",
+        ),
+        (document() + document(), "xml-syntax"),
+        (
+            document().replace("<object>", "<o:object xmlns:o='u'>").replace("</obj", "</o:obj"),
+            "voc-misplaced-element",
+        ),
+        (document().replace("bndbox", "BndBox"), "voc-misplaced-element"),
+        (document().replace("size>", "Size>"), "voc-misplaced-element"),
+        (document().replace("xmin", "Xmin"), "voc-misplaced-element"),
+        (document(f"<objects><object>{BOX}</object></objects>"), "voc-misplaced-element"),
+        (document(BOX), "voc-misplaced-element"),
+        (document(head=HEAD.replace("100", "2147483648")), "bad-image-size"),
+        (document(head=HEAD.replace("100", "1_0")), "bad-image-size"),
+        (document().replace(">1<", ">1_0<"), "not-a-number"),
+        (document().replace(">1<", ">١<"), "not-a-number"),
+        (document().replace(">1<", ">-Infinity<"), "not-finite"),
+        (document().replace("dog", "d\u0085g"), "bad-class-name"),
+        (document().replace("dog", "d&#9;g"), "bad-class-name"),
+        (document().replace("a.jpg", "https://example.org/a.jpg"), "bad-name"),
+        (document().replace("a.jpg", "\\\\host\\a.jpg"), "bad-name"),
+    ],
+)
+def test_what_is_refused(tmp_path, text, code):
+    dataset, log = one(tmp_path, text)
+    if code == "xml-doctype":
+        assert len(dataset) == 1
+    else:
+        assert len(dataset) == 0
+        assert log.errors
+    assert code in log.counts
+    assert set(log.counts) <= {code, "image-size-missing"}
+
+
+@pytest.mark.parametrize("ending", ["", " [ ]"])
+def test_a_definition_outside_is_never_read(tmp_path, ending):
+    dtd = save(tmp_path / "in", **{"x.dtd": "<!ENTITY x 'secret'>"}) / "x.dtd"
+    for place in ("x.dtd", str(dtd), dtd.as_uri()):
+        text = f"<!DOCTYPE annotation SYSTEM '{place}'{ending}>" + document().replace("dog", "d&x;g")
+        dataset, log = one(tmp_path, text)
+        assert len(dataset) == 0
+        assert codes(log) == ["xml-dtd" if ending else "xml-entity"]
+        assert "secret" not in "".join(map(str, log))
+
+
+def test_all_faults_of_a_file_are_reported_and_the_rest_is_read(tmp_path):
+    bad = [BOX.replace(">1<", ">x<").replace(">40<", "><"), BOX.replace("<name>dog</name>", "")]
+    text = document("".join(f"\n<object>{b}</object>" for b in [BOX, *bad, BOX]))
+    dataset, log = one(tmp_path, text)
+    assert dataset.boxes.line.tolist() == [2, 5]
+    assert dataset.skipped == 2
+    assert [i.line for i in log] == [3, 3, 4]
+    assert log.counts == {"not-a-number": 2, "voc-missing-element": 1}
+    assert [i.field for i in log] == ["object/bndbox/xmin", "object/bndbox/ymax", "object/name"]
+
+
+def test_lines_beyond_the_sixteenth_bit(tmp_path):
+    text = document("\n" * 70_000 + f"<object>{BOX}</object>\n<!-- --><object>{BOX}</object>")
+    assert one(tmp_path, text)[0].boxes.line.tolist() == [70_001, 70_002]
+
+
+# ------------------------------------------------------------------------------------------- what is tolerated
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        document(),
+        "\ufeff" + document(),
+        document().encode("utf-16"),
+        ("<?xml version='1.0' encoding='UTF-16'?>" + document()).encode("utf-16"),
+        ("<?xml version='1.0' encoding='UTF-16'?>" + document()).encode("utf-16-be"),
+        ("<?xml version='1.0' encoding='gb2312'?>" + document()).encode("gb2312"),
+        ("<?xml version='1.0' encoding='windows-1252'?>" + document()).encode("cp1252"),
+        document().replace("><", ">\r\n\t<"),
+        document().replace(">dog<", "><!-- which? -->dog<?now?><"),
+        document().replace(">dog<", ">\n\t\tdog\n\t<"),
+        document().replace(">dog<", "><![CDATA[dog]]><"),
+        document().replace(">1<", "> 1.0 <").replace(">100<", "> 100.0 <"),
+        document().replace("<object>", "<object><pose/><difficult>Unspecified</difficult><truncated/>"),
+        document().replace("a.jpg", "pictures\\train\\a.jpg"),
+        document().replace("a.jpg", "a.jpg\n"),
+        document().replace("<filename>", "<path>/home/me/a.jpg</path><folder>x</folder><filename>"),
+        document().replace(
+            "<object>", "<object><part>" + BOX + "</part><actions><jumping>1</jumping></actions>"
+        ),
+        document().replace("</bndbox>", "</bndbox><attributes><a>1</a></attributes>"),
+        document() + "\n<!-- the end -->\n",
+    ],
+)
+def test_what_is_tolerated(tmp_path, text):
+    dataset, log = one(tmp_path, text)
+    assert not log.issues
+    assert dataset.images.name == ("a.jpg",)
+    assert (dataset.images.width[0], dataset.images.height[0]) == (100, 80)
+    assert dataset.categories.name == ("dog",)
+    assert dataset.boxes.xyxy.tolist() == [[1, 2, 30, 40]]
+    assert dataset.boxes.flags.tolist() == [0]
+    both_ways(tmp_path / "in")
+
+
+def test_flags_extras_and_exact_names(tmp_path):
+    text = document(
+        f"<object>{BOX.replace('dog', ' dog')}<truncated>1</truncated><difficult>1</difficult><pose>Left</pose></object>"
+        f"<object>{BOX}<occluded>true</occluded><part/><part/><odd/></object>"
+    )
+    dataset, log = one(tmp_path, text)
+    assert dataset.categories.name == (" dog", "dog")
+    assert dataset.boxes.flags.tolist() == [Flag.TRUNCATED | Flag.DIFFICULT, Flag.OCCLUDED]
+    assert dataset.extras == {"pose": 1, "part": 2, "other elements of objects": 1}
+    assert not log.issues
+
+
+@pytest.mark.parametrize(
+    ("file", "filename", "name"),
+    [
+        ("a.xml", "a.JPG", "a.JPG"),
+        ("a.xml", "a", "a"),
+        ("a.xml", "x/a.png", "a.png"),
+        ("a.jpg.xml", "a.jpg", "a.jpg"),
+        ("a.v2.xml", "a.v2.jpg", "a.v2.jpg"),
+        ("a.v2.xml", "a.v2", "a.v2"),
+        ("sub/a.xml", "a.jpg", "sub/a.jpg"),
+        ("a.XML", "a.jpg", "a.jpg"),
+    ],
+)
+def test_the_image_is_named_after_the_file(tmp_path, file, filename, name):
+    dataset, log = read(
+        save(tmp_path / "in", **{file.replace("/", "__"): document().replace("a.jpg", filename)})
+    )
+    assert dataset.images.name == (name,)
+    assert not log.issues
+
+
+def test_a_filename_that_differs_gives_its_extension(tmp_path):
+    dataset, log = one(tmp_path, document().replace("a.jpg", "old.png"))
+    assert dataset.images.name == ("a.png",)
+    assert codes(log) == ["voc-filename-differs"]
+
+
+# ------------------------------------------------------------------------------------------------ sizes
+
+
+def picture(width, height, kind="PNG"):
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.new("L", (width, height)).save(stream, kind)
+    return stream.getvalue()
+
+
+NO_SIZE = document(head="<filename>a</filename>")
+
+
+def test_a_missing_size_comes_from_the_first_that_knows(tmp_path):
+    folder = save(tmp_path / "in", a=NO_SIZE)
+    pictures = save(tmp_path / "pictures", **{"a.png": picture(30, 20)})
+    dataset, log = read(folder)
+    assert codes(log) == ["image-size-missing"]
+    assert len(dataset) == 1
+    dataset, log = read(folder, images=str(pictures))
+    assert (dataset.images.name, dataset.images.width[0], codes(log)) == (
+        ("a.png",),
+        30,
+        ["image-size-from-picture"],
+    )
+    assert dataset.images.path == (str(pictures / "a.png"),)
+    dataset, log = read(folder, image_size="7x5")
+    assert (dataset.images.width[0], dataset.images.height[0], codes(log)) == (7, 5, [])
+    other = Dataset.from_arrays(
+        images=["a.jpg"], categories=["x"], image=[], category=[], xyxy=[], width=[3], height=[2]
+    )
+    dataset, log = read(folder, other=other)
+    assert (dataset.images.width[0], dataset.images.height[0], codes(log)) == (3, 2, [])
+
+
+def test_pictures_of_a_tree(tmp_path):
+    files = {
+        "Annotations__a": NO_SIZE,
+        "JPEGImages__a.png": picture(30, 20),
+        "SegmentationClass__a.png": picture(3, 2),
+    }
+    dataset, _ = read(save(tmp_path / "in", **files))
+    assert (dataset.images.name, dataset.images.width[0]) == (("a.png",), 30)
+
+
+# ------------------------------------------------------------------------------------- trees and their splits
+
+
+def tree(folder, *, pictures=("a", "b", "c"), prefix="", **lists):
+    files = {f"{prefix}Annotations__{p}": document().replace("a.jpg", f"{p}.jpg") for p in pictures}
+    files |= {f"{prefix}ImageSets__Main__{name}.txt": text for name, text in lists.items()}
+    return save(folder, **files)
+
+
+def test_splits(tmp_path):
+    folder = tree(
+        tmp_path / "in", train="a\r\n", val="b\n\n", trainval="\ufeffa\nb", test="c.jpg\n",
+        dog_train="a  1\n", dog_trainval="a  1\nb -1\n", dog_val="b  0\n",
+    )  # fmt: skip
+    dataset, log = read(folder)
+    assert dataset.images.split == ("train", "val", "test")
+    assert not log.issues
+    dataset, _ = read(folder, split="trainval")
+    assert (dataset.images.name, dataset.images.split) == (("a.jpg", "b.jpg"), ("trainval",) * 2)
+    assert len(read(folder, split="val")[0]) == 1
+    for name in ("dog_train", "Train", ""):
+        dataset, log = read(folder, split=name)
+        assert codes(log) == ["unknown-split"]
+        assert "test, train, trainval, val" in str(log.issues[0])
+
+
+def test_several_trees_keep_their_images_apart(tmp_path):
+    for year in ("VOC2007", "VOC2012"):
+        tree(tmp_path / "in", prefix=f"{year}__", pictures=("a",), train="a\n")
+    dataset, log = read(tmp_path / "in")
+    assert dataset.images.name == ("VOC2007/a.jpg", "VOC2012/a.jpg")
+    assert dataset.images.split == ("train", "train")
+    assert not log.issues
+    assert read(tmp_path / "in" / "VOC2012")[0].images.name == ("a.jpg",)
+
+
+def test_imagenet(tmp_path):
+    text = document(f"<object>{BOX.replace('dog', 'n01440764')}</object>")
+    loc, val = "n01440764_1", "ILSVRC2012_val_00000001"
+    folder = save(
+        tmp_path / "in",
+        **{
+            f"Annotations__CLS-LOC__train__n01440764__{loc}": text.replace("a.jpg", loc),
+            f"Annotations__CLS-LOC__val__{val}": text.replace("a.jpg", val),
+            "ImageSets__CLS-LOC__train_loc.txt": f"n01440764/{loc} 1\nn01440764/n01440764_2 2\n",
+            "ImageSets__CLS-LOC__val.txt": f"{val} 1\n",
+            f"Data__CLS-LOC__val__{val}.JPEG": picture(9, 9),
+        },
+    )
+    dataset, log = read(folder)
+    assert dataset.images.name == (f"CLS-LOC/train/n01440764/{loc}", f"CLS-LOC/val/{val}.JPEG")[::1] or (
+        sorted(dataset.images.name) == sorted([f"CLS-LOC/train/n01440764/{loc}", f"CLS-LOC/val/{val}.JPEG"])
+    )
+    assert dict(zip(map(stem, dataset.images.name), dataset.images.split, strict=True)) == {
+        f"CLS-LOC/train/n01440764/{loc}": "train_loc",
+        f"CLS-LOC/val/{val}": "val",
+    }
+    assert dataset.categories.name == ("n01440764",)
+    assert log.counts == {"voc-listed-image": 1}
+    assert read(folder, split="val")[0].images.split == ("val",)
+
+
+def test_folders_are_splits_where_there_are_no_lists(tmp_path):
+    folder = save(
+        tmp_path / "in", train__a=document(), valid__a=document(), test__b=document().replace("a.j", "b.j")
+    )
+    dataset, log = read(folder)
+    assert dict(zip(dataset.images.name, dataset.images.split, strict=True)) == {
+        "test/b.jpg": "test", "train/a.jpg": "train", "valid/a.jpg": "valid",
+    }  # fmt: skip
+    assert not log.issues
+    assert read(folder, split="valid")[0].images.name == ("valid/a.jpg",)
+
+
+def test_a_tree_is_written_for_splits(tmp_path):
+    folder = tree(tmp_path / "in", train="a\n", val="b\nc\n")
+    dataset, _ = read(folder)
+    write(dataset, tmp_path / "out")
+    found = sorted(str(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*.*"))
+    assert found == [
+        "Annotations/a.xml", "Annotations/b.xml", "Annotations/c.xml", "ImageSets/Main/train.txt", "ImageSets/Main/val.txt",
+    ]  # fmt: skip
+    assert read(tmp_path / "out")[0].images.split == ("train", "val", "val")
+    log = write(dataset, tmp_path / "flat", layout="flat")
+    assert any("splits" in note for note in log.notes)
+    assert sorted(p.name for p in (tmp_path / "flat").iterdir()) == ["a.xml", "b.xml", "c.xml"]
+
+
+# ------------------------------------------------------------------------------------------------- detections
+
+
+def test_scores_decide_the_kind(tmp_path):
+    scored = "<object>" + BOX + "<score>0.25</score></object>"
+    folder = save(tmp_path / "in", a=document(scored), b=document(scored).replace("a.jpg", "b.jpg"))
+    dataset, log = read(folder)
+    assert (dataset.kind, dataset.boxes.score.tolist()) == ("det", [0.25, 0.25])
+    assert not log.issues
+    _, log = read(folder, kind="gt")
+    assert log.counts == {"score-unexpected": 2}
+    save(folder, c=document().replace("a.jpg", "c.jpg"))
+    dataset, log = read(folder)
+    assert dataset.kind == "det"
+    assert log.counts == {"score-missing": 1}
+    assert dataset.skipped == 1
+
+
+DETECTIONS = Dataset.from_arrays(
+    images=["a.jpg", "b c.png", "none.jpg"], categories=["dog", "traffic light", "unused"], image=[1, 0, 1],
+    category=[1, 0, 1], xyxy=[[1, 2, 3, 4], [0.5, 0.1, 9, 9], [5, 6, 7, 8]], score=[0.5, 1e-9, 1], width=[9] * 3,
+    height=[9] * 3,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("origin", [0, 1])
+def test_result_files_there_and_back(tmp_path, origin):
+    log = write(DETECTIONS, tmp_path / "one", results=True, origin=origin)
+    assert not log.issues
+    assert sorted(p.name for p in (tmp_path / "one").iterdir()) == [
+        "comp4_det_test_dog.txt", "comp4_det_test_traffic light.txt", "comp4_det_test_unused.txt",
+    ]  # fmt: skip
+    back, log = read(tmp_path / "one", origin=origin)
+    assert not log.issues
+    assert back.kind == "det"
+    assert back.images.name == ("a", "b c")
+    assert back.categories.name == DETECTIONS.categories.name
+    b = back.boxes
+    found = [(back.images.name[i], s, x) for i, s, x in zip(b.image, b.score, b.xyxy.tolist(), strict=True)]
+    assert found == [
+        ("a", 1e-9, [0.5, pytest.approx(0.1), 9, 9]),
+        ("b c", 0.5, [1, 2, 3, 4]),
+        ("b c", 1, [5, 6, 7, 8]),
+    ]
+    assert b.line.tolist() == [1, 1, 2]
+    write(back, tmp_path / "two", results=True, origin=origin)
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+def test_one_result_file_and_files_of_other_names(tmp_path):
+    save(
+        tmp_path / "in",
+        **{"dog.txt": "a 0.5 1 2 3 4\n\n", "comp4_x-1_det_test_cat.txt": "\ufeffa\t.5 1 2 3 4\r\n"},
+    )
+    dataset, log = read(tmp_path / "in" / "comp4_x-1_det_test_cat.txt")
+    assert (dataset.categories.name, len(dataset), log.issues) == (("cat",), 1, [])
+    dataset, _ = read(tmp_path / "in", results=True)
+    assert dataset.categories.name == ("cat", "dog")
+
+
+ROW = st.one_of(
+    st.sampled_from(
+        ["a 0.5 1 2 3 4", "b 1e-3 -1 2.5 3 4", "  a\t0.5  1 2 3 4 \r", "", "c d 1 1 2 3 4", "é 1 1 2 3 4"]
+    ),
+    st.text(alphabet="a1. \t_-e\x0b\xa0é", max_size=20),
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(lines=st.lists(ROW, max_size=6))
+@example(["a 1 2 3", "4 5 6 b 1 2 3 4 5"])
+@example(["a 1_0 2 3 4 5"])
+@example(["a\x0b1 2 3 4 5 6"])
+@example(["a 0.5 1 2 3 4\rb 0.5 1 2 3 4"])
+def test_result_rows_read_alike_at_once_and_one_by_one(tmp_path_factory, lines):
+    folder = tmp_path_factory.mktemp("results")
+    path = folder / "comp4_det_test_dog.txt"
+    path.write_bytes("\n".join(lines).encode())
+    quick = facts(*read(path))
+    original = module._split_results
+    try:
+        module._split_results = lambda _: None
+        assert facts(*read(path)) == quick
+    finally:
+        module._split_results = original
+
+
+def test_many_detections_are_read_at_once(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 200_000
+    values = np.round(rng.random((n, 5)) * 500, 2)
+    rows = [
+        f"im{i:05d} {' '.join(map(str, v))}"
+        for i, v in zip(rng.integers(0, 5000, n).tolist(), values.tolist(), strict=True)
+    ]
+    (tmp_path / "comp4_det_test_dog.txt").write_text("\n".join(rows))
+    start = time.perf_counter()
+    dataset, _ = read(tmp_path)
+    assert time.perf_counter() - start < 2
+    np.testing.assert_array_equal(dataset.boxes.xyxy, values[:, 1:])
+
+
+# ----------------------------------------------------------------------------------------------------- writing
+
+
+def small(**changes):
+    given_ = {
+        "images": ["a.jpg"],
+        "categories": ["dog"],
+        "image": [0],
+        "category": [0],
+        "xyxy": [[1.5, 2, 3, 4]],
+    }
+    return Dataset.from_arrays(**(given_ | changes))
+
+
+def test_the_elements_and_their_order(tmp_path):
+    write(small(width=[9], height=[8], flags=[int(Flag.OCCLUDED)], score=[0.5]), tmp_path / "out")
+    root = ET.parse(tmp_path / "out" / "a.xml").getroot()
+    assert [e.tag for e in root.iter()] == (
+        "annotation filename size width height depth segmented object name pose truncated difficult occluded "
+        "confidence bndbox xmin ymin xmax ymax"
+    ).split()
+    assert [root.find(f"object/{t}").text for t in ("truncated", "difficult", "occluded")] == ["0", "0", "1"]
+    assert [e.text for e in root.find("object/bndbox")] == ["1.5", "2", "3", "4"]
+
+
+def test_an_unknown_size_is_left_out(tmp_path):
+    write(small(), tmp_path / "out")
+    assert ET.parse(tmp_path / "out" / "a.xml").getroot().find("size") is None
+
+
+def test_round_counts(tmp_path):
+    log = write(small(xyxy=[[1.5, 2.4, 3, 4.6]]), tmp_path / "out", round=True)
+    assert [e.text for e in ET.parse(tmp_path / "out" / "a.xml").getroot().find("object/bndbox")] == [
+        "2",
+        "2",
+        "3",
+        "5",
+    ]
+    assert log.notes == ["round=true: 3 of 4 coordinates are rounded to whole pixels"]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options", "code"),
+    [
+        (small(categories=["a\x01b"]), {}, "voc-unwritable-name"),
+        (small(categories=["a\nb"]), {}, "voc-unwritable-name"),
+        (small(categories=["a\ufffeb"]), {}, "voc-unwritable-name"),
+        (small(categories=["a\ud800b"]), {}, "voc-unwritable-name"),
+        (small(categories=[" "]), {}, "voc-unwritable-name"),
+        (small(images=["a\uffff.jpg"]), {}, "voc-unwritable-name"),
+        (small(images=["a.jpg", "a.png"]), {}, "name-collision"),
+        (small(images=["../a.jpg"]), {}, "bad-name"),
+        (small(images=["a.jpg", "a.png"], score=[1]), {"results": True}, "name-collision"),
+        (small(categories=["a/b"], score=[1]), {"results": True}, "voc-unwritable-name"),
+        (small(images=["a .jpg"], score=[1]), {"results": True}, "voc-unwritable-name"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_the_first_write(tmp_path, dataset, options, code):
+    log = write(dataset, tmp_path / "out", **options)
+    assert code in log.counts
+    assert log.errors
+    assert not list((tmp_path / "out").rglob("*.*"))
+
+
+def test_ground_truth_cannot_be_written_as_results(tmp_path):
+    with pytest.raises(UsageError):
+        write(small(), tmp_path / "out", results=True)
+
+
+def test_options_are_checked(tmp_path):
+    with pytest.raises(UsageError):
+        read(save(tmp_path / "in", a=document()), origin="2")
+    with pytest.raises(UsageError):
+        module.read(Source(str(tmp_path / "in")), Builder(), Log(), module.VocOptions(origin=7))
+
+
+# --------------------------------------------------------------------------------------------------- detection
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({"a": document()}, "1 XML file, the first has the root <annotation>"),
+        ({"a": document(), "b": document()}, "2 XML files, the first has the root <annotation>"),
+        ({"a": "cut", "b": document()}, "2 XML files, b.xml has the root <annotation>"),
+        ({"a": document().encode("utf-16")}, "the root <annotation>"),
+        (
+            {"a": "<?xml version='1.0'?><!-- x --><!DOCTYPE annotation SYSTEM 'x'>" + document()},
+            "root <annotation>",
+        ),
+        ({"a": document().replace("annotation", "Annotation")}, "root <Annotation>"),
+        ({"a": "<annotation/>"}, "root <annotation>"),
+        ({"a": ""}, "none of which has another root"),
+        ({"comp4_det_test_dog.txt": ""}, "1 file is named like the result files"),
+        ({"a": "<annotations><image/></annotations>"}, None),
+        (
+            {
+                "a": "<annotation><filename>a.jpg</filename><object><polygon><pt/></polygon></object></annotation>"
+            },
+            None,
+        ),
+        ({"a": "<html/>", "b": "<svg/>"}, None),
+        ({"a.txt": "dog 1 2 3 4"}, None),
+    ],
+)
+def test_sniffing(tmp_path, files, reason):
+    answer = VOC.sniff(Source(str(save(tmp_path / "in", **files))))
+    assert (answer is None) == (reason is None)
+    assert reason is None or reason in answer.reason
+
+
+def test_sniffing_one_file(tmp_path):
+    save(tmp_path / "in", a=document(), b="<kml/>", **{"c.txt": "1 2 3 4 5"})
+    assert VOC.sniff(Source(str(tmp_path / "in" / "a.xml"))).confidence == SURE
+    assert VOC.sniff(Source(str(tmp_path / "in" / "b.xml"))) is None
+    assert VOC.sniff(Source(str(tmp_path / "in" / "c.txt"))) is None
+
+
+def test_the_docstring_names_every_option():
+    for option in re.findall(r"-O (\w+)=", VOC.doc):
+        assert option in module.VocOptions.__dataclass_fields__
