@@ -248,7 +248,7 @@ def test_every_code_of_the_formats_and_the_rules_has_a_bad_fixture():
         if code not in covered | NOT_IN_A_FILE:
             missing.append(code)
     for name in sorted(formats & set(FORMATS)):
-        own = [code for code in CODES if code.startswith(name + "-")]
+        own = [code for code in CODES if code.startswith(name + "-") and "unwritable" not in code]
         missing += [code for code in own if code not in covered | NOT_IN_A_FILE]
     assert not missing
 

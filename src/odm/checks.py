@@ -302,9 +302,9 @@ class Facts:
 
     @functools.cached_property
     def limits(self) -> Floats:
-        """(n_images, 2) width and height; unknown ones are 1e300."""
+        """(n_images, 2) width and height; unknown ones are infinite."""
         sizes = np.stack([self.dataset.images.width, self.dataset.images.height], axis=1).astype(np.float64)
-        sizes[sizes <= 0] = 1e300
+        sizes[sizes <= 0] = np.inf
         return sizes
 
     @functools.cached_property
@@ -438,6 +438,8 @@ def _duplicates(dataset: Dataset, ignored: NDArray[np.intp]) -> tuple[NDArray[np
     rows = np.flatnonzero(np.isin(hashes, twice))
     if len(ignored):
         rows = np.setdiff1d(rows, ignored, assume_unique=True)
+    if not len(rows):
+        return _NONE, _NONE
     boxes = dataset.boxes
     keys = [boxes.image[rows], boxes.category[rows], *boxes.xyxy[rows].T]
     if dataset.kind == "det":

@@ -1,0 +1,444 @@
+"""The rules for tables against a slow and plain reference, their messages, and their cost."""
+
+import math
+import time
+from collections import Counter
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from odm import checks
+from odm.issues import Log
+from odm.tables import Dataset, SourceFile
+
+EDGES = st.sampled_from([0, -0.0, 1, 2, 10, 10.25, 50, 99, 100, 100.5, 100.75, 101, -0.5, -0.75, -3, 1e308, -1e308, math.inf, -math.inf, math.nan])  # fmt: skip
+
+
+@st.composite
+def datasets(draw):
+    kind = draw(st.sampled_from(["gt", "det"]))
+    n = draw(st.integers(0, 12))
+    as_widths = draw(st.booleans())
+    boxes = [[draw(EDGES) for _ in range(4)] for _ in range(n)]
+    if n and draw(st.booleans()):  # twins are rare by chance
+        boxes = [boxes[draw(st.integers(0, n - 1))] for _ in range(n)]
+    scores = [draw(st.sampled_from([0.0, 0.5, 1.0, 1.5, -0.1, 95.0, math.nan, math.inf])) for _ in range(n)]
+    return Dataset.from_arrays(
+        images=["a.jpg", "b.jpg"],
+        width=[100, 0],
+        height=[100, 0],
+        categories=["x", "y"],
+        image=[draw(st.integers(0, 1)) for _ in range(n)],
+        category=[draw(st.integers(0, 1)) for _ in range(n)],
+        **{"ltwh" if as_widths else "xyxy": np.array(boxes, float).reshape(-1, 4)},
+        area=[draw(st.sampled_from([math.nan, 0.0, 5.0, -5.0, math.inf])) for _ in range(n)],
+        score=scores if kind == "det" else None,
+        kind=kind,
+    )
+
+
+def reference(data, tolerance):
+    """Codes by row, one box after the other, in exact arithmetic where it matters."""
+    found = []
+    seen = {}
+    b = data.boxes
+    for i in range(len(b)):
+        xyxy, wh = b.xyxy[i].tolist(), b.wh[i].tolist()
+        codes = set()
+        width, height = int(data.images.width[b.image[i]]), int(data.images.height[b.image[i]])
+        area, score = float(b.area[i]), float(b.score[i])
+        finite = all(map(math.isfinite, [*xyxy, *wh])) and not math.isinf(area)
+        left, top, right, bottom = xyxy
+        if not finite:
+            codes.add("coordinates-not-finite")
+        elif right < left or bottom < top or min(wh) < 0:
+            codes.add("inverted-box")
+        else:
+            if right == left or bottom == top:
+                codes.add("empty-box")
+            exact = [Fraction(v) for v in xyxy]
+            limit = Fraction(tolerance)
+            beyond = max(-exact[0], -exact[1])
+            if width:
+                beyond = max(beyond, exact[2] - width)
+            if height:
+                beyond = max(beyond, exact[3] - height)
+            if beyond > limit:
+                codes.add("outside-image")
+        if finite:
+            key = (int(b.image[i]), int(b.category[i]), *xyxy)
+            if data.kind == "det":
+                key += (score if not math.isnan(score) else object(),)
+            if key in seen:
+                codes.add("duplicate-box")
+            seen.setdefault(key, i)
+        if data.kind == "det":
+            if not math.isfinite(score):
+                codes.add("detection-without-score")
+            elif not 0 <= score <= 1:
+                codes.add("score-beyond-one")
+        if area < 0:
+            codes.add("negative-area")
+        found.append(codes)
+    return found
+
+
+@settings(max_examples=400, deadline=None)
+@given(datasets(), st.sampled_from([0.5, 0.0, 1.0]))
+def test_the_rules_agree_with_a_plain_reference(data, tolerance):
+    log = Log()
+    wrong = checks.run(data, log, tolerance=tolerance)
+    expected = reference(data, tolerance)
+    counts = Counter(code for codes in expected for code in codes)
+    about_sets = {rule.code.name for rule in checks.RULES if isinstance(rule, checks.SetRule)}
+    assert {k: v for k, v in log.counts.items() if k not in about_sets} == dict(counts)
+    errors = {"coordinates-not-finite", "inverted-box", "detection-without-score"}
+    assert wrong.tolist() == [bool(codes & errors) for codes in expected]
+    assert wrong.dtype == bool
+    for issue in log:
+        assert str(issue).isprintable()
+    deep = Log()
+    assert checks.run(data, deep, deep=True, tolerance=tolerance).tolist() == wrong.tolist()
+    assert {k: v for k, v in deep.counts.items() if k in log.counts} == log.counts
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 60), st.sampled_from([1, 3, 100]))
+def test_near_duplicates_agree_with_all_pairs(seed, n, spread):
+    rng = np.random.default_rng(seed)
+    corner = rng.integers(0, spread, (n, 2)).astype(float)
+    size = 30 + rng.integers(0, 3, (n, 2)) + rng.choice([0, 0.25, 1], (n, 2))
+    image, category = rng.integers(0, 2, n), rng.integers(0, 2, n)
+    data = Dataset.from_arrays(
+        images=["a", "b"], categories=["x", "y"], image=image, category=category,
+        xyxy=np.concatenate([corner, corner + size], axis=1),
+    )  # fmt: skip
+    xyxy = data.boxes.xyxy
+    exact = set(checks.Facts(data, 0.5).duplicates[0].tolist())
+    expected = set()
+    for j in range(n):
+        for i in range(j):
+            if image[i] == image[j] and category[i] == category[j] and not {i, j} & exact:
+                inter = np.prod(
+                    np.maximum(np.minimum(xyxy[i, 2:], xyxy[j, 2:]) - np.maximum(xyxy[i, :2], xyxy[j, :2]), 0)
+                )
+                union = np.prod(size[i]) + np.prod(size[j]) - inter
+                if inter / union > 0.95:
+                    expected.add(j)
+    later, first, iou = checks.Facts(data, 0.5).near_duplicates
+    assert set(later.tolist()) == expected
+    assert (first < later).all()
+    assert (iou > 0.95).all()
+
+
+def make(boxes=((10, 10, 60, 60),), *, size=(640, 480), images=("a.jpg",), categories=("x",), **columns):
+    boxes = np.array(boxes, float).reshape(-1, 4)
+    if "ltwh" in columns:
+        boxes = columns["ltwh"]
+    n = len(boxes)
+    given = {"image": [0] * n, "category": [0] * n, "xyxy": boxes}
+    if size:
+        given |= {"width": [size[0]] * len(images), "height": [size[1]] * len(images)}
+    given |= columns
+    if "ltwh" in columns:
+        del given["xyxy"]
+    return Dataset.from_arrays(images=list(images), categories=list(categories), **given)
+
+
+def codes(data, *, deep=True):
+    log = Log()
+    checks.run(data, log, deep=deep)
+    return dict(log.counts)
+
+
+def messages(data, *, deep=True):
+    log = Log()
+    checks.run(data, log, deep=deep)
+    return [i.message for i in log]
+
+
+def grid(n, kind="gt", **columns):
+    boxes = [[(i % 20) * 30, (i // 20) * 40, (i % 20) * 30 + 20, (i // 20) * 40 + 25] for i in range(n)]
+    if kind == "det":
+        columns.setdefault("score", [0.1 + 0.8 * i / n for i in range(n)])
+    return make(boxes, kind=kind, **columns)
+
+
+@pytest.mark.parametrize("kind", ["gt", "det"])
+def test_clean_data_gives_no_noise(kind):
+    assert codes(grid(200, kind)) == {}
+    assert codes(grid(200, kind, size=None)) == {}
+    assert codes(make([], kind=kind)) == {}
+    assert codes(make([], kind=kind, images=(), categories=())) == {}
+
+
+def test_messages_say_what_was_found():
+    (message,) = messages(make([[100, 10, 50, 60]]), deep=False)
+    assert message.startswith(
+        "expected left <= right and top <= bottom, found left 100, top 10, right 50, bottom 60; "
+    )
+    (message,) = messages(make([[600, 10, 700.25, 60]]))
+    assert message.startswith(
+        "the box reaches 60.25 px beyond the image (640x480): left 600, top 10, right 700.25, bottom 60; "
+    )
+    (message,) = messages(make([[-7, 10, 60, 60]], size=None))
+    assert "reaches 7 px beyond the image (of unknown size)" in message
+    (message,) = messages(make([[10, 10, 60, 60]] * 2))
+    assert "is there already, in box 0; " in message
+    (message,) = messages(make([[10, 10, 60, 60]], score=[float("nan")]))
+    assert message.startswith("expected a detection with a finite score, found none; ")
+    (message,) = messages(make([[10, 10, 60, 60]], score=[1.25]), deep=False)
+    assert message.startswith("expected a score in 0..1, found 1.25; ")
+    (message,) = messages(make(area=[-2.5]))
+    assert message.startswith("expected an area of at least 0, found -2.5; ")
+    (message,) = messages(make(area=[math.inf]))
+    assert message.startswith("expected finite coordinates, found width 50.0, height 50.0, area inf; ")
+
+
+def test_places_are_those_of_the_source():
+    data = make([[10, 10, 60, 60], [50, 10, 10, 60], [10, 10, 60, 60]])
+    object.__setattr__(data, "files", (SourceFile("a.json", "/annotations"), SourceFile("b.txt")))
+    object.__setattr__(data.boxes, "file", np.array([0, 0, 1], np.int32))
+    object.__setattr__(data.boxes, "line", np.array([4, 5, 9], np.int32))
+    log = Log()
+    assert checks.run(data, log).tolist() == [False, True, False]
+    assert [(i.place, i.code) for i in log] == [
+        ("a.json#/annotations/5/bbox", "inverted-box"),
+        ("b.txt:9", "duplicate-box"),
+    ]
+    assert "in a.json#/annotations/4;" in log.issues[1].message
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "how"),
+    [
+        ("a.jpg", "A.jpg", "letter case"),
+        ("caf\u00e9.jpg", "cafe\u0301.jpg", "Unicode form"),
+        ("CAF\u00c9.jpg", "cafe\u0301.jpg", "letter case"),
+        ("a.jpg", "a.png", "extension"),
+        ("straße.jpg", "STRASSE.jpg", "letter case"),
+    ],
+)
+def test_alike_image_names(first, second, how):
+    for names in ([first, second], [second, first], [*(f"{i}.jpg" for i in range(50)), first, second]):
+        log = Log()
+        checks.run(make(images=names), log)
+        (issue,) = log
+        assert issue.code == "similar-image-names"
+        assert f"differ only by {how};" in issue.message
+
+
+@pytest.mark.parametrize(
+    "names", [["a.jpg", "b.jpg"], ["a.jpg", "a.v2.jpg"], ["ab.jpg", "a b.jpg"], ["1.0", "1"]]
+)
+def test_other_image_names_are_not_alike(names):
+    assert codes(make(images=names)) == {}
+
+
+@pytest.mark.parametrize(
+    ("second", "how"),
+    [
+        ("Traffic Light", "letter case"),
+        ("traffic  light", "blanks"),
+        ("trafficlight", "blanks"),
+        (" traffic light", "blanks"),
+    ],
+)
+def test_alike_class_names(second, how):
+    (message,) = messages(make(categories=["traffic light", second]))
+    assert f"differ only by {how};" in message
+
+
+def test_scores():
+    assert codes(grid(20, "det", score=[0.5] * 20)) == {"equal-scores": 1}
+    assert codes(grid(5, "det", score=[0.5] * 5)) == {}
+    assert codes(grid(20, "det", score=np.linspace(10, 100, 20))) == {
+        "score-beyond-one": 20,
+        "scores-in-percent": 1,
+    }
+    assert codes(grid(20, "det", score=np.linspace(10, 100, 20)), deep=False) == {"score-beyond-one": 20}
+    assert codes(grid(20, "det", score=np.linspace(0, 1.05, 20))) == {"score-beyond-one": 1}
+    assert codes(grid(20, score=[0.5] * 10 + [0.25] * 10)) == {"ground-truth-with-scores": 1}
+    assert codes(grid(4, score=[math.nan] * 4)) == {}
+
+
+def test_normalised():
+    boxes = [[0.1, 0.2, 0.5, 0.5], [0, 0, 1, 1], [0.5, 0.5, 0.75, 0.75]]
+    assert codes(make(boxes)) == {"looks-normalised": 1}
+    assert codes(make(boxes[:2])) == {"tiny-box": 1}
+    assert codes(make([*boxes, [0, 0, 50, 50]])) == {"tiny-box": 2}
+
+
+def test_shapes():
+    assert codes(make([[10, 10, 10.5, 60]])) == {"tiny-box": 1}
+    assert codes(make([[10, 10, 11, 61]])) == {"extreme-aspect-ratio": 1}
+    assert codes(make([[10, 10, 11, 60]])) == {}
+    assert codes(make([[10, 10, 110, 110], [10, 10, 110, 109]])) == {"near-duplicate-box": 1}
+    assert codes(make([[10, 10, 110, 110], [10, 10, 110, 104]])) == {}
+
+
+def test_conventions():
+    corners = np.array([[300, 200, 600, 400], [20, 20, 200, 100], [500, 300, 639, 470], [400, 250, 600, 400]])
+    widths = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], axis=1)
+    assert codes(make(corners)) == {}
+    assert codes(make(ltwh=widths)) == {}
+    read_as_widths = codes(make(ltwh=corners))
+    assert read_as_widths.pop("outside-image") >= 3
+    assert read_as_widths == {"looks-like-ltrb": 1}
+    low = np.array([[300, 200, 50, 60], [400, 300, 100, 90], [500, 300, 139, 80], [10, 10, 30, 40]])
+    assert codes(make(low)) == {"inverted-box": 3, "looks-like-ltwh": 1}
+    tall = np.array([[10, 500, 60, 600], [100, 600, 400, 630], [400, 550, 420, 610]])
+    assert codes(make(tall)) == {"outside-image": 3, "looks-swapped": 1}
+    border = [[540, 10, 641, 30], [0, 400, 30, 481], [0, 0, 641, 481]]
+    assert codes(make(border)) == {"outside-image": 3, "off-by-one": 1}
+    assert codes(make([*border, [0, 0, 642, 20]])) == {"outside-image": 4}
+
+
+def test_rare_classes_and_the_rest():
+    data = grid(200, category=[0] * 199 + [1], categories=["x", "rare"])
+    assert codes(data) == {"rare-class": 1}
+    assert codes(grid(200, category=[0] * 198 + [1] * 2, categories=["x", "few"])) == {}
+    assert codes(grid(3, source_id=[0, 1, 2])) == {"annotation-id-zero": 1}
+    assert codes(grid(3, source_id=[1, 2, 3])) == {}
+    assert codes(make(images=["train/1.jpg", "val/1.jpg", "val/2.jpg"])) == {"same-name-in-folders": 1}
+    assert codes(make(images=["a.jpg", "b.jpg"], width=[640, 0], height=[480, 0], size=None)) == {
+        "images-without-size": 1
+    }
+
+
+def test_hashes_that_collide_are_not_duplicates(monkeypatch):
+    data = make([[10, 10, 60, 60], [10, 10, 60, 61], [10, 10, 60, 60], [5, 5, 6, 6], [10, 10, 60, 61]])
+    monkeypatch.setattr(checks, "_hashes", lambda dataset: np.zeros(len(dataset), np.uint64))
+    later, first = checks.Facts(data, 0.5).duplicates
+    assert (later.tolist(), first.tolist()) == ([2, 4], [0, 1])
+
+
+def big(n):
+    rng = np.random.default_rng(0)
+    corner, size = rng.random((n, 2)) * 400, rng.random((n, 2)) * 60 + 10
+    return Dataset.from_arrays(
+        images=[f"{i:012}.jpg" for i in range(5000)], categories=[f"c{i}" for i in range(80)],
+        width=np.full(5000, 640), height=np.full(5000, 480), image=np.sort(rng.integers(0, 5000, n)),
+        category=rng.integers(0, 80, n), ltwh=np.concatenate([corner, size], axis=1), score=rng.random(n),
+    )  # fmt: skip
+
+
+def best_of(n, call):
+    times = []
+    for _ in range(n):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def test_the_cost_of_one_pass():
+    data = big(500_000)
+    assert codes(data, deep=False) == {}
+    assert best_of(5, lambda: checks.run(data, Log())) < 0.2  # 0.02 on an idle machine
+
+
+def test_the_cost_when_everything_is_wrong():
+    n = 200_000
+    for boxes in (
+        [[50, 10, 10, 60]] * n,
+        [[10, 10, 60, 60]] * n,
+        [[math.nan] * 4] * n,
+        [[-50, -50, 1000, 1000]] * n,
+    ):
+        data = make(boxes)
+        log = Log()
+        assert best_of(1, lambda data=data, log=log: checks.run(data, log, deep=True)) < 2
+        assert max(log.counts.values()) >= n - 1
+        assert len(log.issues) <= 300
+
+
+def test_pictures():
+    data = make(
+        images=["a.jpg", "b.jpg", "c.jpg", "d.jpg"],
+        size=None,
+        width=[640, 640, 640, 0],
+        height=[480, 480, 480, 0],
+    )
+    log = Log()
+    checks.compare_pictures(data, {0: (640, 480), 1: (480, 640), 2: (1280, 960), 3: (5, 5)}, log)
+    assert [i.code for i in log] == ["picture-size-swapped", "picture-size-differs"]
+    assert "say 640x480 pixels, the picture has 1280x960;" in log.issues[1].message
+
+
+# ------------------------------------------------------------------------------------------- two sides
+
+
+def compared(truth, detections):
+    log = Log()
+    checks.compare(truth, detections, log)
+    return dict(log.counts), [i.message for i in log]
+
+
+def test_sides_that_fit():
+    truth = grid(50)
+    assert compared(truth, grid(50, "det")) == ({}, [])
+    assert compared(truth, grid(50, "det", images=["folder/a.png"])) == ({}, [])
+    assert compared(truth, make([], kind="det")) == ({}, [])
+    assert compared(make([]), make([], kind="det", images=())) == ({}, [])
+
+
+def test_what_only_one_side_has():
+    truth = grid(10, images=["street.jpg", "yard.jpg"], categories=["person", "car"], category=[0] * 9 + [1])
+    other = grid(
+        10, "det", images=["strete.jpg", "yard.jpg"], categories=["Person", "car"], category=[0] * 9 + [1]
+    )
+    counts, said = compared(truth, other)
+    assert counts == {"unmatched-image": 1, "unmatched-class": 2}
+    assert said[0].startswith(
+        "the image 'strete.jpg' of the detections is not in the ground truth (did you mean 'street.jpg'?); "
+    )
+    assert any(
+        "the class 'person' of 9 boxes is only in the ground truth (did you mean 'Person'?)" in m
+        for m in said
+    )
+    assert any(
+        "the class 'Person' of 9 boxes is only in the detections (did you mean 'person'?)" in m for m in said
+    )
+
+
+def test_sizes_that_differ():
+    counts, (message,) = compared(grid(10), grid(10, "det", size=(1280, 960)))
+    assert counts == {"image-sizes-differ": 1}
+    assert "'a.jpg' has 640x480 pixels in the ground truth and 1280x960 in the detections" in message
+
+
+@pytest.mark.parametrize(
+    ("change", "how"),
+    [
+        (lambda b, s: np.concatenate([b[:, :2], b[:, 2:] - b[:, :2]], axis=1), "as left, top, width, height"),
+        (lambda b, s: b[:, [1, 0, 3, 2]], "with x and y exchanged"),
+        (lambda b, s: b / s, "multiplied by the image size"),
+        (
+            lambda b, s: np.concatenate([(b[:, :2] + b[:, 2:]) / 2, b[:, 2:] - b[:, :2]], axis=1),
+            "as centre, width, height",
+        ),
+    ],
+)
+def test_other_conventions(change, how):
+    truth = grid(150)
+    size = np.array([640, 480, 640, 480])
+    wrong = change(truth.boxes.xyxy, size)
+    counts, (message,) = compared(truth, make(wrong, score=np.linspace(0.1, 0.9, 150)))
+    assert counts == {"conventions-differ": 1}
+    assert how in message
+    assert "mean best IoU 1.00 instead of 0." in message
+
+
+def test_corners_read_as_widths_and_poor_detectors():
+    truth = grid(150)
+    counts, (message,) = compared(truth, make(ltwh=truth.boxes.xyxy, score=np.linspace(0.1, 0.9, 150)))
+    assert counts == {"conventions-differ": 1}
+    assert "as corners instead of left, top, width, height" in message
+    rng = np.random.default_rng(1)
+    corner = rng.random((150, 2)) * 400
+    poor = np.concatenate([corner, corner + 30], axis=1)
+    assert compared(truth, make(poor, score=np.linspace(0.1, 0.9, 150))) == ({}, [])
