@@ -343,7 +343,7 @@ def _write(
     dry_run: bool = False,
     ledger: Ledger | None = None,
 ) -> Ledger:
-    dataset = loaded.dataset
+    dataset, format_ = loaded.dataset, format_.adapted(options)
     if ledger is None:
         ledger = _open_ledger(loaded, format_, dry_run=dry_run)
     dataset = apply(edits, dataset, ledger)

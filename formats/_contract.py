@@ -73,6 +73,12 @@ class Format:
     """The largest distance, in pixels, between a coordinate written and read back."""
     needs_size: bool = False
     """Whether it can be written only for images whose size is known."""
+    adapt: Callable[[Any], Mapping[str, Any]] | None = None
+    """For a format with dialects: what options of writing change about the three declarations above."""
+
+    def adapted(self, options: Any) -> Format:
+        """The format as it is written with these options."""
+        return self if self.adapt is None else dataclasses.replace(self, **self.adapt(options))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -618,6 +618,10 @@ def _split_plain(text: str, layout: _Layout, lines: int) -> list[list[str]] | No
 
 def _split_quoted(text: str, layout: _Layout, lines: int) -> list[list[str]] | None:
     """The same of text with quotes; None where anything about it is unusual."""
+    if not layout.spaced and (columns := _split_plain(text, layout, lines)) is not None:
+        bare = [_unquoted(column) for column in columns]
+        if None not in bare:
+            return [column for column in bare if column is not None]
     parts = text.split("\n")
     parts.pop()
     reader = csv.reader(parts, delimiter=layout.sep, strict=True, skipinitialspace=layout.spaced)
@@ -632,6 +636,17 @@ def _split_quoted(text: str, layout: _Layout, lines: int) -> list[list[str]] | N
     if '"' in "".join(cells):  # the library also lets through what is not quoted as it should be
         return None
     return [cells[i::n] for i in range(n)]
+
+
+def _unquoted(cells: list[str]) -> list[str] | None:
+    """The cells of a column in which all or none are in quotes, and none needs them; else None."""
+    joined = "\n".join(cells)
+    if '"' not in joined:
+        return cells
+    if joined.count('"') != 2 * len(cells):
+        return None
+    bare = [cell.strip('"') for cell in cells]
+    return bare if '"' + '"\n"'.join(bare) + '"' == joined else None
 
 
 class _ClassRows(dict[str, int]):
@@ -825,7 +840,11 @@ def _class_names(
 
 def _read_class_names(source: Source, file: str, log: Log) -> _ClassNames | None:
     data = source.read(file, log)
-    return None if data is None else _ClassNames(source.full(file), data, log)
+    if data is None:
+        return None
+    errors = log.errors
+    names = _ClassNames(source.full(file), data, log)
+    return names if log.errors == errors else None
 
 
 @dataclasses.dataclass(slots=True)
@@ -864,6 +883,7 @@ class _Reader:
         self.titles: dict[str, list[str]] = {}
         self.paths: dict[int, str] = {}
         """Paths by the builder's file numbers."""
+        self.name_columns: dict[int, str] = {}
         self.zeros: set[int] = set()
         """Images whose size is given as 0."""
         self.ids: set[int] = set()
@@ -902,6 +922,7 @@ class _Reader:
         self.titles.setdefault(layout.title, []).append(path)
         self.file = self.builder.file(path)
         self.paths[self.file] = path
+        self.name_columns[self.file] = self._name(layout.roles["image"]) if "image" in layout.roles else ""
         self.commas: tuple[int, str] | None = None
         self.points: tuple[int, str] | None = None
         self.doubtful: tuple[int, str] | None = None
@@ -1442,7 +1463,12 @@ class _Reader:
                         path, line, told = self._path_of(i), self.first_line[i], f"{size[0]}x{size[1]}"
                         log.report(SIZE_FROM_PICTURE, path, line=line, field="width", value=name, size=told)
                 elif wanted[i]:
-                    log.report(NO_SIZE, self._path_of(i), line=self.first_line[i], value=name)
+                    path, line, field = (
+                        self._path_of(i),
+                        self.first_line[i],
+                        self.name_columns[self.first_file[i]],
+                    )
+                    log.report(NO_SIZE, path, line=line, field=field, value=name)
             shown = name
             if picture is not None and i in self.ids and stem(name) == name:
                 full = name + picture.name[len(stem(picture.name)) :]
@@ -1806,4 +1832,5 @@ FORMAT = Format(
     write=write,
     options=CsvOptions,
     keeps=frozenset(_KEEPS["canonical"].split()),
+    adapt=adapt,
 )

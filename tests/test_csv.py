@@ -1,0 +1,840 @@
+"""CSV: every dialect reads to the same tables, faults have their place, and fast and slow reading agree."""
+
+import json
+import random
+import string
+import tempfile
+import time
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+
+import odm
+from odm.files import Output, Source
+from odm.formats import csv, detect, make_options
+from odm.issues import DataError, Log, UsageError
+from odm.tables import Builder, Dataset, Flag, stem
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+MIXED = sorted(p for p in (FIXTURES / "mixed").glob("csv*"))
+BAD = sorted((FIXTURES / "bad" / "csv").iterdir())
+HEAD = ",".join(csv.CANONICAL)
+OPEN_IMAGES = ",".join(csv.OPEN_IMAGES)
+
+
+def read(path, kind=None, other=None, **options):
+    log = Log()
+    builder = Builder(other)
+    builder.kind = kind
+    csv.read(Source(str(path)), builder, log, make_options(csv.FORMAT, options))
+    return builder.build(), log
+
+
+def read_text(tmp_path, text, name="a.csv", **options):
+    path = Path(tmp_path, name)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read(path, **options)
+
+
+def write(dataset, path, **options):
+    log = Log()
+    path = Path(path)
+    with Output(str(path), single=path.suffix in csv.FORMAT.suffixes) as output:
+        csv.write(dataset, output, log, make_options(csv.FORMAT, options))
+    return log
+
+
+def case_of(folder):
+    case = json.loads((folder / "case.json").read_text()) if (folder / "case.json").exists() else {}
+    (entry,) = (p for p in folder.iterdir() if p.name != "case.json")
+    return entry, case
+
+
+def rows(dataset, *, flags=True, names=True):
+    b = dataset.boxes
+    return [
+        (
+            dataset.images.name[b.image[i]] if names else stem(dataset.images.name[b.image[i]]),
+            dataset.categories.name[b.category[i]],
+            None if np.isnan(b.score[i]) else float(b.score[i]),
+            int(b.flags[i]) if flags else 0,
+            *b.xyxy[i].tolist(),
+        )
+        for i in range(len(b))
+    ]
+
+
+def same_tables(one, two, *, exact=True):
+    assert one.kind == two.kind
+    assert one.images.name == two.images.name
+    assert one.images.width.tolist() == two.images.width.tolist()
+    assert one.images.height.tolist() == two.images.height.tolist()
+    assert one.images.line.tolist() == two.images.line.tolist()
+    assert one.categories.name == two.categories.name
+    assert one.extras == two.extras
+    assert one.skipped == two.skipped
+    for name in ("image", "category", "xyxy", "wh", "score", "flags", "line", "file"):
+        first, second = getattr(one.boxes, name), getattr(two.boxes, name)
+        assert exact
+        np.testing.assert_array_equal(first, second, err_msg=name)
+
+
+# ------------------------------------------------------------------------------------------- fixtures
+
+
+@pytest.mark.parametrize("folder", MIXED, ids=lambda p: p.name)
+def test_every_dialect_reads_to_the_same_tables(folder):
+    entry, case = case_of(folder)
+    dataset, log = read(entry, **case.get("options", {}))
+    assert [str(i) for i in log] == []
+    assert dataset.kind == case["kind"]
+    reference, _ = read(
+        FIXTURES / "mixed" / ("csv" if dataset.kind == "gt" else "csv-detections") / "input.csv"
+    )
+    has_flags = bool(dataset.boxes.flags.any())
+    ours, theirs = rows(dataset, flags=has_flags), rows(reference, flags=has_flags)
+    if folder.name == "csv-synonyms":
+        theirs = [(*r[:3], r[3] & Flag.DIFFICULT, *r[4:]) for r in theirs]
+    if "openimages" in folder.name:
+        theirs = [(*r[:3], r[3] & ~Flag.DIFFICULT, *r[4:]) for r in theirs]
+    assert [r[:4] for r in ours] == [r[:4] for r in theirs]
+    np.testing.assert_allclose([r[4:] for r in ours], [r[4:] for r in theirs], rtol=0, atol=1e-9)
+    assert dataset.categories.name == ("person", "traffic light", "007")
+    assert set(dataset.images.name) >= {"street.jpg", "yard.png"}
+    if "columns" not in case.get("options", {}):
+        assert detect(Source(str(entry)), Log(), among=("csv",)).name == "csv"
+
+
+@pytest.mark.parametrize("folder", BAD, ids=lambda p: p.name)
+def test_bad_fixtures_report_their_code_alone(folder):
+    entry, case = case_of(folder)
+    _, log = read(entry, kind=case.get("kind"), **case.get("options", {}))
+    codes = set(log.counts)
+    assert len(codes) == 1
+    (code,) = codes
+    assert folder.name == code or folder.name.startswith(code + "-")
+    issue = log.issues[0]
+    if "place" in case:
+        assert issue.place == str(folder / case["place"])
+    if (
+        code not in {"header-missing", "mixed-decimal-marks", "doubtful-comma", "bad-class-list", "not-utf8"}
+        and folder.name != "wrong-count-more"
+    ):
+        assert issue.field
+
+
+def test_every_code_of_the_module_has_a_bad_fixture():
+    from odm.issues import Code
+
+    own = {c.name for c in vars(csv).values() if isinstance(c, Code)}
+    have = {f.name for f in BAD}
+    elsewhere = {"name-collision", "image-size-from-picture"}
+    missing = {c for c in own - elsewhere if not any(f == c or f.startswith(c + "-") for f in have)}
+    assert not missing
+
+
+# -------------------------------------------------------------------------------------------- reading
+
+
+def test_nothing_is_guessed_into_another_type(tmp_path):
+    words = ["00012", "NA", "null", "true", "1.0", "nan", "1e5", "", "None", "-", "0x1F", "TRUE", "1_000"]
+    lines = [f"{w or 'x'},9,9,{w or 'y'},,1,2,3,4,0,0,0,0,0" for w in words]
+    dataset, log = read_text(tmp_path, "\n".join([HEAD, *lines]))
+    assert not log.counts
+    assert dataset.images.name == tuple(w or "x" for w in words)
+    assert dataset.categories.name == tuple(w or "y" for w in words)
+    assert not write(dataset, tmp_path / "b.csv").counts
+    again, _ = read(tmp_path / "b.csv")
+    assert rows(again) == rows(dataset)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\r\r\n", "\n\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("sep", [",", ";", "\t"])
+def test_line_ends_marks_and_separators(tmp_path, end, mark, sep):
+    text = mark + end.join([HEAD, "a.jpg,640,480,cat,,1,2,3.5,4,1,0,0,0,0", "b.jpg,,,,,,,,,,,,,"]).replace(
+        ",", sep
+    )
+    for ending in ("", end):
+        dataset, log = read_text(tmp_path, text + ending)
+        assert not log.counts
+        assert rows(dataset) == [("a.jpg", "cat", None, 2, 1.0, 2.0, 3.5, 4.0)]
+        assert dataset.images.name == ("a.jpg", "b.jpg")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
+def test_marked_encodings(tmp_path, encoding):
+    dataset, log = read_text(tmp_path, f"{HEAD}\nö.jpg,6,4,Straße,,1,2,3,4,0,0,0,0,0\n".encode(encoding))
+    assert not log.counts
+    assert dataset.categories.name == ("Straße",)
+    assert bool(log.notes) == (encoding != "utf-8-sig")
+
+
+def test_blank_after_separators_goes_where_the_header_has_it(tmp_path):
+    dataset, log = read_text(
+        tmp_path,
+        'filename, class, xmin, ymin, xmax, ymax\na.jpg, cat, 1, 2, 30, 40\nb.jpg, "a, b", 1, 2, 30, 40\n',
+    )
+    assert not log.counts
+    assert dataset.categories.name == ("cat", "a, b")
+    dataset, _ = read_text(tmp_path, "filename,class,xmin,ymin,xmax,ymax\na.jpg, cat,1,2,30,40\n")
+    assert dataset.categories.name == (" cat",)
+
+
+def test_spreadsheet_separator_line_and_empty_columns(tmp_path):
+    dataset, log = read_text(
+        tmp_path, "sep=;\nfilename;class;xmin;ymin;xmax;ymax;;\na.jpg;cat;1;2;30;40;;\n;;;;;;;\n"
+    )
+    assert not log.counts
+    assert len(dataset) == 1
+    assert dataset.boxes.line.tolist() == [3]
+    assert dataset.skipped == 0
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("image,class,left,top,right,bottom", "a.jpg,cat,1,2,30,40"),
+        ("FileName,Label,XMin,YMin,XMax,YMax", "a.jpg,cat,1,2,30,40"),
+        ("image_path;class name;x1;y1;x2;y2", "a.jpg;cat;1;2;30;40"),
+        ("x0,y0,x1,y1,file,category", "1,2,30,40,a.jpg,cat"),
+        ("img,label_name,bbox_x1,bbox_y1,bbox_x2,bbox_y2", "a.jpg,cat,1,2,30,40"),
+        ("image_id,name,bbox_x,bbox_y,bbox_w,bbox_h", "a.jpg,cat,1,2,29,38"),
+        ("filename,class,left,top,box_width,box_height", "a.jpg,cat,1,2,29,38"),
+        ("filename,class,center_x,center_y,box_width,box_height", "a.jpg,cat,15.5,21,29,38"),
+        (
+            "label_name,bbox_x,bbox_y,bbox_width,bbox_height,image_name,image_width,image_height",
+            "cat,1,2,29,38,a.jpg,640,480",
+        ),
+    ],
+)
+def test_usual_column_names(tmp_path, header, row):
+    dataset, log = read_text(tmp_path, f"{header}\n{row}\n")
+    assert not log.counts, list(log)
+    assert rows(dataset) == [("a.jpg", "cat", None, 0, 1.0, 2.0, 30.0, 40.0)]
+    assert dataset.boxes.wh.tolist() == [[29.0, 38.0]]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "image,class,x,y,width,height",
+        "image,class,xmin,ymin,width,height",
+        "epoch,loss,map",
+        "image,width,height",
+    ],
+)
+def test_headers_that_do_not_say_enough_are_refused(tmp_path, header):
+    text = header + "\n" + ",".join(["1"] * len(header.split(","))) + "\n"
+    dataset, log = read_text(tmp_path, text)
+    assert set(log.counts) == {"missing-column"}
+    assert not len(dataset)
+    assert csv.sniff(Source(str(tmp_path / "a.csv"))) is None
+
+
+def test_missing_columns_name_what_was_found_and_the_nearest(tmp_path):
+    _, log = read_text(tmp_path, "filename,width,height,clas,xmin,ymin,xmax,ymx\na,1,1,b,1,2,3,4\n")
+    texts = [str(i) for i in log]
+    assert len(texts) == 2
+    assert "[class]" in texts[0]
+    assert "is it 'clas'?" in texts[0]
+    assert "filename, width, height" in texts[0]
+    assert "is it 'ymx'?" in texts[1]
+    assert ":1: error" in texts[0]
+
+
+def test_columns_option(tmp_path):
+    text = "frame,x0,y0,w,h\nf1,1,2,3,4\n"
+    dataset, log = read_text(
+        tmp_path, text, columns="image:frame,left:x0,top:y0,box_width:w,box_height:h,class:=wheat head"
+    )
+    assert not log.counts
+    assert rows(dataset) == [("f1", "wheat head", None, 0, 1.0, 2.0, 4.0, 6.0)]
+    with pytest.raises(UsageError, match=r"no role 'lef'.*left"):
+        make_options(csv.FORMAT, {"columns": "lef:x0"})
+    with pytest.raises(UsageError):
+        read_text(tmp_path, text, columns={"lef": "x0"})
+    with pytest.raises(UsageError):
+        make_options(csv.FORMAT, {"sep": "ab"})
+
+
+def test_told_separator(tmp_path):
+    dataset, log = read_text(tmp_path, "filename|class|xmin|ymin|xmax|ymax\na|b,c|1|2|30|40\n", sep="|")
+    assert not log.counts
+    assert dataset.categories.name == ("b,c",)
+
+
+def test_decimal_commas(tmp_path):
+    dataset, log = read_text(tmp_path, 'filename,class,xmin,ymin,xmax,ymax\na,b,"1,5",2,"30,25",40\n')
+    assert not log.counts
+    assert dataset.boxes.xyxy.tolist() == [[1.5, 2, 30.25, 40]]
+    assert any("decimal commas" in note for note in log.notes)
+    text = 'filename,class,xmin,ymin,xmax,ymax\na,b,"1,024",2,"1,280",40\n'
+    _, log = read_text(tmp_path, text)
+    assert set(log.counts) == {"doubtful-comma"}
+    dataset, log = read_text(tmp_path, text, decimal="comma")
+    assert not log.counts
+    assert dataset.boxes.xyxy[0, 0] == 1.024
+    _, log = read_text(tmp_path, text, decimal="point")
+    assert log.counts == {"not-a-number": 2}
+
+
+def test_mixed_decimal_marks_name_both_lines(tmp_path):
+    _, log = read_text(
+        tmp_path, 'filename,class,xmin,ymin,xmax,ymax\na,b,1.5,2,30,40\na,b,1,2,30,40\na,b,"1,5",2,30,40\n'
+    )
+    (issue,) = log
+    assert issue.line == 4
+    assert "line 2 has a decimal point" in issue.message
+
+
+def test_tfod_relative_or_pixels(tmp_path):
+    head = ",".join(csv.TFOD) + "\n"
+    relative = head + "a.jpg,200,100,cat,0.1,0.2,0.5,1.0\n"
+    dataset, log = read_text(tmp_path, relative)
+    assert dataset.boxes.xyxy.tolist() == [[20, 20, 100, 100]]
+    assert any("relative" in note and "--coords abs" in note for note in log.notes)
+    dataset, _ = read_text(tmp_path, relative, coords="abs")
+    assert dataset.boxes.xyxy.tolist() == [[0.1, 0.2, 0.5, 1.0]]
+    # a box that hangs over the edge does not turn the rest into pixels
+    dataset, log = read_text(tmp_path, relative + "a.jpg,200,100,cat,0.1,0.2,1.01,0.5\n")
+    assert not log.counts
+    assert dataset.boxes.xyxy[1, 2] == 202
+    # nor do pixels that are few turn into anything else
+    dataset, log = read_text(tmp_path, head + "a.jpg,200,100,cat,0,0,1,1\na.jpg,200,100,cat,5,5,10,10\n")
+    assert not log.counts
+    assert dataset.boxes.xyxy.tolist() == [[0, 0, 1, 1], [5, 5, 10, 10]]
+
+
+def test_open_images_flags_ids_and_sizes(tmp_path):
+    text = (
+        OPEN_IMAGES
+        + "\n0a1,xclick,/m/1,1,0.25,0.5,0.1,0.2,1,0,1,-1,1\n0b2,xclick,/m/2,0.7,0,1,0,1,0,1,0,1,0\n"
+    )
+    dataset, log = read_text(tmp_path, text, image_size="100x200")
+    assert not log.counts
+    assert dataset.kind == "gt"
+    assert np.isnan(dataset.boxes.score).all()
+    assert dataset.boxes.xyxy.tolist() == [[25, 20, 50, 40], [0, 0, 100, 200]]
+    assert [Flag(int(f)) for f in dataset.boxes.flags] == [
+        Flag.OCCLUDED | Flag.GROUP_OF | Flag.INSIDE,
+        Flag.TRUNCATED | Flag.DEPICTION,
+    ]
+    assert dataset.extras == {"Source": 2, "Confidence": 2}
+    assert any("Confidence is not a score" in note for note in log.notes)
+    (tmp_path / "names.csv").write_text('LabelName,DisplayName\n/m/1,Cat\n/m/2,"Dog, big"\n')
+    dataset, log = read_text(tmp_path, text, image_size="100x200", classes=str(tmp_path / "names.csv"))
+    assert dataset.categories.name == ("Cat", "Dog, big")
+    _, log = read_text(tmp_path, text)
+    assert log.counts == {"image-size-unknown": 2}
+    (tmp_path / "sizes.csv").write_text("0a1.jpg,100,200\n0b2,100,200\n")
+    dataset, log = read_text(tmp_path, text, image_sizes=str(tmp_path / "sizes.csv"))
+    assert not log.counts
+    assert dataset.images.width.tolist() == [100, 100]
+
+
+def test_sizes_come_from_the_other_side(tmp_path):
+    other = Dataset.from_arrays(
+        images=["a.jpg"],
+        categories=["x"],
+        width=[100],
+        height=[200],
+        image=[0],
+        category=[0],
+        xyxy=[[0, 0, 1, 1]],
+    )
+    dataset, log = read_text(
+        tmp_path,
+        "ImageID,LabelName,Score,XMin,XMax,YMin,YMax\na,x,0.5,0.1,0.2,0.1,0.2\n",
+        other=lambda: other,
+    )
+    assert not log.counts
+    assert dataset.kind == "det"
+    assert dataset.boxes.xyxy.tolist() == [[10, 20, 20, 40]]
+
+
+def test_decimal_comma_export_reads_like_its_twin(tmp_path):
+    rng = random.Random(1)
+    plain, commas, sizes = [OPEN_IMAGES], [OPEN_IMAGES], []
+    for i in range(60):
+        name = f"2007_{i:06d}.jpg"
+        sizes.append(f"{name},500,375")
+        for _ in range(rng.randint(1, 5)):
+            x, y = rng.randint(0, 400), rng.randint(0, 300)
+            edges = [x / 500, rng.randint(x, 500) / 500, y / 375, rng.randint(y, 375) / 375]
+            texts = [f"{e:.10f}".rstrip("0").rstrip(".") for e in edges]
+            plain.append(",".join([name, "", "person", "", *texts, "", "", "", "", ""]))
+            quoted = [f'"{t.replace(".", ",")}"' if "." in t else t for t in texts]
+            commas.append(",".join([name, "", "person", "", *quoted, "", "", "", "", ""]))
+    (tmp_path / "s.csv").write_text("\n".join(sizes))
+    one, log = read_text(tmp_path, "\n".join(plain), image_sizes=str(tmp_path / "s.csv"))
+    assert not log.counts
+    two, log = read_text(tmp_path, "\n".join(commas), image_sizes=str(tmp_path / "s.csv"))
+    assert not log.counts
+    same_tables(one, two)
+
+
+def test_prediction_strings(tmp_path):
+    text = "ImageId,PredictionString\na,/m/1 0.9 0.1 0.1 0.2 0.2  /m/2 0.8 0 0 1 1 \nb,\nc,/m/1 x 0 0 1 1\n"
+    dataset, log = read_text(tmp_path, text, image_size="10x10")
+    assert log.counts == {"not-a-number": 1}
+    assert log.issues[0].field == "PredictionString"
+    assert log.issues[0].line == 4
+    assert dataset.images.name == ("a", "b", "c")
+    assert rows(dataset) == [("a", "/m/1", 0.9, 0, 1, 1, 2, 2), ("a", "/m/2", 0.8, 0, 0, 0, 10, 10)]
+
+
+def test_retinanet(tmp_path):
+    dataset, log = read_text(tmp_path, "a/b.jpg,1,2,3,4,cat\nc.jpg,,,,,\na/b.jpg,0,0,1,1,dog\n")
+    assert not log.counts
+    assert rows(dataset) == [("a/b.jpg", "cat", None, 0, 1, 2, 3, 4), ("a/b.jpg", "dog", None, 0, 0, 0, 1, 1)]
+    assert dataset.images.name == ("a/b.jpg", "c.jpg")
+    assert dataset.images.line.tolist() == [1, 2]
+    (tmp_path / "classes.csv").write_text("dog,1\ncat,0\nbird,2\n")
+    dataset, log = read_text(tmp_path, "a/b.jpg,1,2,3,4,dog\n", classes=str(tmp_path / "classes.csv"))
+    assert dataset.categories.name == ("cat", "dog", "bird")
+    (tmp_path / "classes.txt").write_text("dog\n007\n")
+    dataset, log = read_text(
+        tmp_path, "a/b.jpg,1,2,3,4,dog\nb.jpg,1,2,3,4,cat\n", classes=str(tmp_path / "classes.txt")
+    )
+    assert dataset.categories.name == ("dog", "007")
+    assert log.counts == {"unknown-class": 1}
+    assert dataset.skipped == 1
+
+
+def test_kind_is_that_of_most_rows(tmp_path):
+    lines = [f"a.jpg,9,9,c,{s},1,2,3,4,0,0,0,0,0" for s in ("0.5", "0.6", "")]
+    dataset, log = read_text(tmp_path, "\n".join([HEAD, *lines]))
+    assert dataset.kind == "det"
+    assert log.counts == {"score-missing": 1}
+    assert (log.issues[0].line, log.issues[0].field) == (4, "score")
+    assert dataset.skipped == 1
+    dataset, log = read_text(tmp_path, "\n".join([HEAD, *lines]), kind="gt")
+    assert log.counts == {"score-unexpected": 2}
+    assert len(dataset) == 1
+
+
+def test_empty_files(tmp_path):
+    for text in ("", "\n \n", "\ufeff"):
+        _, log = read_text(tmp_path, text)
+        assert log.counts == {"header-missing": 1}
+        dataset, log = read_text(tmp_path, text, kind="det")
+        assert not log.counts
+        assert dataset.kind == "det"
+        assert log.notes
+    dataset, log = read_text(tmp_path, HEAD)
+    assert not log.counts
+    assert not len(dataset.images)
+
+
+def test_a_folder_of_files(tmp_path):
+    (tmp_path / "a.csv").write_text(f"{HEAD}\na.jpg,9,9,c,,1,2,3,4,0,0,0,0,0\n")
+    (tmp_path / "b.TSV").write_text(
+        "filename\tclass\txmin\tymin\txmax\tymax\na.jpg\tc\t1\t2\t30\t40\nb.jpg\td\t1\tx\t30\t40\n"
+    )
+    (tmp_path / "notes.txt").write_text("x")
+    dataset, log = read(tmp_path)
+    assert log.counts == {"not-a-number": 1}
+    assert log.issues[0].place == f"{tmp_path / 'b.TSV'}:3"
+    assert log.issues[0].field == "ymin"
+    assert dataset.images.name == ("a.jpg", "b.jpg")
+    assert dataset.place(1) == (str(tmp_path / "b.TSV"), 2, "")
+    assert dataset.image_place(1)[0] == str(tmp_path / "b.TSV")
+
+
+def test_all_faults_in_one_run_in_order(tmp_path):
+    lines = [
+        HEAD,
+        "a.jpg,x,480,cat,,1,2,zz,4,7,0,0,0,0",
+        "a.jpg,640,480,cat",
+        'b.jpg,640,480,"open,,1,2,3,4,0,0,0,0,0',
+        "../up,640,480,cat,,1,2,3,4,0,0,0,0,0",
+        "c.jpg,640,480,cat,,1,2,3,4,0,0,0,0,0",
+        "c.jpg,640,481,cat,,1,2,3,4,0,0,0,0,0",
+    ]
+    dataset, log = read_text(tmp_path, "\n".join(lines))
+    assert {(i.line, i.code, i.field) for i in log} == {
+        (2, "not-a-number", "width"),
+        (2, "not-a-number", "right"),
+        (2, "bad-flag", "difficult"),
+        (3, "wrong-count", "score"),
+        (4, "open-quote", "class"),
+        (5, "bad-name", "image"),
+        (7, "image-size-conflict", "width"),
+    }
+    assert len(dataset) == 2
+    assert dataset.skipped == 4
+
+
+def test_quotes(tmp_path):
+    text = f'{HEAD}\n"a, b.jpg",640,480,"say ""x""",,1,2,3,4,0,0,0,0,0\n"c.jpg","640","480","","","","","","","","","","",""\n'
+    dataset, log = read_text(tmp_path, text)
+    assert not log.counts
+    assert dataset.images.name == ("a, b.jpg", "c.jpg")
+    assert dataset.categories.name == ('say "x"',)
+    text = 'filename,class,xmin,ymin,xmax,ymax,note\na,b,1,2,30,40,"two\nlines"\nb,b,1,2,30,40,x\n'
+    dataset, log = read_text(tmp_path, text)
+    assert not log.counts
+    assert dataset.boxes.line.tolist() == [2, 4]
+    assert dataset.extras == {"note": 2}
+
+
+def test_open_quotes_say_where_they_were_opened(tmp_path):
+    good = "a,b,1,2,30,40\n"
+    text = (
+        "filename,class,xmin,ymin,xmax,ymax\n"
+        + good * 3
+        + 'a,"b,1,2,30,40\n'
+        + good * 3000
+        + 'a,"c",1,x,30,40\n'
+    )
+    dataset, log = read_text(tmp_path, text)
+    assert [(i.line, i.code, i.field) for i in log] == [
+        (5, "open-quote", "class"),
+        (3006, "not-a-number", "ymin"),
+    ]
+    assert len(dataset) == 3003
+
+
+# ------------------------------------------------------------------------------------------- fast, slow
+
+
+def slow(monkeypatch):
+    monkeypatch.setattr(csv, "_split_plain", lambda *_: None)
+    monkeypatch.setattr(csv, "_split_quoted", lambda *_: None)
+
+
+def both(path, monkeypatch, **options):
+    fast, fast_log = read(path, **options)
+    with monkeypatch.context() as patch:
+        slow(patch)
+        patch.setattr(csv, "_cut", lambda data, start, **_: [(start, len(data))] if start < len(data) else [])
+        careful, careful_log = read(path, **options)
+    same_tables(fast, careful)
+    assert fast_log.counts == careful_log.counts
+    assert {str(i) for i in fast_log} == {str(i) for i in careful_log}
+    assert fast_log.notes == careful_log.notes
+
+
+@pytest.mark.parametrize("folder", [*MIXED, *BAD], ids=lambda p: p.name)
+def test_fast_and_slow_reading_agree_on_fixtures(folder, monkeypatch):
+    entry, case = case_of(folder)
+    both(entry, monkeypatch, kind=case.get("kind"), **case.get("options", {}))
+
+
+def test_fast_and_slow_reading_agree_on_many_pieces(tmp_path, monkeypatch):
+    rng = random.Random(7)
+    lines = [HEAD]
+    for i in range(3000):
+        name, label = f"im{rng.randint(0, 200)}.jpg", rng.choice(["cat", "dog", '"a, b"', '"say ""x"""'])
+        x, y = rng.choice([rng.randint(0, 500), round(rng.random() * 500, 3)]), rng.random() * 300
+        cells = [
+            name,
+            "640",
+            "480",
+            label,
+            "",
+            x,
+            y,
+            x + 10,
+            y + 5,
+            rng.choice("01"),
+            rng.choice(["", "0", "1"]),
+            "0",
+            "0",
+            "0",
+        ]
+        lines.append(",".join(map(str, cells)) if i % 97 else f"empty{i}.jpg,,,,,,,,,,,,,")
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(lines))
+    cut = csv._cut
+    monkeypatch.setattr(csv, "_cut", lambda data, start, **_: cut(data, start, size=4000))
+    both(path, monkeypatch)
+    text = path.read_text().splitlines()
+    text[500] += ",x"
+    text[900] = text[900].replace("im", '"im', 1)
+    text[1500] = text[1500].replace("640", "6_40")
+    path.write_text("\n".join(text))
+    both(path, monkeypatch)
+
+
+MUTATIONS = st.lists(
+    st.tuples(
+        st.floats(0, 1),
+        st.sampled_from(["drop", "double", "insert", "cut"]),
+        st.binary(min_size=1, max_size=3)
+        | st.sampled_from(
+            [b'"', b",", b"\n", b"\0", b'""', b"\xff", b";", b"\r", b"-", b"nan", "\u2028".encode()]
+        ),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(which=st.integers(0, len(MIXED) - 1), mutations=MUTATIONS)
+def test_mutated_files_never_raise_and_read_alike(which, mutations):
+    entry, case = case_of(MIXED[which])
+    source = entry if entry.is_file() else next(p for p in sorted(entry.iterdir()) if p.suffix == ".csv")
+    data = source.read_bytes()
+    for place, what, piece in mutations:
+        at = int(place * len(data))
+        match what:
+            case "drop":
+                data = data[:at] + data[at + 1 :]
+            case "double":
+                data = data[:at] + data[at : at + 20] + data[at:]
+            case "insert":
+                data = data[:at] + piece + data[at:]
+            case "cut":
+                data = data[:at]
+    options = {**case.get("options", {}), "image_size": "640x480"}
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder, source.name)
+        path.write_bytes(data)
+        csv.sniff(Source(str(path)))
+        both(path, patch, **options)
+
+
+# --------------------------------------------------------------------------------------------- writing
+
+text_cells = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]) | st.sampled_from(list(",;\"\t '#=.")),
+    min_size=1,
+    max_size=8,
+).filter(lambda t: t.strip() and "\t" not in t)
+file_names = st.text(
+    st.sampled_from(list(string.ascii_letters + string.digits + ' ,;"_-.öß\ufeff')), min_size=1, max_size=8
+).map(lambda t: f"n{t}n")
+numbers = st.integers(-50, 5000).map(float) | st.floats(-100, 5000, allow_nan=False).map(lambda v: v + 0.0)
+
+
+@st.composite
+def tables(draw, kind, *, words=False):
+    suffix = draw(st.sampled_from(["", ".jpg", ".PNG"]))
+    stems = draw(st.lists(file_names, min_size=1, max_size=4, unique=True))
+    classes = draw(
+        st.lists(
+            text_cells.map(lambda t: t.replace(" ", "_") if words else t), min_size=1, max_size=3, unique=True
+        )
+    )
+    n = draw(st.integers(0, 6))
+    image = sorted(draw(st.integers(0, len(stems) - 1)) for _ in range(n))
+    return Dataset.from_arrays(
+        images=[s + suffix for s in stems],
+        width=[draw(st.integers(1, 5000)) for _ in stems],
+        height=[draw(st.integers(1, 5000)) for _ in stems],
+        categories=classes,
+        image=image,
+        category=[draw(st.integers(0, len(classes) - 1)) for _ in range(n)],
+        xyxy=np.array([[draw(numbers) for _ in range(4)] for _ in range(n)], float).reshape(-1, 4),
+        score=[draw(st.floats(0, 1) | st.sampled_from([0.0, 1.0])) for _ in range(n)]
+        if kind == "det"
+        else None,
+        flags=[draw(st.integers(0, 127)) if kind == "gt" else 0 for _ in range(n)],
+        kind=kind,
+    )
+
+
+def kept(dataset, keeps):
+    flags = sum(f for f in Flag if str(f.name).lower() in keeps)
+    cut = (lambda n: n) if "extension" in keeps else stem
+    b = dataset.boxes
+    return [
+        (
+            cut(dataset.images.name[b.image[i]]),
+            dataset.categories.name[b.category[i]],
+            float(b.score[i]) if "score" in keeps and dataset.kind == "det" else 0.0,
+            int(b.flags[i]) & flags,
+        )
+        for i in range(len(b))
+    ]
+
+
+DIALECTS = ["canonical", "tfod", "openimages", "predictionstring", "retinanet"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("kind", ["gt", "det"])
+@pytest.mark.parametrize("sep", [",", ";", "\t"])
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_written_tables_read_back(dialect, kind, sep, data):
+    if dialect == "predictionstring" and kind == "gt":
+        return
+    dataset = data.draw(tables(kind, words=dialect == "predictionstring"))
+    options = csv.CsvOptions(dialect=dialect)
+    declared = csv.adapt(options)
+    keeps, relative = declared["keeps"], declared["needs_size"]
+    if relative:  # the same stem twice is an error there, and a coordinate far from the image too
+        inside = (
+            np.abs(dataset.boxes.xyxy)
+            <= np.tile(np.stack([dataset.images.width, dataset.images.height], 1)[dataset.boxes.image], 2)
+        ).all(1)
+        dataset = dataset.take(inside)
+    with tempfile.TemporaryDirectory() as folder:
+        one, two, sizes = Path(folder, "one.csv"), Path(folder, "two.csv"), Path(folder, "sizes.csv")
+        before = dataset.boxes.xyxy.copy()
+        assert not write(dataset, one, dialect=dialect, sep=sep).counts
+        np.testing.assert_array_equal(dataset.boxes.xyxy, before)
+        log = Log()
+        reading = {"coords": "rel" if relative else "abs"}
+        if relative:
+            rows_ = zip(dataset.images.name, dataset.images.width, dataset.images.height, strict=True)
+            sizes.write_text(
+                "".join('"' + n.replace('"', '""') + f'",{w},{h}\n' for n, w, h in rows_), encoding="utf-8"
+            )
+            reading["image_sizes"] = str(sizes)
+        if not one.read_bytes():
+            return  # keras-RetinaNet of nothing
+        asked = dataset.kind if "score" in keeps else "gt"
+        if dialect == "retinanet":
+            reading["sep"] = sep
+        back, log = read(one, kind=asked, **reading)
+        assert not [i for i in log if i.severity == "error"], ([str(i) for i in log], one.read_text())
+        assert kept(back, keeps) == kept(dataset, keeps)
+        if relative:
+            np.testing.assert_allclose(back.boxes.xyxy, dataset.boxes.xyxy, rtol=0, atol=declared["quantum"])
+        else:
+            np.testing.assert_array_equal(back.boxes.xyxy, dataset.boxes.xyxy)
+        if "empty" in keeps:
+            names = dataset.images.name if "extension" in keeps else tuple(map(stem, dataset.images.name))
+            assert back.images.name == names
+        if "size" in keeps and "empty" in keeps:
+            assert back.images.width.tolist() == dataset.images.width.tolist()
+            assert back.images.height.tolist() == dataset.images.height.tolist()
+        if "score" not in keeps:
+            return
+        assert not write(back, two, dialect=dialect, sep=sep).counts
+        assert two.read_bytes() == one.read_bytes()
+
+
+def test_written_text(tmp_path):
+    dataset = Dataset.from_arrays(
+        images=["e.jpg", "a,b.jpg"], width=[0, 640], height=[0, 480], categories=['x "y"'],
+        image=[1, 1], category=[0, 0], xyxy=[[1, 2.5, 3, 0.1 + 0.2], [0, 0, 1e16, 1]], flags=[2, 16],
+    )  # fmt: skip
+    write(dataset, tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_text() == (
+        f"{HEAD}\ne.jpg,,,,,,,,,,,,,\n"
+        '"a,b.jpg",640,480,"x ""y""",,1,2.5,3,0.30000000000000004,1,0,0,0,0\n'
+        '"a,b.jpg",640,480,"x ""y""",,0,0,1e+16,1,0,0,0,0,1\n'
+    )
+    write(dataset, tmp_path / "a.tsv", dialect="retinanet")
+    assert (tmp_path / "a.tsv").read_text().splitlines()[:2] == [
+        "e.jpg\t\t\t\t\t",
+        'a,b.jpg\t1\t2.5\t3\t0.30000000000000004\t"x ""y"""',
+    ]
+    write(dataset, tmp_path / "out")
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["annotations.csv"]
+
+
+def test_what_a_dialect_cannot_write_is_refused(tmp_path):
+    dataset = Dataset.from_arrays(
+        images=["a.jpg", "a.png"], categories=["two words"], image=[0, 1], category=[0, 0],
+        xyxy=[[0, 0, 1, 1]] * 2, score=[0.5, 0.5],
+    )  # fmt: skip
+    log = write(dataset, tmp_path / "a.csv", dialect="predictionstring")
+    assert log.counts == {"image-size-unknown": 2, "name-collision": 1, "bad-class-name": 1}
+    with pytest.raises(UsageError):
+        write(
+            Dataset.from_arrays(images=[], categories=[], image=[], category=[], xyxy=[]),
+            tmp_path / "b.csv",
+            dialect="predictionstring",
+        )
+
+
+def test_class_descriptions_go_both_ways(tmp_path):
+    (tmp_path / "names.csv").write_text("/m/1,Cat\n")
+    dataset = Dataset.from_arrays(
+        images=["a.jpg"],
+        width=[10],
+        height=[10],
+        categories=["Cat"],
+        image=[0],
+        category=[0],
+        xyxy=[[0, 0, 5, 10]],
+    )
+    write(dataset, tmp_path / "a.csv", dialect="openimages", classes=str(tmp_path / "names.csv"))
+    assert (tmp_path / "a.csv").read_text() == f"{OPEN_IMAGES}\na,,/m/1,1,0,0.5,0,1,0,0,0,0,0\n"
+
+
+def test_ledger_of_a_dialect(tmp_path):
+    dataset = Dataset.from_arrays(
+        images=["a.jpg", "b.jpg"], width=[10, 10], height=[10, 10], categories=["Cat"],
+        image=[0, 0], category=[0, 0], xyxy=[[0, 0, 5, 10]] * 2, flags=[int(Flag.CROWD), int(Flag.DIFFICULT)],
+    )  # fmt: skip
+    ledger = odm.write(dataset, tmp_path / "a.csv")
+    assert ledger.lossless
+    ledger = odm.write(dataset, tmp_path / "b.csv", dialect="tfod")
+    assert ledger.written == 1
+    assert ledger.lost == {"the mark 'difficult'": 1, "images without objects": 1}
+    assert ledger.balances
+
+
+def test_through_the_public_door(tmp_path):
+    path = FIXTURES / "mixed" / "csv-semicolon" / "input.csv"
+    dataset = odm.read(path)
+    assert len(dataset) == 6
+    with pytest.raises(DataError, match="open-quote"):
+        odm.read(FIXTURES / "bad" / "csv" / "open-quote" / "input.csv", format="csv")
+    ledger = odm.convert(path, tmp_path / "out.csv")
+    assert ledger.lossless
+    assert odm.convert(tmp_path / "out.csv", tmp_path / "again.csv").lossless
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "out.csv").read_bytes()
+
+
+# ------------------------------------------------------------------------------------------ promises
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        b'"',
+        b'"\n',
+        b'"a\n',
+        b'a,"\n',
+        b'""',
+        b'","',
+        b'a,"b""\n',
+        b",",
+        b"\n",
+        b"a" * 1000,
+        b"a,b,1,2,x,4\n",
+        b'a,"b",1,2,"3,5",4\n',
+        b"\0",
+        b"\xff\n",
+        b'a,b"c,1,2,3,4\n',
+    ],
+)
+def test_hostile_files_answer_soon(tmp_path, piece):
+    data = b"filename,class,xmin,ymin,xmax,ymax\n" + piece * (2**20 // len(piece))
+    start = time.perf_counter()
+    read_text(tmp_path, data)
+    csv.sniff(Source(str(tmp_path / "a.csv")))
+    assert time.perf_counter() - start < 4  # 2 s on a free machine
+
+
+@example(text="sep=")
+@example(text='"')
+@settings(max_examples=100, deadline=None)
+@given(text=st.text(st.sampled_from(list('abc,;\t"\n\r=. 01\0é')), max_size=60))
+def test_sniffing_never_raises(text):
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "a.csv").write_bytes(text.encode())
+        csv.sniff(Source(str(Path(folder, "a.csv"))))
+        read(Path(folder, "a.csv"))
+        read(folder)
+
+
+def test_other_folders_are_not_claimed(tmp_path):
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "a.txt").write_text("0 0.5 0.5 0.1 0.1\n")
+    (tmp_path / "results.csv").write_text("epoch,train/box_loss,metrics/mAP50\n0,1.2,0.3\n")
+    assert csv.sniff(Source(str(tmp_path))) is None
+    (tmp_path / "a.txt").write_text(f"{HEAD}\na.jpg,9,9,c,,1,2,3,4,0,0,0,0,0\n")
+    assert csv.sniff(Source(str(tmp_path / "a.txt"))) is None
