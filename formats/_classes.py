@@ -17,6 +17,13 @@ DUPLICATE_CLASS = Code(
     "remove or rename one of the two",
     "Two ids have one name, so their boxes become one class.",
 )
+UNWRITABLE = Code(
+    "unwritable-class",
+    "error",
+    "the class {value!r} cannot be written: {reason}",
+    "{way}",
+    "What would be written would be read back as another class, or as another box.",
+)
 
 
 def refuse_class(name: str) -> str | None:

@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import Output, Source, accept_name
-from odm.formats._classes import add_list, read_list, refuse_class
+from odm.formats._classes import UNWRITABLE, add_list, read_list, refuse_class
 from odm.formats._contract import LIKELY, Format, Sniff, option
 from odm.formats._faults import (
     BAD_CLASS_NAME,
@@ -66,6 +66,7 @@ from odm.formats._lines import (
     Rows,
     check_number,
     chunks,
+    every,
     listing,
     pages,
     relative,
@@ -100,14 +101,6 @@ SIDES_DIFFER = Code(
     "if one side is relative and the other in pixels, say so: --gt-coords and --det-coords",
     "Relative coordinates against pixels never overlap, so the evaluation would be 0 without a reason.",
 )
-NOT_WRITABLE = Code(
-    "unwritable-class",
-    "error",
-    "the class {value!r} cannot be written as text: {reason}",
-    "{way}",
-    "A line of text would be read back as another class or as another box.",
-)
-
 QUOTED = re.compile(r"""(["']).*\1""", re.DOTALL)
 DAMAGED = re.compile(r".*[ \t][+-]?\.?[0-9][^ \t]*")
 PLAIN = re.compile(r"0|[1-9][0-9]*")
@@ -218,28 +211,27 @@ class Scan:
     line: Ints
     lost: int
     """Rows that are faulty whatever the numbers mean; they are in `log`."""
+    rows: Rows
 
 
 def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> None:
     """Read a folder of text files, or one."""
     scan = _scan(source, log, options)
     log.extend(scan.log)
-    source.memo.pop(_memo_key(options), None)
     if source.is_dir:
         say_others(source, listing(source), log)
-        source.report_links(log)
     builder.skipped += scan.lost
-    peers = [_scan(peer, log, options) for peer in builder.peers if peer is not source]
-    relative_, box = _decide(scan, peers, options, log)
-    where = Rows(source, scan.files, scan.file, scan.line, options.sep or None)
+    meaning = _decide(scan, [peer for peer in builder.peers if peer is not source], log, options)
+    source.memo.pop(_memo_key(options), None)
+    where = scan.rows
     good = _check_scores(scan, where, builder, log)
     files = np.array([builder.file(source.full(f)) for f in scan.files], np.int32)
-    images, sizes = _add_images(scan, files, builder, log, options, needed=relative_)
+    images, sizes = _add_images(scan, files, builder, log, options, needed=meaning.is_relative)
     good &= images[scan.file] >= 0 if len(scan.file) else good
     category, known = _add_categories(scan, where, good, builder, log, options)
     good &= known
-    corners, wh = _corners(scan.box, box)
-    if relative_:
+    corners, wh = _corners(scan.box, meaning.box)
+    if meaning.is_relative:
         far = good & ((scan.box > FAR) | (scan.box < 1 - FAR)).any(axis=1)
         where.report(log, RELATIVE_RANGE, np.flatnonzero(far), _say_far)
         good &= ~far
@@ -290,7 +282,8 @@ def _scan(source: Source, log: Log, options: TxtOptions) -> Scan:
         none = np.zeros(0, np.int32)
         parts.append((none, np.zeros(0), np.zeros((0, 4)), none, none))
     name, score, box, file, line = (np.concatenate(column) for column in zip(*parts, strict=True))
-    scan = Scan(source, own, files, names.texts, name, score, box, file, line, lost)
+    rows = Rows(source, files, file, line, options.sep or None)
+    scan = Scan(source, own, files, names.texts, name, score, box, file, line, lost, rows)
     source.memo[key] = scan
     return scan
 
@@ -344,12 +337,10 @@ def _rows(chunk: Chunk, names: _Names) -> tuple[tuple[Ints, Floats, Floats, Ints
     rows = np.flatnonzero(enough)
     count = chunk.count[rows]
     at = chunk.first[rows] + count - 4
-    box = np.empty((len(rows), 4))
-    sound = np.ones(len(rows), bool)
-    for i in range(4):
-        box[:, i], bad = chunk.numbers(at + i)
-        sound[bad] = False
-    sound &= np.isfinite(box).all(axis=1)
+    values, bad = chunk.numbers((at[:, None] + np.arange(4)).ravel())
+    box = values.reshape(-1, 4)
+    sound = every(np.isfinite(box))
+    sound[bad // 4] = False
     scored = count >= 6
     if not separated:
         scored[scored] = chunk.looks_numeric(at[scored] - 1)
@@ -420,81 +411,91 @@ def _explain(chunk: Chunk, row: int, path: str, log: Log, *, sep: bool) -> None:
 BOX_FIELDS = ("box[0]", "box[1]", "box[2]", "box[3]")
 
 
-def _decide(scan: Scan, peers: list[Scan], options: TxtOptions, log: Log) -> tuple[bool, str]:
-    """Whether coordinates are relative, and which layout boxes have; both sides of an evaluation together."""
-    sides = [scan, *peers]
-    shown = printable(scan.source.path)
-    together = " (both sides together)" if any(len(peer.box) for peer in peers) else ""
-    if options.coords is not None:
-        is_relative = options.coords == "rel"
-    else:
-        decided = _decide_coords(scan, peers, log)
+@dataclasses.dataclass(frozen=True, slots=True)
+class Meaning:
+    """What the four numbers mean, and why."""
+
+    is_relative: bool
+    box: str
+    reasons: tuple[str, ...] = ()
+
+
+def _decide(scan: Scan, peers: list[Source], log: Log, options: TxtOptions) -> Meaning:
+    """What the numbers mean; both sides of an evaluation decide together, and once."""
+    meaning = scan.source.memo.pop(f"{_memo_key(options)}:meaning", None)
+    if not isinstance(meaning, Meaning):
+        sides = [scan, *(_scan(peer, log, options) for peer in peers)]
+        meaning = _find_meaning(sides, log, options)
+        for peer in peers:
+            peer.memo[f"{_memo_key(options)}:meaning"] = meaning
+    for reason in meaning.reasons:
+        log.note(f"{printable(scan.source.path)}: {reason}")
+    return meaning
+
+
+def _find_meaning(sides: list[Scan], log: Log, options: TxtOptions) -> Meaning:
+    n = sum(len(side.box) for side in sides)
+    together = " (both sides together)" if sum(len(side.box) > 0 for side in sides) > 1 else ""
+    reasons: list[str] = []
+    is_relative = options.coords == "rel"
+    if options.coords is None:
+        decided = _find_coords(sides, log)
         if decided is None:
-            return False, "ltrb"
+            return Meaning(is_relative=False, box=options.box or "ltrb")
         is_relative = decided
         if is_relative:
-            n = sum(len(side.box) for side in sides)
-            log.note(
-                f"{shown}: all {n} boxes lie in 0..1{together}, so coordinates are relative "
-                "(--coords abs otherwise)"
+            reasons.append(
+                f"all {n} boxes lie in 0..1{together}, so coordinates are relative (--coords abs otherwise)"
             )
     if options.box is not None:
-        return is_relative, options.box
+        return Meaning(is_relative, options.box, tuple(reasons))
     if is_relative:
-        log.note(f"{shown}: relative boxes are read as centre, width and height (--box otherwise)")
-        return True, "cxcywh"
-    inverted = [(s.box[:, 2] < s.box[:, 0]) | (s.box[:, 3] < s.box[:, 1]) for s in sides]
-    n, k = sum(map(len, inverted)), sum(int(mask.sum()) for mask in inverted)
+        reasons.append("relative boxes are read as centre, width and height (--box otherwise)")
+        return Meaning(is_relative=True, box="cxcywh", reasons=tuple(reasons))
+    inverted = [np.flatnonzero((s.box[:, 2] < s.box[:, 0]) | (s.box[:, 3] < s.box[:, 1])) for s in sides]
+    k = sum(map(len, inverted))
     if k == 0:
-        if n:
-            log.note(
-                f"{shown}: read as ltrb, because none of {n} boxes is inverted so{together} (--box otherwise)"
-            )
-        return False, "ltrb"
-    if 20 * k >= n and (k >= 3 or k == n):
-        log.note(
-            f"{shown}: read as ltwh, because {k} of {n} boxes would be inverted as ltrb{together} "
-            "(--box otherwise)"
+        because = f"none of {n} boxes is inverted so{together}"
+        return Meaning(
+            is_relative=False,
+            box="ltrb",
+            reasons=(f"read as ltrb, because {because} (--box otherwise)",) if n else (),
         )
-        return False, "ltwh"
-    first = min((s.source.path, i) for i, s in enumerate(sides) if inverted[i].any())[1]
-    if first == 0:
-        _report_first(scan, np.flatnonzero(inverted[0])[:1], log, LAYOUT_UNCLEAR, options, inverted=k, n=n)
-    return False, "ltrb"
+    if 20 * k >= n and (k >= 3 or k == n):
+        because = f"{k} of {n} boxes would be inverted as ltrb{together}"
+        return Meaning(
+            is_relative=False, box="ltwh", reasons=(f"read as ltwh, because {because} (--box otherwise)",)
+        )
+    for side, rows in zip(sides, inverted, strict=True):
+        if len(rows):
+            side.rows.report(log, LAYOUT_UNCLEAR, rows[:1], lambda _: {"inverted": k, "n": n})
+            break
+    return Meaning(is_relative=False, box="ltrb")
 
 
-def _decide_coords(scan: Scan, peers: list[Scan], log: Log) -> bool | None:
+def _find_coords(sides: list[Scan], log: Log) -> bool | None:
     """Whether coordinates are relative; None, and an issue, if it is unclear."""
-    sides = [side for side in (scan, *peers) if len(side.box)]
+    sides = [side for side in sides if len(side.box)]
     if not sides:
         return False
-    inside = [np.array(((s.box >= 0) & (s.box <= 1)).all(axis=1)) for s in sides]
-    if all(bool(mask.all()) for mask in inside):
+    outside = [np.flatnonzero(~every((s.box >= 0) & (s.box <= 1))) for s in sides]
+    if not any(map(len, outside)):
         return True
-    # A box of pixels within the first pixel is rare; fractions there are the sign of relative coordinates.
-    for side, mask in zip(sides, inside, strict=True):
-        if mask.all() and len(sides) > 1 and (side is scan or not len(scan.box)):
-            other = next(s for s, m in zip(sides, inside, strict=True) if not m.all())
+    for side, rows in zip(sides, outside, strict=True):
+        # Fractions in 0..1 are the sign of relative coordinates; whole numbers there may be tiny boxes.
+        whole = every(side.box == np.rint(side.box))
+        if not len(rows) and not whole.all():
+            other = next(s for s, o in zip(sides, outside, strict=True) if len(o))
             log.report(SIDES_DIFFER, side.source.path, other=other.source.path)
             return None
-    if len(scan.box):
-        mask = inside[0]
-        clear = mask & (scan.box != np.rint(scan.box)).any(axis=1)
-        small = bool((np.abs(scan.box) <= FAR).all()) and bool((scan.box != np.rint(scan.box)).any())
-        if not mask.all() and (small or 2 * int(clear.sum()) > len(mask)):
-            row = np.flatnonzero(~mask)[:1]
-            n_in = int(mask.sum())
-            _report_first(scan, row, log, COORDS_UNCLEAR, None, inside=n_in, outside=len(mask) - n_in)
+        clear = ~whole
+        clear[rows] = False
+        small = bool((np.abs(side.box) <= FAR).all()) and not whole.all()
+        if len(rows) and (small or 2 * int(clear.sum()) > len(side.box)):
+            found = {"inside": len(side.box) - len(rows), "outside": len(rows)}
+            side.rows.report(log, COORDS_UNCLEAR, rows[:1], lambda _, found=found: found)  # type: ignore[misc]
             return None
     return False
-
-
-def _report_first(
-    scan: Scan, row: NDArray[Any], log: Log, code: Code, options: TxtOptions | None, **values: Any
-) -> None:
-    """Report a fault of the whole at its first row."""
-    sep = options.sep or None if options is not None else None
-    Rows(scan.source, scan.files, scan.file, scan.line, sep).report(log, code, row, lambda _: values)
 
 
 def _check_scores(scan: Scan, where: Rows, builder: Builder, log: Log) -> NDArray[np.bool_]:
@@ -644,7 +645,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
         refused = _unwritable(dataset.categories.name[row], options.sep, dataset.kind)
         if refused is not None:
             reason, way = refused
-            log.report(NOT_WRITABLE, "", value=dataset.categories.name[row], reason=reason, way=way)
+            log.report(UNWRITABLE, "", value=dataset.categories.name[row], reason=reason, way=way)
             fits = False
     if is_relative:
         for row in np.unique(boxes.image).tolist():

@@ -49,7 +49,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import Output, Source, accept_name
-from odm.formats._classes import add_list, read_list, refuse_class
+from odm.formats._classes import UNWRITABLE, add_list, read_list, refuse_class
 from odm.formats._contract import LIKELY, SURE, Format, Sniff, option
 from odm.formats._faults import (
     BAD_CLASS_LIST,
@@ -142,20 +142,12 @@ NO_PICTURE = Code(
     "Other labels have a picture and this one has none, so one of the two may be misnamed.",
 )
 NOTHING_TO_PUT = Code(
-    "yolo-no-picture",
+    "picture-not-known",
     "error",
     "the picture of {value!r} is not known, so it cannot be put in images/",
     "give --images DIR, or leave out --link-images and --copy-images",
     "Pictures were asked for in the target, and the source does not say where this one is.",
 )
-UNWRITABLE = Code(
-    "yolo-unwritable-class",
-    "error",
-    "the class {value!r} cannot be written: {reason}",
-    "rename the class",
-    "A class name that holds control characters cannot stand in a list of names.",
-)
-
 SPLITS = ("train", "val", "valid", "validation", "test", "minival")
 ALIASES = {"valid": "val", "validation": "val"}
 FAR = 2.0
@@ -304,7 +296,6 @@ def _plan(source: Source, options: YoloOptions, log: Log) -> Plan:
         _find_groups(plan, found, options, log)
     if source.is_dir:
         say_others(source, _undescribed(found), log)
-        source.report_links(log)
     _settle_names(plan, found, options, lists, log)
     return plan
 
@@ -1255,7 +1246,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
     fits = target.plan([*labels, "data.yaml", *pictures], owners, log)
     for name in dataset.categories.name:
         if (reason := refuse_class(name)) is not None:
-            log.report(UNWRITABLE, "", value=name, reason=reason)
+            log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
             fits = False
     for row in np.unique(boxes.image).tolist():
         if images.width[row] <= 0 or images.height[row] <= 0:
