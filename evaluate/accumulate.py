@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,7 +154,7 @@ def accumulate(
     ap = np.full((len(rules.ious), len(rules.areas), n_classes), np.nan)
     recall = np.full((len(caps), len(rules.ious), len(rules.areas), n_classes), np.nan)
     det, tp, fp = (np.zeros(n_classes, np.int64) for _ in range(3))
-    points: list[dict[str, float]] = []
+    points: list[dict[str, Any]] = []
     curves: dict[str, Curve] = {}
     for ranked in _Ranked.of(matches, *_by_class(matches, order), BLOCK):
         own = slice(len(points), len(points) + ranked.n_classes)
@@ -189,7 +190,7 @@ def accumulate(
             fp=int(fp[k]),
             ignored=int(det[k] - tp[k] - fp[k]),
             ap=_mean(ap[:, 0, k]),
-            **points[k],  # type: ignore[arg-type]  # its keys are no `extra`
+            **points[k],
             extra=_extra(rules, ap[:, :, k], recall[:, :, :, k], int(tp[k]), int(npos[k, 0])),
         )
         for k, name in enumerate(matches.classes)
@@ -388,8 +389,9 @@ def _curves(
 
 def _operating_points(
     matches: Matches, ranked: _Ranked, counted: _Counted, npos: Longs, at_score: float | None
-) -> list[dict[str, float]]:
+) -> list[dict[str, Any]]:
     """Score, precision, recall and F1 of every class, NaN without a true positive."""
+    points: list[dict[str, Any]]
     points = [{"score": NAN, "precision": NAN, "recall": NAN, "f1": NAN} for _ in range(ranked.n_classes)]
     score = matches.score[ranked.rows]
     if at_score is not None:

@@ -336,8 +336,11 @@ def _check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
         log.report(TRUTH_AS_DETECTIONS, _source(detections), n=len(score))
     else:
         wrong = np.flatnonzero(~np.isfinite(score))
-        log.report_rows(SCORE_NOT_FINITE, detections, wrong, lambda row: {"value": score[row]}, field="score")
-        if not len(wrong):
+        if len(wrong):
+            log.report_rows(
+                SCORE_NOT_FINITE, detections, wrong, lambda row: {"value": float(score[row])}, field="score"
+            )
+        else:
             _judge_scores(score, _source(detections), log)
     for side in (truth, detections):
         boxes = side.boxes

@@ -4,15 +4,25 @@ import contextlib
 import io
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from odm.evaluate import accumulate, concatenate, evaluate, join, match, render, resolve
+from odm.evaluate import accumulate, concatenate, evaluate, join, match, resolve
 from odm.tables import Dataset, Flag
 
 KEYS = ["AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"]
-SIZES = [(32, 32), (25.6, 40), (96, 96), (72, 128), (31.9, 32.1), (32, 32.1), (96, 96.1), (10, 10), (40, 80), (200, 150)]
+SIZES = [
+    (32, 32),
+    (25.6, 40),
+    (96, 96),
+    (72, 128),
+    (31.9, 32.1),
+    (32, 32.1),
+    (96, 96.1),
+    (10, 10),
+    (40, 80),
+    (200, 150),
+]
 
 
 class Scene:
@@ -24,7 +34,9 @@ class Scene:
         rng = np.random.default_rng(seed)
         ids = rng.choice(50, n_images, replace=False) + 1
         self.image_ids = [f"i{i}" for i in ids] if string_ids else ids.tolist()
-        self.categories = [(int(c), f"class {c}") for c in sorted(rng.choice(90, n_classes, replace=False) + 1)]
+        self.categories = [
+            (int(c), f"class {c}") for c in sorted(rng.choice(90, n_classes, replace=False) + 1)
+        ]
         gt_classes, det_classes = rng.random(n_classes) < 0.8, rng.random(n_classes) < 0.8
         gt_classes[0] = det_classes[0] = True
         self.gt, self.det = [], []
@@ -34,7 +46,11 @@ class Scene:
             for k in range(n_classes):
                 boxes = []
                 for _ in range(rng.integers(0, 5)):
-                    w, h = SIZES[rng.integers(len(SIZES))] if rng.random() < 0.7 else rng.integers(1, 2000, 2) / 10
+                    w, h = (
+                        SIZES[rng.integers(len(SIZES))]
+                        if rng.random() < 0.7
+                        else rng.integers(1, 2000, 2) / 10
+                    )
                     box = [*(rng.integers(0, 1000, 2) / 10).tolist(), float(w), float(h)]
                     boxes.append(box)
                     if rng.random() < 0.2:
@@ -158,7 +174,9 @@ def test_agrees_with_pycocotools(scene):
 @given(scenes, st.integers(1, 5))
 def test_shards_in_any_order_are_identical(scene, n_shards):
     truth, det = scene.tables()
-    for rules in resolve(["coco", "voc2012", "openimages", "tf-weighted", "corloc", "imagenet-loc", "imagenet-det"]):
+    for rules in resolve(
+        ["coco", "voc2012", "openimages", "tf-weighted", "corloc", "imagenet-loc", "imagenet-det"]
+    ):
         whole = join(truth, det)
         number = np.arange(len(whole.images))
         parts = [match(whole.shard(number[number % n_shards == s]), rules) for s in range(n_shards)]

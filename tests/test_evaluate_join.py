@@ -1,0 +1,359 @@
+"""Which image and which class is which, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+from odm.evaluate import evaluate, join, render, save
+from odm.issues import DataError, Log, UsageError
+from odm.tables import Dataset, Flag
+
+
+def side(images, boxes, categories=("c",), **given):
+    """Boxes as (image, class) numbers, all at the same place unless told."""
+    n = len(boxes)
+    given.setdefault("ltwh", [(10, 10, 30.5, 20)] * n)
+    return Dataset.from_arrays(
+        images=images, categories=categories, image=[b[0] for b in boxes], category=[b[1] for b in boxes], **given
+    )  # fmt: skip
+
+
+def scored(images, boxes, categories=("c",), **given):
+    given.setdefault("score", np.linspace(0.9, 0.1, len(boxes)) if boxes else [])
+    return side(images, boxes, categories, **given)
+
+
+def unnamed(dataset):
+    import dataclasses
+
+    return dataclasses.replace(dataset, categories=dataclasses.replace(dataset.categories, named=False))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "how"),
+    [
+        ("a.jpg", "a.jpg", "name"),
+        ("a.jpg", "a", "name without extension"),
+        ("x/a.jpg", "x/a.png", "name without extension"),
+        ("train/a.jpg", "a", "last part"),
+        ("a.b.jpg", "out/a.b.JPEG", "last part"),
+    ],
+)
+def test_names(ours, theirs, how):
+    joined = join(side([ours, "other.jpg"], [(0, 0)]), scored([theirs], [(0, 0)]))
+    assert joined.report.how == {how: 1}
+    assert joined.report.images_both == 1
+    assert joined.report.images_gt_only == ("other.jpg",)
+    assert joined.images == (ours, "other.jpg")
+
+
+def test_ids_join_only_where_nothing_else_is_known():
+    truth = side(["a.jpg", "b.jpg"], [(0, 0)], image_ids=[7, 8])
+    joined = join(truth, scored(["8", "7"], [(0, 0)], image_ids=[8, 7]))
+    assert joined.report.how == {"id": 2}
+    assert joined.detections.image.tolist() == [1]
+    with pytest.raises(DataError, match="no-image-in-common"):
+        join(truth, scored(["x.jpg"], [(0, 0)], image_ids=[7]))
+
+
+def test_ambiguous_names_do_not_join():
+    truth = side(["x/a.jpg", "y/a.jpg", "b.jpg"], [(0, 0), (1, 0)])
+    with pytest.raises(DataError, match="image-only-in-detections"):
+        join(truth, scored(["a.jpg", "b.jpg"], [(0, 0)]))
+
+
+def test_extra_images():
+    truth, det = side(["a", "b"], [(0, 0)]), scored(["a", "bb"], [(1, 0), (0, 0)])
+    log = Log()
+    with pytest.raises(DataError):
+        evaluate(truth, det, log=log)
+    assert "'bb'" in str(log.issues[0])
+    assert log.counts == {"image-only-in-detections": 1}
+    evaluation = evaluate(truth, det, extra_images="background")
+    assert evaluation.summary["mAP"] == 0.5
+    assert evaluation.join.images_det_only == ("bb",)
+    assert "background" in evaluation.result.definition
+
+
+def test_order_of_images_decides_ties():
+    def order(**given):
+        return join(side(["c", "a", "b"], [(0, 0)], **given), scored(["a"], [(0, 0)])).images
+
+    assert order() == ("c", "a", "b")
+    assert order(image_ids=[10, 9, 2]) == ("b", "a", "c")
+    assert order(image_ids=["10", "9", "2"]) == ("c", "b", "a")
+    assert order(image_ids=["10", 9, 2]) == ("b", "a", "c")
+
+
+def test_class_only_in_detections():
+    log = Log()
+    evaluation = evaluate(
+        side(["a"], [(0, 0)], ["person", "car"]),
+        scored(["a"], [(0, 0), (0, 1)], ["person", "Persn", "unused"]),
+        log=log,
+    )
+    assert log.counts == {"class-only-in-detections": 1}
+    assert "did you mean 'person'" in str(log.issues[0])
+    assert evaluation.join.classes_both == ("person",)
+    assert evaluation.join.classes_gt_only == ("car",)
+    assert evaluation.join.classes_det_only == ("Persn",)
+    assert "nearest: person" in render(evaluation)
+    with pytest.raises(DataError, match="no-class-in-common"):
+        evaluate(side(["a"], [(0, 0)], ["person"]), scored(["a"], [(0, 0)], ["Person"]))
+
+
+def test_numbers_take_the_names_of_the_other_side():
+    truth = side(["a"], [(0, 1)], ["person", "car", "dog"])
+    log = Log()
+    evaluation = evaluate(truth, unnamed(scored(["a"], [(0, 0)], ["1"])), log=log)
+    assert [row.tp for row in evaluation.classes] == [0, 1, 0]
+    assert "positions from 0" in log.notes[0]
+    evaluation = evaluate(unnamed(side(["a"], [(0, 0)], ["1"])), scored(["a"], [(0, 1)], ["person", "car"]))
+    assert [(row.name, row.tp) for row in evaluation.classes] == [("car", 1)]
+    # Both give numbers only: they are the names.
+    evaluation = evaluate(unnamed(side(["a"], [(0, 0)], ["5"])), unnamed(scored(["a"], [(0, 0)], ["5"])))
+    assert evaluation.summary["mAP"] == 1
+
+
+def test_numbers_beyond_the_list_are_ids():
+    truth = side(["a"], [(0, 1)], ["person", "car"], category_ids=[1, 90])
+    log = Log()
+    evaluation = evaluate(truth, unnamed(scored(["a"], [(0, 0), (0, 1)], ["90", "1"])), log=log)
+    assert [(row.name, row.tp, row.fp) for row in evaluation.classes] == [("person", 0, 1), ("car", 1, 0)]
+    assert "as ids" in log.notes[0]
+    log = Log()
+    evaluate(truth, unnamed(scored(["a"], [(0, 0), (0, 1)], ["7", "1"])), log=log)
+    assert log.counts == {"class-only-in-detections": 1}
+
+
+@pytest.mark.parametrize(
+    ("truth", "det", "code"),
+    [
+        (side(["a"], [(0, 0)]), side(["a"], [(0, 0)]), "ground-truth-as-detections"),
+        (scored(["a"], [(0, 0)]), scored(["a"], [(0, 0)]), "detections-as-ground-truth"),
+        (side(["a"], [(0, 0)]), scored(["a"], [(0, 0)] * 2, score=[0.5, np.nan]), "score-not-finite"),
+        (side(["a"], [(0, 0)]), scored(["a"], [(0, 0)] * 2, score=[0.5, np.inf]), "score-not-finite"),
+        (side(["a"], [(0, 0)]), scored(["a"], [(0, 0)], ltwh=[(0, np.nan, 3, 3)]), "box-not-finite"),
+        (side(["a"], [(0, 0)]), scored(["a"], [(0, 0)], ltwh=[(0.1, 0.2, 0.3, 0.3)]), "coordinates-differ"),
+        (side(["a"], [(0, 0)], ltwh=[(0.1, 0.2, 0.3, 0.3)]), scored(["a"], [(0, 0)]), "coordinates-differ"),
+        (side([], []), scored(["a"], [(0, 0)]), "no-ground-truth"),
+        (side(["a"], [(0, 0)]), scored(["b"], [(0, 0)]), "no-image-in-common"),
+    ],
+)
+def test_refused(truth, det, code):
+    log = Log()
+    with pytest.raises(DataError, match=code):
+        evaluate(truth, det, log=log)
+    assert set(log.counts) == {code}
+
+
+def test_warned_and_noted():
+    log = Log()
+    truth = side(["a"], [(0, 0)])
+    evaluate(truth, scored(["a"], [(0, 0)] * 3, score=[95, 60, 44]), log=log)
+    assert log.counts == {"percent-scores": 1}
+    assert "already filtered" in log.notes[0]
+    log = Log()
+    assert np.isnan(evaluate(side(["a"], []), scored(["a"], [(0, 0)]), log=log).summary["mAP"])
+    assert log.counts == {"no-ground-truth-boxes": 1}
+    log = Log()
+    evaluate(side(["a"], [(0, 0)], flags=[Flag.CROWD]), scored(["a"], [(0, 0)]), ["voc2012", "coco"], log=log)
+    assert log.notes == ["1 crowd boxes of the ground truth are ordinary objects under voc2012"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"protocol": "voc2013"},
+        {"protocol": []},
+        {"iou": 0},
+        {"iou": 1.5},
+        {"iou": float("nan")},
+        {"iou": []},
+        {"iou": 0.5, "protocol": "imagenet-det"},
+        {"interpolation": "12"},
+        {"interpolation": "all", "protocol": "corloc"},
+        {"area": "huge"},
+        {"area": (5, 1)},
+        {"max_dets": 0},
+        {"pixels": "both"},
+        {"only_classes": ["d"]},
+        {"only_images": ["z"]},
+        {"score_min": float("nan")},
+        {"at_score": float("inf")},
+        {"extra_images": "drop"},
+        {"hierarchy": {"LabelName": "c"}},
+        {"hierarchy": {"LabelName": "z"}, "protocol": "openimages"},
+        {"hierarchy": {"LabelName": 3}, "protocol": "openimages"},
+        {"image_labels": []},
+    ],
+)
+def test_wrong_use(given):
+    with pytest.raises(UsageError):
+        evaluate(side(["a"], [(0, 0)]), scored(["a"], [(0, 0)]), **given)
+
+
+def test_switches_are_said():
+    truth, det = (
+        side(["a", "b"], [(0, 0), (1, 1)], ["c", "d"]),
+        scored(["a", "b"], [(0, 0), (1, 1)], ["c", "d"]),
+    )
+    for given, word in (
+        ({"iou": 0.7}, "IoU 0.7"),
+        ({"interpolation": 101}, "interpolation 101"),
+        ({"area": "small"}, "area 0..1024"),
+        ({"max_dets": 3}, "at most 3"),
+        ({"score_min": 0.5}, "score >= 0.5"),
+        ({"pixels": "edges"}, "pixels edges"),
+        ({"only_classes": ["c"]}, "only 1 classes"),
+        ({"only_images": ["a"]}, "only 1 images"),
+    ):
+        definition = evaluate(truth, det, **given).result.definition
+        assert word in definition[definition.index("[changed: ") :]
+    assert "changed" not in evaluate(truth, det, iou=0.5, pixels="inclusive").result.definition
+    assert len(evaluate(truth, det, only_classes=["d"]).classes) == 1
+    assert evaluate(truth, det, only_images=["a"]).result.overall.gt == 1
+    assert evaluate(truth, det, score_min=0.5).result.overall.det == 1
+
+
+def test_several_protocols_and_thresholds():
+    truth, det = side(["a"], [(0, 0)]), scored(["a"], [(0, 0)])
+    results = evaluate(truth, det, ["voc2012", "voc2007", "coco"], iou=[0.75, 0.5]).results
+    assert [(r.protocol, r.iou) for r in results] == [
+        ("voc2012", 0.75),
+        ("voc2012", 0.5),
+        ("voc2007", 0.75),
+        ("voc2007", 0.5),
+        ("coco", [0.5, 0.75]),
+    ]
+    assert not np.isnan(results[-1].summary["AP75"])
+    assert np.isnan(evaluate(truth, det, "coco", iou=0.6).summary["AP50"])
+    with pytest.raises(UsageError):
+        _ = evaluate(truth, det, iou=[0.5, 0.6]).result
+
+
+def test_caps_of_coco():
+    truth, det = side(["a"], [(0, 0)]), scored(["a"], [(0, 0)])
+    summary = evaluate(truth, det, "coco", max_dets=300).summary
+    assert [k for k in summary if k[2:].isdigit() and k[:2] == "AR"] == ["AR1", "AR10", "AR100", "AR300"]
+    summary = evaluate(truth, det, "coco", max_dets=50).summary
+    assert np.isnan(summary["AR100"])
+    assert summary["AR50"] == 1
+
+
+def test_many_thresholds_need_more_than_one_word():
+    rng = np.random.default_rng(0)
+    gt = rng.integers(0, 50, (30, 4)) + [0, 0, 5, 5]
+    dt = np.maximum(np.repeat(gt, 3, axis=0) + rng.integers(-4, 5, (90, 4)), 1)
+    truth = side(["a"], [(0, 0)] * 30, ltwh=gt)
+    det = scored(["a"], [(0, 0)] * 90, ltwh=dt, score=rng.random(90))
+    ious = np.linspace(0.3, 0.95, 40).tolist()
+    many = evaluate(truth, det, "coco", iou=ious).result
+    for t in (0, 17, 39):
+        one = evaluate(truth, det, "coco", iou=ious[t]).result
+        assert one.summary["AP"] == many.classes[0].extra["ap_per_iou"][t]
+        assert (one.arrays.recall[0] == many.arrays.recall[t]).all()
+
+
+def test_json_is_the_contract():
+    truth, det = side(["a"], [(0, 0)], ["person"]), scored(["a"], [(0, 0)], ["person"])
+    data = json.loads(render(evaluate(truth, det, ["voc2012", "coco"], iou=0.3), "json"))
+    assert data["version"] == 1
+    assert data["join"] == {
+        "images": {"both": 1, "gt_only": [], "det_only": []},
+        "classes": {"both": ["person"], "gt_only": [], "det_only": []},
+    }
+    voc, coco = data["results"]
+    assert voc["protocol"] == "voc2012"
+    assert voc["iou"] == 0.3
+    assert voc["summary"] == {"mAP": 1.0}
+    assert voc["classes"] == [
+        {
+            "class": "person", "gt": 1, "gt_ignored": 0, "det": 1, "tp": 1, "fp": 0, "fn": 0, "ignored": 0,
+            "ap": 1.0, "score": 0.9, "precision": 1.0, "recall": 1.0, "f1": 1.0,
+        }
+    ]  # fmt: skip
+    assert coco["iou"] == [0.3]
+    assert coco["summary"]["AP50"] is None
+    row = coco["classes"][0]
+    assert {"AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ap_per_iou"} <= row.keys()
+
+
+def test_at_score():
+    truth = side(["a"], [(0, 0)] * 2, ltwh=[(0, 0, 9, 9), (50, 50, 9, 9)])
+    det = scored(
+        ["a"], [(0, 0)] * 3, ltwh=[(0, 0, 9, 9), (90, 0, 9, 9), (50, 50, 9, 9)], score=[0.9, 0.5, 0.3]
+    )
+    row = evaluate(truth, det, at_score=0.5).classes[0]
+    assert (row.score, row.precision, row.recall) == (0.5, 0.5, 0.5)
+    assert np.isnan(evaluate(truth, det, at_score=0.95).classes[0].f1)
+    assert evaluate(truth, det).classes[0].score == 0.3
+
+
+def reasons():
+    """One detection for every outcome and reason."""
+    truth = side(
+        ["a"], [(0, 0), (0, 1), (0, 0)], ["x", "y"],
+        ltwh=[(0, 0, 100, 100), (300, 0, 100, 100), (600, 0, 100, 100)], flags=[0, 0, Flag.DIFFICULT],
+    )  # fmt: skip
+    boxes = {
+        "TP": ((0, 0, 100, 100), 0),
+        "duplicate": ((0, 0, 100, 90), 0),
+        "localisation": ((0, 0, 100, 30), 0),
+        "class": ((300, 0, 100, 100), 0),
+        "both": ((300, 0, 100, 30), 0),
+        "background": ((900, 900, 10, 10), 0),
+        "ignored": ((600, 0, 100, 100), 0),
+    }
+    det = scored(["a"], [(0, k) for _, k in boxes.values()], ["x", "y"], ltwh=[b for b, _ in boxes.values()])
+    return evaluate(truth, det), list(boxes)
+
+
+def test_reasons_of_false_positives():
+    from odm.evaluate.errors import OUTCOMES, REASONS
+
+    evaluation, expected = reasons()
+    table = evaluation.result.detections
+    words = [
+        REASONS[r] if OUTCOMES[o] == "FP" else OUTCOMES[o] for o, r in zip(table.outcome, table.reason, strict=True)
+    ]  # fmt: skip
+    assert words == expected
+    assert table.gt.tolist() == [0, -1, -1, -1, -1, -1, 2]
+    assert table.best_iou[0] == 1
+    assert (table.reason[table.outcome != 1] == -1).all()
+
+
+def test_confusion_takes_pairs_of_one_class_first():
+    truth = side(["a"], [(0, 0), (0, 1)], ["x", "y"], ltwh=[(0, 0, 100, 100), (500, 0, 50, 50)])
+    det = scored(
+        ["a"], [(0, 1), (0, 0), (0, 1), (0, 0)], ["x", "y"],
+        ltwh=[(0, 0, 100, 100), (0, 0, 100, 60), (0, 0, 100, 100), (500, 0, 50, 50)], score=[0.9, 0.8, 0.2, 0.7],
+    )  # fmt: skip
+    table = evaluate(truth, det).result.confusion()
+    assert table.counts.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0]]
+    assert evaluate(truth, det).result.confusion(iou=0.7).counts.tolist() == [[0, 1, 0], [1, 0, 0], [1, 0, 0]]
+
+
+def test_saved_files():
+    evaluation, _ = reasons()
+    files = {}
+    save(evaluation, files.__setitem__)
+    assert sorted(files) == ["confusion.csv", "curves.csv", "detections.csv", "per_class.csv", "results.json"]
+    assert files["detections.csv"].decode().splitlines()[2].endswith(",FP,duplicate")
+    assert files["confusion.csv"].decode().startswith("protocol,iou,score_min,iou_min,")
+
+
+@pytest.mark.parametrize("output", ["table", "json", "csv", "markdown"])
+def test_undefined_is_never_nan(output):
+    truth = side(["a"], [(0, 0)], ["c", "a|b\n`x`"])
+    det = scored(["a"], [(0, 0)], ["a|b\n`x`"], ltwh=[(500, 500, 3, 3)])
+    text = render(evaluate(truth, det, ["voc2012", "coco", "corloc", "imagenet-loc"]), output)
+    assert "nan" not in text.lower()
+    if output == "table":
+        assert " - " in text
+        assert "Average Precision  (AP) @[ IoU=0.50:0.95 | area=   all | maxDets=100 ] = 0.000" in text
+    if output == "markdown":
+        assert "a\\|b" in text
+    with pytest.raises(UsageError):
+        render(evaluate(truth, det), "xml")

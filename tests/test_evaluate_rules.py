@@ -1,0 +1,502 @@
+"""Every protocol but `coco` against slow and plain implementations of its rules, and its known answers."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from odm.evaluate import evaluate
+from odm.tables import Dataset, Flag
+
+# ------------------------------------------------------------------- the rules, one box after the other
+
+
+def overlap(a, b, plus):
+    """Intersection and the two areas."""
+    w = min(a[2], b[2]) - max(a[0], b[0]) + plus
+    h = min(a[3], b[3]) - max(a[1], b[1]) + plus
+    inter = w * h if w > 0 and h > 0 else 0.0
+    return inter, *((c[2] - c[0] + plus) * (c[3] - c[1] + plus) for c in (a, b))
+
+
+def iou_of(a, b, plus):
+    inter, one, other = overlap(a, b, plus)
+    return inter / (one + other - inter) if inter else 0.0
+
+
+def ranked(det):
+    """By falling score, then image, then input: `det` has (image, class, box, score)."""
+    return sorted(range(len(det)), key=lambda i: (-det[i][3], det[i][0], i))
+
+
+def voc_class(gt, det, threshold, plus):
+    """One class: (score, +1 TP / -1 FP / 0 ignored) by rank, and npos; `gt` has (image, class, box, flags)."""
+    taken = set()
+    outcome = []
+    for i in ranked(det):
+        image, _, box, score = det[i]
+        best, chosen = -1.0, None
+        for j, (other, _, truth, _) in enumerate(gt):
+            if other == image and iou_of(box, truth, plus) > best:
+                best, chosen = iou_of(box, truth, plus), j
+        if chosen is None or best < threshold:
+            outcome.append((score, -1))
+        elif gt[chosen][3] & Flag.DIFFICULT:
+            outcome.append((score, 0))
+        elif chosen in taken:
+            outcome.append((score, -1))
+        else:
+            taken.add(chosen)
+            outcome.append((score, 1))
+    return outcome, sum(not g[3] & Flag.DIFFICULT for g in gt)
+
+
+def open_images_class(gt, det, threshold, weight):
+    """One class: the same, with the group-of stage."""
+    plain = [g for g in gt if not g[3] & Flag.GROUP_OF]
+    groups = [g for g in gt if g[3] & Flag.GROUP_OF]
+    outcome, npos = voc_class(plain, det, threshold, 0)
+    hit = set()
+    for place, i in enumerate(ranked(det)):
+        image, _, box, score = det[i]
+        if outcome[place][1] >= 0:
+            continue
+        best, chosen = 0.0, None
+        for j, (other, _, truth, _) in enumerate(groups):
+            inter, own, _ = overlap(box, truth, 0)
+            if other == image and own and inter / own > best:
+                best, chosen = inter / own, j
+        if chosen is not None and best >= threshold:
+            outcome[place] = (score, int(weight and chosen not in hit))
+            hit.add(chosen)
+    return outcome, npos + weight * len(groups)
+
+
+def imagenet_class(gt, det):
+    taken = set()
+    outcome = []
+    for i in ranked(det):
+        image, _, box, score = det[i]
+        best, chosen = -1.0, None
+        for j, (other, _, truth, _) in enumerate(gt):
+            if other != image or j in taken:
+                continue
+            w, h = truth[2] - truth[0] + 1, truth[3] - truth[1] + 1
+            value = iou_of(box, truth, 1)
+            if value >= min(0.5, w * h / ((w + 10) * (h + 10))) and value > best:
+                best, chosen = value, j
+        if chosen is not None:
+            taken.add(chosen)
+        outcome.append((score, 1 if chosen is not None else -1))
+    return outcome, len(gt)
+
+
+def average_precision(outcome, npos, points):
+    if not npos:
+        return np.nan
+    tp = fp = 0
+    recall, precision = [], []
+    for _, what in outcome:
+        tp, fp = tp + (what > 0), fp + (what < 0)
+        if what:
+            recall.append(tp / npos)
+            precision.append(tp / (tp + fp))
+    if points:
+        return float(
+            np.mean([max((p for r, p in zip(recall, precision, strict=True) if r >= x), default=0)
+                     for x in np.linspace(0, 1, points)])
+        )  # fmt: skip
+    total, before = 0.0, 0.0
+    for i, r in enumerate(recall):
+        total += (r - before) * max(precision[i:])
+        before = r
+    return total
+
+
+def mean(values):
+    defined = [v for v in values if not np.isnan(v)]
+    return float(np.mean(defined)) if defined else np.nan
+
+
+def best_f1(outcome, npos):
+    """(f1, score, tp, fp) of the best score; None without a true positive."""
+    best = None
+    for score in sorted({s for s, _ in outcome}, reverse=True):
+        tp = sum(w > 0 for s, w in outcome if s >= score)
+        fp = sum(w < 0 for s, w in outcome if s >= score)
+        if tp and npos and (best is None or 2 * tp / (tp + fp + npos) > best[0]):
+            best = 2 * tp / (tp + fp + npos), score, tp, fp
+    return best
+
+
+# -------------------------------------------------------------------------------------------- random data
+
+
+class Scene:
+    def __init__(self, seed, *, n_images=4, n_classes=3, tied=False, whole=True):
+        rng = np.random.default_rng(seed)
+        self.n_images, self.n_classes = n_images, n_classes
+        self.gt, self.det = [], []
+        step = 1 if whole else 10
+
+        def box():
+            corner = rng.integers(0, 60 * step, 2) / step
+            return [*corner.tolist(), *(corner + rng.integers(0, 50 * step, 2) / step).tolist()]
+
+        for image in range(n_images):
+            for k in range(n_classes):
+                boxes = [box() for _ in range(rng.integers(0, 4))] if rng.random() < 0.8 else []
+                boxes += boxes[: rng.integers(0, 2)]
+                flags = [Flag.DIFFICULT, Flag.GROUP_OF, Flag(0), Flag(0), Flag(0)]
+                self.gt += [(image, k, b, flags[rng.integers(5)]) for b in boxes]
+                for _ in range(rng.integers(0, 7)):
+                    b = box()
+                    if boxes and rng.random() < 0.8:
+                        b = list(boxes[rng.integers(len(boxes))])
+                        b[rng.integers(2)] -= rng.integers(0, 12) / step
+                        b[2 + rng.integers(2)] += rng.integers(0, 12) / step
+                    score = rng.integers(1, 6) / 10 if tied else rng.random()
+                    self.det.append((image, k, b, float(score)))
+        order = rng.permutation(len(self.det))
+        self.det = [self.det[i] for i in order]
+
+    def tables(self):
+        common = {
+            "images": [f"{i:03d}" for i in range(self.n_images)],
+            "categories": [f"c{k}" for k in range(self.n_classes)],
+        }
+        columns = (
+            {"image": [b[0] for b in rows], "category": [b[1] for b in rows], "xyxy": [b[2] for b in rows]}
+            for rows in (self.gt, self.det)
+        )
+        return (
+            Dataset.from_arrays(**common, **next(columns), flags=[g[3] for g in self.gt], kind="gt"),
+            Dataset.from_arrays(**common, **next(columns), score=[d[3] for d in self.det], kind="det"),
+        )
+
+    def classes(self, *, drop_empty=False):
+        det = self.det
+        if drop_empty:
+            det = [d for d in det if d[2][2] > d[2][0] and d[2][3] > d[2][1]]
+        for k in range(self.n_classes):
+            yield [g for g in self.gt if g[1] == k], [d for d in det if d[1] == k]
+
+
+scenes = st.builds(
+    Scene,
+    st.integers(0, 2**32 - 1),
+    n_images=st.integers(1, 5),
+    n_classes=st.integers(1, 3),
+    tied=st.booleans(),
+    whole=st.booleans(),
+).filter(lambda scene: scene.gt and scene.det)
+lots = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def check(result, per_class, points):
+    """The rows of a result against the outcome of every class."""
+    for row, (outcome, npos) in zip(result.classes, per_class, strict=True):
+        what = [w for _, w in outcome]
+        assert (row.gt, row.tp, row.fp, row.ignored) == (npos, what.count(1), what.count(-1), what.count(0))
+        assert row.det == len(what)
+        assert row.fn == row.gt - row.tp
+        np.testing.assert_allclose(row.ap, average_precision(outcome, npos, points), atol=1e-12)
+        point = best_f1(outcome, npos)
+        if point is None:
+            assert np.isnan([row.score, row.precision, row.recall, row.f1]).all()
+        else:
+            f1, score, tp, fp = point
+            assert row.score == score
+            np.testing.assert_allclose([row.f1, row.precision, row.recall], [f1, tp / (tp + fp), tp / npos])
+    expected = mean([average_precision(o, n, points) for o, n in per_class])
+    np.testing.assert_allclose(result.summary["mAP"], expected, atol=1e-12)
+
+
+@lots
+@given(scenes, st.sampled_from([0.3, 0.5, 0.75]))
+def test_voc(scene, iou):
+    per_class = [voc_class(gt, det, iou, 1) for gt, det in scene.classes()]
+    results = evaluate(*scene.tables(), ["voc2012", "voc2007"], iou=iou).results
+    check(results[0], per_class, 0)
+    check(results[1], per_class, 11)
+
+
+@lots
+@given(scenes)
+def test_tf(scene):
+    per_class = [voc_class(gt, det, 0.5, 0) for gt, det in scene.classes(drop_empty=True)]
+    voc, pooled = evaluate(*scene.tables(), ["tf-voc", "tf-weighted"]).results
+    check(voc, per_class, 0)
+    rows = []
+    for k, (_, det) in enumerate(scene.classes(drop_empty=True)):
+        outcome, npos = per_class[k]
+        places = [(-det[i][3], k, det[i][0], i) for i in ranked(det)]
+        if npos:
+            rows += list(zip(places, outcome, strict=True))
+    npos = sum(n for _, n in per_class)
+    expected = average_precision([o for _, o in sorted(rows)], npos, 0)
+    np.testing.assert_allclose(pooled.summary["AP"], expected, atol=1e-12)
+    assert all(np.isnan(row.ap) for row in pooled.classes)
+    assert [r.tp for r in pooled.classes] == [r.tp for r in voc.classes]
+
+
+@lots
+@given(scenes)
+def test_open_images(scene):
+    v2, challenge = evaluate(*scene.tables(), ["openimages", "openimages-challenge"]).results
+    check(v2, [open_images_class(gt, det, 0.5, 0) for gt, det in scene.classes(drop_empty=True)], 0)
+    boxed = {g[:2] for g in scene.gt}
+    per_class = [
+        open_images_class(gt, [d for d in det if d[:2] in boxed], 0.5, 1)
+        for gt, det in scene.classes(drop_empty=True)
+    ]
+    check(challenge, per_class, 0)
+
+
+@lots
+@given(scenes)
+def test_imagenet_detection(scene):
+    result = evaluate(*scene.tables(), "imagenet-det").result
+    check(result, [imagenet_class(gt, det) for gt, det in scene.classes()], 0)
+
+
+@lots
+@given(scenes)
+def test_corloc(scene):
+    expected = []
+    for gt, det in scene.classes(drop_empty=True):
+        found = []
+        for image in {g[0] for g in gt}:
+            own = [d for d in det if d[0] == image]
+            top = own[ranked(own)[0]] if own else None
+            found.append(top is not None and any(iou_of(top[2], g[2], 0) >= 0.5 for g in gt if g[0] == image))
+        expected.append(np.mean(found) if found else np.nan)
+    result = evaluate(*scene.tables(), "corloc").result
+    np.testing.assert_allclose(result.summary["CorLoc"], mean(expected), atol=1e-12)
+    np.testing.assert_allclose([r.extra["corloc"] for r in result.classes], expected, atol=1e-12)
+
+
+@lots
+@given(scenes)
+def test_imagenet_localisation(scene):
+    right, hit = [], []
+    for image in sorted({g[0] for g in scene.gt}):
+        gt = [g for g in scene.gt if g[0] == image]
+        own = [d for d in scene.det if d[0] == image]
+        guesses = [own[i] for i in ranked(own)[:5]]
+        right.append([any(d[1] == g[1] for g in gt) for d in guesses] + [False] * (5 - len(guesses)))
+        hit.append(
+            [any(d[1] == g[1] and iou_of(d[2], g[2], 1) >= 0.5 for g in gt) for d in guesses]
+            + [False] * (5 - len(guesses))
+        )
+    result = evaluate(*scene.tables(), "imagenet-loc").result
+    for what, good in (("cls", right), ("loc", hit)):
+        expected = [np.mean([not any(g[:k]) for g in good]) for k in range(1, 6)]
+        np.testing.assert_allclose(result.errors[what], expected)
+        assert result.summary[f"top1_{what}"] == result.errors[what][0]
+        assert result.summary[f"top5_{what}"] == result.errors[what][4]
+    for row in result.classes:
+        assert row.det == row.tp + row.fp + row.ignored
+
+
+@lots
+@given(scenes, st.permutations(range(4)))
+def test_order_of_input_matters_only_for_ties(scene, order):
+    truth, det = scene.tables()
+    shuffled = np.random.default_rng(order).permutation(len(det))
+    one = evaluate(truth, det, ["voc2012", "voc2007", "tf-voc", "openimages"]).to_dict()
+    if len({d[3] for d in scene.det}) == len(scene.det):
+        other = evaluate(truth, det.take(shuffled), ["voc2012", "voc2007", "tf-voc", "openimages"])
+        assert one == other.to_dict()
+
+
+# -------------------------------------------------------------------------------------------- known answers
+
+TABLE = {
+    "tp": [int(c) for c in "1 0 1 0 0 0 0 0 0 1 0 1 1 1 0 0 0 0 0 0 0 0 1 0".split()],
+    "score": [int(c) / 100 for c in "95 95 91 88 84 80 78 74 71 70 67 62 54 48 45 45 44 44 43 38 35 23 18 14".split()],
+    "image": [int(c) - 1 for c in "5 7 3 1 6 1 4 2 2 1 3 5 2 7 4 6 3 5 6 3 4 5 3 4".split()],
+}  # fmt: skip
+
+
+def illustrated():
+    """The published example's table: 7 images, 15 ground truths, 24 detections, one class."""
+    gt_image, gt, det = [], [], []
+    for image, tp in zip(TABLE["image"], TABLE["tp"], strict=True):
+        place = len(det) * 7 % 150
+        det.append((place, 150, 20, 20))
+        if tp:
+            gt_image.append(image)
+            gt.append((place + 2, 152, 20, 20))
+    for n in range(15 - len(gt)):
+        gt_image.append(n % 7)
+        gt.append((10 * n, 10, 12, 12))
+    common = {"images": [f"{i + 1:05d}" for i in range(7)], "categories": ["object"]}
+    return (
+        Dataset.from_arrays(**common, image=gt_image, category=[0] * 15, ltwh=gt, kind="gt"),
+        Dataset.from_arrays(
+            **common, image=TABLE["image"], category=[0] * 24, ltwh=det, score=TABLE["score"]
+        ),
+    )
+
+
+def test_illustrated_example():
+    all_points, eleven = evaluate(*illustrated(), ["voc2012", "voc2007"], iou=0.3).results
+    assert abs(all_points.summary["mAP"] - 0.24568668046928915) < 1e-12
+    assert abs(eleven.summary["mAP"] - 0.26839826839826836) < 1e-12
+    row = all_points.classes[0]
+    assert (row.gt, row.det, row.tp, row.fp, row.fn) == (15, 24, 7, 17, 8)
+    np.testing.assert_allclose(
+        [row.score, row.precision, row.recall, row.f1],
+        [0.48, 6 / 14, 6 / 15, 0.41379310344827586],
+        atol=1e-12,
+    )
+    assert "0.3" in all_points.definition
+
+
+def one_image(gt, det, scores, **kwargs):
+    n, m = len(gt), len(det)
+    return (
+        Dataset.from_arrays(images=["a"], categories=["c"], image=[0] * n, category=[0] * n, ltwh=gt, **kwargs),
+        Dataset.from_arrays(images=["a"], categories=["c"], image=[0] * m, category=[0] * m, ltwh=det, score=scores),
+    )  # fmt: skip
+
+
+def test_match_rules_differ():
+    sides = one_image([(10, 10, 20, 20), (12, 10, 20, 20)], [(10, 10, 20, 20)] * 2, [0.9, 0.8])
+    voc, coco = evaluate(*sides, ["voc2012", "coco"]).results
+    assert voc.summary["mAP"] == 0.5
+    assert abs(coco.summary["AP50"] - 1) < 1e-12
+
+
+def test_three_of_ten_at_eleven_points():
+    gt = [(30 * i, 0, 20, 20) for i in range(10)]
+    result = evaluate(*one_image(gt, gt[:3], [0.9, 0.8, 0.7]), "voc2007").result
+    assert abs(result.summary["mAP"] - 3 / 11) < 1e-12
+
+
+def test_exactly_half_is_enough():
+    coco = evaluate(*one_image([(0, 0, 10, 10)], [(0, 0, 10, 5)], [0.5]), "coco").result
+    assert coco.classes[0].tp == 1
+    assert abs(coco.summary["AP50"] - 1) < 1e-12
+
+
+def test_coco_crowd():
+    sides = one_image(
+        [(10, 10, 50, 50), (100, 100, 200, 200)],
+        [(10, 10, 50, 50), (110, 110, 50, 50), (200, 200, 50, 50)],
+        [0.5, 0.9, 0.8],
+        flags=[0, Flag.CROWD],
+    )
+    result = evaluate(*sides, "coco").result
+    assert abs(result.summary["AP"] - 1) < 1e-12
+    row = result.classes[0]
+    assert (row.gt, row.gt_ignored, row.tp, row.fp, row.ignored) == (1, 1, 1, 0, 2)
+
+
+def test_coco_area_field():
+    sides = one_image([(10, 10, 50, 50)], [(10, 10, 50, 50)], [0.5], area=[900.0])
+    summary = evaluate(*sides, "coco").result.summary
+    assert abs(summary["APs"] - 1) < 1e-12
+    assert np.isnan(summary["APm"])
+
+
+def test_coco_tie_goes_by_image_id():
+    for ids, expected in (([1, 2], 1.0), ([2, 1], 0.5)):
+        truth = Dataset.from_arrays(
+            images=["a", "b"], categories=["c"], image=[0], category=[0], ltwh=[(0, 0, 10, 10)], image_ids=ids
+        )
+        det = Dataset.from_arrays(
+            images=["a", "b"], categories=["c"], image=[1, 0], category=[0, 0],
+            ltwh=[(0, 0, 10, 10)] * 2, score=[0.5, 0.5],
+        )  # fmt: skip
+        assert abs(evaluate(truth, det, "coco").result.summary["AP"] - expected) < 1e-12
+
+
+def test_cap_of_a_hundred():
+    det = [(50, 50, 10, 10)] * 100 + [(0, 0, 10, 10)]
+    sides = one_image([(0, 0, 10, 10)], det, [0.9] * 100 + [0.1])
+    voc, coco = evaluate(*sides, ["voc2012", "coco"]).results
+    assert abs(voc.summary["mAP"] - 1 / 101) < 1e-12
+    assert coco.summary["AP"] == 0
+    row = coco.classes[0]
+    assert (row.det, row.tp, row.fp, row.ignored) == (101, 0, 100, 1)
+
+
+def test_open_images_worked_example():
+    sides = one_image(
+        [(0, 0, 10, 10), (20, 0, 10, 10), (100, 100, 100, 100)],
+        [(50, 50, 10, 10), (110, 110, 10, 10), (130, 130, 10, 10), (0, 0, 10, 10)],
+        [0.95, 0.9, 0.8, 0.7],
+        flags=[0, 0, Flag.GROUP_OF],
+    )
+    v2, challenge = evaluate(*sides, ["openimages", "openimages-challenge"]).results
+    assert abs(v2.summary["mAP"] - 0.25) < 1e-12
+    assert abs(challenge.summary["mAP"] - 4 / 9) < 1e-12
+    row = challenge.classes[0]
+    assert (row.gt, row.tp, row.fp, row.ignored) == (3, 2, 1, 1)
+
+
+def test_difficult_can_be_kept():
+    sides = one_image([(0, 0, 10, 10), (50, 0, 10, 10)], [(50, 0, 10, 10)] * 2, [0.9, 0.8], flags=[0, 2])
+    row = evaluate(*sides).classes[0]
+    assert (row.gt, row.gt_ignored, row.tp, row.fp, row.ignored) == (1, 1, 0, 0, 2)
+    kept = evaluate(*sides, keep_difficult=True)
+    row = kept.classes[0]
+    assert (row.gt, row.gt_ignored, row.tp, row.fp, row.ignored) == (2, 0, 1, 1, 0)
+    assert "changed" in kept.result.definition
+
+
+def test_classes_without_ground_truth_are_shown_not_averaged():
+    truth = Dataset.from_arrays(images=["a"], categories=["x"], image=[0], category=[0], ltwh=[(0, 0, 9, 9)])
+    det = Dataset.from_arrays(
+        images=["a"], categories=["x", "y"], image=[0, 0], category=[0, 1], ltwh=[(0, 0, 9, 9)] * 2, score=[0.5, 0.6]
+    )  # fmt: skip
+    for protocol in ("voc2012", "coco", "tf-voc", "openimages", "imagenet-det"):
+        result = evaluate(truth, det, protocol).result
+        assert abs(next(iter(result.summary.values())) - 1) < 1e-12
+        assert np.isnan(result.classes[1].ap)
+        assert (result.classes[1].gt, result.classes[1].det, result.classes[1].fp) == (0, 1, 1)
+
+
+def test_hierarchy_and_labels():
+    tree = {
+        "LabelName": "Entity",
+        "Subcategory": [
+            {"LabelName": "animal", "Subcategory": [{"LabelName": "dog"}, {"LabelName": "cat"}]},
+            {"LabelName": "pet", "Subcategory": [{"LabelName": "dog"}]},
+        ],
+    }
+    truth = Dataset.from_arrays(
+        images=["a", "b"], categories=["dog", "cat"], image=[0], category=[0], ltwh=[(0, 0, 10, 10)]
+    )
+    det = Dataset.from_arrays(
+        images=["a", "b"],
+        categories=["dog", "animal", "cat"],
+        image=[0, 0, 0, 1, 1],
+        category=[0, 1, 2, 2, 1],
+        ltwh=[(0, 0, 10, 10)] * 5,
+        score=[0.9, 0.8, 0.7, 0.6, 0.5],
+    )
+    result = evaluate(truth, det, "openimages-challenge", hierarchy=tree).result
+    rows = {r.name: r for r in result.classes}
+    assert set(rows) == {"dog", "cat", "animal", "pet"}
+    assert [(r.gt, r.tp) for r in (rows["dog"], rows["animal"], rows["pet"])] == [(1, 1), (1, 1), (1, 0)]
+    assert rows["cat"].det == 0
+    assert sum(result.dropped.values()) == 3
+    # "animal" is not on b, so "cat" is not either; a positive "cat" on a means an "animal" there.
+    labels = [("b", "animal", False), ("a.jpg", "cat", True)]
+    result = evaluate(truth, det, "openimages-challenge", hierarchy=tree, image_labels=labels).result
+    rows = {r.name: r for r in result.classes}
+    assert (rows["cat"].det, rows["cat"].fp, rows["animal"].det, rows["animal"].fp) == (2, 2, 2, 1)
+    assert not result.dropped
+
+
+@pytest.mark.parametrize("protocol", ["voc2012", "coco", "tf-voc", "openimages", "imagenet-det"])
+def test_no_detections_is_zero(protocol):
+    truth = Dataset.from_arrays(images=["a"], categories=["x"], image=[0], category=[0], ltwh=[(0, 0, 9, 9)])
+    det = Dataset.from_arrays(images=[], categories=[], image=[], category=[], ltwh=[], score=[])
+    evaluation = evaluate(truth, det, protocol)
+    assert next(iter(evaluation.summary.values())) == 0
+    assert evaluation.log.counts["no-detections"] == 1
+    assert evaluation.result.arrays.precision.max(initial=0) == 0
