@@ -1,8 +1,9 @@
 r"""Many small text files, tokenised at once.
 
 Formats with one text file per image hold thousands of files of a few lines. Reading them line by line costs
-more than all the rest together, so half a megabyte of files at a time is joined, split by one ``bytes.split``,
-and the lines are found again with NumPy: token counts per line, and index arithmetic for the columns.
+more than all the rest together, so half a megabyte of files at a time is joined and split by one
+``bytes.split``, and the lines are found again with NumPy: token counts per line, and index arithmetic for
+the columns.
 
 Everything here works on bytes. A line ends with ``\n``; carriage returns before it belong to the end (a file
 without any ``\n`` has lines that end with ``\r``). Blanks are spaces and tabs, nothing else.
