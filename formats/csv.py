@@ -17,7 +17,7 @@ and empty box cells. Flags are 0 or 1. Boxes with a score are detections. Also k
 - Open Images boxes ``ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,...``: relative, so
   image sizes are needed (``--images``, ``--image-size``, ``--image-sizes``). ``Confidence`` is not a score.
   Flags are 0, 1, or -1 for unknown. ``--classes`` takes the class descriptions, which turn MIDs into names; a
-  file ``class-descriptions*.csv`` in the folder is used without being named.
+  file ``class-descriptions*.csv`` or ``classes.csv`` in the folder is used without being named.
 - Open Images predictions ``ImageID,LabelName,Score,XMin,XMax,YMin,YMax``, and ``ImageId,PredictionString``
   with groups of ``label score xmin ymin xmax ymax`` separated by blanks.
 - keras-RetinaNet, which has no header: ``path,x1,y1,x2,y2,class``, and ``path,,,,,`` for images without
@@ -51,6 +51,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import COLLISION, Output, Source, accept_name
+from odm.formats._classes import refuse_class
 from odm.formats._contract import LIKELY, SURE, Format, Sniff, option, parse_mapping
 from odm.formats._faults import (
     BAD_CLASS_LIST,
@@ -85,7 +86,7 @@ MISSING_COLUMN = Code(
     "missing-column",
     "error",
     "expected a column for {role}, found the columns {found}{near}",
-    "name the column with -O columns={role}:NAME",
+    "name the column with -O columns={example}",
     "Without this column a row does not describe a box.",
 )
 AMBIGUOUS_COLUMN = Code(
@@ -255,7 +256,6 @@ _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _THOUSANDS = re.compile(r"\s*[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+\s*")
 _NUMERIC = b"0123456789.+-eE \t"
 _QUOTED = re.compile(r'"[^"]*+(?:""[^"]*+)*+"')
-_LINE_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _CHUNK = 2**18
@@ -379,8 +379,8 @@ def _header_layout(cells: Sequence[str], sep: str, options: CsvOptions | None) -
         elif name in seen:
             roles[role] = seen[name]
         else:
-            near = hint(name, columns)
-            faults.append((MISSING_COLUMN, name, {"role": role, "found": shown, "near": near}))
+            values = {"role": role, "found": shown, "near": hint(name, columns), "example": f"{role}:NAME"}
+            faults.append((MISSING_COLUMN, name, values))
             roles[role] = 0
     places: dict[str, list[int]] = {}
     for i, name in enumerate(columns):
@@ -418,15 +418,16 @@ def _header_layout(cells: Sequence[str], sep: str, options: CsvOptions | None) -
         )
 
     form = _find_coordinates(roles, places, told, one)
-    for role in ("image", "class", *FORMS[form]):
-        if role not in roles and role not in constants:
-            near = next((h for n in (role, *itertools.chain(*_NAMES[role])) if (h := _near(n, columns))), "")
-            faults.append((MISSING_COLUMN, role, {"role": role, "found": shown, "near": near}))
+    lacking = [r for r in ("image", "class", *FORMS[form]) if r not in roles and r not in constants]
+    if len(lacking) == 6 and not told and not faults:
+        return _Faults(columns, [(NO_HEADER, "", {"found": repr(shorten(sep.join(columns)))})])
+    _report_lacking(lacking, roles, columns, shown, faults)
     if faults:
         return _Faults(columns, faults)
 
     if told:
-        title, coords = "CSV with the columns that -O columns names", "sniff"
+        title = "CSV with the columns that -O columns names"
+        coords = "rel" if open_images else "sniff"
     elif set(CANONICAL) <= set(columns):
         title, coords = "canonical CSV", "abs"
     elif open_images and "score" in roles:
@@ -445,8 +446,30 @@ def _header_layout(cells: Sequence[str], sep: str, options: CsvOptions | None) -
     return _Layout(title, sep, columns, roles, form, coords, constants, spaced=spaced)
 
 
+def _report_lacking(
+    lacking: list[str],
+    roles: Mapping[str, int],
+    columns: Sequence[str],
+    shown: str,
+    faults: list[tuple[Code, str, dict[str, Any]]],
+) -> None:
+    """Report the roles that no column has; where all four coordinates lack, in one."""
+    free = [name for i, name in enumerate(columns) if i not in roles.values()]
+    groups = [[role] for role in lacking]
+    if len(lacking) >= 4 and lacking[-4:] == list(FORMS["ltrb"]):
+        groups = [*groups[:-4], lacking[-4:]]
+    for group in groups:
+        usual = itertools.chain.from_iterable((role, *itertools.chain(*_NAMES[role])) for role in group)
+        near = next((found for name in usual if (found := _near(name, free))), "")
+        role = ", ".join(group)
+        example = ",".join(f"{r}:NAME" for r in group)
+        faults.append(
+            (MISSING_COLUMN, role, {"role": role, "found": shown, "near": near, "example": example})
+        )
+
+
 def _near(name: str, columns: Sequence[str]) -> str:
-    found = nearest(name, [c for c in columns if c])
+    found = nearest(name, [c for c in columns if len(c) > 2])
     return f" (is it {shorten(found)!r}?)" if found else ""
 
 
@@ -490,11 +513,15 @@ def _find_layout(text: str, options: CsvOptions | None) -> _Layout | _Faults | N
     best: _Faults | None = None
     for sep in candidates:
         record = _record(text, 0, sep, spaced=False)
-        cells = record[0] if isinstance(record[0], list) else text.split("\n", 1)[0].split(sep)
-        found = _header_layout(cells, sep, options)
+        if isinstance(record[0], tuple):
+            code, _, _, what = record[0]
+            faulty = [(code, "", {"found": what, "value": what})]
+            best = best or _Faults(tuple(text.split("\n", 1)[0].split(sep)), faulty)
+            continue
+        found = _header_layout(record[0], sep, options)
         if isinstance(found, _Layout):
             return found
-        if best is None or len(found.columns) > len(best.columns):
+        if best is None or len(found.columns) > len(best.columns) or best.found[0][0] is OPEN_QUOTE:
             best = found
         if not (options and options.columns):
             plain = _retinanet_layout(text, sep)
@@ -664,10 +691,8 @@ class _ClassRows(dict[str, int]):
     def _find(self, cell: str) -> int:
         if not cell.strip():
             return -1
-        if _LINE_BREAKS.search(cell):
-            return self._fault(
-                BAD_CLASS_NAME, {"value": cell, "reason": "it holds a control character or a line separator"}
-            )
+        if (reason := refuse_class(cell)) is not None:
+            return self._fault(BAD_CLASS_NAME, {"value": cell, "reason": reason})
         name = cell if self._names is None else self._names.name(cell)
         if name is None:
             assert self._names is not None
@@ -719,9 +744,9 @@ class _ClassNames:
             return
         seen: dict[str, int] = {}
         for number, cells in rows:
-            if not cells[0] or _LINE_BREAKS.search("".join(cells)):
+            if (reason := next((r for c in cells if (r := refuse_class(c)) is not None), None)) is not None:
                 log.report(
-                    BAD_CLASS_LIST, path, line=number, reason="a name is empty or holds a control character"
+                    BAD_CLASS_LIST, path, line=number, reason=f"in {shorten(','.join(cells))!r}, {reason}"
                 )
                 return
             if seen.setdefault(cells[0], number) != number:
@@ -808,9 +833,7 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
         if role not in ROLES:
             raise UsageError(f"columns: there is no role {role!r}{hint(role, ROLES)}")
     files = source.with_suffix(".csv", ".tsv") if source.is_dir else source.files
-    descriptions = [
-        f for f in files if source.is_dir and _key(f.rsplit("/", 1)[-1]).startswith("classdescriptions")
-    ]
+    descriptions = [f for f in files if source.is_dir and _names_classes(f)]
     names = _class_names(source, descriptions, log, options)
     reader = _Reader(source, builder, log, options, names)
     skip = {options.image_sizes, options.classes}
@@ -820,6 +843,12 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
     for file in log.track(kept, "reading CSV") if len(kept) > 1 else kept:
         reader.read_file(file, track=len(kept) == 1)
     reader.finish()
+
+
+def _names_classes(file: str) -> bool:
+    """Whether a file of a folder is a list of classes by its name."""
+    key = _key(file.rsplit("/", 1)[-1])
+    return key.startswith("classdescriptions") or key == "classescsv"
 
 
 def _class_names(
@@ -872,7 +901,8 @@ class _Reader:
     ) -> None:
         self.source, self.builder, self.log, self.options = source, builder, log, options
         self.images = _ImageRows()
-        self.good: list[bool] = []
+        self.good = np.zeros(0, bool)
+        """Whether the name of an image may be used; this and the next column have room to grow."""
         self.sizes = np.zeros((0, 2), np.int64)
         self.first_file: list[int] = []
         self.first_line: list[int] = []
@@ -1264,14 +1294,23 @@ class _Reader:
             self.first_file += [self.file] * new
             if self.layout.coords == "rel" and self.layout.columns[column].lower() == "imageid":
                 self.ids.update(range(old, old + new))
+            room = old + new - len(self.good)
+            if room > 0:
+                room += len(self.good)
+                self.good = np.concatenate([self.good, np.zeros(room, bool)])
+                self.sizes = np.concatenate([self.sizes, np.zeros((room, 2), np.int64)])
+            scratch, said = Log(keep=0), 0
+            accepted: list[bool] = []
             for row in first.tolist():
                 name = cells[row]
-                scratch = Log()
-                self.good.append(bool(name.strip()) and accept_name(name, scratch, self.path))
-                if self.good[-1] and scratch.counts:
-                    faults.append((row, column, None, {}))
-            self.sizes = np.concatenate([self.sizes, np.zeros((new, 2), np.int64)])
-        wrong = ~np.array(self.good, bool)[rows]
+                good = accept_name(name, scratch, self.path)
+                accepted.append(good)
+                if len(scratch.counts) and scratch.counts.total() > said:
+                    said = scratch.counts.total()
+                    if good:  # it may be used, but there is a warning
+                        faults.append((row, column, None, {}))
+            self.good[old : old + new] = accepted
+        wrong = ~self.good[rows]
         real = np.ones(n, bool)
         for i in np.nonzero(wrong)[0].tolist():
             if cells[i].strip():
@@ -1395,8 +1434,7 @@ class _Reader:
                 log.note(f"{paths[0]}{more}: read as {title}")
         relative = self._is_relative()
         sizes = self._add_images(relative)
-        good = np.array(self.good, bool)
-        number = np.cumsum(good) - 1
+        number = np.cumsum(self.good) - 1
         kind = self._kind()
         builder.kind = kind
         for boxes in self.boxes:
@@ -1496,7 +1534,7 @@ class _Reader:
         return self.paths[self.first_file[image]]
 
     def _add_plain(self, names: list[str], files: Ints) -> None:
-        good = np.array(self.good, bool)
+        good = self.good[: len(names)]
         lines = np.array(self.first_line, np.int64)
         for file in np.unique(files).tolist():
             rows = np.nonzero((files == file) & good)[0]
