@@ -17,6 +17,8 @@ import odm
 COMMANDS = {
     "convert": "Convert annotations or detections from one format to another.",
     "eval": "Evaluate detections against ground truth.",
+    "validate": "Say everything that is wrong in annotations or detections.",
+    "stats": "Count objects, images and classes, and measure boxes.",
     "formats": "List the formats, or show one format's page.",
 }
 """Name and one line of help of each subcommand; its file is imported when it is called."""
@@ -71,6 +73,8 @@ def app() -> None:
     \b
     odm convert --from yolo --to txt labels/ out/
     odm eval groundtruths/ detections/ --iou 0.5
+    odm validate annotations.json --images photos/
+    odm stats annotations.json
     odm formats yolo
     """
 

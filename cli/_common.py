@@ -12,7 +12,7 @@ import click
 
 from odm.files import MAX_SIZE, Unreadable, read_bytes
 from odm.formats import FORMATS, OptionSpec, option_specs
-from odm.issues import Issue, Log, PathError, printable
+from odm.issues import KEPT_PER_CODE, Issue, Log, PathError, printable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -130,31 +130,39 @@ def common_options(function: Function) -> Function:
     return function
 
 
-def terminal_log() -> Log:
-    """A log whose long loops show a progress bar, on a terminal only."""
+def terminal_log(keep: int = KEPT_PER_CODE) -> Log:
+    """A log whose long loops show a progress bar, on a terminal only; `keep` issues of each code are kept."""
     if not sys.stderr.isatty():
-        return Log()
+        return Log(keep=keep)
 
     def track(items: Sequence[Any], what: str) -> Iterable[Any]:
         from tqdm import tqdm
 
         return tqdm(items, desc=what, leave=False, delay=0.5, file=sys.stderr)
 
-    return Log(track=track)
+    return Log(keep=keep, track=track)
+
+
+def print_notes(log: Log) -> None:
+    """Print the decisions that were taken to the standard error stream."""
+    for text in log.notes:
+        click.echo(f"note: {printable(text)}", err=True)
 
 
 def print_log(log: Log, *, quiet: bool = False, limit: int = SHOWN) -> None:
     """Print notes, issues and their counts to the standard error stream; errors come first."""
     if not quiet:
-        for text in log.notes:
-            click.echo(f"note: {printable(text)}", err=True)
-    shown = [issue for issue in log.issues if issue.severity == "error"]
-    if not quiet:
-        shown += [issue for issue in log.issues if issue.severity == "warning"]
+        print_notes(log)
+    severities = ("error",) if quiet else ("error", "warning")
+    shown = [issue for s in severities for issue in sorted(log.issues, key=_place) if issue.severity == s]
     for issue in shown[:limit]:
         click.echo(str(issue), err=True)
     if log.errors or (log.warnings and not quiet):
         click.echo(_summary(log, shown, limit, quiet=quiet), err=True)
+
+
+def _place(issue: Issue) -> tuple[str, int, int]:
+    return issue.path, issue.line, issue.column
 
 
 def _summary(log: Log, shown: Sequence[Issue], limit: int, *, quiet: bool) -> str:

@@ -3,7 +3,7 @@
 from odm.converters.edit import Edits
 from odm.converters.ledger import Ledger
 from odm.converters.load import Loaded, Request, load, load_pair
-from odm.converters.pipeline import StrictLoss, convert, read, repair, write
+from odm.converters.pipeline import StrictLoss, convert, read, reference, repair, write
 from odm.converters.validation import chosen, examine, validate
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "load",
     "load_pair",
     "read",
+    "reference",
     "repair",
     "validate",
     "write",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ def read(
     """
     log = log or Log()
     request = Request(path=os.fspath(path), format=format, options=options, kind=kind)
-    return load(request, log, skip_bad=skip_bad, other=_reference(gt, log)).dataset
+    return load(request, log, skip_bad=skip_bad, other=reference(gt, log)).dataset
 
 
 def write(
@@ -194,7 +194,7 @@ def convert(
         follow_links=follow_links,
         max_size=max_size,
     )
-    loaded = load(request, log, skip_bad=skip_bad, other=_reference(gt, log))
+    loaded = load(request, log, skip_bad=skip_bad, other=reference(gt, log))
     check_shared(shared, [(loaded.format, "read"), (to_format, "write")])
     return _write(
         loaded,
@@ -280,7 +280,7 @@ def repair(
         max_size=max_size,
     )
     # The reader's errors are judged here, those of the tables after the repairs.
-    loaded = load(request, log, skip_bad=skip_bad, other=_reference(gt, log), check=_accept)
+    loaded = load(request, log, skip_bad=skip_bad, other=reference(gt, log), check=_accept)
     to_format = to_format or loaded.format
     to_chosen = choose_options(to_format, to_options or {}, shared, "write")
     check_shared(shared, [(loaded.format, "read"), (to_format, "write")])
@@ -309,7 +309,8 @@ def _accept(dataset: Dataset, log: Log) -> NDArray[np.bool_]:
     return np.zeros(len(dataset), np.bool_)
 
 
-def _reference(gt: str | os.PathLike[str] | None, log: Log) -> Any:
+def reference(gt: str | os.PathLike[str] | None, log: Log) -> Callable[[], Dataset] | None:
+    """Answers, when it is called, the ground truth that a results file refers to; None if none was given."""
     if gt is None:
         return None
     request = Request(path=os.fspath(gt), kind="gt", flag="--gt-format")

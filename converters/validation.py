@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from odm import checks
-from odm.converters.load import Loaded, Request, load, load_pair
+from odm.converters.load import Loaded, Request, check_shared, load, load_pair
 from odm.files import Source
 from odm.formats import option_specs
 from odm.formats._faults import STRAY_FILE
@@ -89,7 +89,7 @@ def validate(
     log
         Takes notes and the counts of all issues; of each code a bounded number is kept.
     **options
-        The format's own options.
+        Options of the formats, such as ``box="ltwh"``; with `gt` or `against` for whichever has them.
 
     Returns
     -------
@@ -106,13 +106,12 @@ def validate(
     wanted = check_codes(select), check_codes(ignore)
     if images is not None:
         options["images"] = os.fspath(images)
-    shared = {"images": options.pop("images")} if "images" in options else {}
     found = Log() if log is None else log.fresh()
 
     def request(place: str | os.PathLike[str] | None, **values: Any) -> Request | None:
-        return None if place is None else Request(path=os.fspath(place), shared=shared, **values)
+        return None if place is None else Request(path=os.fspath(place), shared=options, **values)
 
-    source = request(path, format=format, kind=kind, options=options)
+    source = request(path, format=format, kind=kind)
     assert source is not None
     examine(
         source,
@@ -163,18 +162,23 @@ def examine(
     if not 0 <= tolerance < float("inf"):
         raise UsageError(f"tolerance={tolerance}: give a number of pixels from 0")
     check = functools.partial(checks.run, deep=True, tolerance=tolerance)
+    reference = None if gt is None else _Reference(gt, log)
     loaded: tuple[Loaded, ...]
     if against is not None:
         loaded = load_pair(source, against, log, check=check, refuse=False)
         checks.compare(loaded[0].dataset, loaded[1].dataset, log)
     else:
-        other = None if gt is None else _reference(gt, log)
+        other = None if reference is None else reference.dataset
         loaded = (load(source, log, other=other, check=check, refuse=False),)
-        if other is not None and not other.held:
+        if reference is not None and reference.held is None:
             log.note(
                 f"{printable(source.path)}: read as {loaded[0].format.name}, which does not refer to a "
                 "ground truth, so that is not read; to compare the two give the detections with --against"
             )
+    uses = [(one.format, "read") for one in loaded]
+    if reference is not None and reference.held is not None:
+        uses.append((reference.held.format, "read"))
+    check_shared({name: value for name, value in source.shared.items() if name != "images"}, uses)
     folders: set[str] = set()
     for one, request in zip(loaded, (source, against), strict=False):
         assert request is not None
@@ -187,18 +191,18 @@ def examine(
     return loaded
 
 
-class _reference:  # noqa: N801 -- called like a function
-    """Reads the ground truth when it is asked for, once."""
+class _Reference:
+    """Reads the ground truth of a results file when it is asked for, once."""
 
     def __init__(self, request: Request, log: Log) -> None:
         self._request = request
         self._log = log
-        self.held: list[Dataset] = []
+        self.held: Loaded | None = None
 
-    def __call__(self) -> Dataset:
-        if not self.held:
-            self.held.append(load(self._request, self._log, refuse=False).dataset)
-        return self.held[0]
+    def dataset(self) -> Dataset:
+        if self.held is None:
+            self.held = load(self._request, self._log, refuse=False)
+        return self.held.dataset
 
 
 # -------------------------------------------------------------------------------------- files and pictures

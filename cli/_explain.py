@@ -1,0 +1,116 @@
+"""What the codes mean: the text of ``--explain``, from which the page of all codes is made too."""
+
+from __future__ import annotations
+
+import string
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from odm.cli._examples import EXAMPLES
+from odm.issues import Code
+
+HEAD = """\
+# Codes
+
+Every fault has a code that stays the same from version to version. `odm validate --explain CODE` prints the
+entry of one; this page is `odm validate --explain all --output markdown`. An *error* keeps data from being
+converted or evaluated; a *warning* is read, kept and named. Errors of single boxes can be left out with
+`--skip-bad`.
+"""
+
+
+def explain(codes: Sequence[Code], output: str) -> str:
+    """The entries of some codes as text, JSON or Markdown, ending with a new line."""
+    if output == "json":
+        import json
+
+        return json.dumps([_entry(code) for code in codes], ensure_ascii=False, indent=1) + "\n"
+    if output == "markdown":
+        return _page(codes)
+    return "\n".join(_text(code) for code in codes)
+
+
+def message(code: Code) -> str:
+    """What the code says, with an ellipsis for every value."""
+    return _without_values(code.template)
+
+
+def mend(code: Code) -> str:
+    """The way out, empty where only the message itself knows it."""
+    text = _without_values(code.mend)
+    return text if any(c.isalpha() for c in text) else ""
+
+
+def _without_values(template: str) -> str:
+    parts = string.Formatter().parse(template)
+    text = "".join(literal + ("…" if field is not None else "") for literal, field, _, _ in parts)
+    return text.replace("……", "…").strip()
+
+
+def _kind(code: Code) -> str:
+    return f"{code.severity}, of one box" if code.row else code.severity
+
+
+def _entry(code: Code) -> dict[str, Any]:
+    line, printed = EXAMPLES.get(code.name, ("", ""))
+    return {
+        "code": code.name,
+        "severity": code.severity,
+        "row": code.row,
+        "message": message(code),
+        "why": code.why,
+        "mend": mend(code),
+        "example": {"input": line, "printed": printed} if printed else None,
+    }
+
+
+def _text(code: Code) -> str:
+    line, printed = EXAMPLES.get(code.name, ("", ""))
+    lines = [f"{code.name} ({_kind(code)})", "", _wrap(message(code)), "", _wrap(code.why)]
+    if mend(code):
+        lines += ["", _wrap(f"To mend it: {mend(code)}.")]
+    if printed:
+        lines += ["", "  Example:"]
+        lines += [f"    {line}"] if line else []
+        lines += [f"    {printed}"]
+    return "\n".join(lines) + "\n"
+
+
+def _wrap(text: str) -> str:
+    return textwrap.fill(
+        text, 100, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _page(codes: Sequence[Code]) -> str:
+    lines = [HEAD] if len(codes) > 1 else []
+    if len(codes) > 1:
+        lines += ["| code | severity | says |", "|---|---|---|"]
+        lines += [
+            f"| [`{code.name}`](#{code.name}) | {code.severity} | {_escaped(message(code))} |"
+            for code in codes
+        ]
+        lines.append("")
+    for code in codes:
+        line, printed = EXAMPLES.get(code.name, ("", ""))
+        lines += [
+            f"## {code.name}",
+            "",
+            f"*{_kind(code)}* · {_escaped(message(code))}",
+            "",
+            _escaped(code.why),
+        ]
+        if mend(code):
+            lines += ["", f"**To mend it:** {_escaped(mend(code))}."]
+        if printed:
+            lines += ["", "```text", *([line, ""] if line else []), printed, "```"]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    for sign in "\\`*_<>|[]":
+        text = text.replace(sign, "\\" + sign)
+    return text

@@ -1,0 +1,332 @@
+"""Issues as text, JSON, SARIF 2.1.0, annotations of GitHub and Markdown."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import odm
+from odm.files import Unreadable, read_bytes
+from odm.issues import CODES, Code, Issue, Log, printable
+
+VERSION = 1
+"""Of the JSON contract."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """What a validation found: all counts, and the issues to be shown, which may be fewer."""
+
+    log: Log
+    issues: Sequence[Issue]
+    sources: Sequence[dict[str, Any]]
+    """Per source: ``path``, ``format``, ``kind``, and the numbers of ``images``, ``classes``, ``boxes``."""
+
+    @property
+    def total(self) -> int:
+        """How many issues there are."""
+        return self.log.errors + self.log.warnings
+
+    @property
+    def by_code(self) -> list[tuple[Code, int]]:
+        """The codes that were reported and how many times: errors first, then by number, then by name."""
+        found = [(CODES[name], n) for name, n in self.log.counts.items() if n]
+        return sorted(found, key=lambda pair: (pair[0].severity != "error", -pair[1], pair[0].name))
+
+    @property
+    def verdict(self) -> str:
+        """One line: how many errors and warnings, and in what."""
+        counts = f"{_count(self.log.errors, 'error')}, {_count(self.log.warnings, 'warning')}"
+        read = "; ".join(
+            f"{_count(s['boxes'], 'box')}, {_count(s['images'], 'image')}, "
+            f"{_count(s['classes'], 'class')} ({s['format']})"
+            for s in self.sources
+        )
+        line = f"{counts} in {read}" if read else counts
+        if len(self.issues) < self.total:
+            line += f"; {len(self.issues)} of the {self.total} are printed, all are counted"
+        return line
+
+
+def _count(n: int, what: str) -> str:
+    plural = what + ("es" if what.endswith(("s", "x")) else "s")
+    return f"{n or 'no'} {what if n == 1 else plural}"
+
+
+def render(report: Report, output: str) -> str:
+    """The report as text, ending with a new line."""
+    return OUTPUTS[output](report)
+
+
+# -------------------------------------------------------------------------------------------------- text
+
+
+def _text(report: Report) -> str:
+    lines = [str(issue) for issue in report.issues]
+    rows = [(str(n), code.severity, code.name) for code, n in report.by_code]
+    if rows:
+        wide = max(len(row[0]) for row in rows)
+        lines += ["", *(f"{n:>{wide}}  {severity:<7}  {name}" for n, severity, name in rows), ""]
+    lines.append(report.verdict)
+    return "\n".join(lines) + "\n"
+
+
+def _markdown(report: Report) -> str:
+    lines = [f"**{report.verdict}**", ""]
+    if report.by_code:
+        lines += ["| code | severity | found |", "|---|---|---|"]
+        lines += [f"| `{code.name}` | {code.severity} | {n} |" for code, n in report.by_code]
+        lines.append("")
+    for issue in report.issues:
+        field = f" [{printable(issue.field)}]" if issue.field else ""
+        message = f"{issue.place}: {issue.severity} {issue.code}{field} {issue.message}"
+        fence = "`" * (1 + max((len(run) for run in _runs(message)), default=0))
+        lines.append(f"- {fence} {message} {fence}" if fence != "`" else f"- `{message}`")
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _runs(text: str) -> list[str]:
+    """The runs of back ticks in a text."""
+    import re
+
+    return re.findall("`+", text)
+
+
+# -------------------------------------------------------------------------------------------------- JSON
+
+
+def _json(report: Report) -> str:
+    return _dump(
+        {
+            "version": VERSION,
+            "errors": report.log.errors,
+            "warnings": report.log.warnings,
+            "counts": {code.name: n for code, n in report.by_code},
+            "sources": list(report.sources),
+            "issues": [
+                {
+                    "path": printable(issue.path),
+                    "line": issue.line or None,
+                    "column": issue.column or None,
+                    "pointer": printable(issue.pointer) or None,
+                    "field": printable(issue.field) or None,
+                    "code": issue.code,
+                    "severity": issue.severity,
+                    "message": issue.message,
+                }
+                for issue in report.issues
+            ],
+            "notes": [printable(note) for note in report.log.notes],
+        }
+    )
+
+
+def _dump(data: Any) -> str:
+    import json
+
+    return json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+# ------------------------------------------------------------------------------------------------- SARIF
+
+
+def _sarif(report: Report) -> str:
+    rules = [code for code, _ in report.by_code]
+    index = {code.name: i for i, code in enumerate(rules)}
+    line_of = _locator(report.issues)
+    return _dump(
+        {
+            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+            "version": "2.1.0",
+            "runs": [
+                {
+                    "tool": {
+                        "driver": {
+                            "name": "odm",
+                            "version": odm.__version__,
+                            "semanticVersion": odm.__version__,
+                            "rules": [_rule(code) for code in rules],
+                        }
+                    },
+                    "columnKind": "unicodeCodePoints",
+                    "invocations": [
+                        {
+                            "executionSuccessful": True,
+                            "toolExecutionNotifications": [
+                                {"level": "note", "message": {"text": printable(note)}}
+                                for note in report.log.notes
+                            ],
+                        }
+                    ],
+                    "results": [
+                        {
+                            "ruleId": issue.code,
+                            "ruleIndex": index[issue.code],
+                            "level": issue.severity,
+                            "message": {"text": _with_place(issue)},
+                            **_locations(issue, line_of(issue)),
+                        }
+                        for issue in report.issues
+                    ],
+                    "properties": {"counts": {code.name: n for code, n in report.by_code}},
+                }
+            ],
+        }
+    )
+
+
+def _rule(code: Code) -> dict[str, Any]:
+    from odm.cli._explain import mend, message
+
+    return {
+        "id": code.name,
+        "shortDescription": {"text": message(code)},
+        "fullDescription": {"text": code.why},
+        "help": {"text": f"{code.why} To mend it: {mend(code) or 'see the message'}."},
+        "defaultConfiguration": {"level": code.severity},
+    }
+
+
+def _with_place(issue: Issue) -> str:
+    """The message, after the field and the JSON pointer, which the other parts of a result do not show."""
+    where = [printable(part) for part in (issue.pointer, issue.field) if part]
+    if len(where) == 2 and where[0].rpartition("/")[2] == where[1]:
+        where.pop()
+    return f"{' '.join(where)}: {issue.message}" if where else issue.message
+
+
+def _locations(issue: Issue, line: int) -> dict[str, Any]:
+    location: dict[str, Any] = {}
+    if issue.path:
+        physical: dict[str, Any] = {"artifactLocation": {"uri": uri(issue.path)}}
+        if line:
+            physical["region"] = {"startLine": line}
+            if issue.column:
+                physical["region"]["startColumn"] = issue.column
+        location["physicalLocation"] = physical
+    if issue.pointer:
+        pointer = printable(issue.pointer)
+        location["logicalLocations"] = [{"fullyQualifiedName": pointer, "kind": "element"}]
+    return {"locations": [location]} if location else {}
+
+
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
+
+
+def uri(path: str) -> str:
+    """A path as a URI reference: relative to the working folder, or ``file:`` for an absolute one."""
+    if os.sep == "\\":
+        path = path.replace("\\", "/")
+    absolute = os.path.isabs(path)
+    while path.startswith("./"):
+        path = path[2:].lstrip("/")
+    text = "".join(chr(b) if b in _PLAIN else f"%{b:02X}" for b in os.fsencode(path))
+    return f"file://{'' if text.startswith('/') else '/'}{text}" if absolute else text or "."
+
+
+MAX_LOCATED = 2**27
+"""Bytes; in a larger JSON file the lines of its places are not looked up."""
+
+
+def _locator(issues: Sequence[Issue]) -> Callable[[Issue], int]:
+    """Answers the line of an issue; for a JSON pointer it is looked up in the file, 0 if it is not found."""
+    files: dict[str, Callable[[str], int]] = {}
+
+    def line_of(issue: Issue) -> int:
+        if issue.line or not issue.pointer:
+            return issue.line
+        if issue.path not in files:
+            files[issue.path] = _json_lines(issue.path)
+        return files[issue.path](issue.pointer)
+
+    del issues
+    return line_of
+
+
+def _json_lines(path: str) -> Callable[[str], int]:
+    """Answers the line on which the value of a JSON pointer begins in a file, 0 if that cannot be told."""
+    import msgspec
+    import numpy as np
+
+    try:
+        data = read_bytes(path, max_size=MAX_LOCATED).removeprefix(b"\xef\xbb\xbf")
+    except Unreadable:
+        return lambda _: 0
+
+    def address(buffer: Any) -> int:
+        return int(np.frombuffer(buffer, np.uint8).__array_interface__["data"][0])
+
+    start = address(data) if data else 0
+    held: dict[str, Any] = {"": msgspec.Raw(data)}
+    opened: dict[str, Any] = {}
+
+    def inner(pointer: str) -> Any:
+        """The value at a pointer, still encoded: a view into `data`."""
+        if pointer not in held:
+            parent, _, key = pointer.rpartition("/")
+            if parent not in opened:
+                raw = inner(parent)
+                is_list = bytes(memoryview(raw)[:64]).lstrip()[:1] == b"["
+                kind = list[msgspec.Raw] if is_list else dict[str, msgspec.Raw]
+                opened[parent] = msgspec.json.decode(raw, type=kind)
+            container = opened[parent]
+            key = key.replace("~1", "/").replace("~0", "~")
+            held[pointer] = container[int(key) if isinstance(container, list) else key]
+        return held[pointer]
+
+    def line(pointer: str) -> int:
+        while pointer:
+            try:
+                value = inner(pointer)
+                offset = address(value) - start
+                if 0 <= offset <= len(data):
+                    return data.count(b"\n", 0, offset) + 1
+            except (msgspec.MsgspecError, UnicodeError, RecursionError, LookupError, ValueError, TypeError):
+                pass
+            pointer = pointer.rpartition("/")[0]  # what is missing is shown where it should be
+        return 0
+
+    return line
+
+
+# ------------------------------------------------------------------------------------------------ GitHub
+
+
+def _github(report: Report) -> str:
+    line_of = _locator(report.issues)
+    lines = []
+    for issue in report.issues:
+        place = []
+        if issue.path:
+            place.append(f"file={_escape_property(issue.path)}")
+        line = line_of(issue)
+        if line:
+            place.append(f"line={line}")
+            if issue.column:
+                place.append(f"col={issue.column}")
+        place.append(f"title={_escape_property(issue.code)}")
+        lines.append(f"::{issue.severity} {','.join(place)}::{_escape_data(_with_place(issue))}")
+    if len(report.issues) < report.total:
+        lines.append(f"::notice title=odm::{_escape_data(report.verdict)}")
+    return "".join(line + "\n" for line in lines)
+
+
+def _escape_data(text: str) -> str:
+    """As the workflow commands of GitHub want it."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escape_property(text: str) -> str:
+    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+OUTPUTS: dict[str, Callable[[Report], str]] = {
+    "text": _text,
+    "json": _json,
+    "sarif": _sarif,
+    "github": _github,
+    "markdown": _markdown,
+}
+"""How a report can be printed."""

@@ -1,0 +1,219 @@
+"""``odm stats``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from odm.cli._common import common_options, format_choice, format_options, print_log, reading, terminal_log
+from odm.converters import Request, load, reference
+from odm.converters.load import check_shared
+from odm.converters.plots import check_matplotlib, save_plots
+from odm.converters.statistics import Distribution, Group, Statistics, describe
+from odm.issues import printable
+
+EXAMPLES = """
+\b
+Examples:
+  odm stats annotations.json
+  odm stats labels/ --image-size 640x480 --output json
+  odm stats detections/ --plots pictures/
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("source", metavar="SRC", type=click.Path())
+@format_choice("--format", "format_", help="Format of SRC; sniffed if left out")
+@click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
+@click.option("--gt", type=click.Path(), help="The ground truth that a results file refers to.")
+@click.option(
+    "--output",
+    type=click.Choice(["table", "json", "markdown"]),
+    default="table",
+    show_default=True,
+    help="How the numbers are printed.",
+)
+@click.option("--plots", metavar="DIR", type=click.Path(), help="Draw them too, as PNG and SVG.")
+@click.option("--overwrite", is_flag=True, help="Replace pictures in a DIR that exists.")
+@click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
+@format_options()
+@common_options
+def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
+    """Say what is in SRC: objects and images per class, sizes of images and boxes, scores.
+
+    Areas are counted by COCO's ranges: small below 32 x 32 pixels, large from 96 x 96.
+    """
+    log = terminal_log()
+    files: tuple[str, ...] = ()
+    try:
+        if given["plots"] is not None:
+            check_matplotlib()
+        request = Request(
+            path=source, format=given["format_"], kind=given["kind"], shared=options[""], **reading(given)
+        )
+        other = reference(given["gt"], log)
+        loaded = load(request, log, skip_bad=given["skip_bad"], other=other)
+        check_shared(options[""], [(loaded.format, "read")])
+        statistics = describe(loaded.dataset)
+        if given["plots"] is not None:
+            files = save_plots(
+                loaded.dataset,
+                statistics,
+                given["plots"],
+                log,
+                sources=(source,),
+                overwrite=given["overwrite"],
+            )
+    finally:
+        print_log(log, quiet=given["quiet"], limit=given["max_errors"])
+    if given["output"] == "json":
+        head = {"path": printable(source), "format": loaded.format.name, "left_out": loaded.bad}
+        click.echo(json.dumps(head | statistics.to_dict(), ensure_ascii=False, allow_nan=False, indent=1))
+    else:
+        click.echo(render(statistics, "github" if given["output"] == "markdown" else "plain"), nl=False)
+    if files and not given["quiet"]:
+        click.echo(f"{len(files)} pictures written to {printable(given['plots'])}", err=True)
+    return 0
+
+
+MOST_SIZES = 10
+"""How many image sizes a table lists; JSON has them all."""
+
+
+def render(statistics: Statistics, style: str) -> str:
+    """The tables, ending with a new line; `style` is one of tabulate's."""
+    s = statistics
+    empty = sum(row.boxes == 0 for row in s.classes)
+    blocks = [
+        _table(
+            "",
+            [
+                [
+                    "images",
+                    s.images,
+                    f"{s.images_without_boxes} without boxes, {s.images_without_size} without size",
+                ],
+                ["classes", len(s.classes), f"{empty} without boxes"],
+                ["boxes", s.boxes, "ground truth" if s.kind == "gt" else "detections"],
+                *(["", n, f"marked {name.replace('_', ' ')}"] for name, n in s.flags.items()),
+                *(["", n, f"images of the split {printable(name)}"] for name, n in s.splits.items()),
+            ],
+            ["what", "number", ""],
+            style,
+        ),
+        _table("", _measures(s), ["pixels", "min", "median", "mean", "max"], style),
+        _table(
+            "Boxes by area",
+            [
+                [f"{name} ({bounds})", n, _share(n, s.boxes)]
+                for (name, n), bounds in zip(s.areas.items(), _AREA_TEXTS, strict=True)
+            ],
+            ["area", "boxes", "share"],
+            style,
+        ),
+        _table(
+            "Boxes by width / height",
+            [[_bounds(group), group.n, _share(group.n, s.aspect.n)] for group in s.aspects],
+            ["aspect ratio", "boxes", "share"],
+            style,
+        ),
+        _table("Images by number of boxes", _per_image(s), ["boxes", "images", "share"], style),
+    ]
+    if s.image_sizes:
+        rows: list[list[Any]] = [
+            [f"{w} x {h}", n, _share(n, s.images)] for w, h, n in s.image_sizes[:MOST_SIZES]
+        ]
+        rest = s.image_sizes[MOST_SIZES:]
+        if rest:
+            n = sum(row[2] for row in rest)
+            rows.append([f"{len(rest)} other sizes", n, _share(n, s.images)])
+        blocks.append(_table("Images by size", rows, ["width x height", "images", "share"], style))
+    if s.scores:
+        scores = [[_bounds(group), group.n, _share(group.n, s.score.n)] for group in s.scores]
+        blocks.append(_table("Boxes by score", scores, ["score", "boxes", "share"], style))
+    classes = [
+        [
+            printable(row.name),
+            row.boxes,
+            _share(row.boxes, s.boxes),
+            row.images,
+            row.small,
+            row.medium,
+            row.large,
+        ]
+        for row in s.classes
+    ]
+    headers = ["class", "boxes", "share", "images", "small", "medium", "large"]
+    blocks.append(_table("Classes", classes, headers, style))
+    return "\n\n".join(blocks) + "\n"
+
+
+_AREA_TEXTS = ("below 32 x 32", "32 x 32 to 96 x 96", "from 96 x 96")
+
+
+def _table(title: str, rows: Sequence[Sequence[Any]], headers: Sequence[str], style: str) -> str:
+    from tabulate import tabulate
+
+    if style == "github":
+        rows = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
+    align = ["left", *("right" for _ in headers[1:])]
+    if headers[-1] == "":
+        align[-1] = "left"
+    text = tabulate(rows, headers, tablefmt=style, disable_numparse=True, colalign=align if rows else None)
+    text = "\n".join(line.rstrip() for line in text.split("\n"))
+    heading = f"### {title}\n\n" if style == "github" else f"{title}\n"
+    return heading + text if title else text
+
+
+def _measures(s: Statistics) -> list[list[str]]:
+    rows: list[tuple[str, Distribution]] = [
+        ("image width", s.image_width),
+        ("image height", s.image_height),
+        ("boxes per image", s.boxes_per_image),
+        ("box width", s.box_width),
+        ("box height", s.box_height),
+        ("box area", s.area),
+        ("width / height", s.aspect),
+    ]
+    if s.scores:
+        rows.append(("score", s.score))
+    return [[name, *map(_number, (d.min, d.median, d.mean, d.max))] for name, d in rows]
+
+
+def _number(value: float | None) -> str:
+    """A length or ratio for a table: two decimals, or more where it is small; never in exponent form."""
+    if value is None:
+        return "-"
+    if value.is_integer():
+        return str(int(value))
+    return f"{value:.2f}" if abs(value) >= 1 else f"{value:.4f}"
+
+
+def _share(n: int, total: int) -> str:
+    return f"{100 * n / total:.2f} %" if total else "-"
+
+
+def _bounds(group: Group) -> str:
+    if group.lower is None:
+        return f"below {group.upper:g}"
+    if group.upper is None:
+        return f"from {group.lower:g}"
+    return f"{group.lower:g} to {group.upper:g}"
+
+
+def _per_image(s: Statistics) -> list[list[Any]]:
+    """Images by their number of boxes: each number while there are few, else ranges."""
+    numbers = s.images_by_boxes
+    if len(numbers) <= 12:
+        return [[str(boxes), n, _share(n, s.images)] for boxes, n in numbers]
+    rows: list[list[Any]] = []
+    low = 0
+    for high in (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, numbers[-1][0]):
+        n = sum(n for boxes, n in numbers if low <= boxes <= high)
+        if n:
+            rows.append([f"{low}" if low == high else f"{low} to {high}", n, _share(n, s.images)])
+        low = max(low, high + 1)
+    return rows

@@ -1,0 +1,237 @@
+"""``odm validate``."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from odm.checks import TOLERANCE
+from odm.cli._common import (
+    SHOWN,
+    common_options,
+    format_choice,
+    format_options,
+    print_notes,
+    reading,
+    split_names,
+    terminal_log,
+)
+from odm.cli._explain import explain
+from odm.cli._reports import OUTPUTS, Report, render
+from odm.converters import Ledger, Loaded, Request, chosen, examine, repair
+from odm.converters.repairs import REPAIRS
+from odm.converters.validation import check_codes, sort_issues
+from odm.evaluate import join
+from odm.issues import CODES, DataError, Log, printable
+
+EXAMPLES = """
+\b
+Examples:
+  odm validate labels/ --images photos/
+  odm validate results.json --gt instances.json
+  odm validate groundtruths/ --against detections/ --strict
+  odm validate annotations.json --output sarif > odm.sarif
+  odm validate Annotations/ --ignore outside-image,rare-class
+  odm validate labels/ --image-size 640x480 --fix order,clip,dedupe --out mended/
+  odm validate --explain inverted-box
+"""
+
+
+def _names(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for text in texts for name in split_names(text))
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("source", metavar="SRC", type=click.Path(), required=False)
+@format_choice("--format", "format_", help="Format of SRC; sniffed if left out")
+@click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
+@click.option("--gt", type=click.Path(), help="The ground truth that SRC, a results file, refers to.")
+@click.option(
+    "--against", metavar="DET", type=click.Path(), help="Detections to compare with SRC, the ground truth."
+)
+@format_choice("--gt-format", help="Format of the file of --gt; sniffed if left out")
+@format_choice("--det-format", help="Format of DET; sniffed if left out")
+@click.option(
+    "--output",
+    type=click.Choice(list(OUTPUTS)),
+    default="text",
+    show_default=True,
+    help="How the report is printed.",
+)
+@click.option("--select", multiple=True, metavar="CODES", help="Report only these; * stands for any text.")
+@click.option("--ignore", multiple=True, metavar="CODES", help="Do not report these.")
+@click.option("--strict", is_flag=True, help="Warnings fail too (exit 1).")
+@click.option(
+    "--tolerance",
+    type=float,
+    metavar="PX",
+    default=TOLERANCE,
+    show_default=True,
+    help="How far a box may reach beyond its image.",
+)
+@click.option(
+    "--explain", "explained", metavar="CODE", help="Say what a code means, or all of them, and end."
+)
+@click.option("--fix", metavar="LIST", help=f"Write a repaired copy to --out: any of {', '.join(REPAIRS)}.")
+@click.option("--out", metavar="DST", type=click.Path(), help="Where the repaired copy goes.")
+@format_choice("--to", help="Format of the repaired copy; that of SRC if left out")
+@click.option(
+    "--skip-bad", is_flag=True, help="Leave rows that still have errors out of the copy, not refuse."
+)
+@click.option("--overwrite", is_flag=True, help="Replace files in a DST that exists; others stay.")
+@click.option("--dry-run", is_flag=True, help="Print the ledger of --fix and write nothing.")
+@format_options("gt", "det")
+@common_options
+def command(
+    source: str | None, explained: str | None, options: dict[str, dict[str, Any]], **given: Any
+) -> int:
+    """Say everything that is wrong or doubtful in SRC, all of it, with its place and a way out.
+
+    SRC is annotations or detections in any format. Exit code 0: no errors; 1: errors, or warnings with
+    --strict. The options below belong to the formats; with --gt or --against, --gt-NAME and --det-NAME give
+    one of them to one side only.
+    """
+    if explained is not None:
+        return _explain(explained, given["output"])
+    if source is None:
+        raise click.UsageError("Missing argument 'SRC'.")
+    if given["gt"] is not None and given["against"] is not None:
+        raise click.UsageError("--gt and --against exclude each other")
+    _check_fix(given)
+    select, ignore = check_codes(_names(given["select"])), check_codes(_names(given["ignore"]))
+    log = terminal_log(keep=max(SHOWN, given["max_errors"]))
+    ledger, refused = None, None
+    loaded: tuple[Loaded, ...] = ()
+    if given["fix"] is not None:
+        try:
+            ledger = _repair(source, options, given, log)
+        except DataError as e:
+            refused = e
+    else:
+        loaded = _examine(source, options, given, log)
+    log = chosen(log, select, ignore)
+    _print(log, loaded, ledger, given)
+    if refused is not None:
+        raise refused
+    failed = (log.errors and ledger is None) or (given["strict"] and log.warnings)
+    return 1 if failed else 0
+
+
+def _explain(name: str, output: str) -> int:
+    codes = [CODES[n] for n in sorted(CODES)] if name == "all" else [CODES[n] for n in check_codes([name])]
+    if output not in ("text", "json", "markdown"):
+        raise click.UsageError(f"--explain is printed as text, json or markdown, not as {output}")
+    click.echo(explain(codes, output), nl=False)
+    return 0
+
+
+def _check_fix(given: dict[str, Any]) -> None:
+    if given["fix"] is None:
+        for name in ("out", "to", "skip_bad", "overwrite", "dry_run"):
+            if given[name]:
+                raise click.UsageError(f"--{name.replace('_', '-')} has a meaning only with --fix")
+        return
+    if given["out"] is None:
+        raise click.UsageError("--fix writes a copy: say where to with --out DST")
+    if given["against"] is not None:
+        raise click.UsageError("--fix repairs SRC alone: leave out --against")
+    if not split_names(given["fix"]):
+        raise click.UsageError(f"--fix needs at least one of {', '.join(REPAIRS)}")
+
+
+def _examine(
+    source: str, options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log
+) -> tuple[Loaded, ...]:
+    gt, against = given["gt"], given["against"]
+    if gt is None and against is None and (options["gt"] or options["det"]):
+        raise click.UsageError("options of one side (--gt-..., --det-...) need --gt or --against")
+
+    def request(path: str, side: str, flag: str, **values: Any) -> Request:
+        return Request(
+            path=path,
+            options=options[side] if side else {},
+            shared=options[""],
+            flag=flag,
+            **values,
+            **reading(given),
+        )
+
+    side = "gt" if against is not None else "det" if gt is not None else ""
+    kind = given["kind"] or (None if against is None else "gt")
+    loaded = examine(
+        request(source, side, "--format", format=given["format_"], kind=kind),
+        log,
+        gt=None if gt is None else request(gt, "gt", "--gt-format", format=given["gt_format"], kind="gt"),
+        against=None
+        if against is None
+        else request(against, "det", "--det-format", format=given["det_format"], kind="det"),
+        tolerance=given["tolerance"],
+    )
+    if len(loaded) == 2:
+        _add_refusals(loaded, log)
+    return loaded
+
+
+def _add_refusals(loaded: tuple[Loaded, ...], log: Log) -> None:
+    """Report also what an evaluation would refuse the two sides for."""
+    joined = log.fresh()
+    with contextlib.suppress(DataError):
+        join(loaded[0].dataset, loaded[1].dataset, joined, extra_images="background")
+    of_both = [name for name in joined.counts if CODES[name].severity == "error" and not CODES[name].row]
+    if of_both:
+        refusals = chosen(joined, of_both, ())
+        refusals.notes = []
+        log.extend(refusals)
+
+
+def _repair(source: str, options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log) -> Ledger:
+    if options["gt"] or options["det"]:
+        raise click.UsageError("options of one side (--gt-..., --det-...) have no meaning with --fix")
+    return repair(
+        source,
+        given["out"],
+        split_names(given["fix"]),
+        format=given["format_"],
+        options=options[""],
+        log=log,
+        **{
+            name: given[name]
+            for name in ("to", "kind", "gt", "skip_bad", "tolerance", "overwrite", "dry_run")
+        },
+        **reading(given),
+    )
+
+
+def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, given: dict[str, Any]) -> None:
+    """The report on the standard output; notes, and the ledger beside a report for machines, elsewhere."""
+    output, quiet = given["output"], given["quiet"]
+    limit = given["max_errors"]
+    # What people read ends after a page or so; machines get all that was kept unless a number was given.
+    asked = click.get_current_context().get_parameter_source("max_errors") is not ParameterSource.DEFAULT
+    issues = sort_issues(log.issues)
+    if asked or output == "text":
+        issues = issues[:limit]
+    sources = [
+        {
+            "path": printable(one.source.path) if one.source else "",
+            "format": one.format.name,
+            "kind": one.dataset.kind,
+            "images": len(one.dataset.images),
+            "classes": len(one.dataset.categories),
+            "boxes": len(one.dataset),
+            "skipped": one.dataset.skipped,
+        }
+        for one in loaded
+    ]
+    report = Report(log, issues, sources)
+    if not quiet:
+        print_notes(log)
+    click.echo(render(report, output), nl=False)
+    if output not in ("text", "markdown") and not quiet:
+        click.echo(report.verdict, err=True)
+    if ledger is not None and not quiet:
+        click.echo(str(ledger), err=output != "text")

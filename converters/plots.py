@@ -1,0 +1,210 @@
+"""Pictures of what is in a dataset; they need the extra ``[plot]``."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from odm.converters.statistics import AREAS, Statistics, areas_of, aspects_of
+from odm.files import Output
+from odm.issues import Log, UsageError, printable
+from odm.tables import Dataset, Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST = 60
+"""How many classes one picture shows; the most frequent ones."""
+
+BLUE, GREY = "#2f6db3", "#8a8a8a"
+
+
+def save_plots(
+    dataset: Dataset,
+    statistics: Statistics,
+    target: str,
+    log: Log,
+    *,
+    sources: Sequence[str] = (),
+    overwrite: bool = False,
+) -> tuple[str, ...]:
+    """Write every picture that the data allows into a folder, as PNG and SVG, all or nothing.
+
+    Returns
+    -------
+    tuple of str
+        The names of the files.
+
+    Raises
+    ------
+    UsageError
+        If matplotlib is not installed.
+    PathError
+        If the target is not usable.
+    """
+    check_matplotlib()
+    output = Output(target, overwrite=overwrite, sources=sources)
+    pictures = {
+        name: (draw, height) for name, draw, height in _pictures(dataset, statistics) if height is not None
+    }
+    names = [f"{name}.{suffix}" for name in pictures for suffix in ("png", "svg")]
+    output.plan(names, names, log, target)
+    with output:
+        for name in log.track(list(pictures), "plots"):
+            draw, height = pictures[name]
+            for suffix, data in _render(draw, height).items():
+                output.write(f"{name}.{suffix}", data)
+    return tuple(output.written)
+
+
+def check_matplotlib() -> None:
+    """UsageError, with the way out, if matplotlib is not installed."""
+    try:
+        import matplotlib  # noqa: F401, ICN001
+    except ImportError:
+        raise UsageError("plots need matplotlib: pip install 'odm-toolkit[plot]'") from None
+
+
+def _pictures(
+    dataset: Dataset, statistics: Statistics
+) -> list[tuple[str, Callable[[Axes], None], float | None]]:
+    """Names, what to draw and how high, in inches; None where there is nothing to show."""
+    shown = min(MOST, len(statistics.classes))
+    any_box = 4.5 if statistics.boxes else None
+    return [
+        (
+            "objects_per_class",
+            lambda axes: _classes(axes, statistics),
+            max(2.5, 1.2 + 0.24 * shown) if shown else None,
+        ),
+        ("boxes_per_image", lambda axes: _per_image(axes, statistics), 4.5 if statistics.images else None),
+        ("areas", lambda axes: _areas(axes, areas_of(dataset)), any_box),
+        ("aspect_ratios", lambda axes: _aspects(axes, aspects_of(dataset)), any_box),
+        ("box_sizes", lambda axes: _box_sizes(axes, dataset.boxes.wh), any_box),
+        ("image_sizes", lambda axes: _image_sizes(axes, statistics), 4.5 if statistics.image_sizes else None),
+        ("scores", lambda axes: _scores(axes, dataset.boxes.score), any_box if statistics.scores else None),
+    ]
+
+
+def _render(draw: Callable[[Axes], None], height: float) -> dict[str, bytes]:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    made = {}
+    # A salt and no date: the same data gives the same bytes. Glyphs that the font lacks are drawn as boxes.
+    with mpl.rc_context({"svg.hashsalt": "odm", "svg.fonttype": "path"}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        figure = Figure(figsize=(8, height), layout="constrained")
+        axes = figure.add_subplot()
+        draw(axes)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+        for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+            stream = io.BytesIO()
+            figure.savefig(stream, format=suffix, dpi=144, metadata=metadata)
+            made[suffix] = stream.getvalue()
+    return made
+
+
+def _classes(axes: Axes, statistics: Statistics) -> None:
+    rows = sorted(statistics.classes, key=lambda row: -row.boxes)[:MOST]
+    at = np.arange(len(rows))
+    bars = axes.barh(at, [row.boxes for row in rows], color=BLUE)
+    axes.bar_label(
+        bars, [f" {row.boxes} in {row.images} images" for row in rows], fontsize=7, color="#333333"
+    )
+    names = [printable(row.name) for row in rows]
+    axes.set_yticks(at, [n if len(n) <= 40 else n[:39] + "…" for n in names], fontsize=8, parse_math=False)
+    axes.invert_yaxis()
+    axes.margins(x=0.18, y=0.01)
+    axes.set_xlabel("boxes")
+    rest = len(statistics.classes) - len(rows)
+    axes.set_title(
+        "Objects per class" + (f" (the {len(rows)} most frequent of {len(rows) + rest})" if rest else "")
+    )
+
+
+def _per_image(axes: Axes, statistics: Statistics) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    numbers, times = (np.array(column) for column in zip(*statistics.images_by_boxes, strict=True))
+    most = int(numbers.max())
+    if most <= 60:
+        axes.bar(numbers, times, width=0.9, color=BLUE)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    else:
+        axes.hist(numbers, bins=60, weights=times, color=BLUE)
+    mean = statistics.boxes_per_image.mean
+    assert mean is not None
+    axes.axvline(mean, color=GREY, linestyle="--", linewidth=1, label=f"mean {mean:.2f}")
+    axes.legend(frameon=False)
+    _title(axes, "Boxes per image", "boxes", "images")
+
+
+def _log_bins(values: Floats, number: int) -> Floats:
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        low, high = low / 2, high * 2
+    bins: Floats = np.geomspace(low, high, number + 1)
+    return bins
+
+
+def _positive(values: Floats) -> Floats:
+    return values[np.isfinite(values) & (values > 0)]
+
+
+def _areas(axes: Axes, areas: Floats) -> None:
+    values = _positive(areas)
+    if len(values):
+        axes.hist(values, bins=_log_bins(values, 50).tolist(), color=BLUE)
+        axes.set_xscale("log")
+    for bound, label in ((AREAS["medium"][0], "32²"), (AREAS["large"][0], "96²")):
+        axes.axvline(bound, color=GREY, linestyle="--", linewidth=1)
+        axes.annotate(label, (bound, 0.97), xycoords=("data", "axes fraction"), fontsize=8, color="#555555")
+    _title(axes, "Areas of boxes, with COCO's bounds of small, medium and large", "square pixels", "boxes")
+
+
+def _aspects(axes: Axes, aspects: Floats) -> None:
+    values = _positive(aspects)
+    if len(values):
+        axes.hist(values, bins=_log_bins(values, 50).tolist(), color=BLUE)
+        axes.set_xscale("log", base=2)
+    axes.axvline(1, color=GREY, linestyle="--", linewidth=1)
+    _title(axes, "Aspect ratios of boxes", "width / height", "boxes")
+
+
+def _box_sizes(axes: Axes, wh: Floats) -> None:
+    good = wh[np.isfinite(wh).all(axis=1) & (wh > 0).all(axis=1)]
+    if len(good):
+        bins: Any = [_log_bins(good[:, 0], 60), _log_bins(good[:, 1], 60)]
+        *_, mesh = axes.hist2d(good[:, 0], good[:, 1], bins=bins, cmap="Blues", cmin=1)
+        mesh.set_rasterized(True)
+        axes.figure.colorbar(mesh, ax=axes, label="boxes")
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+    _title(axes, "Sizes of boxes", "width in pixels", "height in pixels")
+
+
+def _image_sizes(axes: Axes, statistics: Statistics) -> None:
+    width, height, times = (np.array(column) for column in zip(*statistics.image_sizes, strict=True))
+    axes.scatter(width, height, s=12 + 300 * times / times.max(), color=BLUE, alpha=0.5, linewidths=0)
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    _title(axes, "Sizes of images (larger dots: more images)", "width in pixels", "height in pixels")
+
+
+def _scores(axes: Axes, scores: Floats) -> None:
+    values = scores[np.isfinite(scores)]
+    inside = bool(len(values) and values.min() >= 0 and values.max() <= 1)
+    axes.hist(values, bins=50, range=(0, 1) if inside else None, color=BLUE)
+    _title(axes, "Scores", "score", "boxes")
+
+
+def _title(axes: Axes, title: str, across: str, up: str) -> None:
+    axes.set_title(title)
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)

@@ -1,0 +1,196 @@
+"""What is in a dataset, in numbers: objects per class, sizes of images and boxes, scores."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.tables import Dataset, Flag, Floats, Kind
+
+VERSION = 1
+"""Of the JSON contract."""
+
+AREAS = {"small": (0.0, 32.0**2), "medium": (32.0**2, 96.0**2), "large": (96.0**2, float("inf"))}
+"""COCO's area ranges in square pixels; here the lower end belongs to a range, so that they add up."""
+
+ASPECTS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Bounds of the groups of width / height."""
+
+SCORES = tuple(i / 10 for i in range(1, 10))
+"""Bounds of the groups of scores."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Distribution:
+    """Of n values the smallest, the median, the mean and the largest; None where there are no values."""
+
+    n: int
+    min: float | None
+    median: float | None
+    mean: float | None
+    max: float | None
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> Distribution:
+        """Of a flat array; values that are not finite are left out."""
+        finite = np.asarray(values, np.float64)
+        finite = finite[np.isfinite(finite)]
+        if not len(finite):
+            return cls(0, None, None, None, None)
+        return cls(
+            len(finite),
+            float(finite.min()),
+            float(np.median(finite)),
+            float(finite.mean()),
+            float(finite.max()),
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """How many values lie in ``lower <= value < upper``; None is no bound."""
+
+    lower: float | None
+    upper: float | None
+    n: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClassCounts:
+    """One class: its boxes, the images that show it, and its boxes per area range."""
+
+    name: str
+    boxes: int
+    images: int
+    small: int
+    medium: int
+    large: int
+    share: float | None
+    """Of all boxes, in 0..1; None if there are none."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Statistics:
+    """What is in a dataset. Lengths are in pixels, areas in square pixels, aspect is width / height."""
+
+    kind: Kind
+    images: int
+    images_without_boxes: int
+    images_without_size: int
+    boxes: int
+    classes: tuple[ClassCounts, ...]
+    """In the order of the dataset."""
+    splits: dict[str, int]
+    """Images per split."""
+    flags: dict[str, int]
+    """Boxes per mark, where there are any."""
+    image_sizes: tuple[tuple[int, int, int], ...]
+    """Width, height and number of images, the most frequent first; unknown sizes are left out."""
+    image_width: Distribution
+    image_height: Distribution
+    boxes_per_image: Distribution
+    images_by_boxes: tuple[tuple[int, int], ...]
+    """A number of boxes and how many images have it, for every number that occurs."""
+    box_width: Distribution
+    box_height: Distribution
+    area: Distribution
+    areas: dict[str, int]
+    aspect: Distribution
+    """Of boxes that have a width and a height."""
+    aspects: tuple[Group, ...]
+    score: Distribution
+    scores: tuple[Group, ...]
+    """Empty for ground truth."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, the JSON contract; what is undefined is None."""
+        data = {"version": VERSION} | dataclasses.asdict(self)
+        data["image_sizes"] = [{"width": w, "height": h, "images": n} for w, h, n in self.image_sizes]
+        data["images_by_boxes"] = [{"boxes": b, "images": n} for b, n in self.images_by_boxes]
+        return data
+
+
+def describe(dataset: Dataset) -> Statistics:
+    """Count and measure a dataset.
+
+    A box belongs to an area range by its own ``area`` where it has one, as in COCO, else by width * height.
+    """
+    images, boxes = dataset.images, dataset.boxes
+    n_images, n_classes = len(images), len(dataset.categories)
+    per_image = np.bincount(boxes.image, minlength=n_images)
+    numbers, times = np.unique(per_image, return_counts=True)
+    sized = (images.width > 0) & (images.height > 0)
+    area = areas_of(dataset)
+    ranges = {name: (area >= low) & (area < high) for name, (low, high) in AREAS.items()}
+    by_range = {name: np.bincount(boxes.category[rows], minlength=n_classes) for name, rows in ranges.items()}
+    per_class = np.bincount(boxes.category, minlength=n_classes)
+    pairs = np.unique(boxes.category.astype(np.int64) * max(n_images, 1) + boxes.image)
+    shown_in = np.bincount(pairs // max(n_images, 1), minlength=n_classes)
+    aspect = aspects_of(dataset)
+    scored = boxes.score[np.isfinite(boxes.score)] if dataset.kind == "det" else np.zeros(0)
+    return Statistics(
+        kind=dataset.kind,
+        images=n_images,
+        images_without_boxes=int(np.count_nonzero(per_image == 0)),
+        images_without_size=int(np.count_nonzero(~sized)),
+        boxes=len(boxes),
+        classes=tuple(
+            ClassCounts(
+                name=name,
+                boxes=int(per_class[i]),
+                images=int(shown_in[i]),
+                **{key: int(counts[i]) for key, counts in by_range.items()},
+                share=int(per_class[i]) / len(boxes) if len(boxes) else None,
+            )
+            for i, name in enumerate(dataset.categories.name)
+        ),
+        splits={name: images.split.count(name) for name in dict.fromkeys(images.split) if name},
+        flags={str(flag.name).lower(): n for flag in Flag if (n := int(np.count_nonzero(boxes.has(flag))))},
+        image_sizes=_image_sizes(dataset, sized),
+        image_width=Distribution.of(images.width[sized]),
+        image_height=Distribution.of(images.height[sized]),
+        boxes_per_image=Distribution.of(per_image),
+        images_by_boxes=tuple(zip(numbers.tolist(), times.tolist(), strict=True)),
+        box_width=Distribution.of(boxes.wh[:, 0]),
+        box_height=Distribution.of(boxes.wh[:, 1]),
+        area=Distribution.of(area),
+        areas={name: int(np.count_nonzero(rows)) for name, rows in ranges.items()},
+        aspect=Distribution.of(aspect),
+        aspects=_groups(aspect, ASPECTS),
+        score=Distribution.of(scored),
+        scores=_groups(scored, SCORES) if dataset.kind == "det" else (),
+    )
+
+
+def areas_of(dataset: Dataset) -> Floats:
+    """(n,) area of each box in square pixels: its own where it has one, else width * height."""
+    boxes = dataset.boxes
+    area: Floats = np.where(np.isnan(boxes.area), boxes.wh[:, 0] * boxes.wh[:, 1], boxes.area)
+    return area
+
+
+def aspects_of(dataset: Dataset) -> Floats:
+    """(m,) width / height of the boxes that have both."""
+    wh = dataset.boxes.wh
+    wh = wh[np.all(wh > 0, axis=1)]
+    aspect: Floats = wh[:, 0] / wh[:, 1]
+    return aspect
+
+
+def _image_sizes(dataset: Dataset, sized: NDArray[np.bool_]) -> tuple[tuple[int, int, int], ...]:
+    sizes = np.stack([dataset.images.width[sized], dataset.images.height[sized]], axis=1)
+    distinct, times = np.unique(sizes, axis=0, return_counts=True)
+    order = np.argsort(-times, kind="stable")
+    return tuple(
+        (width, height, n)
+        for (width, height), n in zip(distinct[order].tolist(), times[order].tolist(), strict=True)
+    )
+
+
+def _groups(values: Floats, bounds: tuple[float, ...]) -> tuple[Group, ...]:
+    counts = np.bincount(np.searchsorted(bounds, values, side="right"), minlength=len(bounds) + 1)
+    edges = (None, *bounds, None)
+    return tuple(Group(edges[i], edges[i + 1], n) for i, n in enumerate(counts.tolist()))
