@@ -15,7 +15,9 @@ import pathlib
 import numpy as np
 
 
-def boxes(n_images: int, n_truths: int, n_detections: int, n_classes: int, seed: int) -> dict[str, np.ndarray]:
+def boxes(
+    n_images: int, n_truths: int, n_detections: int, n_classes: int, seed: int
+) -> dict[str, np.ndarray]:
     """Columns of a data set; coordinates have one decimal, images are 640x480."""
     rng = np.random.default_rng(seed)
     share = 1 / np.arange(1, n_classes + 1) ** 0.7  # a few classes are frequent, as in COCO
@@ -81,9 +83,10 @@ def write_coco(out: pathlib.Path, data: dict[str, np.ndarray], n_images: int, n_
     ]
     instances = {
         "images": [
-            {"id": i, "file_name": f"{i:012d}.jpg", "width": 640, "height": 480} for i in range(1, n_images + 1)
+            {"id": i, "file_name": f"{i:012d}.jpg", "width": 640, "height": 480}
+            for i in range(1, n_images + 1)
         ],
-        "categories": [{"id": c, "name": f"class {c}"} for c in range(1, n_classes + 1)],
+        "categories": [{"id": c, "name": f"class_{c}"} for c in range(1, n_classes + 1)],
         "annotations": annotations,
     }
     (out / "instances.json").write_text(json.dumps(instances, separators=(",", ":")))
@@ -97,7 +100,10 @@ def write_coco(out: pathlib.Path, data: dict[str, np.ndarray], n_images: int, n_
 
 def write_text(out: pathlib.Path, data: dict[str, np.ndarray], n_images: int) -> None:
     """Write a file per image and side: class [score] left top width height."""
-    for side, columns in (("groundtruths", ("gt_image", "gt_class", "gt")), ("detections", ("det_image", "det_class", "det", "score"))):
+    for side, columns in (
+        ("groundtruths", ("gt_image", "gt_class", "gt")),
+        ("detections", ("det_image", "det_class", "det", "score")),
+    ):
         folder = out / "txt" / side
         folder.mkdir(parents=True, exist_ok=True)
         image, category, box = (data[c].tolist() for c in columns[:3])
@@ -112,7 +118,9 @@ def write_text(out: pathlib.Path, data: dict[str, np.ndarray], n_images: int) ->
 
 def main() -> None:
     """Parse the arguments and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--images", type=int, default=5000)
     parser.add_argument("--truths", type=int, default=36781)

@@ -342,11 +342,15 @@ _NOT_WINDOWS = frozenset('<>:"|?*')
 
 def refuse_name(name: str) -> str | None:
     """Why `name`, a ``/``-separated path from the data, cannot be used to read or write; None if it can."""
+    if len(name) < 100 and _USUAL_NAME.fullmatch(name):
+        return None  # cheaply
     if not name or not name.strip():
         return "it is empty"
     if "\0" in name:
         return "it holds a NUL"
-    if any(unicodedata.category(c) == "Cc" or c in "\u2028\u2029" for c in name):
+    if not (name.isascii() and name.isprintable()) and any(
+        unicodedata.category(c) == "Cc" or c in "\u2028\u2029" for c in name
+    ):
         return "it holds a control character"
     try:
         encoded = name.encode()
