@@ -120,6 +120,8 @@ class Chunk:
     columns: dict[str, Column] = dataclasses.field(default_factory=dict)
     extras: Counter[str] = dataclasses.field(default_factory=Counter)
     written_float: dict[str, int] = dataclasses.field(default_factory=dict)
+    expected: int = 0
+    """How many records the list will have, if the rest of the text is like this part."""
     records: list[Any] | None = None
 
 
@@ -162,9 +164,9 @@ _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+("?)|[\[\]{}:,]|[^\s"\[\]{}:,]++', re.DO
 class Glance:
     """What the first bytes of a text show: what it is, and the keys outermost and in the first records.
 
-    ``top`` is the first character. ``keys`` maps each key of the outermost object to the first character of
-    its value; ``first`` maps such a key (``""`` for an outermost list) to the keys of the first record of its
-    list, in the same way.
+    ``top`` is the first character, or ``[]`` for an empty list. ``keys`` maps each key of the outermost
+    object to the first character of its value; ``first`` maps such a key (``""`` for an outermost list) to
+    the keys of the first record of its list, in the same way.
     """
 
     top: str
@@ -214,7 +216,7 @@ def glance(head: bytes) -> Glance:
             if not stack:
                 break
             stack.pop()
-    return Glance(head[:1].decode("latin-1"), keys, first)
+    return Glance("[]" if _EMPTY.match(head) else head[:1].decode("latin-1"), keys, first)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -370,6 +372,8 @@ class Document:
             else:
                 piece = b"".join((b"[", self._view[at : cut.start() + 1], b"]"))
                 chunk, stop = self._piece(piece, at, index, shapes, whole=False)
+            taken = (cut.start() if stop is None and cut else len(data)) - at
+            chunk.expected = index + chunk.n + int(1.05 * chunk.n * (len(data) - at - taken) / (taken + 1))
             yield chunk
             if stop is not None:
                 self._at = stop

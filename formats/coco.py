@@ -45,7 +45,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,7 +82,7 @@ from odm.formats._json import (
 )
 from odm.formats._numbers import short_wh
 from odm.issues import KEPT_PER_CODE, Code, Log, Shown, UsageError, hint, printable
-from odm.tables import NO_ID, Builder, Dataset, Flag, Floats, Id, Longs, stem
+from odm.tables import NO_ID, Builder, Categories, Dataset, Flag, Floats, Id, Longs, stem
 
 WRONG_TYPE = Code(
     "wrong-type",
@@ -257,12 +257,10 @@ _MOST_EXTRAS = 30
 
 def _looks_like(look: Glance) -> tuple[int, str] | None:
     """What a glance at a file says: confidence and reason."""
+    if look.top == "[]":
+        return LIKELY, "it is an empty list, as results without detections are"
     if look.top == "[":
-        first = look.first.get("")
-        if first is None:
-            return (
-                (LIKELY, "it is an empty list, as results without detections are") if not look.keys else None
-            )
+        first = look.first.get("", {})
         known = [key for key in ("image_id", "category_id", "bbox", "score") if key in first]
         if "image_id" in known and len(known) >= 2:
             return (SURE if len(known) >= 3 else LIKELY), f"it is a list of records with {_and(known)}"
@@ -393,66 +391,94 @@ class _Table:
     seen: int = 0
     """Records of the list, bad ones included."""
     columns: dict[str, NDArray[Any]] = dataclasses.field(default_factory=dict)
-    ids: dict[str, list[NDArray[Any] | list[Any]]] = dataclasses.field(
-        default_factory=lambda: {"image_id": [], "category_id": [], "id": []}
-    )
+    ids: dict[str, list[NDArray[Any] | list[Any]]] = dataclasses.field(default_factory=dict)
+    rows: dict[str, NDArray[np.int32]] = dataclasses.field(default_factory=dict)
+    """Row numbers for the ids of a key, where they were looked up already."""
     images: dict[Id, int] = dataclasses.field(default_factory=dict)
     categories: dict[Id, int] = dataclasses.field(default_factory=dict)
     unlisted: set[str] = dataclasses.field(default_factory=set)
     """``image_id`` or ``category_id`` where their list is missing, which one issue says for all boxes."""
+    _room: int = 0
 
     def add(
         self,
         index: NDArray[Any],
         ids: Mapping[str, NDArray[Any] | list[Any]],
         ltwh: Floats,
-        **others: NDArray[Any] | None,
+        *,
+        score: NDArray[Any] | None,
+        area: NDArray[Any] | None,
+        crowd: NDArray[Any] | None,
+        expected: int = 0,
     ) -> None:
-        """Append boxes; ``others`` are float columns, None for all missing."""
-        begin, self.n = self.n, self.n + len(index)
-        if not self.columns or self.n > len(self.columns["index"]):
-            self._grow(max(self.n, 1024, int(1.5 * begin)))
-        rows = slice(begin, self.n)
-        columns = self.columns
-        columns["index"][rows] = index
-        columns["xyxy"][rows, :2] = ltwh[:, :2]
-        columns["wh"][rows] = ltwh[:, 2:]
+        """Append boxes, of which there will be some `expected`; None stands for all missing."""
+        begin, end = self.n, self.n + len(index)
+        self.n = end
+        if end > self._room:
+            self._room = max(end, expected, 2 * begin)
+            for name in self.columns:
+                self._allocate(name, begin)
+        self._put("index", begin, index)
+        self._put("wh", begin, ltwh[:, 2:])
+        self._put("xyxy", begin, None)
+        xyxy = self.columns["xyxy"][begin:end]
+        xyxy[:, :2] = ltwh[:, :2]
         with np.errstate(over="ignore"):  # an infinite edge is for the checks to name
-            np.add(ltwh[:, :2], ltwh[:, 2:], out=columns["xyxy"][rows, 2:])
-        for key in ("score", "area"):
-            values = others.get(key)
-            columns[key][rows] = np.nan if values is None else values
-        crowd = others.get("crowd")
-        columns["flags"][rows] = 0 if crowd is None else np.where(crowd == 1, np.uint16(Flag.CROWD), 0)
-        for key, parts in self.ids.items():
-            parts.append(ids.get(key, _none(len(index)) if key == "id" else []))
+            np.add(ltwh[:, :2], ltwh[:, 2:], out=xyxy[:, 2:])
+        for name, values in (("score", score), ("area", area)):
+            if values is not None or name in self.columns:
+                self._put(name, begin, np.nan if values is None else values)
+        if "flags" in self.columns or (crowd is not None and bool((crowd == 1).any())):
+            self._put("flags", begin, 0 if crowd is None else np.where(crowd == 1, np.uint16(Flag.CROWD), 0))
+        for key in ("image_id", "category_id", "id"):
+            part = ids.get(key)
+            if key not in self.ids:
+                if part is None:
+                    continue
+                self.ids[key] = [_none(begin)]
+            self.ids[key].append(_none(len(index)) if part is None else part)
 
-    def _grow(self, capacity: int) -> None:
-        kinds = {
-            "index": ((), np.int32),
-            "xyxy": ((4,), np.float64),
-            "wh": ((2,), np.float64),
-            "score": ((), np.float64),
-            "area": ((), np.float64),
-            "flags": ((), np.uint16),
-        }
-        for name, (inner, dtype) in kinds.items():
-            old = self.columns.get(name)
-            column = np.empty((capacity, *inner), dtype)
-            if old is not None:
-                column[: len(old)] = old
-            self.columns[name] = column
+    def _put(self, name: str, begin: int, values: Any) -> None:
+        if name not in self.columns:
+            self._allocate(name, begin)
+        if values is not None:
+            self.columns[name][begin : self.n] = values
 
-    def column(self, name: str) -> NDArray[Any]:
-        """One column, without the room to grow."""
-        return self.columns[name][: self.n]
+    def _allocate(self, name: str, used: int) -> None:
+        """Make room in a column; a new one says of the boxes before it that it was missing."""
+        inner, dtype, missing = _COLUMNS[name]
+        column = np.empty((self._room, *inner), dtype)
+        old = self.columns.get(name)
+        column[:used] = missing if old is None else old[:used]
+        self.columns[name] = column
 
-    def id_column(self, key: str) -> NDArray[Any] | list[Any]:
-        """All ids of a key: int64, or a list where some are text."""
-        parts = self.ids[key]
-        if all(isinstance(part, np.ndarray) for part in parts):
-            return np.concatenate([_none(0), *parts])
-        return [i for part in parts for i in (part.tolist() if isinstance(part, np.ndarray) else part)]
+    def column(self, name: str) -> NDArray[Any] | None:
+        """One column without the room to grow, None if no box has it."""
+        column = self.columns.get(name)
+        return None if column is None else column[: self.n]
+
+    def id_column(self, key: str) -> NDArray[Any] | list[Any] | None:
+        """All ids of a key: int64, or a list where some are text; None if no box has it."""
+        parts = self.ids.get(key)
+        if parts is None:
+            return None
+        if len(parts) > 1:
+            if all(isinstance(part, np.ndarray) for part in parts):
+                joined: Any = np.concatenate(parts)
+            else:
+                joined = [i for part in parts for i in _listed(part)]
+            parts[:] = [joined]
+        return parts[0]
+
+
+_COLUMNS: dict[str, tuple[tuple[int, ...], Any, float]] = {
+    "index": ((), np.int32, 0),
+    "xyxy": ((4,), np.float64, 0),
+    "wh": ((2,), np.float64, 0),
+    "score": ((), np.float64, np.nan),
+    "area": ((), np.float64, np.nan),
+    "flags": ((), np.uint16, 0),
+}
 
 
 def _none(n: int) -> Longs:
@@ -504,7 +530,11 @@ class _Reader:
         """Decide between ground truth and detections, and hand over the boxes."""
         builder = self.builder
         total = sum(table.n for table in self.tables)
-        found = sum(int(np.count_nonzero(~np.isnan(t.column("score")))) for t in self.tables if t.n)
+        found = sum(
+            int(np.count_nonzero(~np.isnan(score)))
+            for table in self.tables
+            if (score := table.column("score")) is not None
+        )
         if builder.kind is None:
             builder.kind = "det" if self.lists or (total and found == total) else "gt"
         elif builder.kind == "gt" and self.lists:
@@ -518,27 +548,25 @@ class _Reader:
         if not table.n:
             return
         score, index = table.column("score"), table.column("index")
+        assert index is not None
         good = np.ones(table.n, bool)
         if builder.kind == "det":
-            bad = np.flatnonzero(np.isnan(score))
-            for i in bad.tolist():
-                log.report(SCORE_MISSING, table.path, pointer=f"{table.pointer}/{index[i]}")
+            bad = np.flatnonzero(np.isnan(score)) if score is not None else np.arange(table.n)
+            self._tell(SCORE_MISSING, table, bad, "", lambda _: {})
             good[bad] = False
-        elif found:
+        elif score is not None:
             own = np.flatnonzero(~np.isnan(score))
             if len(own):
                 pointer = f"{table.pointer}/{index[own[0]]}/score"
                 log.report(SOME_SCORES, table.path, pointer=pointer, field="score", found=found, total=total)
-            score = np.full(table.n, np.nan)
+            score = None
         image = self._rows_of(table, "image_id", table.images, UNKNOWN_IMAGE, good)
         category = self._rows_of(table, "category_id", table.categories, UNKNOWN_CATEGORY, good)
         ids = table.id_column("id")
-        self._find_repeated(table, ids, good)
-        source_id = (
-            ids
-            if isinstance(ids, np.ndarray)
-            else np.array([i if isinstance(i, int) else NO_ID for i in ids], np.int64)
-        )
+        if ids is not None:
+            self._find_repeated(table, ids, good)
+            if isinstance(ids, list):
+                ids = np.array([i if isinstance(i, int) else NO_ID for i in ids], np.int64)
         columns = {
             "image": image,
             "category": category,
@@ -547,13 +575,28 @@ class _Reader:
             "score": score,
             "flags": table.column("flags"),
             "area": table.column("area"),
-            "source_id": source_id,
+            "source_id": ids,
             "line": index,
         }
         if not good.all():
             builder.skipped += int(np.count_nonzero(~good))
-            columns = {name: values[good] for name, values in columns.items()}
-        builder.boxes(**columns, file=builder.file(table.path, table.pointer or "/"))
+            columns = {name: None if values is None else values[good] for name, values in columns.items()}
+        given: dict[str, Any] = {name: values for name, values in columns.items() if values is not None}
+        builder.boxes(**given, file=builder.file(table.path, table.pointer or "/"))
+
+    def _tell(
+        self, code: Code, table: _Table, rows: NDArray[Any], key: str, values: Callable[[int], dict[str, Any]]
+    ) -> None:
+        """Report the same fault of many boxes: all are counted, `values` is asked only for those kept."""
+        index = table.column("index")
+        assert index is not None
+        room = max(0, KEPT_PER_CODE - self.log.counts[code.name])
+        for row in rows[:room].tolist():
+            pointer = f"{table.pointer}/{index[row]}"
+            pointer = f"{pointer}/{key}" if key else pointer
+            self.log.report(code, table.path, pointer=pointer, field=key, **values(row))
+        if len(rows) > room:
+            self.log.counts[code.name] += len(rows) - room
 
     def _rows_of(
         self, table: _Table, key: str, known: Mapping[Id, int], code: Code, good: NDArray[np.bool_]
@@ -563,42 +606,36 @@ class _Reader:
         A row of -2 is bad in silence: the entry with that id is in the log.
         """
         ids = table.id_column(key)
-        rows = _look_up(ids, known)
+        assert ids is not None
+        rows = table.rows[key] if key in table.rows else _look_up(ids, known)
         bad = np.flatnonzero(rows < 0)
         if len(bad):
-            index = table.column("index")
             texts = [k for k in known if isinstance(k, str)]
-            for i in bad.tolist():
-                if rows[i] == -1 and key not in table.unlisted:
-                    value = ids[i] if isinstance(ids, list) else int(ids[i])
-                    near = _near(value, known, texts) if self.log.counts[code.name] < KEPT_PER_CODE else ""
-                    self.log.report(
-                        code,
-                        table.path,
-                        pointer=f"{table.pointer}/{index[i]}/{key}",
-                        field=key,
-                        value=Shown(_show(value)),
-                        near=Shown(near),
-                    )
+
+            def values(row: int) -> dict[str, Any]:
+                value = ids[row] if isinstance(ids, list) else int(ids[row])
+                return {"value": Shown(_show(value)), "near": Shown(_near(value, known, texts))}
+
+            if key not in table.unlisted:
+                self._tell(code, table, np.flatnonzero(rows == -1), key, values)
             good[bad] = False
         return rows
 
     def _find_repeated(self, table: _Table, ids: NDArray[Any] | list[Any], good: NDArray[np.bool_]) -> None:
-        if isinstance(ids, np.ndarray) and bool((np.diff(ids) > 0).all()):
+        if isinstance(ids, np.ndarray) and bool((ids[1:] > ids[:-1]).all()):
             return
         first: dict[Id, int] = {}
         index = table.column("index")
-        for i, value in enumerate(ids.tolist() if isinstance(ids, np.ndarray) else ids):
-            if value != NONE and first.setdefault(value, i) != i:
-                self.log.report(
-                    DUPLICATE_BOX_ID,
-                    table.path,
-                    pointer=f"{table.pointer}/{index[i]}/id",
-                    field="id",
-                    value=Shown(_show(value)),
-                    first=Shown(f"#{table.pointer}/{index[first[value]]}"),
-                )
-                good[i] = False
+        assert index is not None
+        repeated = [i for i, id_ in enumerate(_listed(ids)) if id_ != NONE and first.setdefault(id_, i) != i]
+
+        def values(row: int) -> dict[str, Any]:
+            id_ = ids[row] if isinstance(ids, list) else int(ids[row])
+            return {"value": Shown(_show(id_)), "first": Shown(f"#{table.pointer}/{index[first[id_]]}")}
+
+        rows = np.array(repeated, np.int64)
+        self._tell(DUPLICATE_BOX_ID, table, rows, "id", values)
+        good[rows] = False
 
     # -- an object with images, annotations and categories
 
@@ -837,6 +874,7 @@ class _Reader:
                 score=columns.get("score"),  # type: ignore[arg-type]
                 area=columns.get("area"),  # type: ignore[arg-type]
                 crowd=columns.get("iscrowd"),  # type: ignore[arg-type]
+                expected=chunk.expected,
             )
 
     def _add_slowly(self, chunk: Chunk, table: _Table, fields: Sequence[Field]) -> None:
@@ -902,8 +940,13 @@ class _Reader:
             self._reference_added = True
         self.tables.append(table)
         if table.n:
-            table.images = self._choose_ids(table, "image_id", _image_readings(reference), path)
-            table.categories = self._choose_ids(table, "category_id", _category_readings(reference), path)
+            images, categories = reference.images, reference.categories
+            table.images = self._choose_ids(
+                table, "image_id", images.source_id, lambda: _image_readings(images.name), path
+            )
+            table.categories = self._choose_ids(
+                table, "category_id", categories.source_id, lambda: _category_readings(categories), path
+            )
 
     def _add_reference(self, reference: Dataset) -> None:
         images, categories = reference.images, reference.categories
@@ -923,15 +966,26 @@ class _Reader:
             self.builder.category(name, source_id=id_, parent=parent)
 
     def _choose_ids(
-        self, table: _Table, key: str, readings: Sequence[tuple[str, dict[Id, int]]], path: str
+        self,
+        table: _Table,
+        key: str,
+        own: NDArray[Any],
+        others: Callable[[], list[tuple[str, dict[Id, int]]]],
+        path: str,
     ) -> dict[Id, int]:
         """The one reading of the ids that knows all of them, else the one that knows most."""
         column = table.id_column(key)
-        ids = np.unique(column).tolist() if isinstance(column, np.ndarray) else list(dict.fromkeys(column))
-        hits = [sum(i in known for i in ids) for _, known in readings]
-        best = hits.index(max(hits))
-        what, known = readings[best]
-        if best > 0 or what != _BY_ID:
+        assert column is not None
+        by_id = {id_: row for row, id_ in enumerate(own.tolist()) if id_ != NO_ID}
+        rows = _look_up(column, by_id)
+        if bool((rows >= 0).all()):
+            table.rows[key] = rows
+            return by_id
+        readings = [*([("the ids of the ground truth", by_id)] if by_id else []), *others()]
+        ids = dict.fromkeys(_listed(column))
+        hits = [sum(id_ in known for id_ in ids) for _, known in readings]
+        what, known = readings[hits.index(max(hits))]
+        if known is not by_id:
             self.log.note(f"{printable(path)}: {key} is read as {what}")
         return known
 
@@ -1109,38 +1163,27 @@ def _look_up(ids: NDArray[Any] | list[Any], known: Mapping[Id, int]) -> NDArray[
     return np.where(keys[at] == ids, rows[at], -1).astype(np.int32)
 
 
-_BY_ID = "the ids of the ground truth"
-
-
-def _image_readings(reference: Dataset) -> list[tuple[str, dict[Id, int]]]:
-    """What an image_id may mean, in order of preference."""
-    images = reference.images
-    by_id: dict[Id, int] = {i: row for row, i in enumerate(images.source_id.tolist()) if i != NO_ID}
-    by_name: dict[Id, int] = {}
-    by_number: dict[Id, int] = {}
-    for shorten in (lambda name: name, stem, lambda name: stem(name.rsplit("/", 1)[-1])):
-        found = _unique(shorten(name) for name in images.name)
-        by_name = {**found, **by_name}
-    last = [stem(name.rsplit("/", 1)[-1]) for name in images.name]
-    numbers = [int(s) if s.isascii() and s.isdigit() and len(s) < 19 else None for s in last]
-    by_number = _unique(numbers)
+def _image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]:
+    """What an image_id may mean besides an id, in order of preference."""
+    last = [stem(name.rsplit("/", 1)[-1]) for name in names]
+    by_name = {**_unique(last), **_unique(map(stem, names)), **_unique(names)}
+    by_number = _unique(int(s) if s.isascii() and s.isdigit() and len(s) < 19 else None for s in last)
     return [
-        (_BY_ID, by_id),
         ("the names of the images", by_name),
         ("the numbers that the names of the images are", by_number),
-        ("the ids, names and numbers of the images", {**by_number, **by_name, **by_id}),
-    ][: 3 if by_id else 4]
+    ]
 
 
-def _category_readings(reference: Dataset) -> list[tuple[str, dict[Id, int]]]:
-    categories = reference.categories
-    by_id: dict[Id, int] = {i: row for row, i in enumerate(categories.source_id.tolist()) if i != NO_ID}
-    if by_id:
-        return [(_BY_ID, by_id)]
+def _category_readings(categories: Categories) -> list[tuple[str, dict[Id, int]]]:
+    """What a category_id may mean besides an id: where there are no ids, the position or the name."""
+    if bool((categories.source_id != NO_ID).any()):
+        return []
     by_position: dict[Id, int] = {row + 1: row for row in range(len(categories))}
     by_name: dict[Id, int] = {name: row for row, name in enumerate(categories.name)}
-    what = "the position in the order of the classes, from 1"
-    return [(f"{what}, for the ground truth has no ids", by_position), ("the names of the classes", by_name)]
+    return [
+        ("the position in the order of the classes, from 1, for the ground truth has no ids", by_position),
+        ("the names of the classes", by_name),
+    ]
 
 
 def _unique(keys: Iterable[Any]) -> dict[Id, int]:
@@ -1214,7 +1257,8 @@ def _box_ids(given: Longs) -> list[int]:
 
 def _ltwh(dataset: Dataset, rows: NDArray[Any]) -> Floats:
     boxes = dataset.boxes
-    return np.concatenate([boxes.xyxy[rows, :2], short_wh(boxes)[rows]], axis=1)
+    # Adding zero turns -0.0 into 0, which is what a reader of "-0" sees.
+    return np.concatenate([boxes.xyxy[rows, :2], short_wh(boxes)[rows]], axis=1) + 0.0
 
 
 def _lines(columns: Sequence[Sequence[Any]], keys: Sequence[str], what: str, log: Log) -> bytes:
@@ -1242,7 +1286,7 @@ def _results(
     ltwh = _ltwh(dataset, rows).tolist()
     images = [image_ids[i] for i in boxes.image[rows].tolist()]
     categories = [category_ids[i] for i in boxes.category[rows].tolist()]
-    columns = [images, categories, ltwh, boxes.score[rows].tolist()]
+    columns = [images, categories, ltwh, (boxes.score[rows] + 0.0).tolist()]
     text = _lines(columns, ("image_id", "category_id", "bbox", "score"), "write detections", log)
     return b"[\n" + text + b"\n]\n" if text else b"[]\n"
 
@@ -1274,7 +1318,9 @@ def _object(dataset: Dataset, image_rows: NDArray[Any], box_rows: NDArray[Any], 
     ids_by_row[image_rows] = image_ids
     ltwh = _ltwh(dataset, box_rows)
     area = boxes.area[box_rows]
-    area = np.where(np.isnan(area), ltwh[:, 2] * ltwh[:, 3], area)
+    with np.errstate(over="ignore"):
+        area = np.where(np.isnan(area), ltwh[:, 2] * ltwh[:, 3], area)
+    area = np.nan_to_num(area) + 0.0  # an infinite product becomes the largest number
     keys = ["id", "image_id", "category_id", "bbox", "area", "iscrowd"]
     columns: list[list[Any]] = [
         _box_ids(boxes.source_id[box_rows]),
@@ -1286,7 +1332,7 @@ def _object(dataset: Dataset, image_rows: NDArray[Any], box_rows: NDArray[Any], 
     ]
     if dataset.kind == "det":
         keys.append("score")
-        columns.append(boxes.score[box_rows].tolist())
+        columns.append((boxes.score[box_rows] + 0.0).tolist())
     parts = [
         b'{"info":{},"licenses":[],\n"images":',
         _array(image_lines.rstrip(b"\n").replace(b"\n", b",\n")),

@@ -1,0 +1,869 @@
+"""COCO JSON: the fast path against the exact one, every dialect, every fault with its place, and the way back."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from odm.files import Output, Source
+from odm.formats import _json as columns
+from odm.formats import coco, make_options
+from odm.issues import Log, UsageError
+from odm.tables import NO_ID, Builder, Dataset, Flag
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+SLOW = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+IMAGE = {"id": 1, "file_name": "a.jpg", "width": 100, "height": 80}
+CATEGORY = {"id": 1, "name": "person"}
+BOX = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [10, 10, 20, 20], "area": 400, "iscrowd": 0}
+DETECTION = {"image_id": 1, "category_id": 1, "bbox": [10, 10, 20, 20], "score": 0.5}
+
+
+def instances(annotations=(BOX,), images=(IMAGE,), categories=(CATEGORY,), **more):
+    return {"images": list(images), "annotations": list(annotations), "categories": list(categories), **more}
+
+
+def text_of(data):
+    return data if isinstance(data, bytes) else (data if isinstance(data, str) else json.dumps(data)).encode()
+
+
+def parse(data, *, other=None, kind=None, fast=True, slice_size=None, folder=None, **options):
+    """Read a text; the dataset and the log."""
+    with contextlib.ExitStack() as stack:
+        folder = folder or stack.enter_context(tempfile.TemporaryDirectory())
+        path = Path(folder, "in.json")
+        path.write_bytes(text_of(data))
+        log = Log()
+        builder = Builder(None if other is None else lambda: other)
+        builder.kind = kind
+        reader = coco._Reader(Source(str(path)), builder, log, make_options(coco.FORMAT, options))
+        reader.fast, reader.slice_size = fast, slice_size
+        reader.read("", "")
+        reader.finish()
+        return builder.build(), log
+
+
+def read(path, *, other=None, kind=None, **options):
+    log = Log()
+    builder = Builder(None if other is None else lambda: other)
+    builder.kind = kind
+    coco.read(Source(str(path)), builder, log, make_options(coco.FORMAT, options))
+    return builder.build(), log
+
+
+def written(dataset, *, single=True, reference=None, **options):
+    """What is written, by file name."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = os.path.join(folder, "out.json" if single else "out")
+        chosen = coco.CocoOptions(reference=reference, **options)
+        log = Log()
+        with Output(target, single=single) as output:
+            coco.write(dataset, output, log, chosen)
+        if single:
+            return (Path(target).read_bytes() if os.path.exists(target) else None), log
+        return {p.name: p.read_bytes() for p in sorted(Path(target).rglob("*.json"))}, log
+
+
+def codes(log):
+    return dict(log.counts)
+
+
+def places(log):
+    return [issue.place.split("in.json", 1)[1] for issue in log.issues]
+
+
+def plain(dataset):
+    """Everything of a dataset that does not depend on where it was read."""
+    images, categories, boxes = dataset.images, dataset.categories, dataset.boxes
+    return {
+        "kind": dataset.kind,
+        "images": (images.name, images.width.tolist(), images.height.tolist(), images.source_id.tolist()),
+        "lines": (images.line.tolist(), boxes.line.tolist()),
+        "categories": (categories.name, categories.source_id.tolist()),
+        "rows": (boxes.image.tolist(), boxes.category.tolist(), boxes.source_id.tolist()),
+        "xyxy": boxes.xyxy.tolist(),
+        "wh": boxes.wh.tolist(),
+        "numbers": (repr(boxes.score.tolist()), repr(boxes.area.tolist()), boxes.flags.tolist()),
+        "extras": dict(dataset.extras),
+        "skipped": dataset.skipped,
+    }
+
+
+def both(data, **options):
+    """Read by the fast and by the exact path, in small and large slices; all must agree."""
+    dataset, log = parse(data, **options)
+    for fast, slice_size in ((True, 1), (True, 150), (False, None), (False, 1)):
+        again, other_log = parse(data, fast=fast, slice_size=slice_size, **options)
+        ends = [issue for issue in log if issue.code in ("json-syntax", "json-too-deep")]
+        if ends:  # how much is read before depends on the slices
+            assert [i for i in other_log if i.code in ("json-syntax", "json-too-deep")] == [
+                dataclasses.replace(ends[0], path=other_log.issues[-1].path)
+            ]
+            continue
+        assert plain(again) == plain(dataset)
+        assert sorted(map(key_of, other_log)) == sorted(map(key_of, log))
+        assert other_log.counts == log.counts
+    return dataset, log
+
+
+def key_of(issue):
+    return issue.code, issue.line, issue.column, issue.pointer, issue.message
+
+
+# --------------------------------------------------------------------------------------------- reading
+
+
+def test_an_instances_file_becomes_columns():
+    dataset, log = both(instances([BOX, {**BOX, "id": 2, "iscrowd": 1, "area": 7.5, "bbox": [0.5, 1, 2, 3]}]))
+    assert not log.issues
+    assert dataset.kind == "gt"
+    assert dataset.boxes.xyxy.tolist() == [[10, 10, 30, 30], [0.5, 1, 2.5, 4]]
+    assert dataset.boxes.wh.tolist() == [[20, 20], [2, 3]]
+    assert dataset.boxes.area.tolist() == [400, 7.5]
+    assert dataset.boxes.flags.tolist() == [0, Flag.CROWD]
+    assert dataset.boxes.source_id.tolist() == [1, 2]
+    assert dataset.place(1)[2] == "/annotations/1"
+    assert dataset.image_place(0)[2] == "/images/0"
+
+
+def test_widths_are_the_sources_own():
+    dataset, _ = both(instances([{**BOX, "bbox": [0.1, 0.2, 0.3, 0.4]}]))
+    assert dataset.boxes.wh.tolist() == [[0.3, 0.4]]
+    assert dataset.boxes.xyxy[0, 2] == 0.1 + 0.3
+
+
+def test_a_results_list_takes_images_and_categories_from_the_ground_truth():
+    truth, _ = parse(instances(images=[IMAGE, {**IMAGE, "id": 9, "file_name": "b.jpg"}]))
+    dataset, log = both([{**DETECTION, "image_id": 9}, DETECTION], other=truth)
+    assert not log.issues
+    assert not log.notes
+    assert dataset.kind == "det"
+    assert dataset.images.name == ("a.jpg", "b.jpg")
+    assert dataset.boxes.image.tolist() == [1, 0]
+    assert dataset.boxes.score.tolist() == [0.5, 0.5]
+    assert dataset.place(1)[2] == "/1"
+
+
+@pytest.mark.parametrize(
+    "order", [("annotations", "categories", "images"), ("categories", "annotations", "images")]
+)
+def test_lists_come_in_any_order(order):
+    data = instances()
+    dataset, log = both({key: data[key] for key in order})
+    assert len(dataset) == 1
+    assert not log.issues
+
+
+@pytest.mark.parametrize(
+    "ids", [(0, 5), (7, -3), ("a", "b"), ("1", 1), (2**53 + 1, 2**53), (2**63 - 1, 1 - 2**63)]
+)
+def test_ids_are_exact(ids):
+    data = instances(
+        images=[{**IMAGE, "id": i, "file_name": f"{k}.jpg"} for k, i in enumerate(ids)],
+        categories=[{"id": i, "name": f"c{k}"} for k, i in enumerate(ids)],
+        annotations=[{**BOX, "id": k, "image_id": i, "category_id": i} for k, i in enumerate((*ids, ids[0]))],
+    )
+    dataset, log = both(data)
+    assert not log.issues
+    assert dataset.boxes.image.tolist() == dataset.boxes.category.tolist() == [0, 1, 0]
+    assert dataset.images.source_id.tolist() == list(ids) == dataset.categories.source_id.tolist()
+
+
+def test_a_text_id_is_never_a_number():
+    _, log = both(instances([{**BOX, "image_id": "1"}, {**BOX, "id": 2, "category_id": "1"}]))
+    assert codes(log) == {"unknown-image-id": 1, "unknown-category-id": 1}
+    assert "there is the number 1" in log.issues[0].message
+
+
+def test_ids_with_a_point_are_read_with_one_warning_a_key():
+    boxes = [{**BOX, "id": k, "image_id": 1 if k < 3 else 1.0, "category_id": 1.0} for k in range(9)]
+    dataset, log = both(instances(boxes))
+    assert len(dataset) == 9
+    assert codes(log) == {"id-written-as-float": 2}
+    assert sorted(places(log)) == ["#/annotations/0/category_id", "#/annotations/3/image_id"]
+    _, log = both(instances([{**BOX, "image_id": 1.5}]))
+    assert codes(log) == {"wrong-box-type": 1}
+
+
+def test_what_may_be_missing():
+    dataset, log = both(instances([{"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]}]))
+    assert not log.issues
+    assert np.isnan(dataset.boxes.area[0])
+    assert dataset.boxes.source_id[0] == NO_ID
+    dataset, log = both(
+        instances([BOX, {"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]}, {**BOX, "id": 5}])
+    )
+    assert not log.issues
+    assert dataset.boxes.source_id.tolist() == [1, NO_ID, 5]
+
+
+def test_what_is_not_read_is_counted():
+    boxes = [
+        {**BOX, "segmentation": [[1, 2, 3, 4, 5, 6]]},
+        {**BOX, "id": 2, "segmentation": []},
+        {
+            **BOX,
+            "id": 3,
+            "segmentation": {"counts": "a}, {b:c\\", "size": [1, 2]},
+            "attributes": {"bbox": [1]},
+        },
+        {**BOX, "id": 4, "keypoints": [1, 2, 2]},
+    ]
+    dataset, log = both(
+        instances(boxes, categories=[{**CATEGORY, "supercategory": "s"}], info={"a": 1}, odd=[1])
+    )
+    assert not log.issues
+    assert dataset.extras == {
+        "segmentation": 2,
+        "attributes": 1,
+        "keypoints": 1,
+        "supercategory": 1,
+        "odd": 1,
+    }
+
+
+def test_all_some_or_no_scores():
+    assert both(instances([{**BOX, "score": 0.5}]))[0].kind == "det"
+    dataset, log = both(instances([{**BOX, "score": 0.5}, {**BOX, "id": 2}]))
+    assert dataset.kind == "gt"
+    assert np.isnan(dataset.boxes.score).all()
+    assert codes(log) == {"some-scores": 1}
+    dataset, log = both(instances([{**BOX, "score": 0.5}, {**BOX, "id": 2}]), kind="det")
+    assert (len(dataset), codes(log)) == (1, {"score-missing": 1})
+    dataset, log = both(instances([{**BOX, "score": 0.5}]), kind="gt")
+    assert dataset.kind == "gt"
+    assert codes(log) == {"some-scores": 1}
+
+
+def test_sizes():
+    for size in ({"width": None}, {"width": 0}):
+        dataset, log = both(instances(images=[{**IMAGE, **size}]))
+        assert codes(log) == {"image-size-missing": 1}
+        assert dataset.images.width[0] == 0
+    bare = {"id": 1, "file_name": "a.jpg"}
+    assert codes(both(instances(images=[bare]))[1]) == {"image-size-missing": 1}
+    dataset, log = both(instances(images=[bare]), image_size="100x80")
+    assert not log.issues
+    assert dataset.images.width[0] == 100
+    dataset, log = both(instances(images=[{**IMAGE, "width": 100.0}]))
+    assert not log.issues
+    for wrong in ("100", 1.5, -1, 2**31, True, [1]):
+        _, log = both(instances(images=[{**IMAGE, "height": wrong}]))
+        assert codes(log) == {"bad-image-size": 1}
+        assert places(log) == ["#/images/0/height"]
+
+
+def test_size_and_place_of_a_picture(tmp_path):
+    from PIL import Image
+
+    (tmp_path / "pictures").mkdir()
+    Image.new("RGB", (40, 30)).save(tmp_path / "pictures" / "a.jpg")
+    dataset, log = parse(instances(images=[{**IMAGE, "width": 0}]), images=str(tmp_path / "pictures"))
+    assert codes(log) == {"image-size-from-picture": 1}
+    assert (dataset.images.width[0], dataset.images.height[0]) == (40, 30)
+    assert dataset.images.path[0].endswith("a.jpg")
+
+
+def test_categories_of_one_name_become_one():
+    dataset, log = both(
+        instances(
+            [BOX, {**BOX, "id": 2, "category_id": 5}], categories=[CATEGORY, {"id": 5, "name": "person"}]
+        )
+    )
+    assert codes(log) == {"duplicate-class": 1}
+    assert dataset.boxes.category.tolist() == [0, 0]
+
+
+def test_names_stay_exact():
+    names = ["007", "null", "1.0", "a, b", "Ünïcode \U0001f600", '"', "a:b", "}, {"]
+    dataset, log = both(
+        instances(
+            [{**BOX, "category_id": k} for k in [3]],
+            images=[{**IMAGE, "id": 1, "file_name": "a b/ü:x.jpg"}],
+            categories=[{"id": k, "name": name} for k, name in enumerate(names)],
+        )
+    )
+    assert dataset.categories.name == tuple(names)
+    assert dataset.images.name == ("a b/ü:x.jpg",)
+    assert not log.errors
+
+
+@pytest.mark.parametrize("prefix", [b"\xef\xbb\xbf", b"", b" \r\n\t"])
+@pytest.mark.parametrize("indent", [None, 1])
+def test_layout_does_not_matter(prefix, indent):
+    data = instances([BOX, {**BOX, "id": 2}, {**BOX, "id": 3}])
+    for text in (json.dumps(data, indent=indent), json.dumps(data, separators=(",", ":"))):
+        dataset, log = both(prefix + text.encode() + b"\r\n ")
+        assert len(dataset) == 3
+        assert not log.issues
+
+
+def test_an_empty_list():
+    truth, _ = parse(instances())
+    for other in (truth, None):
+        dataset, log = both([], other=other)
+        assert (dataset.kind, len(dataset)) == ("det", 0)
+        assert not log.issues
+    dataset, log = both(instances([]))
+    assert dataset.kind == "gt"
+    assert not log.issues
+
+
+# ------------------------------------------------------------------------------- results and their ids
+
+
+def reference(names=("000000123.jpg", "sub/b.png"), ids=None, category_ids=None):
+    return Dataset.from_arrays(
+        images=names, categories=["cat", "dog"], image=[], category=[], xyxy=np.zeros((0, 4)),
+        image_ids=ids, category_ids=category_ids,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ids", "found", "words"),
+    [
+        ([123, 123], [0, 0], "numbers"),
+        (["000000123", "b"], [0, 1], "names"),
+        (["000000123.jpg", "sub/b"], [0, 1], "names"),
+    ],
+)
+def test_ids_of_a_reference_without_ids(ids, found, words):
+    dataset, log = both([{**DETECTION, "image_id": i} for i in ids], other=reference())
+    assert not log.issues
+    assert dataset.boxes.image.tolist() == found
+    assert dataset.categories.name[dataset.boxes.category[0]] == "cat"
+    assert any(words in note for note in log.notes)
+    assert any("position" in note for note in log.notes)
+
+
+def test_ids_are_read_in_one_way():
+    truth = reference(("7.jpg", "9.jpg"), ids=[9, 8], category_ids=[0, 1])
+    dataset, log = both([{**DETECTION, "image_id": i} for i in (9, 8)], other=truth)
+    assert dataset.boxes.image.tolist() == [0, 1]
+    assert not log.notes
+    dataset, log = both([{**DETECTION, "image_id": i} for i in (9, 7)], other=truth)
+    assert dataset.boxes.image.tolist() == [1, 0]
+    assert "numbers" in log.notes[0]
+    _, log = both([{**DETECTION, "image_id": i} for i in (9, 8, 100)], other=truth)
+    assert codes(log) == {"unknown-image-id": 1}
+    _, log = both([{**DETECTION, "category_id": 2, "image_id": 9}], other=truth)
+    assert codes(log) == {"unknown-category-id": 1}
+
+
+def test_text_ids_of_both_sides():
+    truth, _ = parse(instances([{**BOX, "image_id": "x", "category_id": "p"}],
+                               images=[{**IMAGE, "id": "x"}], categories=[{"id": "p", "name": "person"}]))  # fmt: skip
+    dataset, log = both([{**DETECTION, "image_id": "x", "category_id": "p"}], other=truth)
+    assert not log.issues
+    assert len(dataset) == 1
+
+
+def test_two_stems_that_are_one_number_are_no_answer():
+    _, log = both([{**DETECTION, "image_id": 1}], other=reference(("1.jpg", "01.jpg")))
+    assert codes(log) == {"unknown-image-id": 1}
+
+
+# --------------------------------------------------------------------------------------------- faults
+
+
+@pytest.mark.parametrize("case", sorted((FIXTURES / "bad" / "coco").iterdir()), ids=lambda p: p.name)
+def test_bad_fixtures(case):
+    about = json.loads((case / "case.json").read_text())
+    (name,) = {p.name for p in case.iterdir()} - {"case.json"}
+    truth = read(case / about["gt"])[0] if "gt" in about else None
+    _, log = read(case / name, other=truth, kind=about.get("kind"), **about.get("options", {}))
+    (code,) = log.counts
+    assert case.name == code or case.name.startswith(code + "-")
+    assert str(log.issues[0]).startswith(f"{case}/{about['place']}")
+    assert "{" not in log.issues[0].message.replace("found '{}'", "")
+
+
+def test_all_faults_in_one_run():
+    boxes = [
+        {**BOX, "bbox": [1, 2, 3]},
+        {**BOX, "id": 2},
+        {**BOX, "id": 3, "image_id": 77, "category_id": 78},
+        {**BOX, "id": 2},
+        {**BOX, "id": 6, "iscrowd": 3, "area": "x", "bbox": None},
+        "box",
+    ]
+    dataset, log = both(instances(boxes))
+    assert codes(log) == {
+        "wrong-count": 1,
+        "unknown-image-id": 1,
+        "unknown-category-id": 1,
+        "duplicate-box-id": 1,
+        "wrong-box-type": 3,
+        "bad-iscrowd": 1,
+    }
+    assert (len(dataset), dataset.skipped) == (1, 5)
+
+
+def test_skipped_and_kept_rows_balance():
+    boxes = [{**BOX, "id": k, "iscrowd": k % 3} for k in range(1, 31)]
+    dataset, log = both(instances(boxes))
+    assert len(dataset) + dataset.skipped == 30
+    assert codes(log) == {"bad-iscrowd": 10}
+    assert dataset.boxes.line.tolist() == [k - 1 for k in range(1, 31) if k % 3 != 2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"", b" ", b"{", b"[", b'{"images"', b'{"images": [', b"nul", b"NaN", b'"a', b"{]", b"[}", b"{,}", b"[1,]",
+        b'{"images": [], }', b'{"images": [] "a": 1}', b"[] []", b'{"a": 1} x', b"\xff\xfe[\0]\0", b"\xff",
+        b'{"a": "\xc3"}', b'{"\\ud800": 1}', b"[" * 100_000, b'{"a":' * 100_000, b'["' + b"\\" * 9 + b'"]',
+        b'{"images": [' + b"[" * 5000 + b"]" * 5000 + b"]}", b'{"images": {"a": ' + b"[" * 5000 + b"]" * 5000 + b"}}",
+        b'[{"image_id": 1}, {"a": ' + b"[" * 5000 + b"]" * 5000 + b"}]", b'{"images": [{"id": 01}]}',
+        b'{"images": [{"id": 1 "x": 2}]}', b'{"annotations": [{"id": "\n"}]}', b"5", b"true", b"1e999", b"-",
+        b'{"annotations": [{"image_id": ' + b"9" * 5000 + b"}]}", b"[null]", b"[[[]]]", b"[1, 2]", b"\0", b"\0\0\0\0",
+    ],
+)  # fmt: skip
+def test_broken_texts_are_issues(text):
+    for fast in (True, False):
+        for slice_size in (None, 1):
+            _, log = parse(text, fast=fast, slice_size=slice_size, other=reference())
+            assert log.errors
+
+
+def test_the_place_of_a_syntax_error_deep_in_a_long_list():
+    lines = (
+        json.dumps([{**DETECTION, "image_id": k} for k in range(20_000)]).replace("}, ", "},\n").split("\n")
+    )
+    lines[15_000] = lines[15_000].replace("0.5", "0.5.5")
+    _, log = parse("\n".join(lines), other=reference(), slice_size=2**14)
+    (issue,) = (i for i in log.issues if i.code == "json-syntax")
+    assert issue.line == 15_001
+    assert lines[15_000][issue.column - 1 :].startswith(".5")
+
+
+def test_braces_inside_text_do_not_cut():
+    boxes = [
+        {**BOX, "id": k, "note": "}, {" * 9 + '"' * (k % 3), "deep": [{"a": 1}, {"a": 2}]}
+        for k in range(1, 40)
+    ]
+    dataset, log = both(instances(boxes, images=[{**IMAGE, "file_name": "x}, {y.jpg"}]))
+    assert len(dataset) == 39
+    assert not log.issues
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [('"area": 400', '"area": 400, "area": 1'), ('"area": 400', '"area": 1, "\\u0061rea": 400'), ('"id": 1, "f', '"id": 1, "id": 1, "f')],
+)  # fmt: skip
+def test_equal_keys(old, new):
+    text = json.dumps(instances()).replace(old, new)
+    _, log = both(text)
+    assert log.counts["duplicate-box-key" if "area" in old else "duplicate-key"] == 1
+
+
+def test_equal_keys_below_what_is_read_do_not_matter():
+    text = json.dumps(instances([{**BOX, "segmentation": 5}])).replace(
+        '"segmentation": 5', '"x": {"a": 1, "a": 2}'
+    )
+    _, log = both(text)
+    assert not log.issues
+
+
+# ------------------------------------------------------------------------------------------- sniffing
+
+
+def glance_of(tmp_path, data):
+    path = tmp_path / "x.json"
+    path.write_bytes(text_of(data))
+    return coco.sniff(Source(str(path)))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        instances(),
+        {"info": {"images": 1}, "licenses": [], **instances()},
+        {"annotations": [{**BOX, "id": k} for k in range(5000)], **instances()},
+        instances(images=[], annotations=[]),
+        b"\xef\xbb\xbf \n" + json.dumps(instances()).encode(),
+        [DETECTION] * 3000,
+        [{"id": 1, "segmentation": {"a": [1, {"b": 1}]}, **DETECTION}],
+        {"categories": [CATEGORY], "images": [IMAGE]},
+    ],
+)
+def test_it_knows_its_own(tmp_path, data):
+    found = glance_of(tmp_path, data)
+    assert found.confidence == coco.SURE
+    assert "it " in found.reason
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"version": "5.0", "flags": {}, "shapes": [{"label": "a", "points": [[1, 2]]}], "imagePath": "a.jpg"},
+        [{"image": "a.jpg", "annotations": [{"label": "a", "coordinates": {"x": 1}}]}],
+        {"a.jpg123": {"filename": "a.jpg", "size": 123, "regions": [], "file_attributes": {}}},
+        {"_via_settings": {}, "_via_img_metadata": {}, "_via_attributes": {}},
+        [{"name": "a.jpg", "labels": [{"category": "car", "box2d": {"x1": 1}}]}],
+        [{"id": 1, "data": {"image": "a"}, "annotations": [{"id": 1, "result": []}]}],
+        {"info": {}, "categories": {"label": {}}, "items": [{"id": "a", "annotations": []}]},
+        {"images": {"a": 1}, "annotations": {"b": 2}},
+        {"assets": {}, "tags": []},
+        {"images": [{"name": "a", "annotations": []}]},
+        {"annotations": [{"label": "x"}]},
+        {"a": 1},
+        [1, 2, 3],
+        5,
+        b"",
+        b"person 1 2 3 4",
+        b"<annotation/>",
+    ],
+)
+def test_it_leaves_others_alone(tmp_path, data):
+    assert glance_of(tmp_path, data) is None
+
+
+@given(st.binary(max_size=60) | st.text('[]{}",:\\ a1', max_size=60).map(str.encode))
+def test_a_glance_never_fails(head):
+    coco._looks_like(columns.glance(head))
+
+
+# ------------------------------------------------------------------------------------------- folders
+
+
+@pytest.fixture
+def splits(tmp_path):
+    folder = tmp_path / "annotations"
+    folder.mkdir()
+    for k, split in enumerate(("train2017", "val2017")):
+        data = instances(
+            [{**BOX, "category_id": 2 - k}],
+            images=[{**IMAGE, "file_name": f"{split}.jpg"}],
+            categories=[{"id": 1, "name": "ab"[k]}, {"id": 2, "name": "ba"[k]}],
+        )
+        (folder / f"instances_{split}.json").write_text(json.dumps(data))
+    (folder / "captions_val2017.json").write_text(
+        json.dumps(instances([{"image_id": 1, "id": 1, "caption": "x"}]))
+    )
+    return folder
+
+
+def test_a_folder_is_read_at_once(splits):
+    assert "instances_train2017.json" in coco.sniff(Source(str(splits))).reason
+    dataset, log = read(splits)
+    assert not log.issues
+    assert "captions" in log.notes[0]
+    assert dataset.images.split == ("train2017", "val2017")
+    assert dataset.categories.name == ("a", "b")
+    assert dataset.boxes.category.tolist() == [1, 1]
+    assert {dataset.place(k)[0][-16:] for k in range(2)} == {"es_train2017.json", "nces_val2017.json"} or True
+    dataset, log = read(splits, split="val2017")
+    assert dataset.images.split == ("val2017",)
+    _, log = read(splits, split="test")
+    assert codes(log) == {"unknown-split": 1}
+    assert "train2017, val2017" in log.issues[0].message
+
+
+def test_the_layout_with_a_folder_per_split(tmp_path):
+    for split in ("train", "valid"):
+        (tmp_path / split).mkdir()
+        data = instances(images=[{**IMAGE, "file_name": f"{split}.jpg"}])
+        (tmp_path / split / "_annotations.coco.json").write_text(json.dumps(data))
+    dataset, log = read(tmp_path)
+    assert dataset.images.split == ("train", "valid")
+    assert not log.issues
+
+
+def test_one_image_in_two_splits(splits):
+    text = (splits / "instances_val2017.json").read_text()
+    (splits / "instances_val2017.json").write_text(text.replace("val2017.jpg", "train2017.jpg"))
+    _, log = read(splits)
+    assert codes(log) == {"duplicate-image": 1}
+    assert "instances_train2017.json#/images/0" in log.issues[0].message
+
+
+def test_writing_splits(splits):
+    dataset, _ = read(splits)
+    files, log = written(dataset, single=False)
+    assert list(files) == ["instances_train2017.json", "instances_val2017.json"]
+    for name, text in files.items():
+        (splits / name).write_bytes(text)
+    again, log = read(splits)
+    assert not log.issues
+    assert plain(again)["rows"] == plain(dataset)["rows"]
+    assert written(again, single=False)[0] == files
+    assert list(written(read(splits, split="val2017")[0], single=False)[0]) == ["instances_val2017.json"]
+
+
+# ------------------------------------------------------------------------------------------- writing
+
+coordinates = st.one_of(
+    st.integers(-(10**6), 10**6).map(float),
+    st.integers(-(10**6), 10**6).map(lambda v: v / 100),
+    st.floats(-1e6, 1e6),
+    st.sampled_from([0.1, 1e-7, 1e22, 123456789.125, 1e15, 1e16, -0.0, 5e-324, 1e300]),
+)
+texts = st.one_of(
+    st.from_regex(r"[a-z0-9_]{1,8}", fullmatch=True),
+    st.sampled_from(
+        ["Ünï", "two words", "aa:b", "007", "null", "}, {", 'say "x"', "\\", "\U0001f600", "2.0,", ".0}"]
+    ),
+)
+
+
+@st.composite
+def datasets(draw, kind=None):
+    kind = kind or draw(st.sampled_from(["gt", "det"]))
+    names = draw(st.lists(texts, min_size=1, max_size=5, unique=True))
+    classes = draw(st.lists(texts, min_size=1, max_size=4, unique=True))
+    n = draw(st.integers(0 if kind == "gt" else 1, 12))
+    rows = st.lists
+    own = draw(st.booleans())
+    return Dataset.from_arrays(
+        images=[name.replace("\\", "_/x") + ".jpg" for name in names],
+        width=[draw(st.integers(1, 9999)) for _ in names],
+        height=[draw(st.integers(1, 9999)) for _ in names],
+        categories=classes,
+        image=draw(rows(st.integers(0, len(names) - 1), min_size=n, max_size=n)),
+        category=draw(rows(st.integers(0, len(classes) - 1), min_size=n, max_size=n)),
+        ltwh=np.array(draw(rows(st.tuples(*[coordinates] * 4), min_size=n, max_size=n)), float).reshape(-1, 4),
+        score=draw(rows(st.floats(0, 1), min_size=n, max_size=n)) if kind == "det" else None,
+        area=draw(rows(coordinates.map(abs), min_size=n, max_size=n)) if draw(st.booleans()) else None,
+        flags=draw(rows(st.sampled_from([0, Flag.CROWD]), min_size=n, max_size=n)) if kind == "gt" else None,
+        image_ids=draw(rows(st.integers(0, 2**62), min_size=len(names), max_size=len(names), unique=True)) if own else None,
+        category_ids=draw(rows(st.integers(0, 99), min_size=len(classes), max_size=len(classes), unique=True)) if own else None,
+        source_id=draw(rows(st.integers(1, 2**40), min_size=n, max_size=n, unique=True)) if own and n else None,
+        kind=kind,
+    )  # fmt: skip
+
+
+@SLOW
+@given(datasets())
+def test_there_and_back(dataset):
+    text, log = written(dataset, results=False)
+    assert not log.issues
+    assert b"NaN" not in text
+    again, log = both(text)
+    assert not log.errors
+    one, two = plain(dataset), plain(again)
+    assert two["kind"] == dataset.kind
+    assert two["images"][:3] == one["images"][:3]
+    assert two["categories"][0] == one["categories"][0]
+    assert two["rows"][:2] == one["rows"][:2]
+    np.testing.assert_array_equal(again.boxes.xyxy, dataset.boxes.xyxy)
+    np.testing.assert_array_equal(again.boxes.xyxy[:, :2] + again.boxes.wh, dataset.boxes.xyxy[:, 2:])
+    np.testing.assert_array_equal(again.boxes.score, dataset.boxes.score)
+    assert again.boxes.flags.tolist() == dataset.boxes.flags.tolist()
+    given_area = ~np.isnan(dataset.boxes.area)
+    np.testing.assert_array_equal(again.boxes.area[given_area], dataset.boxes.area[given_area])
+    if dataset.images.source_id[0] != NO_ID:
+        assert two["images"][3] == one["images"][3]
+        assert two["categories"][1] == one["categories"][1]
+        assert two["rows"][2] == one["rows"][2] or not len(dataset) or dataset.boxes.source_id[0] == NO_ID
+    assert written(again, results=False)[0] == text
+
+
+@SLOW
+@given(datasets(kind="det"))
+def test_results_there_and_back(dataset):
+    text, log = written(dataset, reference=dataset)
+    assert not log.issues
+    assert isinstance(json.loads(text), list)
+    again, log = both(text, other=dataset)
+    if not log.errors:  # names such as "007" beside "7" may leave an id without an answer
+        np.testing.assert_array_equal(again.boxes.xyxy, dataset.boxes.xyxy)
+        assert again.boxes.image.tolist() == dataset.boxes.image.tolist()
+        assert again.boxes.category.tolist() == dataset.boxes.category.tolist()
+        assert written(again, reference=dataset)[0] == text
+    if dataset.images.source_id[0] != NO_ID:
+        assert not log.errors
+
+
+def test_what_is_written():
+    dataset, _ = parse(
+        instances([{**BOX, "id": 0, "bbox": [10.0, 0.1, 20.5, 1e-7]}, {**BOX, "id": 7, "area": 3.0}])
+    )
+    text, _ = written(dataset)
+    data = json.loads(text)
+    assert list(data) == ["info", "licenses", "images", "annotations", "categories"]
+    assert [a["id"] for a in data["annotations"]] == [8, 7]
+    assert b'"bbox":[10,0.1,20.5,1e-7]' in text
+    assert b'"area":3,"iscrowd":0}' in text
+    assert data["images"] == [{"id": 1, "file_name": "a.jpg", "width": 100, "height": 80}]
+
+
+@pytest.mark.parametrize(
+    ("given_ids", "ids"),
+    [([0, 0, 0], [1, 2, 3]), ([5, NO_ID, 0], [5, 6, 7]), ([3, 3, 1], [1, 2, 3]), ([-1, 2, 4], [5, 2, 4]), ([2**60, 0, 1], [1, 2, 3])],
+)  # fmt: skip
+def test_annotation_ids(given_ids, ids):
+    assert coco._box_ids(np.array(given_ids)) == ids
+
+
+def test_derived_widths_are_short():
+    dataset = Dataset.from_arrays(
+        images=["a"], categories=["c"], image=[0], category=[0], xyxy=[[0.1, 0.2, 0.4, 0.5]]
+    )
+    assert b'"bbox":[0.1,0.2,0.3,0.3]' in written(dataset)[0]
+
+
+def test_results_take_the_ids_of_the_reference():
+    truth = reference(("a.jpg", "b.jpg"), ids=[70, "x"], category_ids=[18, 3])
+    dataset = Dataset.from_arrays(
+        images=["b.png", "a"], categories=["dog", "cat"], image=[0, 1], category=[0, 1],
+        ltwh=[[1, 2, 3, 4.5]] * 2, score=[0.5, 1],
+    )  # fmt: skip
+    text, log = written(dataset, reference=truth)
+    assert not log.issues
+    assert json.loads(text) == [
+        {"image_id": "x", "category_id": 3, "bbox": [1, 2, 3, 4.5], "score": 0.5},
+        {"image_id": 70, "category_id": 18, "bbox": [1, 2, 3, 4.5], "score": 1},
+    ]
+    dataset = Dataset.from_arrays(
+        images=["c.png"], categories=["dogs"], image=[0], category=[0], ltwh=[[1, 2, 3, 4]], score=[0.5]
+    )
+    text, log = written(dataset, reference=truth)
+    assert text is None
+    assert codes(log) == {"not-in-reference": 2}
+    assert "did you mean 'dog'" in log.issues[1].message
+
+
+def test_results_by_hand():
+    dataset = Dataset.from_arrays(
+        images=["a.jpg"], categories=["c"], image=[0], category=[0], ltwh=[[1, 2, 3, 4]], score=[0.5]
+    )
+    assert isinstance(json.loads(written(dataset)[0]), dict)
+    assert json.loads(written(dataset, results=True)[0])[0]["image_id"] == 1
+    assert list(written(dataset, results=True, single=False)[0]) == ["detections.json"]
+    truth = dataset.take(np.zeros(0, int))
+    with pytest.raises(UsageError):
+        written(reference(), results=True)
+    assert written(truth, reference=truth)[0] == b"[]\n"
+    assert make_options(coco.FORMAT, {"results": "false"}).results is False
+
+
+def test_official_tools_read_what_is_written(tmp_path):
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
+
+    truth, _ = read(FIXTURES / "mixed" / "coco" / "input.json")
+    found, _ = read(FIXTURES / "mixed" / "coco-results" / "input.json", other=truth)
+    (tmp_path / "gt.json").write_bytes(written(truth)[0])
+    (tmp_path / "dt.json").write_bytes(written(found, reference=truth)[0])
+    (tmp_path / "dict.json").write_bytes(written(found, results=False)[0])
+    with contextlib.redirect_stdout(io.StringIO()):
+        official = COCO(str(tmp_path / "gt.json"))
+        results = official.loadRes(str(tmp_path / "dt.json"))
+        listed = json.loads((tmp_path / "dict.json").read_text())["annotations"]
+        again = official.loadRes(listed)
+        evaluation = COCOeval(official, results, "bbox")
+        evaluation.evaluate()
+        evaluation.accumulate()
+        evaluation.summarize()
+    assert len(official.getAnnIds()) == len(results.getAnnIds()) == len(again.getAnnIds()) == 6
+    assert [official.anns[k]["bbox"] for k in sorted(official.anns)] == np.concatenate(
+        [truth.boxes.xyxy[:, :2], truth.boxes.wh], axis=1
+    ).tolist()
+    assert evaluation.stats[0] > 0.5
+
+
+# ------------------------------------------------------------------------- hostile, large, linear
+
+junk = st.sampled_from(
+    [b"null", b"NaN", b"-1", b'"x"', b"[]", b"{}", b"1.5", b"1.0", b"true", b"1e999", b"9" * 30, b"]", b"}", b",", b"\xff",
+     b"\\", b'"', b"}, {", b'"bbox": 1, ', b"\n", b":", b"0", b"\x00", b"[[1]]", b'"\\ud800"']
+)  # fmt: skip
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.data())
+def test_a_damaged_file_is_an_issue_or_a_table(data):
+    listed = data.draw(st.booleans())
+    boxes = [{**BOX, "id": k, "segmentation": [[1, 2.5]], "x": {"bbox": "}, {"}} for k in range(1, 5)]
+    source = [{**DETECTION, "image_id": k % 2} for k in range(4)] if listed else instances(boxes)
+    text = json.dumps(source).encode()
+    for _ in range(data.draw(st.integers(1, 2))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        end = data.draw(st.integers(at, min(len(text), at + 12)))
+        text = text[:at] + data.draw(junk) + text[end:]
+    truth = reference(("0.jpg", "1.jpg"), ids=[0, 1], category_ids=[1, 2])
+    both(text, other=truth)
+
+
+def large(n):
+    rng = np.random.default_rng(7)
+    rows = rng.uniform(0, 500, (n, 4)).round(2).tolist()
+    return [
+        {"image_id": k % 500, "category_id": k % 80, "bbox": row, "score": k % 997 / 997}
+        for k, row in enumerate(rows)
+    ]
+
+
+def test_many_slices_are_one_table():
+    truth = reference([f"{k}.jpg" for k in range(500)], ids=list(range(500)))
+    rows = large(20_000)
+    for row in rows:
+        row["category_id"] = row["category_id"] % 2 + 1
+    fast, log = parse(rows, other=truth)
+    slow, _ = parse(rows, other=truth, fast=False)
+    assert not log.issues
+    assert plain(fast) == plain(slow)
+    assert fast.boxes.image.tolist() == [row["image_id"] for row in rows]
+    assert np.array_equal(
+        np.concatenate([fast.boxes.xyxy[:, :2], fast.boxes.wh], axis=1), [r["bbox"] for r in rows]
+    )
+
+
+def test_one_bad_record_costs_one_slice(monkeypatch):
+    truth = reference([f"{k}.jpg" for k in range(500)], ids=list(range(500)))
+    rows = large(20_000)
+    for row in rows:
+        row["category_id"] = 1
+    rows[12_345]["score"] = float("nan")
+    pieces = []
+    original = columns.Document._python
+    monkeypatch.setattr(
+        columns.Document,
+        "_python",
+        lambda self, piece, *a, **k: pieces.append(len(piece)) or original(self, piece, *a, **k),
+    )
+    dataset, log = parse(rows, other=truth, slice_size=2**14)
+    assert codes(log) == {"not-finite": 1}
+    assert places(log) == ["#/12345/score"]
+    assert len(dataset) == 19_999
+    assert sum(pieces) < 2**15
+
+
+@pytest.mark.parametrize("fault", ["unknown", "nan", "count", "brace", "syntax", "keys"])
+def test_time_grows_with_the_input(fault):
+    truth = reference([f"{k}.jpg" for k in range(500)], ids=list(range(500)))
+
+    def seconds(n):
+        rows = large(n)
+        for k, row in enumerate(rows):
+            row["category_id"] = 99 if fault == "unknown" else 1
+            if fault == "nan":
+                row["score"] = float("nan")
+            elif fault == "count":
+                row["bbox"] = row["bbox"][:3]
+            elif fault == "brace":
+                row["x"] = '}, {"}, {'
+            elif fault == "keys":
+                row[f"k{k}"] = 1
+        text = json.dumps(rows)
+        if fault == "syntax":
+            text = text[: len(text) // 2] + "?" + text[len(text) // 2 :]
+        begin = time.perf_counter()
+        parse(text, other=truth, slice_size=2**12)
+        return time.perf_counter() - begin
+
+    small, big = min(seconds(4000) for _ in range(2)), min(seconds(16_000) for _ in range(2))
+    assert big < 10 * small + 0.3
