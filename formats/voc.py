@@ -367,7 +367,6 @@ class _Rows:
         self.edges: tuple[list[float], list[float], list[float], list[float]] = ([], [], [], [])
         self.score: list[float] = []
         self.flags: dict[str, list[bytes]] = {name: [] for name in _FLAGS}
-        self.file: list[int] = []
         self.line: list[int] = []
         self.chunks: list[dict[str, Any]] = []
 
@@ -386,9 +385,10 @@ class _Rows:
             xyxy[:, i] = column
             column.clear()
         chunk: dict[str, Any] = {"xyxy": xyxy, "flags": flags, "score": np.array(self.score)}
-        for key in ("image", "category", "file", "line"):
+        for key in ("image", "category", "line"):
             chunk[key] = np.array(getattr(self, key), np.int32)
             getattr(self, key).clear()
+        chunk["file"] = chunk["image"]  # every image is a file
         self.score.clear()
         self.chunks.append(chunk)
 
@@ -456,10 +456,13 @@ class _XmlReader:
         self._pictures = self._find_pictures(roots)
         chosen = self._find_splits(keys, roots)
         self._name_strays(roots)
+        first = chosen[0][0] if chosen else ""
+        lead = source.full(first)[: -len(first) or None]
+        plain = source.is_dir and source.full(first) == lead + first and "\\" not in lead
         for file, key, _ in self._log.track(chosen, "reading"):
             data = source.read(file, self._log)
             if data is not None:
-                path = source.full(file)
+                path = lead + file if plain else source.full(file)
                 if not (self.fast and self._read_fast(data, path, key)):
                     self._read_slowly(data, path, key)
                 self._rows.pack()
@@ -650,7 +653,6 @@ class _XmlReader:
             return True
         rows = self._rows
         rows.image.extend([row] * n)
-        rows.file.extend([row] * n)
         rows.category.extend([categories[name] for name in names])
         for column, edge in zip(rows.edges, _EDGES, strict=True):
             column.extend(map(float, pieces[at[edge] :: step]))
@@ -807,7 +809,6 @@ class _XmlReader:
             return False
         rows = self._rows
         rows.image.extend([image] * len(lines))
-        rows.file.extend([image] * len(lines))
         rows.category.extend(names)
         for i, values in enumerate(rows.edges):
             values.extend(map(float, edges[i::4]))
@@ -923,7 +924,6 @@ class _XmlReader:
         assert score is not None
         rows = self._rows
         rows.image.append(image)
-        rows.file.append(image)
         rows.category.append(category)
         for column, value in zip(rows.edges, corners, strict=True):
             column.append(value)
@@ -1535,14 +1535,11 @@ def _edges(dataset: Dataset, log: Log, options: VocOptions) -> Floats:
     return edges
 
 
-_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
 def _writable(names: Iterable[str], log: Log) -> None:
     """Report the names that XML cannot hold, or that would come back as others."""
     for name in names:
         bad = _refuse_class(name)
-        if bad is None and not name.isascii() and _NO_XML.search(name):
+        if bad is None and any(c in "\ufffe\uffff" or "\ud800" <= c <= "\udfff" for c in name):
             bad = "XML cannot hold one of its characters"
         if bad is not None:
             log.report(UNWRITABLE, "", value=name, reason=bad)
