@@ -230,6 +230,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
     good &= images[scan.file] >= 0 if len(scan.file) else good
     category, known = _add_categories(scan, where, good, builder, log, options)
     good &= known
+    good &= meaning.clear
     corners, wh = _corners(scan.box, meaning.box)
     if meaning.is_relative:
         far = good & ((scan.box > FAR) | (scan.box < 1 - FAR)).any(axis=1)
@@ -418,6 +419,8 @@ class Meaning:
     is_relative: bool
     box: str
     reasons: tuple[str, ...] = ()
+    clear: bool = True
+    """False where it could not be decided; the issue is in the log, and no box can be made."""
 
 
 def _decide(scan: Scan, peers: list[Source], log: Log, options: TxtOptions) -> Meaning:
@@ -441,7 +444,7 @@ def _find_meaning(sides: list[Scan], log: Log, options: TxtOptions) -> Meaning:
     if options.coords is None:
         decided = _find_coords(sides, log)
         if decided is None:
-            return Meaning(is_relative=False, box=options.box or "ltrb")
+            return Meaning(is_relative=False, box="ltrb", clear=False)
         is_relative = decided
         if is_relative:
             reasons.append(
@@ -470,7 +473,7 @@ def _find_meaning(sides: list[Scan], log: Log, options: TxtOptions) -> Meaning:
         if len(rows):
             side.rows.report(log, LAYOUT_UNCLEAR, rows[:1], lambda _: {"inverted": k, "n": n})
             break
-    return Meaning(is_relative=False, box="ltrb")
+    return Meaning(is_relative=False, box="ltrb", clear=False)
 
 
 def _find_coords(sides: list[Scan], log: Log) -> bool | None:
@@ -669,7 +672,7 @@ def _texts(dataset: Dataset, box: str, is_relative: bool) -> list[str]:
     """4n numbers as text."""
     boxes = dataset.boxes
     xyxy = boxes.xyxy
-    wh = boxes.wh if is_relative else short_wh(boxes)
+    wh = short_wh(boxes) if box == "ltwh" and not is_relative else boxes.wh
     if box == "ltrb":
         values = xyxy
     elif box == "ltwh":
@@ -682,16 +685,7 @@ def _texts(dataset: Dataset, box: str, is_relative: bool) -> list[str]:
     if box != "cxcywh":
         return decimals(values.ravel())
     # A centre is computed, so it carries rounding: nine decimals hide it.
-    centres = fixed(values[:, :2].ravel(), 9)
-    extents = decimals(values[:, 2:].ravel())
-    texts = [""] * (2 * len(centres))
-    texts[0::4], texts[1::4], texts[2::4], texts[3::4] = (
-        centres[0::2],
-        centres[1::2],
-        extents[0::2],
-        extents[1::2],
-    )
-    return texts
+    return fixed(values.ravel(), 9)
 
 
 def _unwritable(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:
