@@ -1,0 +1,98 @@
+"""Rewrite the generated parts of the pages, which stand between ``<!-- name -->`` and ``<!-- /name -->``.
+
+python docs/generate.py          # rewrite
+python docs/generate.py --check  # exit with 1 if a page is out of date
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def command(*args: str) -> str:
+    """What ``odm`` prints on the standard output."""
+    done = subprocess.run(
+        [sys.executable, "-m", "odm", *args], cwd=ROOT, capture_output=True, check=True, encoding="utf-8"
+    )
+    return done.stdout.rstrip("\n")
+
+
+def block(text: str) -> str:
+    """Text in a fence."""
+    return f"```text\n{text}\n```"
+
+
+def quick_start() -> str:
+    """The table of the README's first command."""
+    folder = "fixtures/illustrated"
+    return block(command("eval", "-q", f"{folder}/groundtruths", f"{folder}/detections", "--iou", "0.3"))
+
+
+def formats() -> str:
+    """The table of formats and directions."""
+    return command("formats", "--output", "markdown")
+
+
+def protocols() -> str:
+    """The definition line of every protocol."""
+    from odm.evaluate import PROTOCOLS
+
+    lines = ["| protocol | definition |", "|---|---|"]
+    lines += [f"| `{name}` | {rules.definition.split(': ', 1)[1]} |" for name, rules in PROTOCOLS.items()]
+    return "\n".join(lines)
+
+
+def pages() -> str:
+    """The page of every format, as ``odm formats NAME`` prints it."""
+    from odm.formats import FORMATS
+
+    return "\n\n".join(f"## {name}\n\n{block(command('formats', name))}" for name in FORMATS)
+
+
+PARTS: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {"quick start": quick_start, "formats": formats},
+    "docs/evaluating.md": {"protocols": protocols},
+    "docs/formats.md": {"pages": pages},
+}
+
+
+def rewritten(file: str) -> str:
+    """The page with its generated parts made anew."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    for name, make in PARTS[file].items():
+        begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+        if begin not in text or end not in text:
+            raise SystemExit(f"{file} has no place for {name!r}")
+        made = f"{begin}\n{make()}\n{end}"
+        text = re.sub(
+            f"{re.escape(begin)}.*?{re.escape(end)}", lambda _, made=made: made, text, flags=re.DOTALL
+        )
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    stale = []
+    for file in PARTS:
+        text = rewritten(file)
+        if text != (ROOT / file).read_text(encoding="utf-8"):
+            stale.append(file)
+            if not check:
+                (ROOT / file).write_text(text, encoding="utf-8")
+    print("\n".join(f"{'out of date' if check else 'rewritten'}: {file}" for file in stale) or "up to date")
+    sys.exit(bool(check and stale))
+
+
+if __name__ == "__main__":
+    main()
