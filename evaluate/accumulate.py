@@ -374,7 +374,7 @@ def _places(matches: Matches, rows: Longs) -> Longs:
 def _curves(
     matches: Matches, ranked: _Ranked, counted: _Counted, npos: Longs, classes: Sequence[str]
 ) -> dict[str, Curve]:
-    if matches.protocol.metric == "top-k":
+    if matches.protocol.metric in ("corloc", "top-k"):
         return {}
     true, false = counted.at_positives()
     recall = true / np.maximum(npos, 1)[counted.category]

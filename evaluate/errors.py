@@ -125,7 +125,7 @@ def detection_table(joined: Joined, matches: Matches) -> DetectionTable:
     # The matches may be of shards in any order; the input's rows tell which detection is which.
     place = np.argsort(joined.detections.row)
     of_matches = np.argsort(matches.row)
-    outcome, gt = _outcomes(matches)
+    outcome, gt = outcomes(matches)
     outcome, gt = outcome[of_matches], gt[of_matches]
     same, same_live, other_live = same[place], same_live[place], other_live[place]
     threshold = rules.ious[rules.reference]
@@ -162,7 +162,7 @@ def _nothing(joined: Joined, rules: Protocol) -> Mask:
     return nothing
 
 
-def _outcomes(matches: Matches) -> tuple[NDArray[np.uint8], Ints]:
+def outcomes(matches: Matches) -> tuple[NDArray[np.uint8], Ints]:
     """(n,) the outcome at the reference threshold and the matched ground truth of every row."""
     rules = matches.protocol
     blocks = word_blocks(rules)

@@ -1,0 +1,65 @@
+"""Pictures: which there are, safe names, the same bytes twice."""
+
+import numpy as np
+import pytest
+
+from odm.evaluate import PROTOCOLS, evaluate
+from odm.tables import Dataset
+
+pytest.importorskip("matplotlib")
+
+from odm.evaluate.plots import draw, safe
+
+NAMES = ["_person", "$x_1$ \\frac{", "../../etc/passwd", "人", "a" * 300, "CON", "never found"]
+
+
+def sides(names):
+    rng = np.random.default_rng(1)
+    n, k = 60, len(names)
+    boxes = rng.integers(1, 90, (n, 4)).astype(float)
+    image, category = np.arange(n) % 7, np.arange(n) % k
+    common = {"images": [str(i) for i in range(7)], "categories": names}
+    found = category < k - 1
+    return (
+        Dataset.from_arrays(**common, image=image, category=category, ltwh=boxes),
+        Dataset.from_arrays(
+            **common,
+            image=image[found],
+            category=np.roll(category, 1)[found],
+            ltwh=boxes[found] + 0.5,
+            score=rng.random(found.sum()),
+        ),
+    )
+
+
+def drawn(protocols, names):
+    files = {}
+    draw(evaluate(*sides(names), protocols), files.__setitem__)
+    return files
+
+
+def test_names_are_safe_and_distinct():
+    files = drawn(["voc2012"], NAMES)
+    assert len({name.lower() for name in files}) == len(files) == 2 * (3 + len(NAMES))
+    for name in files:
+        folder, _, file = name.partition("/")
+        assert folder == "voc2012-0.5"
+        assert len(name) < 100
+        assert all(c.isascii() and (c.isalnum() or c in "_-.") for c in file)
+    assert safe("../../etc/passwd") == "etc_passwd"
+    assert safe("人") == ""
+
+
+def test_every_protocol_can_be_drawn():
+    files = drawn(list(PROTOCOLS), ["x", "y"])
+    assert {name.partition("/")[0] for name in files} == {
+        p.name if p.averaged else f"{p.name}-0.5" for p in PROTOCOLS.values()
+    }
+    for name, data in files.items():
+        assert data.startswith(b"\x89PNG" if name.endswith(".png") else b"<?xml")
+
+
+def test_same_bytes_twice():
+    one, other = (drawn(["voc2012", "imagenet-loc"], ["a <&> b", "never"]) for _ in range(2))
+    assert one == other
+    assert b"a &lt;&amp;&gt; b" in one["voc2012-0.5/precision-recall-0001-a_b.svg"]
