@@ -166,12 +166,13 @@ class Glance:
 
     ``top`` is the first character, or ``[]`` for an empty list. ``keys`` maps each key of the outermost
     object to the first character of its value; ``first`` maps such a key (``""`` for an outermost list) to
-    the keys of the first record of its list, in the same way.
+    the keys of the first record of its list, in the same way. ``cut`` says that more follows.
     """
 
     top: str
     keys: dict[str, str]
     first: dict[str, dict[str, str]]
+    cut: bool
 
 
 def glance(head: bytes) -> Glance:
@@ -216,7 +217,8 @@ def glance(head: bytes) -> Glance:
             if not stack:
                 break
             stack.pop()
-    return Glance("[]" if _EMPTY.match(head) else head[:1].decode("latin-1"), keys, first)
+    top = "[]" if _EMPTY.match(head) else head[:1].decode("latin-1")
+    return Glance(top, keys, first, bool(stack))
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -552,10 +554,12 @@ class _Shapes:
             spec.append((key, kind, n == len(records)))
         if any(field.required and present[field.key] < len(records) for field in self._fields.values()):
             return None, {}
-        if len(spec) > 200:  # keys that are data; a type per slice would cost more than it saves
-            return None, {}
+        if len(spec) > 200 or any(_NO_FIELD.search(key) for key in present):
+            return None, {}  # keys that are data: a type per slice would cost more than it saves
         shape = self._known.get(tuple(spec))
         if shape is None:
+            if len(self._known) == 64:
+                return None, {}
             shape = self._known[tuple(spec)] = _Shape(spec, self._fields)
         return shape, floats
 
@@ -681,6 +685,9 @@ class _Shape:
             np.float64
         )
 
+
+_NO_FIELD = re.compile(r'[\x00-\x1f"\\]')
+"""What a key of a record type of msgspec must not hold."""
 
 _EMPTY_VALUES = (b"", b"null", b"[]", b"{}", b'""', b"[ ]", b"{ }", b"[[]]")
 # An attribute that is named in the code is read twice as fast as one that is looked up by name.

@@ -278,13 +278,23 @@ def _looks_like(look: Glance) -> tuple[int, str] | None:
             return None  # another format that uses the same word
         if record is not None and wants[key][0] <= record.keys() and wants[key][1] & record.keys():
             fits.append(key)
-    if fits:
-        return SURE, f"it has {_and(lists)} as COCO has"
-    if len(lists) >= 2:
-        return SURE, f"it has the lists {_and(lists)}"
-    if lists and look.keys.keys() <= {"info", "licenses", "images", "annotations", "categories", "type"}:
-        return LIKELY, f"it has the list {lists[0]}"
+    if "annotations" in fits or len(lists) >= 2:
+        return SURE, f"it has the {'list' if len(lists) == 1 else 'lists'} {_and(lists)}, as COCO has"
+    if "images" in fits:
+        return LIKELY, "it has a list of images with ids, as COCO has"
+    # What is seen so far is how COCO begins.
+    usual = {"info", "licenses", "type", "images", "annotations", "categories"}
+    if look.cut and look.keys and look.keys.keys() <= usual:
+        return LIKELY, f"it begins with {_and(list(look.keys))}, as COCO does"
     return None
+
+
+def _judge(head: bytes) -> tuple[int, str] | None:
+    """What the first bytes of a file say; a few are enough for most."""
+    found = _looks_like(glance(head[:4096]))
+    if (found is None or found[0] < SURE) and len(head) > 4096:
+        found = _looks_like(glance(head))
+    return found
 
 
 def _and(words: Sequence[str]) -> str:
@@ -297,21 +307,21 @@ def sniff(source: Source) -> Sniff | None:
         head = source.head()
         if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
             return None
-        found = _looks_like(glance(head))
+        found = _judge(head)
         return Sniff(*found) if found else None
     chosen = _choose(source)
     if not chosen:
         return None
     names = [file for file, _ in chosen]
     shown = _and(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more files"
-    found = _looks_like(glance(source.head(names[0])))
+    found = _judge(source.head(names[0]))
     assert found
     return Sniff(found[0], f"of {shown}: {found[1]}")
 
 
 _SPLIT = re.compile(r"(?:instances|detections|results|annotations)[-_](.+)\.json", re.IGNORECASE)
 _SPLIT_NAMES = frozenset({"train", "val", "valid", "validation", "test", "dev", "minival", "trainval"})
-_LOOKS = 200
+_LOOKS = 50
 """Files of a folder that are looked at; a folder of one file per image has thousands, and is not COCO."""
 
 
@@ -321,8 +331,7 @@ def _choose(source: Source) -> list[tuple[str, str]]:
         found = {}
         for file in source.with_suffix(".json")[:_LOOKS]:
             head = source.head(file)
-            looks = _looks_like(glance(head))
-            if looks:
+            if _judge(head):
                 found[file] = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
         objects = [file for file, top in found.items() if top == b"{"]
         named = [file for file in objects if file.rsplit("/", 1)[-1].lower().startswith("instances")]
@@ -734,7 +743,11 @@ class _Reader:
                 )
                 continue
             table.images[id_] = first + len(kept)
-            width, height, picture = self._size(name, size, path, place)
+            width, height = size
+            picture = ""
+            usual = type(width) is int and type(height) is int and 0 < width < 2**31 and 0 < height < 2**31
+            if not usual or self._pictures is not None:
+                width, height, picture = self._size(name, size, path, place)
             kept.append((name, width, height, id_, picture, i))
         if kept:
             all_names, widths, heights, all_ids, pictures, lines = zip(*kept, strict=True)
@@ -1198,8 +1211,8 @@ def _unique(keys: Iterable[Any]) -> dict[Id, int]:
 
 # ----------------------------------------------------------------------------------------------- writing
 
-_BATCH = 20_000
-"""Records that are encoded at once."""
+_BATCH = 4096
+"""Records that are encoded at once; what they take stays in the cache."""
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> None:
@@ -1261,34 +1274,55 @@ def _ltwh(dataset: Dataset, rows: NDArray[Any]) -> Floats:
     return np.concatenate([boxes.xyxy[rows, :2], short_wh(boxes)[rows]], axis=1) + 0.0
 
 
-def _lines(columns: Sequence[Sequence[Any]], keys: Sequence[str], what: str, log: Log) -> bytes:
-    """Records of numbers as JSON, one a line, separated by commas."""
+def _lines(
+    columns: Mapping[str, NDArray[Any]], what: str, log: Log, heads: Sequence[bytes] = ()
+) -> list[bytes]:
+    """Records of numbers as JSON, one a line, separated by commas; in parts, which are to be joined.
+
+    ``heads`` are the first members of every record as JSON, where they are not only numbers.
+    """
     import msgspec
 
-    record = msgspec.defstruct("Record", keys, gc=False)
+    record = msgspec.defstruct("Record", columns, gc=False)
     encode = msgspec.json.Encoder().encode_lines
-    parts = []
-    starts = range(0, len(columns[0]), _BATCH)
+    wholes = any(c.dtype.kind == "f" and bool((c == np.rint(c)).any()) for c in columns.values())
+    parts: list[bytes] = []
+    starts = range(0, len(next(iter(columns.values()))), _BATCH)
     for start in log.track(starts, what) if len(starts) > 1 else starts:
-        batch = [column[start : start + _BATCH] for column in columns]
+        batch = [column[start : start + _BATCH].tolist() for column in columns.values()]
         text = encode(list(map(record, *batch)))
-        # There is no text in these records, so a point and a zero before an end is a whole number.
-        for mark in (b",", b"]", b"}"):
-            text = text.replace(b".0" + mark, mark)
-        parts.append(text.rstrip(b"\n").replace(b"\n", b",\n"))
-    return b",\n".join(parts)
+        if wholes:
+            # There is no text in these records, so a point and a zero before an end is a whole number.
+            for mark in (b",", b"]", b"}"):
+                text = text.replace(b".0" + mark, mark)
+        text = text[:-1].replace(b"\n", b",\n")
+        if heads:
+            lines = zip(heads[start : start + _BATCH], text.split(b"\n"), strict=True)
+            text = b"\n".join([b"{" + head + b"," + line[1:] for head, line in lines])
+        parts += (b",\n", text) if parts else (text,)
+    return parts
 
 
 def _results(
     dataset: Dataset, rows: NDArray[Any], image_ids: list[Id], category_ids: list[Id], log: Log
 ) -> bytes:
+    import msgspec
+
     boxes = dataset.boxes
-    ltwh = _ltwh(dataset, rows).tolist()
-    images = [image_ids[i] for i in boxes.image[rows].tolist()]
-    categories = [category_ids[i] for i in boxes.category[rows].tolist()]
-    columns = [images, categories, ltwh, (boxes.score[rows] + 0.0).tolist()]
-    text = _lines(columns, ("image_id", "category_id", "bbox", "score"), "write detections", log)
-    return b"[\n" + text + b"\n]\n" if text else b"[]\n"
+    image, category = boxes.image[rows], boxes.category[rows]
+    columns: dict[str, NDArray[Any]] = {}
+    heads: list[bytes] = []
+    if any(isinstance(id_, str) for id_ in (*image_ids, *category_ids)):
+        encode = msgspec.json.encode
+        ours = [b'"image_id":' + encode(id_) for id_ in image_ids]
+        theirs = [b',"category_id":' + encode(id_) for id_ in category_ids]
+        heads = [ours[i] + theirs[k] for i, k in zip(image.tolist(), category.tolist(), strict=True)]
+    else:
+        columns["image_id"] = np.array(image_ids, np.int64)[image]
+        columns["category_id"] = np.array(category_ids, np.int64)[category]
+    columns["bbox"] = _ltwh(dataset, rows)
+    columns["score"] = boxes.score[rows] + 0.0
+    return b"".join([*_array(_lines(columns, "write detections", log, heads)), b"\n"])
 
 
 def _object(dataset: Dataset, image_rows: NDArray[Any], box_rows: NDArray[Any], log: Log) -> bytes:
@@ -1321,32 +1355,31 @@ def _object(dataset: Dataset, image_rows: NDArray[Any], box_rows: NDArray[Any], 
     with np.errstate(over="ignore"):
         area = np.where(np.isnan(area), ltwh[:, 2] * ltwh[:, 3], area)
     area = np.nan_to_num(area) + 0.0  # an infinite product becomes the largest number
-    keys = ["id", "image_id", "category_id", "bbox", "area", "iscrowd"]
-    columns: list[list[Any]] = [
-        _box_ids(boxes.source_id[box_rows]),
-        ids_by_row[boxes.image[box_rows]].tolist(),
-        np.array(category_ids, np.int64)[boxes.category[box_rows]].tolist(),
-        ltwh.tolist(),
-        area.tolist(),
-        ((boxes.flags[box_rows] & np.uint16(Flag.CROWD)) != 0).astype(int).tolist(),
-    ]
+    columns: dict[str, NDArray[Any]] = {
+        "id": np.array(_box_ids(boxes.source_id[box_rows]), np.int64),
+        "image_id": ids_by_row[boxes.image[box_rows]],
+        "category_id": np.array(category_ids, np.int64)[boxes.category[box_rows]],
+        "bbox": ltwh,
+        "area": area,
+        "iscrowd": ((boxes.flags[box_rows] & np.uint16(Flag.CROWD)) != 0).astype(int),
+    }
     if dataset.kind == "det":
-        keys.append("score")
-        columns.append((boxes.score[box_rows] + 0.0).tolist())
-    parts = [
-        b'{"info":{},"licenses":[],\n"images":',
-        _array(image_lines.rstrip(b"\n").replace(b"\n", b",\n")),
-        b',\n"annotations":',
-        _array(_lines(columns, keys, "write annotations", log)),
-        b',\n"categories":',
-        _array(category_lines.rstrip(b"\n").replace(b"\n", b",\n")),
-        b"}\n",
-    ]
-    return b"".join(parts)
+        columns["score"] = boxes.score[box_rows] + 0.0
+    return b"".join(
+        [
+            b'{"info":{},"licenses":[],\n"images":',
+            *_array([image_lines[:-1].replace(b"\n", b",\n")]),
+            b',\n"annotations":',
+            *_array(_lines(columns, "write annotations", log)),
+            b',\n"categories":',
+            *_array([category_lines[:-1].replace(b"\n", b",\n")]),
+            b"}\n",
+        ]
+    )
 
 
-def _array(lines: bytes) -> bytes:
-    return b"[\n" + lines + b"\n]" if lines else b"[]"
+def _array(lines: list[bytes]) -> list[bytes]:
+    return [b"[\n", *lines, b"\n]"] if any(lines) else [b"[]"]
 
 
 def _result_ids(dataset: Dataset, reference: Dataset | None, log: Log) -> tuple[list[Id], list[Id]] | None:

@@ -505,6 +505,13 @@ def test_it_knows_its_own(tmp_path, data):
     assert "it " in found.reason
 
 
+def test_a_long_beginning_is_likely(tmp_path):
+    assert glance_of(tmp_path, {"info": {"x": "y" * 100_000}, **instances()}).confidence == coco.LIKELY
+    assert glance_of(tmp_path, {"info": {"x": "y" * 20_000}, **instances()}).confidence == coco.SURE
+    assert glance_of(tmp_path, {"annotations": [{"segmentation": [1] * 40_000, **BOX}], "images": []})
+    assert glance_of(tmp_path, {"images": [IMAGE]}).confidence == coco.LIKELY
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -519,6 +526,8 @@ def test_it_knows_its_own(tmp_path, data):
         {"assets": {}, "tags": []},
         {"images": [{"name": "a", "annotations": []}]},
         {"annotations": [{"label": "x"}]},
+        {"categories": [CATEGORY]},
+        {"info": {}},
         {"a": 1},
         [1, 2, 3],
         5,
@@ -734,6 +743,18 @@ def test_results_take_the_ids_of_the_reference():
     assert text is None
     assert codes(log) == {"not-in-reference": 2}
     assert "did you mean 'dog'" in log.issues[1].message
+
+
+def test_text_ids_are_written_as_they_are():
+    truth = reference(("a.jpg", "b.jpg"), ids=['x.0,"}', 7], category_ids=[1, 2])
+    dataset = Dataset.from_arrays(
+        images=["a.jpg", "b.jpg"], categories=["cat"], image=[0, 1] * 5000, category=[0] * 10_000,
+        ltwh=[[1, 2, 3, 4]] * 10_000, score=[0.5, 1] * 5000,
+    )  # fmt: skip
+    rows = json.loads(written(dataset, reference=truth)[0])
+    assert len(rows) == 10_000
+    assert rows[0] == {"image_id": 'x.0,"}', "category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}
+    assert rows[-1]["image_id"] == 7
 
 
 def test_results_by_hand():
