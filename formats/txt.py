@@ -563,6 +563,8 @@ def _add_images(
         if not accept_name(key, log, path):
             continue
         picture = pictures.find(key, path=path) if pictures else None
+        if picture is None and pictures and (exact := pictures.named(key)) is not None and exact.name == key:
+            picture = exact  # labels called img.jpg.txt
         name = picture.name if picture else key
         if owner.setdefault(name, path) != path:
             log.report(DUPLICATE_IMAGE, path, value=name, first=owner[name])

@@ -405,37 +405,56 @@ def _read_yaml(
     if (node := entries.get("path")) is not None and isinstance(node.value, str) and not _is_none(node):
         base = _base(source, node.value)
     wanted = None if options.split is None else ALIASES.get(options.split, options.split)
-    named = []
-    absent: list[tuple[Node, str]] = []
+    named: dict[str, list[Node]] = {}
     for key, node in entries.items():
         is_split = key in SPLITS or (isinstance(node.value, str) and node.value == f"images/{key}")
-        if not is_split or _is_none(node):
-            continue
-        split = ALIASES.get(key, key)
-        named.append(split)
-        if wanted is not None and split != wanted:
-            continue
-        items = node.value if isinstance(node.value, list) else [node]
+        if is_split and not _is_none(node):
+            items = node.value if isinstance(node.value, list) else [node]
+            named.setdefault(ALIASES.get(key, key), []).extend(items)
+    owners: dict[str, list[str]] = {}
+    for split, items in named.items():
         for item in items:
+            owners.setdefault(_normal(source, item), []).append(split)
+    absent: list[tuple[Node, str]] = []
+    done = set()
+    for split, items in named.items():
+        for item in items if wanted in {None, split} else ():
+            place = _normal(source, item)
+            if place in done:
+                continue
+            done.add(place)
             if not isinstance(item.value, str) or not item.value.strip():
+                expected = "a folder or a list of pictures"
                 log.report(
-                    BAD_DATA_YAML,
-                    path,
-                    line=item.line,
-                    field=key,
-                    expected="a folder or a list of pictures",
-                    value=_shown(item),
+                    BAD_DATA_YAML, path, line=item.line, field=split, expected=expected, value=_shown(item)
                 )
                 plan.sound = False
-            elif not _add_place(plan, item.value, base, split, path, item.line, options, log):
-                absent.append((item, key))
+                continue
+            held = owners[place]
+            if len(held) > 1 and wanted is None:
+                # A place that several splits share is none of them, unless it bears the name of one.
+                name = place.rpartition("/")[2]
+                name = ALIASES.get(name, name)
+                split_of = name if name in held else ""
+            else:
+                split_of = split
+            if not _add_place(plan, item.value, base, split_of, path, item.line, options, log):
+                absent.append((item, split))
     if wanted is not None and wanted not in named:
-        log.report(UNKNOWN_SPLIT, path, value=options.split, found=", ".join(dict.fromkeys(named)) or "none")
+        log.report(UNKNOWN_SPLIT, path, value=options.split, found=", ".join(named) or "none")
         plan.sound = False
     code = ABSENT_SPLIT if plan.groups and wanted is None else MISSING_SPLIT
     for item, key in absent:
         log.report(code, path, line=item.line, field=key, value=item.value)
         plan.sound &= code is ABSENT_SPLIT
+
+
+def _normal(source: Source, item: Node) -> str:
+    """A place in one spelling, so that two splits that share it are noticed."""
+    if not isinstance(item.value, str):
+        return f"#{item.line}"
+    inside = _inside(source, item.value)
+    return item.value if inside is None else inside
 
 
 def _shown(node: Node) -> str:
@@ -879,11 +898,14 @@ def _images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) -> lis
         seen = set()
         for key in keys:
             label = group.labels.get(key)
-            picture = pictures.find(key) if options.images is None or pictures else None
+            path = source.full(label) if label is not None else ""
+            picture = pictures.find(key, path=path)
             if picture is None and options.images is not None:
                 picture = pictures.find(f"{group.split}/{key}") or pictures.find(key.rsplit("/", 1)[-1])
             if picture is None and (listed := group.listed.get(key)) is not None and options.images is None:
                 picture = _listed_picture(source, key, listed)
+            if picture is None and stem(key) != key:
+                picture = pictures.named(key)  # labels called img.jpg.txt
             if picture is not None:
                 matched += 1
                 seen.add(picture.path)
@@ -919,8 +941,8 @@ def _name(image: Image) -> str:
     if image.picture is None:
         return image.key
     name = image.picture.name
-    dot = name.rfind(".")
-    return image.key + name[dot:]
+    suffix = name[name.rfind(".") :]
+    return image.key if image.key.endswith(suffix) else image.key + suffix
 
 
 def _part_splits(images: list[Image], plan: Plan, log: Log) -> None:

@@ -1,0 +1,613 @@
+"""YOLO: its layouts, its names, its confidences, and boxes that come back."""
+
+import itertools
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from PIL import Image
+
+from odm.files import Output, Source
+from odm.formats import FORMATS, SURE, detect, make_options
+from odm.formats._yaml import load
+from odm.issues import Log
+from odm.tables import Builder, Dataset
+
+YOLO = FORMATS["yolo"]
+BOX = "0 .5 .5 .2 .2\n"
+SIZE = {"image_size": "100x100"}
+PICTURE = object()
+
+
+def put(folder, files):
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if text is PICTURE:
+            Image.new("L", (200, 100)).save(path, "PNG" if name.lower().endswith("png") else "JPEG")
+        else:
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return folder
+
+
+def read(path, *, kind=None, **options):
+    log = Log()
+    builder = Builder()
+    builder.kind = kind
+    source = Source(str(path))
+    YOLO.read(source, builder, log, make_options(YOLO, options))
+    return builder.build(), log
+
+
+def codes(log):
+    return sorted(log.counts.elements())
+
+
+def rows(data):
+    boxes = data.boxes
+    return [
+        (
+            data.images.name[boxes.image[i]],
+            data.categories.name[boxes.category[i]],
+            *np.round(boxes.xyxy[i], 9).tolist(),
+        )
+        for i in range(len(boxes))
+    ]
+
+
+# --------------------------------------------------------------------------------------------- the rows
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "box"),
+    [
+        ("0 .5 .5 .2 .4", "a", (40, 30, 60, 70)),
+        ("1.0 0.5 5e-1 .2 .4", "b", (40, 30, 60, 70)),
+        ("\ufeff1\t.5  .5 .2 .4 \r", "b", (40, 30, 60, 70)),
+        ("0 1.001 .5 .2 .4", "a", (90.1, 30, 110.1, 70)),
+        ("0 .5 .5 0 0", "a", (50, 50, 50, 50)),
+        ("0 .5 .5 -.2 .4", "a", (60, 30, 40, 70)),
+    ],
+)
+def test_rows(tmp_path, line, name, box):
+    data, log = read(put(tmp_path, {"x.txt": line + "\n", "classes.txt": "a\nb\n"}), **SIZE)
+    assert not log.counts
+    assert rows(data) == [("x", name, *box)]
+
+
+def test_all_faults_are_found_in_one_run(tmp_path):
+    lines = [
+        ("0 .5 .5 .2 .2", None),
+        ("0 .5 .5 .2", "2:1 wrong-count"),
+        ("0 .5 .5 x .2", "3:9 not-a-number"),
+        ("cat .5 .5 .2 .2", "4:1 yolo-class-id"),
+        ("-1 .5 .5 .2 .2", "5:1 yolo-class-id"),
+        ("9 .5 .5 .2 .2", "6:1 unknown-class"),
+        ("0 50 .5 .2 .2", "7:3 relative-out-of-range"),
+        ("0 .5 .5 .2 .2 .9", "8:15 score-unexpected"),
+        ("0 .5 .5 .2 inf", "9:12 not-finite"),
+        ("0 .1 .1 .2 .2 .3 .3 .4", "10 wrong-count"),
+        ("0 .1 .1 .2 .2 .3 30", "11:18 relative-out-of-range"),
+        ("99999999999999999999 .5 .5 .2 .2", "12:1 yolo-class-id"),
+        ("1_0 .5 .5 .2 .2", "13:1 yolo-class-id"),
+    ]
+    text = "\n".join(line for line, _ in lines)
+    data, log = read(
+        put(tmp_path, {"x.txt": text, "y.txt": BOX * 9, "classes.txt": "a\nb"}), kind="gt", **SIZE
+    )
+    found = {f"{i.line}{f':{i.column}' if i.column else ''} {i.code}" for i in log}
+    assert found == {place for _, place in lines if place}
+    assert data.skipped == len(found)
+    assert len(data) == 10
+
+
+def test_outlines_are_read_as_their_boxes(tmp_path):
+    text = "0 .1 .2 .5 .3 .4 .6\n1 .1 .1 .3 .1 .3 .2 .1 .2\n" + BOX
+    data, log = read(put(tmp_path, {"x.txt": text, "classes.txt": "a\nb"}), **SIZE)
+    assert codes(log) == ["yolo-outlines"]
+    assert "2 of 3 rows" in log.issues[0].message
+    assert rows(data)[:2] == [("x", "a", 10, 20, 50, 60), ("x", "b", 10, 10, 30, 20)]
+    assert data.extras == {"segmentation": 1, "rotation": 1}
+
+
+def test_key_points_are_left_out(tmp_path):
+    files = {
+        "labels/x.txt": "0 .5 .5 .2 .2 .4 .4 2 .6 .6 1\n",
+        "data.yaml": "train: images\nkpt_shape: [2, 3]\nnames: [a]\n",
+    }
+    data, log = read(put(tmp_path, files), **SIZE)
+    assert not log.counts
+    assert rows(data) == [("x", "a", 40, 40, 60, 60)]
+
+
+# ------------------------------------------------------------------------------------------- the layouts
+
+NAMES = "a\nb\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "source", "images", "splits"),
+    [
+        ({"x.txt": BOX, "x.JPG": PICTURE, "z.png": PICTURE}, "", "x.JPG z.png", " "),
+        ({"labels/x.txt": BOX, "images/x.png": PICTURE, "images/z.jpeg": PICTURE}, "", "x.png z.jpeg", " "),
+        (
+            {"labels/x.txt": BOX, "images/x.png": PICTURE, "images/z.jpeg": PICTURE},
+            "labels",
+            "x.png z.jpeg",
+            " ",
+        ),
+        ({"labels/x.txt": BOX, "images/x.png": PICTURE}, "labels/x.txt", "x.png", ""),
+        ({"x.txt": BOX, "x.png": PICTURE, "y.png": PICTURE}, "x.txt", "x.png", ""),
+        ({"labels/train/x.txt": BOX, "images/train/x.png": PICTURE}, "labels/train", "x.png", ""),
+        (
+            {
+                "labels/train/x.txt": BOX,
+                "images/train/x.png": PICTURE,
+                "labels/val/y.txt": BOX,
+                "images/val/y.png": PICTURE,
+            },
+            "",
+            "x.png y.png",
+            "train val",
+        ),
+        (
+            {
+                "train/labels/x.txt": BOX,
+                "train/images/x.png": PICTURE,
+                "valid/labels/y.txt": BOX,
+                "valid/images/y.png": PICTURE,
+            },
+            "",
+            "x.png y.png",
+            "train val",
+        ),
+        (
+            {
+                "train/labels/x.txt": BOX,
+                "train/images/x.png": PICTURE,
+                "valid/labels/y.txt": BOX,
+                "valid/images/y.png": PICTURE,
+            },
+            "train",
+            "x.png",
+            "",
+        ),
+        ({"labels/deep/x.txt": BOX, "images/deep/x.png": PICTURE}, "", "deep/x.png", ""),
+    ],
+)
+def test_layouts(tmp_path, files, source, images, splits):
+    put(tmp_path, {**files, "names": NAMES})
+    data, log = read(tmp_path / source, classes=str(tmp_path / "names"))
+    assert [str(i) for i in log if i.code != "stray-file"] == []
+    assert data.images.name == tuple(images.split())
+    assert data.images.split == tuple(splits.split(" ") if splits else [""] * len(images.split()))
+    assert rows(data)[0][2:] == (80, 40, 120, 60)
+    assert data.images.path[0].lower().endswith((".png", ".jpg"))
+
+
+TREE = {
+    "images/train/x.png": PICTURE,
+    "labels/train/x.txt": BOX,
+    "images/train/empty.png": PICTURE,
+    "images/val/y.png": PICTURE,
+    "labels/val/y.txt": "1 .5 .5 .2 .2\n",
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "train: images/train\nval: images/val\nnames: [a, b]\nnc: 2\n",
+        "path: .\ntrain: ./images/train/\nval: ../images/val\nnames:\n- a\n- b\n",
+        "path: ../datasets/somewhere\ntrain: [images/train]\nval:\n  - images/val\nnames: {0: a, 1: b}\n",
+        "path: /content/data\ntrain: images/train\nval: images/val\ntest:\nnames:\n  1: b\n  0: a\n",
+        '\ufeff# comment\r\n"train": "images/train"\r\n\'val\': images/val\r\ntest: ~\r\nnames: ["a", \'b\']\r\nnc: 2.0\r\n',
+        "train: train.txt\nval: [lists/val.txt]\nnames: [a, b]\n",
+        "train: images\\train\nvalid: images\\val\nnames: [a, b]\ndownload: |\n  import os\n",
+    ],
+)
+@pytest.mark.parametrize("name", ["data.yaml", "dataset.yml", "pets.yaml"])
+def test_every_shape_of_data_yaml(tmp_path, text, name):
+    lists = {
+        "train.txt": "./images/train/x.png\r\n\r\n./images/train/empty.png\n",
+        "lists/val.txt": "\ufeff../images/val/y.png\n",
+    }
+    put(tmp_path, {**TREE, name: text, **(lists if ".txt" in text else {})})
+    for source in (tmp_path, tmp_path / name):
+        data, log = read(source)
+        assert [str(i) for i in log] == []
+        assert data.images.name == ("empty.png", "x.png", "y.png")
+        assert data.images.split == ("train", "train", "val")
+        assert data.categories.name == ("a", "b")
+        assert rows(data) == [("x.png", "a", 80, 40, 120, 60), ("y.png", "b", 80, 40, 120, 60)]
+    assert detect(Source(str(tmp_path)), Log()) is YOLO
+
+
+def test_one_split(tmp_path):
+    put(tmp_path, {**TREE, "data.yaml": "train: images/train\nval: images/val\nnames: [a, b]\n"})
+    for name in ("val", "valid"):
+        data, log = read(tmp_path, split=name)
+        assert not log.counts
+        assert data.images.name == ("y.png",)
+        assert data.categories.name == ("a", "b")
+    _, log = read(tmp_path, split="test")
+    assert codes(log) == ["unknown-split"]
+    assert "train, val" in log.issues[0].message
+
+
+def test_same_names_in_two_splits_stay_two_images(tmp_path):
+    files = {
+        "train/images/x.png": PICTURE,
+        "train/labels/x.txt": BOX,
+        "valid/images/x.png": PICTURE,
+        "valid/labels/x.txt": BOX,
+        "data.yaml": "train: ../train/images\nval: ../valid/images\nnames: [a]\n",
+    }
+    data, log = read(put(tmp_path, files))
+    assert not log.counts
+    assert data.images.name == ("train/x.png", "val/x.png")
+    assert any("same name" in note for note in log.notes)
+
+
+def test_one_folder_for_two_splits_is_read_once(tmp_path):
+    files = {
+        "images/x.png": PICTURE,
+        "labels/x.txt": BOX,
+        "data.yaml": "train: images\nval: images\nnames: [a]\n",
+    }
+    data, log = read(put(tmp_path, files))
+    assert not log.counts
+    assert data.images.name == ("x.png",)
+    assert len(data) == 1
+
+
+@pytest.mark.parametrize("place", ["/etc", "C:/data/images", "images/../../elsewhere", "https://x/y"])
+def test_places_outside_are_refused_and_not_read(tmp_path, place):
+    put(tmp_path, {**TREE, "data.yaml": f"train: {place}\nval: images/val\nnames: [a, b]\n"})
+    _, log = read(tmp_path)
+    (issue,) = log
+    assert (issue.code, issue.line) == ("yolo-place-outside", 1)
+    assert "--images" in issue.message
+
+
+def test_darknet(tmp_path):
+    files = {
+        "obj.data": "classes= 2\ntrain = data/train.txt\nvalid  = data/valid.txt\nnames = data/obj.names\nbackup = backup/\n",
+        "obj.names": "a\nb\n\n",
+        "train.txt": "data/obj_train_data/x.png\ndata/obj_train_data/sub/w.jpg\n",
+        "valid.txt": "data/obj_valid/y.png",
+        "obj_train_data/x.txt": "1 .5 .5 .2 .2",
+        "obj_train_data/x.png": PICTURE,
+        "obj_train_data/sub/w.jpg": PICTURE,
+        "obj_valid/y.txt": BOX,
+        "obj_valid/y.png": PICTURE,
+    }
+    data, log = read(put(tmp_path, files))
+    assert [str(i) for i in log] == []
+    assert data.images.name == ("sub/w.jpg", "x.png", "y.png")
+    assert data.images.split == ("train", "train", "val")
+    assert rows(data) == [("x.png", "b", 80, 40, 120, 60), ("y.png", "a", 80, 40, 120, 60)]
+
+
+@pytest.mark.parametrize(
+    "names", [["no", "007", "null", "1.0", "~", "0x10", "traffic light", "a: b", "# x", '"q"', "é"]]
+)
+@pytest.mark.parametrize("style", ["list", "dict"])
+def test_names_stay_text(tmp_path, names, style):
+    plain = {"no", "007", "null", "1.0", "~", "0x10", "traffic light", "é"}
+    written = [n if n in plain else "'" + n.replace("'", "''") + "'" for n in names]
+    listed = "".join(f"- {n}\n" if style == "list" else f"  {i}: {n}\n" for i, n in enumerate(written))
+    put(tmp_path, {"labels/x.txt": BOX, "data.yaml": f"train: labels\nnames:\n{listed}"})
+    data, log = read(tmp_path, **SIZE)
+    assert not log.counts
+    assert list(data.categories.name) == names
+
+
+def test_without_names_the_numbers_are_names(tmp_path):
+    data, log = read(put(tmp_path, {"x.txt": "10 .5 .5 .2 .2\n" + "9.0 .5 .5 .2 .2"}), **SIZE)
+    assert codes(log) == ["numbered-classes"]
+    assert data.categories.name == ("9", "10")
+    assert data.categories.source_id.tolist() == [9, 10]
+    assert not data.categories.named
+
+
+def test_a_list_given_by_hand_holds_alone(tmp_path):
+    put(tmp_path, {"in/x.txt": BOX, "in/classes.txt": "wrong\n\nlist", "names.txt": "right\n"})
+    data, log = read(tmp_path / "in", classes=str(tmp_path / "names.txt"), **SIZE)
+    assert not log.counts
+    assert data.categories.name == ("right",)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("a: [b", "bad-yaml"),
+        ("a: *b", "bad-yaml"),
+        ("a: &b 1\nc: *b", "bad-yaml"),
+        ("a: 1\na: 2", "bad-yaml"),
+        ("{" * 80 + "a" + "}" * 80, "bad-yaml"),
+        ("[" * 100_000, "bad-yaml"),
+        ("? [a]\n: b", "bad-yaml"),
+        ("a: 1\n---\nb: 2", "bad-yaml"),
+        ("a: \x07", "bad-yaml"),
+        ("a: !!python/object/apply:os.system [x]", None),
+        ("", None),
+    ],
+)
+def test_yaml(text, code):
+    log = Log()
+    load(text.encode(), "data.yaml", log)
+    assert codes(log) == ([code] if code else [])
+    load(text.encode("utf-16"), "data.yaml", log)
+    assert "not-utf8" in log.counts
+
+
+def test_an_alias_bomb_costs_nothing():
+    bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+        f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]\n" for a, b in itertools.pairwise("abcdefghij")
+    )
+    log = Log()
+    assert load(bomb.encode(), "data.yaml", log) is None
+    assert codes(log) == ["bad-yaml"]
+
+
+# --------------------------------------------------------------------------------------- the confidences
+
+BOXES = ["0.5 0.5 0.4 0.3", "0.9 0.9 0.1 0.1", "0.05 0.5 0.1 0.9"]
+
+
+@pytest.mark.parametrize("column", ["last", "second"])
+@pytest.mark.parametrize("told", [True, False])
+def test_the_column_of_the_confidence(tmp_path, column, told):
+    scores = [".9", "0.95", "0.25"]
+    lines = [f"0 {b} {s}" if column == "last" else f"0 {s} {b}" for b, s in zip(BOXES, scores, strict=True)]
+    options = {"conf_column": column} if told else {}
+    data, log = read(put(tmp_path, {"x.txt": "\n".join(lines), "classes.txt": "a"}), **options, **SIZE)
+    assert not log.counts
+    assert data.kind == "det"
+    assert data.boxes.score.tolist() == [0.9, 0.95, 0.25]
+    assert rows(data)[0][2:] == (30, 35, 70, 65)
+    assert told or any(f"as the {column} column" in note for note in log.notes)
+
+
+def test_where_both_columns_fit_it_is_the_last_and_said(tmp_path):
+    data, log = read(put(tmp_path, {"x.txt": "0 .5 .5 .5 .5 .5\n", "classes.txt": "a"}), **SIZE)
+    assert data.boxes.score.tolist() == [0.5]
+    (note,) = [n for n in log.notes if "confidence" in n]
+    assert "0.5 0.5 0.5 0.5" in note
+    assert "--conf-column second" in note
+
+
+def test_missing_and_strange_scores(tmp_path):
+    text = "\n".join([*(f"0 {b} .9" for b in BOXES), "0 .5 .5 .2 .2", "0 .5 .5 .2 .2 1.5"])
+    data, log = read(put(tmp_path, {"x.txt": text, "classes.txt": "a"}), **SIZE)
+    assert sorted((i.line, i.code) for i in log) == [(4, "score-missing"), (5, "score-out-of-range")]
+    assert data.skipped == 2
+
+
+# ---------------------------------------------------------------------------------------------- pictures
+
+
+def test_orientation_counts(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    put(tmp_path, {"x.txt": BOX, "classes.txt": "a"})
+    Image.new("L", (200, 100)).save(tmp_path / "x.jpg", exif=exif)
+    data, _ = read(tmp_path)
+    assert (data.images.width[0], data.images.height[0]) == (100, 200)
+
+
+def test_sizes_by_option_and_file(tmp_path):
+    put(
+        tmp_path,
+        {
+            "in/x.txt": BOX,
+            "in/y.txt": "",
+            "in/classes.txt": "a",
+            "sizes.csv": "image,width,height\nx.jpg,10,20\n",
+        },
+    )
+    data, log = read(tmp_path / "in", image_sizes=str(tmp_path / "sizes.csv"))
+    assert not log.counts
+    assert (data.images.width.tolist(), data.images.height.tolist()) == ([10, 0], [20, 0])
+    put(tmp_path, {"pictures/x.png": PICTURE})
+    data, log = read(tmp_path / "in", images=str(tmp_path / "pictures"))
+    assert not [i for i in log if i.severity == "error"]
+    assert data.images.name == ("x.png", "y")
+    _, log = read(tmp_path / "in")
+    assert codes(log) == ["image-size-unknown"]
+    assert "'x'" in log.issues[0].message
+
+
+def test_detections_do_not_take_pictures_without_labels_for_images(tmp_path):
+    files = {
+        "labels/x.txt": "0 .5 .5 .2 .2 .9",
+        "images/x.png": PICTURE,
+        "images/y.png": PICTURE,
+        "classes.txt": "a",
+    }
+    data, _ = read(put(tmp_path, files), kind="det")
+    assert data.images.name == ("x.png",)
+
+
+# ----------------------------------------------------------------------------------------------- writing
+
+
+def write(dataset, folder, **options):
+    log = Log()
+    with Output(str(folder)) as target:
+        YOLO.write(dataset, target, log, make_options(YOLO, options))
+    return log
+
+
+@st.composite
+def datasets(draw):
+    kind = draw(st.sampled_from(["gt", "det"]))
+    names = st.one_of(
+        st.from_regex(r"\A[a-zA-Z0-9:#'\"\\{}\[\]*&!|>%@`,?-]{1,6}( [a-z]{1,4})?\Z"),
+        st.sampled_from(["null", "no", "~", "1.0", "007", "é\U0001f600", "\u200b", "- x", "a: b", " x "]),
+    )
+    classes = draw(st.lists(names, min_size=1, max_size=4, unique=True))
+    n = draw(st.integers(0, 6))
+    sizes = [(draw(st.integers(1, 100_000)), draw(st.integers(1, 100_000))) for _ in range(3)]
+    image = sorted(draw(st.integers(0, 2)) for _ in range(n))
+    ltwh = []
+    for i in image:
+        w, h = sizes[i]
+        fraction = st.floats(0, 1)
+        ltwh.append([draw(fraction) * w, draw(fraction) * h, draw(fraction) * w, draw(fraction) * h])
+    return Dataset.from_arrays(
+        images=["a/1.jpg", "b.png", "c"],
+        width=[w for w, _ in sizes],
+        height=[h for _, h in sizes],
+        categories=classes,
+        image=image,
+        category=[draw(st.integers(0, len(classes) - 1)) for _ in range(n)],
+        ltwh=np.array(ltwh, float).reshape(-1, 4),
+        score=[draw(st.floats(0, 1)) for _ in range(n)] if kind == "det" else None,
+        kind=kind,
+    )
+
+
+@settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
+@given(dataset=datasets())
+def test_there_and_back(tmp_path_factory, dataset):
+    folder = tmp_path_factory.mktemp("back")
+    assert not write(dataset, folder / "one").counts
+    images = zip(dataset.images.name, dataset.images.width, dataset.images.height, strict=True)
+    (folder / "sizes.csv").write_text("".join(f"{n},{w},{h}\n" for n, w, h in images))
+    options = {"image_sizes": str(folder / "sizes.csv"), "kind": dataset.kind}
+    if dataset.kind == "det":
+        options["conf_column"] = "last"
+    back, log = read(folder / "one", **options)
+    assert [str(i) for i in log] == []
+    assert back.images.name == ("a/1", "b", "c")
+    assert back.categories.name == dataset.categories.name
+    np.testing.assert_array_equal(back.boxes.category, dataset.boxes.category)
+    np.testing.assert_array_equal(back.boxes.score, dataset.boxes.score)
+    np.testing.assert_allclose(back.boxes.xyxy, dataset.boxes.xyxy, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(back.boxes.wh, dataset.boxes.wh, rtol=0, atol=1e-6)
+    assert not write(back, folder / "two").counts
+    for path in sorted(p for p in (folder / "one").rglob("*") if p.is_file()):
+        assert (folder / "two" / path.relative_to(folder / "one")).read_bytes() == path.read_bytes()
+    described = yaml.safe_load((folder / "one" / "data.yaml").read_bytes())
+    assert described["names"] == list(dataset.categories.name)
+    assert described["nc"] == len(dataset.categories)
+    assert described["train"] == described["val"] == "images"
+
+
+def test_splits_are_written_so_that_trainers_find_them(tmp_path):
+    put(tmp_path / "in", {**TREE, "data.yaml": "train: images/train\nval: images/val\nnames: [a, b]\n"})
+    data, _ = read(tmp_path / "in")
+    assert not write(data, tmp_path / "out", copy_images=True).counts
+    names = sorted(
+        p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("*") if p.is_file()
+    )
+    assert names == [
+        "data.yaml",
+        "images/train/empty.png",
+        "images/train/x.png",
+        "images/val/y.png",
+        "labels/train/empty.txt",
+        "labels/train/x.txt",
+        "labels/val/y.txt",
+    ]
+    assert (tmp_path / "out/labels/train/empty.txt").read_bytes() == b""
+    described = yaml.safe_load((tmp_path / "out/data.yaml").read_bytes())
+    # Ultralytics looks for the folders beside the file where there is no path
+    assert "path" not in described
+    for split in ("train", "val"):
+        pictures = sorted((tmp_path / "out" / described[split]).iterdir())
+        for picture in pictures:
+            label = tmp_path / "out" / described[split].replace("images", "labels") / f"{picture.stem}.txt"
+            assert label.exists()
+    back, log = read(tmp_path / "out")
+    assert [str(i) for i in log] == []
+    assert back.images.name == data.images.name
+    assert back.images.split == data.images.split
+    assert rows(back) == rows(data)
+    assert not write(data, tmp_path / "linked", link_images=True).counts
+    assert (tmp_path / "linked/images/val/y.png").resolve() == (tmp_path / "in/images/val/y.png").resolve()
+
+
+def test_nothing_is_written_where_something_is_unknown(tmp_path):
+    data = Dataset.from_arrays(
+        images=["a.jpg"], categories=["x"], image=[0], category=[0], xyxy=[[1, 2, 3, 4]]
+    )
+    log = write(data, tmp_path / "out", link_images=True)
+    assert codes(log) == ["image-size-unknown", "picture-not-known"]
+    assert not list((tmp_path / "out").iterdir())
+    data = Dataset.from_arrays(images=[], categories=["x\ny"], image=[], category=[], xyxy=[])
+    assert codes(write(data, tmp_path / "out")) == ["unwritable-class"]
+
+
+# ------------------------------------------------------------------------------- sniffing, and bad input
+
+
+@pytest.mark.parametrize(
+    ("files", "sure"),
+    [
+        ({"a.txt": "0 .5 .5 .1 .1\n"}, False),
+        ({"a.txt": "0 .5 .5 .1 .1 .9\n7.0 .5 .5 .1 .1 .9\n"}, False),
+        ({"a.txt": "0 .5 .5 1.01 .1\n0 .5 .5 .1 .1\n0 50 50 .1 .1\n"}, False),
+        ({"a.txt": "", "b.txt": "1 .1 .1 .2 .2 .3 .3\n", "classes.txt": "many\nwords\nhere\n"}, False),
+        ({"labels/a.txt": BOX, "images/a.png": PICTURE}, True),
+        ({"data.yaml": "names: [a]\n", "labels/a.txt": ""}, True),
+    ],
+)
+def test_sniffing(tmp_path, files, sure):
+    source = Source(str(put(tmp_path, files)))
+    assert detect(source, Log()) is YOLO
+    assert (YOLO.sniff(source).confidence == SURE) == sure
+
+
+def test_the_reason_counts(tmp_path):
+    put(tmp_path, {"a.txt": BOX * 3, "b.txt": BOX})
+    assert YOLO.sniff(Source(str(tmp_path))).reason == "all 4 lines have a whole number and 4 numbers in 0..1"
+
+
+VALID = {
+    "data.yaml": "path: .\ntrain: images/train\nval: val.txt\nnc: 2\nnames: [a, 'b c']\n",
+    "labels/train/x.txt": "0 .5 .5 .2 .2\n1.0 .1 .1 .1 .1\n",
+    "labels/val/y.txt": "0 .1 .1 .5 .1 .5 .5\n",
+    "val.txt": "./images/val/y.png\n",
+    "labels/classes.txt": "a\nb c\n",
+}
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_every_mutation_gives_tables_or_issues(tmp_path_factory, data):
+    files = {name: bytearray(text.encode()) for name, text in VALID.items()}
+    text = files[data.draw(st.sampled_from(sorted(files)))]
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(text)))
+        if data.draw(st.booleans()):
+            text[at:at] = data.draw(
+                st.one_of(st.binary(max_size=3), st.sampled_from([b"../", b"/", b": ", b"[", b"\n"]))
+            )
+        else:
+            del text[at : at + data.draw(st.integers(1, 6))]
+    folder = put(tmp_path_factory.mktemp("mutated"), {name: bytes(text) for name, text in files.items()})
+    read(folder, **data.draw(st.sampled_from([SIZE, {}, {**SIZE, "split": "val"}])))
+    for format_ in FORMATS.values():
+        format_.sniff(Source(str(folder)))
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["0", "1", "0.5", ".25", "2", "x", "nan", "-1", "50", "1_0"]), max_size=9),
+        max_size=6,
+    )
+)
+def test_rows_lost_and_rows_read_add_up(tmp_path_factory, lines):
+    folder = tmp_path_factory.mktemp("rows")
+    put(folder, {"x.txt": "\n".join(map(" ".join, lines)), "classes.txt": "a\nb\n"})
+    for kind in ("gt", "det"):
+        data, log = read(folder, kind=kind, **SIZE)
+        assert len(data) + data.skipped == sum(map(bool, lines))
+        assert sum(n for code, n in log.counts.items() if code != "yolo-outlines") == data.skipped
+        assert np.isfinite(data.boxes.xyxy).all()
