@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from typing import TYPE_CHECKING
 
+from odm.files import Source, names_entry_point
 from odm.formats._contract import (
     LIKELY,
     SURE,
@@ -18,9 +18,6 @@ from odm.formats._contract import (
     option_specs,
 )
 from odm.issues import Log, UsageError, hint, printable
-
-if TYPE_CHECKING:
-    from odm.files import Source
 
 __all__ = [
     "FORMATS",
@@ -39,18 +36,23 @@ __all__ = [
 ]
 
 
-def _find() -> dict[str, Format]:
-    from importlib.metadata import entry_points
+GROUP = "odm.formats"
+"""The entry point group by which other packages add a format."""
 
+
+def _find() -> dict[str, Format]:
     found: dict[str, Format] = {}
     modules = [m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")]
     for name in modules:
         format_ = importlib.import_module(f"{__name__}.{name}").FORMAT
         found[format_.name] = format_
-    for point in entry_points(group="odm.formats"):
-        format_ = point.load()
-        if found.setdefault(format_.name, format_) is not format_:
-            raise UsageError(f"two formats are called {format_.name!r}; the second is {point.value}")
+    if names_entry_point(GROUP):
+        from importlib.metadata import entry_points
+
+        for point in entry_points(group=GROUP):
+            format_ = point.load()
+            if found.setdefault(format_.name, format_) is not format_:
+                raise UsageError(f"two formats are called {format_.name!r}; the second is {point.value}")
     return dict(sorted(found.items()))
 
 

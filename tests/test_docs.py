@@ -43,7 +43,7 @@ def commands():
                     yield pytest.param(line, id=line[:60])
 
 
-@pytest.mark.parametrize("line", commands())
+@pytest.mark.parametrize("line", list(commands()))
 def test_commands_use_options_that_exist(line, capsys, tmp_path, monkeypatch):
     """A path that is not there may be refused; an option or a name that does not exist may not be shown."""
     monkeypatch.chdir(tmp_path)

@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, NoReturn, Self
@@ -933,3 +934,22 @@ def missing_hint(path: str) -> str:
         return hint(os.path.basename(path), sorted(os.listdir(parent)))
     except OSError:
         return ""
+
+
+def names_entry_point(group: str) -> bool:
+    """Whether any installed distribution declares entry points of a group.
+
+    The standard library answers the same, in a quarter of the time that the whole program takes to start.
+    """
+    wanted = f"[{group}]".encode()
+    for folder in sys.path:
+        try:
+            with os.scandir(folder or ".") as entries:
+                found = [e.path for e in entries if e.name.endswith((".dist-info", ".egg-info"))]
+        except OSError:
+            continue
+        for path in found:
+            with contextlib.suppress(Unreadable):
+                if wanted in read_bytes(os.path.join(path, "entry_points.txt")):
+                    return True
+    return False
