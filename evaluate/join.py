@@ -270,7 +270,8 @@ def join(
     partner, how = _join_images(truth.images, detections.images)
     _check_images(truth, detections, partner, extra_images, log)
     gt_names, det_names = _class_names(truth, detections, log)
-    classes, report_classes, hints = _join_classes(truth, detections, gt_names, det_names, log)
+    asked = None if only_classes is None else set(only_classes)
+    classes, report_classes, hints = _join_classes(truth, detections, gt_names, det_names, asked, log)
     if log.errors > errors_before:
         raise DataError("the ground truth and the detections cannot be compared", log)
 
@@ -302,8 +303,9 @@ def join(
         joined = _only_images(joined, only_images)
     if score_min is not None:
         keep = joined.detections.score >= score_min
-        log.note(f"{int((~keep).sum())} detections score below {score_min} and were dropped")
-        joined = joined.only(detections=keep)
+        if not keep.all():
+            log.note(f"{int((~keep).sum())} detections score below {score_min:g} and were dropped")
+            joined = joined.only(detections=keep)
     if image_labels is not None:
         joined = dataclasses.replace(joined, image_labels=_label_columns(joined, image_labels, log))
     if joined.hierarchy is not None and not set(joined.classes) & (
@@ -358,7 +360,8 @@ def _check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
 
 def _judge_scores(score: Floats, source: str, log: Log) -> None:
     low, high = float(score.min()), float(score.max())
-    if high > 1 and high <= 100 and low >= 0:
+    said = log.counts["scores-in-percent"]  # by the rules that judge one side alone
+    if 1 < high <= 100 and low >= 0 and not said:
         log.report(PERCENT_SCORES, source, largest=high)
     shown = low / 100 if high > 1 else low
     if len(score) >= 3 and shown >= FILTERED and high <= 100:
@@ -516,9 +519,14 @@ def _named_by(numbered: Categories, named: Categories, who: str, whose: str, log
 
 
 def _join_classes(
-    truth: Dataset, detections: Dataset, gt_names: list[str], det_names: list[str], log: Log
+    truth: Dataset,
+    detections: Dataset,
+    gt_names: list[str],
+    det_names: list[str],
+    asked: set[str] | None,
+    log: Log,
 ) -> tuple[list[str], dict[str, Any], dict[str, str]]:
-    """All classes, the report's lists of them, and the nearest names."""
+    """All classes, the report's lists of them, and the nearest names; warns of those `asked` for alone."""
     ours, theirs = set(gt_names), set(det_names)
     n_boxes = np.bincount(detections.boxes.category, minlength=len(det_names)).tolist()
     used = Counter[str]()
@@ -533,6 +541,8 @@ def _join_classes(
             near = nearest(name, gt_names) if n < 100 else None
             if near is not None:
                 hints[name] = near
+            if asked is not None and name not in asked:
+                continue
             log.report(
                 CLASS_ONLY_IN_DETECTIONS,
                 _source(detections),

@@ -24,6 +24,9 @@ Mask = NDArray[np.bool_]
 CHUNK = 2**15
 """Pairs that are compared at a time: their columns stay in the processor's cache."""
 
+SPARSE = 2**20
+"""A table of all images and classes is made if it is no larger than this and a few entries per box."""
+
 CEILING = 1 - 1e-10
 """The highest IoU that `coco` asks for, as in pycocotools."""
 
@@ -250,7 +253,7 @@ def _rising(key: Longs) -> Longs:
 def _lookup(key: Longs, keys: Longs) -> Ints:
     """(n,) the position of each key in the rising `keys`, -1 = not there."""
     size = int(keys[-1]) + 1
-    if size <= 4 * (len(key) + len(keys)) + 2**20:
+    if size <= 4 * (len(key) + len(keys)) + SPARSE:
         table = np.full(size + 1, -1, np.int32)
         table[keys] = np.arange(len(keys), dtype=np.int32)
         return table[np.minimum(key, size)]
@@ -539,22 +542,28 @@ def _beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None
     """The detections that are too many of their image and class; None if there are none."""
     if protocol.max_dets is None:
         return None
-    detections = joined.detections
+    detections, cap = joined.detections, protocol.max_dets
     n_classes = max(len(joined.classes), 1)
-    # Images hold few detections in all, as a rule; then there is nothing to count per class.
-    if not len(detections) or np.bincount(detections.image).max() <= protocol.max_dets:
+    if not len(detections):
         return None
-    key = detections.image.astype(np.int64) * n_classes + detections.category
-    keys, group, n = np.unique(key, return_inverse=True, return_counts=True)
-    if n.max() <= protocol.max_dets:
+    # Only an image with that many detections of all classes can have them of one.
+    full = np.bincount(detections.image) > cap
+    rows = order[full[detections.image[order]]]
+    key = detections.image[rows].astype(np.int64) * n_classes + detections.category[rows]
+    if len(full) * n_classes <= 4 * len(detections) + SPARSE:
+        n = np.bincount(key, minlength=1)
+    else:
+        _, key, n = np.unique(key, return_inverse=True, return_counts=True)
+    if not len(n) or n.max() <= cap:
         return None
-    full = (n > protocol.max_dets)[group]
-    rows = order[full[order]]
-    rows = rows[by_number(group[rows], len(keys))]
-    counts = np.where(n > protocol.max_dets, n, 0)
-    place = np.arange(len(rows)) - (np.cumsum(counts) - counts)[group[rows]]
+    # What is left are the detections of the few images and classes that have too many.
+    crowded = (n > cap)[key]
+    rows, key = rows[crowded], key[crowded]
+    _, group, counts = np.unique(key, return_inverse=True, return_counts=True)
+    rows = rows[by_number(group, len(counts))]
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     beyond = np.zeros(len(detections), np.bool_)
-    beyond[rows[place >= protocol.max_dets]] = True
+    beyond[rows[place >= cap]] = True
     return beyond
 
 

@@ -54,7 +54,10 @@ class Protocol:
     ----------
     metric
         ``ap``: average precision per class; ``pooled``: of all classes in one ranking; ``corloc``: share of
-        images whose top detection hits; ``top-k``: share of images that none of k guesses hits.
+        the images with a class whose top detection of it hits; ``top-k``: share of images that none of k
+        guesses hits. For the last two a class counts once per image: ``gt`` are the images that contain it,
+        ``tp`` those where it was found, ``fp`` the top detections or guesses that hit nothing, and all other
+        detections are ignored.
     ious
         Thresholds; a detection matches at ``IoU >= threshold``.
     averaged

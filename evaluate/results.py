@@ -18,9 +18,8 @@ from odm.issues import Log, UsageError
 from odm.tables import Floats
 
 if TYPE_CHECKING:
-    from odm.evaluate.errors import Confusion, DetectionTable
-
     from odm.evaluate.accumulate import CurveArrays
+    from odm.evaluate.errors import Confusion, DetectionTable
     from odm.evaluate.match import Matches
 
 VERSION = 1

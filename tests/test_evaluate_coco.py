@@ -1,13 +1,15 @@
 """`coco` against pycocotools, to the last digit where the text promises 1e-12."""
 
 import contextlib
+import importlib
 import io
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from odm.evaluate import accumulate, concatenate, evaluate, join, match, resolve
+from odm.evaluate import PROTOCOLS, accumulate, concatenate, evaluate, join, match, resolve
 from odm.tables import Dataset, Flag
 
 KEYS = ["AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"]
@@ -186,3 +188,54 @@ def test_shards_in_any_order_are_identical(scene, n_shards):
         for name, curve in one.curves.items():
             for column in ("recall", "precision", "score"):
                 assert (getattr(curve, column) == getattr(many.curves[name], column)).all()
+
+
+@pytest.mark.parametrize(("chunk", "block", "sparse"), [(1, 1, -(10**9)), (7, 3, 2**20), (50, 10, -(10**9))])
+def test_size_of_the_pieces_does_not_matter(monkeypatch, chunk, block, sparse):
+    protocols = ["coco", "voc2012", "openimages", "imagenet-loc"]
+    whole = [evaluate(*Scene(seed, n_images=6, crowded=True).tables(), protocols) for seed in range(5)]
+    matching = importlib.import_module("odm.evaluate.match")
+    monkeypatch.setattr(matching, "CHUNK", chunk)
+    monkeypatch.setattr(matching, "SPARSE", sparse)
+    monkeypatch.setattr(importlib.import_module("odm.evaluate.accumulate"), "BLOCK", block)
+    monkeypatch.setattr(importlib.import_module("odm.evaluate.errors"), "AT_A_TIME", chunk)
+    for seed, before in enumerate(whole):
+        after = evaluate(*Scene(seed, n_images=6, crowded=True).tables(), protocols)
+        assert after.to_dict() == before.to_dict()
+        for one, other in zip(before.results, after.results, strict=True):
+            assert (one.arrays.precision == other.arrays.precision).all()
+            assert (one.confusion().counts == other.confusion().counts).all()
+            for column in ("best_iou", "gt", "outcome", "reason"):
+                assert (getattr(one.detections, column) == getattr(other.detections, column)).all()
+
+
+def test_protocols_in_one_run_are_as_alone():
+    sides = Scene(11, n_images=6, crowded=True, tied=True).tables()
+    for result in evaluate(*sides, list(PROTOCOLS)).results:
+        assert result.to_dict() == evaluate(*sides, result.protocol).result.to_dict()
+
+
+def test_annotation_id_zero_is_an_id_like_any_other():
+    truth = Dataset.from_arrays(
+        images=["a"], categories=["c"], image=[0], category=[0], ltwh=[(0, 0, 9, 9)], source_id=[0]
+    )
+    det = Dataset.from_arrays(
+        images=["a"], categories=["c"], image=[0], category=[0], ltwh=[(0, 0, 9, 9)], score=[0.5]
+    )
+    assert abs(evaluate(truth, det, "coco").summary["AP"] - 1) < 1e-12
+
+
+def test_detection_table_agrees_with_the_rows():
+    for seed in range(20):
+        evaluation = evaluate(*Scene(seed, n_images=4, crowded=seed % 3 == 0).tables(), list(PROTOCOLS))
+        for result in evaluation.results:
+            table = result.detections
+            assert (np.diff(table.row) > 0).all()
+            for k, row in enumerate(result.classes):
+                outcome = table.outcome[table.category == k]
+                assert [(outcome == n).sum() for n in range(3)] == [row.tp, row.fp, row.ignored]
+            matched = table.gt >= 0
+            assert (matched[table.outcome == 0]).all()
+            assert not matched[table.outcome == 1].any()
+            assert ((table.reason >= 0) == (table.outcome == 1)).all()
+            assert len(np.unique(table.gt[table.outcome == 0])) == (table.outcome == 0).sum()

@@ -99,6 +99,12 @@ def test_class_only_in_detections():
     assert evaluation.join.classes_gt_only == ("car",)
     assert evaluation.join.classes_det_only == ("Persn",)
     assert "nearest: person" in render(evaluation)
+    log = Log()
+    evaluate(
+        side(["a"], [(0, 0)], ["person"]), scored(["a"], [(0, 0), (0, 1)], ["person", "x"]), log=log,
+        only_classes=["person"],
+    )  # fmt: skip
+    assert not +log.counts
     with pytest.raises(DataError, match="no-class-in-common"):
         evaluate(side(["a"], [(0, 0)], ["person"]), scored(["a"], [(0, 0)], ["Person"]))
 
