@@ -194,8 +194,11 @@ def convert(
         follow_links=follow_links,
         max_size=max_size,
     )
-    loaded = load(request, log, skip_bad=skip_bad, other=reference(gt, log))
+    truth = reference(gt, log)
+    loaded = load(request, log, skip_bad=skip_bad, other=truth)
     check_shared(shared, [(loaded.format, "read"), (to_format, "write")])
+    if truth is not None and hasattr(to_chosen, "reference"):
+        to_chosen = dataclasses.replace(to_chosen, reference=truth())
     return _write(
         loaded,
         target,

@@ -998,7 +998,7 @@ class _Reader:
         ids = dict.fromkeys(_listed(column))
         hits = [sum(id_ in known for id_ in ids) for _, known in readings]
         what, known = readings[hits.index(max(hits))]
-        if known is not by_id:
+        if known is not by_id and max(hits):
             self.log.note(f"{printable(path)}: {key} is read as {what}")
         return known
 
@@ -1135,7 +1135,9 @@ def _list(values: list[Any]) -> str:
 def _near(id_: Id, known: Mapping[Id, int], texts: Sequence[str]) -> str:
     """What an unknown id may have meant, in brackets, or nothing."""
     if isinstance(id_, int):
-        return f" (there is the text {_show(str(id_))})" if str(id_) in known else ""
+        if str(id_) in known:
+            return f" (there is the text {_show(str(id_))})"
+        return "" if any(isinstance(key, int) for key in known) else " (no entry has a number for an id)"
     if id_.isascii() and id_.isdigit() and len(id_) < 19 and int(id_) in known:
         return f" (there is the number {int(id_)})"
     return hint(id_, texts)
@@ -1222,6 +1224,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> N
         results = dataset.kind == "det" and options.reference is not None
     elif results and dataset.kind != "det":
         raise UsageError("results=true is for detections, and this is ground truth")
+    if results and options.reference is None:
+        log.note("a results list holds only the ids of images and classes, not their names: --gt says whose")
     ids = _result_ids(dataset, options.reference, log) if results else None
     if results and ids is None:
         return

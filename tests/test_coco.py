@@ -888,3 +888,19 @@ def test_time_grows_with_the_input(fault):
 
     small, big = min(seconds(4000) for _ in range(2)), min(seconds(16_000) for _ in range(2))
     assert big < 10 * small + 0.3
+
+
+def test_a_conversion_there_and_back_with_the_ids_of_the_ground_truth(tmp_path):
+    import odm
+
+    truth, results = (FIXTURES / "mixed" / name / "input.json" for name in ("coco", "coco-results"))
+    odm.convert(results, tmp_path / "txt", to="txt", gt=truth)
+    odm.convert(
+        tmp_path / "txt",
+        tmp_path / "back.json",
+        gt=truth,
+        from_options={"box": "ltrb", "coords": "abs"},
+        kind="det",
+    )
+    back = json.loads((tmp_path / "back.json").read_text())
+    assert sorted(back, key=lambda r: -r["score"]) == json.loads(results.read_text())
