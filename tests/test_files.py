@@ -1015,7 +1015,7 @@ def test_links_to_each_other_end(tmp_path):
     start = time.monotonic()
     source = Source(str(tmp_path))
     assert len(source.files) < 5000
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 20  # without a bound it would not end at all
     assert any("too many links" in reason for _, reason, _ in source.bad_links)
 
 
