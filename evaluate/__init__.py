@@ -162,7 +162,7 @@ def _common_switches(
     if score_min is not None:
         said.append(f"score >= {score_min:g}")
     if only_classes is not None:
-        said.append(f"only {len(joined.classes)} classes")
+        said.append(f"only {len(set(only_classes))} classes")
     if only_images is not None:
         said.append(f"only {len(set(only_images))} images")
     if extra_images == "background" and joined.report.images_det_only:

@@ -200,6 +200,8 @@ class Joined:
     """(n,) image, (n,) class and (n,) whether it is said to be there."""
     hierarchy: Mapping[str, frozenset[str]] | None = None
     """The ancestors of each class that has any."""
+    wanted: frozenset[str] | None = None
+    """The classes to keep, where that waits for the hierarchy to be applied."""
 
     def only(
         self, *, truth: NDArray[Any] | slice = slice(None), detections: NDArray[Any] | slice = slice(None)
@@ -375,6 +377,11 @@ def _judge_scores(score: Floats, source: str, log: Log) -> None:
 
 def _check_coordinates(truth: Dataset, detections: Dataset, log: Log) -> None:
     largest = [float(np.abs(side.boxes.xyxy).max()) for side in (truth, detections)]
+    if max(largest) <= 1.5:
+        log.note(
+            "all boxes of both sides lie in 0..1: if they are relative, give the image sizes, because areas "
+            "and protocols that count pixels mean pixels"
+        )
     for small, large, sides in (
         (0, 1, ("the ground truth's boxes", "the detections")),
         (1, 0, ("the detections", "the ground truth's boxes")),
@@ -578,17 +585,34 @@ def _side(boxes: Boxes, number: Longs, class_rows: Sequence[int]) -> Side:
 
 
 def _only_classes(joined: Joined, names: Sequence[str]) -> Joined:
+    """Keep some classes; with a hierarchy after it was applied, as it may lead from other classes to them."""
+    tree = joined.hierarchy or {}
+    known = {*joined.classes, *tree, *(name for above in tree.values() for name in above)}
     for name in names:
-        if name not in joined.classes:
-            raise UsageError(f"only_classes: there is no class {name!r}{hint(name, joined.classes)}")
-    wanted = set(names)
-    classes = tuple(name for name in joined.classes if name in wanted)
-    row = np.array([classes.index(n) if n in wanted else -1 for n in joined.classes], np.int32)
+        if name not in known:
+            raise UsageError(f"only_classes: there is no class {name!r}{hint(name, sorted(known))}")
+    joined = dataclasses.replace(joined, wanted=frozenset(names))
+    return joined if tree else keep_wanted(joined)
+
+
+def keep_wanted(joined: Joined) -> Joined:
+    """Only the boxes of the wanted classes."""
+    if joined.wanted is None:
+        return joined
+    classes = tuple(name for name in joined.classes if name in joined.wanted)
+    rows = {name: i for i, name in enumerate(classes)}
+    row = np.array([rows.get(name, -1) for name in joined.classes], np.int32)
     sides = []
     for side in (joined.truth, joined.detections):
-        category = row[side.category]
+        category = row[side.category] if len(side) else side.category
         sides.append(dataclasses.replace(side, category=category).take(category >= 0))
-    return dataclasses.replace(joined, classes=classes, truth=sides[0], detections=sides[1])
+    labels = joined.image_labels
+    if labels is not None:
+        kept = row[labels[1]] >= 0
+        labels = (labels[0][kept], row[labels[1]][kept].astype(np.int64), labels[2][kept])
+    return dataclasses.replace(
+        joined, classes=classes, truth=sides[0], detections=sides[1], image_labels=labels, wanted=None
+    )
 
 
 def _only_images(joined: Joined, names: Sequence[str]) -> Joined:

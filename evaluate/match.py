@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.join import Joined, Side, expand, labelled
+from odm.evaluate.join import Joined, Side, expand, keep_wanted, labelled
 from odm.evaluate.protocols import AreaRange, Protocol
 from odm.tables import Flag, Floats, Ints, Longs
 
@@ -323,6 +323,7 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
     dropped = []
     if protocol.hierarchical:
         joined = expand(joined)
+    joined = keep_wanted(joined)
     if protocol.drop_empty:
         xyxy = joined.detections.xyxy
         keep = (xyxy[:, 2] > xyxy[:, 0]) & (xyxy[:, 3] > xyxy[:, 1])

@@ -2,6 +2,11 @@
 
 Sources of the definitions: the development kits of Pascal VOC (2007, 2012) and of ILSVRC, pycocotools, and
 the object detection metrics of the TensorFlow models repository, which hold those of Open Images.
+
+`coco` agrees with pycocotools but for what is a fault there: a ground truth whose annotation id is 0 is
+matched like any other, an empty set of detections gives 0 instead of a crash, an unknown category is refused
+by the reader instead of dropped, and a missing ``iscrowd``, ``area`` or annotation ``id`` is read as 0, width
+times height, and none. Undefined numbers are NaN instead of -1 (`Result.arrays` keeps the -1).
 """
 
 from __future__ import annotations

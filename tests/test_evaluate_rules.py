@@ -222,6 +222,41 @@ def test_voc(scene, iou):
 
 
 @lots
+@given(scenes, st.integers(1, 4))
+def test_switches(scene, cap):
+    sides = scene.tables()
+    plain = [voc_class(gt, det, 0.5, 0) for gt, det in scene.classes()]
+    check(evaluate(*sides, pixels="edges", interpolation=101).result, plain, 101)
+    capped, kept, small = [], [], []
+    for gt, det in scene.classes():
+        first = [d for image in range(scene.n_images) for d in best(det, image, cap)]
+        capped.append(voc_class(gt, [d for d in det if d in first], 0.5, 1))
+        kept.append(voc_class([(*g[:3], Flag(0)) for g in gt], det, 0.5, 1))
+        outside = [
+            (*g[:3], Flag(0) if (g[2][2] - g[2][0]) * (g[2][3] - g[2][1]) <= 1024 else Flag.DIFFICULT)
+            for g in gt
+        ]
+        outcome, npos = voc_class(outside, det, 0.5, 1)
+        sizes = [(det[i][2][2] - det[i][2][0]) * (det[i][2][3] - det[i][2][1]) for i in ranked(det)]
+        outcome = [(s, 0 if w < 0 and a > 1024 else w) for (s, w), a in zip(outcome, sizes, strict=True)]
+        small.append((outcome, npos))
+    check(evaluate(*sides, keep_difficult=True).result, kept, 0)
+    check(evaluate(*sides, keep_difficult=True, area="small").result, small, 0)
+    result = evaluate(*sides, max_dets=cap).result
+    for row, (outcome, npos) in zip(result.classes, capped, strict=True):
+        assert row.det - len(outcome) == row.ignored - sum(w == 0 for _, w in outcome)
+        np.testing.assert_allclose(row.ap, average_precision(outcome, npos, 0), atol=1e-12)
+    least = sorted(d[3] for d in scene.det)[len(scene.det) // 2]
+    some = [voc_class(gt, [d for d in det if d[3] >= least], 0.5, 1) for gt, det in scene.classes()]
+    check(evaluate(*sides, score_min=least).result, some, 0)
+
+
+def best(det, image, cap):
+    own = [d for d in det if d[0] == image]
+    return [own[i] for i in ranked(own)[:cap]]
+
+
+@lots
 @given(scenes)
 def test_tf(scene):
     per_class = [voc_class(gt, det, 0.5, 0) for gt, det in scene.classes(drop_empty=True)]
@@ -484,6 +519,13 @@ def test_hierarchy_and_labels():
     assert [(r.gt, r.tp) for r in (rows["dog"], rows["animal"], rows["pet"])] == [(1, 1), (1, 1), (1, 0)]
     assert rows["cat"].det == 0
     assert sum(result.dropped.values()) == 3
+    only = evaluate(truth, det, "openimages-challenge", hierarchy=tree, only_classes=["animal"]).result
+    assert [(r.name, r.gt, r.tp) for r in only.classes] == [("animal", 1, 1)]
+    only = evaluate(truth, det, ["voc2012", "openimages"], hierarchy=tree, only_classes=["animal"]).results
+    assert [[(r.name, r.gt, r.fp) for r in o.classes] for o in only] == [
+        [("animal", 0, 2)],
+        [("animal", 1, 1)],
+    ]
     # "animal" is not on b, so "cat" is not either; a positive "cat" on a means an "animal" there.
     labels = [("b", "animal", False), ("a.jpg", "cat", True)]
     result = evaluate(truth, det, "openimages-challenge", hierarchy=tree, image_labels=labels).result
