@@ -77,6 +77,7 @@ def per_class_csv(evaluation: Evaluation) -> str:
 def detections_csv(evaluation: Evaluation) -> str:
     """A row per result and detection, with the reason of every false positive.
 
+    Under several thresholds the outcome is that at the one which the counts are of, .5 if it is among them.
     ``detection`` and ``gt`` count the boxes of the two sides from 0, in the order of their files.
     """
     from odm.evaluate.errors import OUTCOMES, REASONS
@@ -88,7 +89,7 @@ def detections_csv(evaluation: Evaluation) -> str:
     def rows() -> Iterator[Sequence[Any]]:
         for result in evaluation.results:
             table = result.detections
-            head = _head(result)
+            head = _reference(result)
             for row, image, category, score, box, iou, gt, outcome, reason in zip(
                 table.row.tolist(),
                 table.image.tolist(),
@@ -113,7 +114,7 @@ def curves_csv(evaluation: Evaluation) -> str:
 
     def rows() -> Iterator[Sequence[Any]]:
         for result in evaluation.results:
-            head = (result.protocol, result.rules.ious[result.rules.reference])
+            head = _reference(result)
             for name, curve in result.curves.items():
                 columns = (curve.recall.tolist(), curve.precision.tolist(), curve.score.tolist())
                 for recall, precision, score in zip(*columns, strict=True):
@@ -135,13 +136,18 @@ def confusion_csv(evaluation: Evaluation) -> str:
             truth, found = table.counts.nonzero()
             for t, d in zip(truth.tolist(), found.tolist(), strict=True):
                 n = int(table.counts[t, d])
-                yield (*_head(result), table.score, table.iou, names[t], names[d], n)
+                yield (*_reference(result), table.score, table.iou, names[t], names[d], n)
 
     return csv_text([*_HEAD, "score_min", "iou_min", "gt_class", "det_class", "count"], rows())
 
 
 def _head(result: Result) -> tuple[str, Any]:
     return result.protocol, _cell(result.iou)
+
+
+def _reference(result: Result) -> tuple[str, float]:
+    """The protocol, and the one IoU that counts, curves and outcomes are of."""
+    return result.protocol, result.rules.ious[result.rules.reference]
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
