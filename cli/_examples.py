@@ -3,4 +3,496 @@
 Made from the bad fixtures by ``python tests/write_examples.py``; do not edit it by hand.
 """
 
-EXAMPLES: dict[str, tuple[str, str]] = {}
+# fmt: off
+# ruff: noqa: E501, Q000
+
+EXAMPLES: dict[str, tuple[str, str]] = {
+    'ambiguous-column': (
+        'filename,img,class,xmin,ymin,xmax,ymax',
+        'input.csv:1: error ambiguous-column [image] the columns filename, img could all be the image; choose one with -O columns=image:NAME',
+    ),
+    'ambiguous-picture': (
+        '',
+        "input/a.txt: error ambiguous-picture 'a.jpg' and 'a.png' could both be the picture of 'a'; remove or rename one of them",
+    ),
+    'annotation-id-zero': (
+        '{"id": 0, "image_id": 1, "category_id": 1, "bbox": [10, 10, 50, 50], "area": 2500, "iscrowd": 0}',
+        'input.json#/annotations/0/id: warning annotation-id-zero expected annotation ids from 1, found 0; number the annotations from 1; converting to coco does it',
+    ),
+    'bad-class-list': (
+        '',
+        'names.txt:2: error bad-class-list the list of class names is not usable: a line is blank, so the ids after it shift; write one name per class, in the order of the ids, without gaps',
+    ),
+    'bad-class-name': (
+        '"person" 10 20 30 40',
+        'input/a.txt:1:1: error bad-class-name [class] \'"person"\' cannot be the name of a class: quotes are not part of this format; write the bare name; rename the class',
+    ),
+    'bad-flag': (
+        'b.jpg,640,480,cat,,1,2,3,4,2,0,0,0,0',
+        "input.csv:3: error bad-flag [difficult] expected 0 or 1, found '2'; write 1 where the mark is set, 0 or nothing where it is not",
+    ),
+    'bad-image-size': (
+        'b.jpg,640.5,480,cat,,1,2,3,4,0,0,0,0,0',
+        "input.csv:3: error bad-image-size [width] expected a whole number of pixels in 1..2147483647, found '640.5'; write the size of the picture, or leave it out",
+    ),
+    'bad-iscrowd': (
+        '{"id": 3, "image_id": 1, "category_id": 1, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 2}',
+        'input.json#/annotations/2/iscrowd: error bad-iscrowd [iscrowd] expected iscrowd to be 0 or 1, found 2; write 0 for a single object and 1 for a crowd',
+    ),
+    'bad-name': (
+        'images/b\\x01.jpg',
+        "input/train.txt:2: error bad-name 'images/b\\x01.jpg' cannot be the name of a file: it holds a control character; use a relative path without '..'",
+    ),
+    'bad-size-row': (
+        'b,10.5,20',
+        "sizes.csv:3: error bad-size-row expected image,width,height, found 'b,10.5,20'; write one image per line, with whole numbers of pixels from 1",
+    ),
+    'bad-yaml': (
+        '',
+        "input/data.yaml:3:1: error bad-yaml the YAML cannot be read: did not find expected ',' or ']'; correct the file",
+    ),
+    'box-layout-unclear': (
+        'person 50 50 20 60',
+        'input/a.txt:11: error box-layout-unclear as ltrb, 1 of 11 boxes would have right < left or bottom < top, too many for ltrb and too few for ltwh; this is the first; say --box ltrb or --box ltwh',
+    ),
+    'class-lists-disagree': (
+        'car',
+        "input/labels/classes.txt:1: error class-lists-disagree class 0 is 'car' here and 'person' in input/data.yaml; make the lists equal, or say which one holds with --classes",
+    ),
+    'conventions-differ': (
+        '',
+        'det.json: warning conventions-differ the detections fit the ground truth far better as corners instead of left, top, width, height: mean best IoU 1.00 instead of 0.05; read them so, or correct the export',
+    ),
+    'coordinates-not-finite': (
+        '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [1e+308, 0, 1e+308, 10], "area": 1, "iscrowd": 0}',
+        'input.json#/annotations/1/bbox: error coordinates-not-finite [bbox] expected finite coordinates, found left 1e+308, top 0, right inf, bottom 10; find out where it came from, or leave the box out with --skip-bad',
+    ),
+    'coords-unclear': (
+        'person 30 40 50 60',
+        'input/a.txt:3: error coords-unclear 2 boxes lie in 0..1 and 1 do not, so it is unclear whether these are pixels; here is the first that does not; say --coords rel or --coords abs',
+    ),
+    'device-name': (
+        '{"id": 1, "file_name": "con.jpg", "width": 64, "height": 48}',
+        "input.json#/images/0/file_name: warning device-name [file_name] 'con.jpg' is not a usable file name on Windows; rename it",
+    ),
+    'doubtful-comma': (
+        'b.jpg,6400,4800,cat,,100,200,"1,024",400,0,0,0,0,0',
+        "input.csv:3: error doubtful-comma '1,024' may be a number with a decimal comma or one with a comma after the thousands; write numbers with a decimal point, or say -O decimal=comma",
+    ),
+    'duplicate-box': (
+        '{"id": 3, "image_id": 1, "category_id": 1, "bbox": [10, 10, 50, 50], "area": 2500, "iscrowd": 0}',
+        'input.json#/annotations/2: warning duplicate-box the same box of the same class is there already, in input.json#/annotations/0; remove one of the two',
+    ),
+    'duplicate-box-id': (
+        '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 0}',
+        'input.json#/annotations/2/id: error duplicate-box-id [id] the annotation id 1 is there already, first in #/annotations/0; give every annotation an id of its own',
+    ),
+    'duplicate-box-key': (
+        '{"id": 3, "image_id": 1, "category_id": 1, "bbox": [1, 1, 1, 1], "area": 410, "iscrowd": 0}',
+        "input.json#/annotations/2: error duplicate-box-key the key 'bbox' stands twice in one annotation; remove one of the two",
+    ),
+    'duplicate-class': (
+        '',
+        "names.txt: warning duplicate-class the class 'person' is listed twice, as 0 and 2; the two are read as one; remove or rename one of the two",
+    ),
+    'duplicate-column': (
+        'filename,width,height,class,xmin,ymin,xmax,xmax,ymax',
+        "input.csv:1: error duplicate-column [xmax] expected every column once, found 'xmax' as columns 7 and 8; rename or remove one of them",
+    ),
+    'duplicate-id': (
+        '{"id": 1, "file_name": "b.jpg", "width": 5, "height": 5}',
+        'input.json#/images/1/id: error duplicate-id [id] the id 1 is there already, first in #/images/0; give every image and every category an id of its own',
+    ),
+    'duplicate-image': (
+        '',
+        "input/a.txt: error duplicate-image the image 'a.jpg' is there already, first in input/a.jpg.txt; merge the two, or rename one of the images",
+    ),
+    'duplicate-key': (
+        '[]',
+        "input.json#/annotations: error duplicate-key the key 'annotations' stands twice in one object; remove one of the two",
+    ),
+    'empty-box': (
+        '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [100, 100, 0, 30], "area": 0, "iscrowd": 0}',
+        'input.json#/annotations/1/bbox: warning empty-box [bbox] the box has no area: left 100, top 100, right 100, bottom 130; remove it, or check the annotation',
+    ),
+    'equal-scores': (
+        '',
+        "input.json: warning equal-scores all 10 detections have the score 1; write the detector's confidences",
+    ),
+    'extreme-aspect-ratio': (
+        '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [10, 100, 600, 2], "area": 1200, "iscrowd": 0}',
+        'input.json#/annotations/1/bbox: warning extreme-aspect-ratio [bbox] the box is 300 times as long as wide: left 10, top 100, right 610, bottom 102; check the annotation',
+    ),
+    'file-name-missing': (
+        '{"id": 1, "width": 100, "height": 80}',
+        "input.json#/images/0: warning file-name-missing the image has no file_name, so it is called '1' after its id; add the file_name",
+    ),
+    'header-missing': (
+        '',
+        'input.csv: error header-missing expected a header line that names the columns, found an empty file; write a header, or name the format that this file has',
+    ),
+    'id-written-as-float': (
+        '{"id": 3, "image_id": 1.0, "category_id": 1, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 0}',
+        'input.json#/annotations/2/image_id: warning id-written-as-float [image_id] an id is written with a point, as in 1.0, and is read as a whole number; write ids without a point',
+    ),
+    'image-name-missing': (
+        ',640,480,cat,,1,2,3,4,0,0,0,0,0',
+        "input.csv:3: error image-name-missing [image] no image is named here; write the name of the image's file",
+    ),
+    'image-size-conflict': (
+        'a.jpg,320,480,cat,,5,6,7,8,0,0,0,0,0',
+        "input.csv:3: error image-size-conflict [width] image 'a.jpg' is 320x480 here and 640x480 in an earlier row; correct the size in one of the rows",
+    ),
+    'image-size-from-picture': (
+        '<annotation>',
+        "input/a.xml:1: warning image-size-from-picture [size] the size of image 'a.jpg' is not given; 100x80 is taken from the picture; write it",
+    ),
+    'image-size-missing': (
+        'b.jpg,0,0,cat,,1,2,3,4,0,0,0,0,0',
+        "input.csv:3: warning image-size-missing [width] the size of image 'b.jpg' is not known; write it, or give --images DIR, --image-size WxH or --image-sizes FILE.csv",
+    ),
+    'image-size-unknown': (
+        '',
+        "input/a.txt: error image-size-unknown the size of image 'a' is not known, and relative coordinates need it; give --images DIR, --image-size WxH or --image-sizes FILE.csv",
+    ),
+    'image-sizes-differ': (
+        '{"id": 1, "file_name": "a.jpg", "width": 128, "height": 96}',
+        "det.json#/images/0: warning image-sizes-differ the image 'a.jpg' has 64x48 pixels in the ground truth and 128x96 in the detections; use the size of the ground truth for both",
+    ),
+    'images-without-size': (
+        'b.jpg,,,person,,30,20,50,60',
+        "input.csv:3: warning images-without-size 1 of 2 images have no size, the first is 'b.jpg'; give --images DIR, or write width and height",
+    ),
+    'incomplete-box': (
+        'b.jpg,640,480,cat,,1,,3,4,0,0,0,0,0',
+        'input.csv:3: error incomplete-box [top] expected four coordinates with a class, or none of them, found no value for top; fill in the row, or leave class, score and coordinates empty for an image without objects',
+    ),
+    'inverted-box': (
+        '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [100, 100, -20, 30], "area": 1, "iscrowd": 0}',
+        'input.json#/annotations/1/bbox: error inverted-box [bbox] expected left <= right and top <= bottom, found left 100, top 100, right 80, bottom 130; check whether the four numbers are corners or left, top, width, height (--box), or leave it out with --skip-bad',
+    ),
+    'json-syntax': (
+        '"categorie',
+        'input.json:10:1: error json-syntax this is not JSON: it ends too early, as if the file was cut; mend the file at this place, or export it again',
+    ),
+    'json-too-deep': (
+        '',
+        'input.json:13:508: error json-too-deep lists and objects are nested too deeply here; remove the nesting',
+    ),
+    'looks-like-ltrb': (
+        '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [300, 200, 600, 400], "area": 240000, "iscrowd": 0}',
+        'input.json#/annotations/0: warning looks-like-ltrb 3 of 4 boxes reach beyond the image, and none would if its width and height were right and bottom edges; say --box ltrb, or correct the export',
+    ),
+    'looks-like-ltwh': (
+        'a.jpg,640,480,person,,300,200,50,60',
+        'input.csv:2: warning looks-like-ltwh 3 of 4 boxes end before they begin, so the numbers look like left, top, width, height and not corners; say --box ltwh, or correct the export',
+    ),
+    'looks-normalised': (
+        '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [0.1, 0.2, 0.3, 0.4], "area": 0.12, "iscrowd": 0}',
+        'input.json#/annotations/0: warning looks-normalised expected pixels, found 3 boxes with all numbers in 0..1; say that they are relative (--coords rel, and the image sizes), or multiply them by the image size',
+    ),
+    'looks-swapped': (
+        '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [10, 500, 50, 100], "area": 5000, "iscrowd": 0}',
+        'input.json#/annotations/0: warning looks-swapped 3 of 3 boxes reach beyond the image, and none would if x and y were exchanged; exchange x and y, or width and height of the images',
+    ),
+    'missing-box-key': (
+        '{"id": 2, "image_id": 1, "category_id": 1, "area": 400, "iscrowd": 0}',
+        "input.json#/annotations/1: error missing-box-key the annotation has no 'bbox'; add it, or remove the annotation",
+    ),
+    'missing-column': (
+        'filename,width,height,lable,xmin,ymin,xmax,ymax',
+        "input.csv:1: error missing-column [class] expected a column for class, found the columns filename, width, height, lable, xmin, ymin, xmax, ymax (is it 'lable'?); name the column with -O columns=class:NAME",
+    ),
+    'missing-key': (
+        '',
+        "input.json: error missing-key the key 'images' is missing; add it",
+    ),
+    'mixed-decimal-marks': (
+        'c.jpg,640,480,cat,,1.5,2,3,4,0,0,0,0,0',
+        'input.csv:4: error mixed-decimal-marks this line has a decimal point, and line 3 has a decimal comma; write all numbers with a decimal point',
+    ),
+    'near-duplicate-box': (
+        '{"id": 3, "image_id": 1, "category_id": 1, "bbox": [100, 100, 100, 99], "area": 9900, "iscrowd": 0}',
+        'input.json#/annotations/2/bbox: warning near-duplicate-box [bbox] the box overlaps with another of its class (IoU 0.990), in input.json#/annotations/1; remove one of the two if they show the same object',
+    ),
+    'negative-area': (
+        '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [100, 100, 20, 30], "area": -5, "iscrowd": 0}',
+        'input.json#/annotations/1/area: warning negative-area [area] expected an area of at least 0, found -5; remove the area, or compute it anew',
+    ),
+    'no-annotations': (
+        '',
+        'input.json: warning no-annotations there is no list of annotations, so all images are without objects; check that this is the right file',
+    ),
+    'no-class-in-common': (
+        '',
+        "-: error no-class-in-common no class of the detections is in the ground truth: they have 'bird', 'ship', the ground truth has 'dog', 'cat'; rename the classes of one side, or give its list of names",
+    ),
+    'no-coco-file': (
+        '',
+        'input: error no-coco-file no file here looks like COCO JSON; name the file itself, or choose another format',
+    ),
+    'no-image-in-common': (
+        '',
+        "-: error no-image-in-common no image of the detections is in the ground truth: they have 'z9.jpg', the ground truth has 'a.jpg'; check that both belong to the same data set, and that the names differ at most in folder and extension",
+    ),
+    'not-a-number': (
+        'car 1 2x 3 4',
+        "input/a.txt:2:7: error not-a-number [box[1]] expected a number, found '2x'; write it with digits and a decimal point, as in 12.5 or 1e-3",
+    ),
+    'not-finite': (
+        'car 1 nan 3 4',
+        "input/a.txt:2:7: error not-finite [box[1]] expected a finite number, found 'nan'; find out where it came from, and write a number or remove the box",
+    ),
+    'not-utf8': (
+        'caf\\xe9 10 20 30 40',
+        'input/a.txt:1:4: error not-utf8 expected text in UTF-8, found the byte 0xe9; save the file as UTF-8',
+    ),
+    'nul-character': (
+        'b.jpg,640,480,c\\x00at,,1,2,3,4,0,0,0,0,0',
+        "input.csv:3: error nul-character [class] expected text, found a NUL character in 'c\\x00at'; remove it; the file may be damaged, or in UTF-16 without a byte order mark",
+    ),
+    'numbered-classes': (
+        '',
+        'input: warning numbered-classes the classes are only numbers, so these are taken as their names: 0; give the list of class names with --classes',
+    ),
+    'off-by-one': (
+        '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [540, 10, 101, 20], "area": 2020, "iscrowd": 0}',
+        'input.json#/annotations/0: warning off-by-one 3 of 3 boxes reach exactly one pixel beyond the image, and none further; check whether pixels are counted from 1 (for voc: -O origin=1)',
+    ),
+    'open-quote': (
+        'b.jpg,640,480,"cat,,1,2,3,4,0,0,0,0,0',
+        'input.csv:3: error open-quote [class] the quote opened here is never closed; close it, or write a quote that belongs to the text as ""',
+    ),
+    'outside-image': (
+        '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [600, 10, 100, 20], "area": 2000, "iscrowd": 0}',
+        'input.json#/annotations/1/bbox: warning outside-image [bbox] the box reaches 60 px beyond the image (640x480): left 600, top 10, right 700, bottom 30; check the size of the image and the format of the box, or cut it with --clip',
+    ),
+    'picture-missing': (
+        '',
+        "input/b.txt: warning picture-missing there is no picture for the labels of 'b'; add the picture, or remove the labels",
+    ),
+    'picture-not-checked': (
+        '',
+        'photos/a.jpg: warning picture-not-checked the size of the picture cannot be compared with that of the annotations: it is cut or of no known kind; replace the picture',
+    ),
+    'picture-size-differs': (
+        '{"id": 1, "file_name": "a.jpg", "width": 64, "height": 48}',
+        'input.json#/images/0: warning picture-size-differs the annotations say 64x48 pixels, the picture has 128x96; correct the size, or use the picture that was annotated',
+    ),
+    'picture-size-swapped': (
+        '{"id": 1, "file_name": "a.jpg", "width": 64, "height": 48}',
+        "input.json#/images/0: warning picture-size-swapped the annotations say 64x48 pixels, the picture has 48x64: width and height are exchanged; check the picture's EXIF orientation",
+    ),
+    'picture-without-annotations': (
+        '',
+        "photos: warning picture-without-annotations 1 of 2 pictures are not in the annotations, the first is 'b.png'; annotate them, list them as images without objects, or move them elsewhere",
+    ),
+    'rare-class': (
+        '{"id": 200, "image_id": 1, "category_id": 2, "bbox": [570, 360, 20, 20], "area": 400, "iscrowd": 0}',
+        "input.json#/annotations/199: warning rare-class the class 'preson' has 1 of 200 boxes, a hundredth or less of the mean of the classes; check its name, and whether it is meant",
+    ),
+    'relative-out-of-range': (
+        'car .5 20 .2 .2',
+        "input/a.txt:2:8: error relative-out-of-range [box[1]] expected coordinates relative to the image's size, in 0..1, found '20'; divide pixels by the image's width or height, or read it as a format with pixels",
+    ),
+    'results-as-ground-truth': (
+        '',
+        'input.json: error results-as-ground-truth expected ground truth, found a results list; give an instances file',
+    ),
+    'results-without-reference': (
+        '',
+        'input.json: error results-without-reference a results list names neither images nor categories, only their ids; give the ground truth that it belongs to with --gt GT.json',
+    ),
+    'same-name-in-folders': (
+        '{"id": 2, "file_name": "val/1.jpg", "width": 640, "height": 480}',
+        "input.json#/images/1: warning same-name-in-folders 1 images have the name of another in a different folder or split, such as 'train/1.jpg' and 'val/1.jpg'; keep the folders in mind when images are copied into one",
+    ),
+    'score-beyond-one': (
+        '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [100, 100, 20, 30], "score": 1.5}',
+        'input.json#/annotations/1/score: warning score-beyond-one [score] expected a score in 0..1, found 1.5; write confidences between 0 and 1',
+    ),
+    'score-missing': (
+        'person 10 20 30 40',
+        'input/b.txt:2: error score-missing expected a detection with a score, found a box without one; add the score, or say --kind gt if this is ground truth',
+    ),
+    'score-out-of-range': (
+        'person 88 1 2 3 4',
+        "input/a.txt:2:8: error score-out-of-range [score] expected a score in 0..1, found '88'; divide percentages by 100, and check that this column is the score",
+    ),
+    'score-unexpected': (
+        'person .9 10 20 30 40',
+        "input/b.txt:1:8: error score-unexpected [score] expected ground truth without scores, found the score '.9'; remove the score, or say --kind det if these are detections",
+    ),
+    'scores-in-percent': (
+        '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [10, 10, 50, 50], "score": 95}',
+        'input.json#/annotations/0: warning scores-in-percent expected scores in 0..1, found 2 of 3 above 1, up to 95: they look like percentages; divide them by 100',
+    ),
+    'similar-class-names': (
+        '',
+        "input.json: warning similar-class-names 'person' and 'Person' differ only by letter case; rename one to the other if they are the same class (--rename)",
+    ),
+    'similar-image-names': (
+        '{"id": 2, "file_name": "A.jpg", "width": 640, "height": 480}',
+        "input.json#/images/1: warning similar-image-names 'a.jpg' and 'A.jpg' differ only by letter case; rename one of the two, or remove it if both are the same image",
+    ),
+    'some-scores': (
+        '{"id": 3, "image_id": 1, "category_id": 1, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 0, "score": 0.5}',
+        'input.json#/annotations/2/score: warning some-scores [score] 1 of 3 annotations have a score; the file is read as ground truth, its scores are ignored; remove the scores, or give every annotation one if these are detections',
+    ),
+    'stray-file': (
+        '',
+        'input/notes.docx: warning stray-file this file is not part of the data set and is not read; move it elsewhere, or delete it if it is not needed',
+    ),
+    'stray-quote': (
+        'b.jpg,640,480,"cat"s,,1,2,3,4,0,0,0,0,0',
+        'input.csv:3: error stray-quote [class] expected quotes around the whole cell, found \'"cat"s,,1,2,3,4,0,0,0,0,0\'; put the cell in quotes and write each quote inside it as ""',
+    ),
+    'tiny-box': (
+        '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [100, 100, 0.5, 30], "area": 15.0, "iscrowd": 0}',
+        'input.json#/annotations/1/bbox: warning tiny-box [bbox] the box is less than one pixel wide or high: left 100, top 100, right 100.5, bottom 130; check the annotation, or remove it (--fix drop-empty)',
+    ),
+    'unknown-category-id': (
+        '{"id": 3, "image_id": 1, "category_id": 0, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 0}',
+        'input.json#/annotations/2/category_id: error unknown-category-id [category_id] there is no category with the id 0; correct the id, or add the category',
+    ),
+    'unknown-class': (
+        '2 1 2 3 4',
+        "input/a.txt:2:1: error unknown-class [class] '2' is not among the 2 classes of names.txt; correct the id, or complete the list of class names",
+    ),
+    'unknown-image-id': (
+        '{"id": 3, "image_id": 7, "category_id": 1, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 0}',
+        'input.json#/annotations/2/image_id: error unknown-image-id [image_id] there is no image with the id 7; correct the id, or add the image',
+    ),
+    'unknown-split': (
+        '',
+        "input/data.yaml: error unknown-split there is no split 'val', found train; give one of these with --split",
+    ),
+    'unmatched-class': (
+        '{"id": 3, "image_id": 2, "category_id": 3, "bbox": [1, 1, 9, 9], "score": 0.5}',
+        "det.json#/annotations/2: warning unmatched-class the class 'Dgo' of 1 boxes is only in the detections (did you mean 'dog'?); rename it if it is the same class",
+    ),
+    'unmatched-image': (
+        '{"id": 3, "file_name": "c.jpg", "width": 64, "height": 48}',
+        "det.json#/images/2: error unmatched-image the image 'c.jpg' of the detections is not in the ground truth (did you mean 'b.jpg'?); remove it, or correct its name",
+    ),
+    'unreadable-file': (
+        '',
+        'input/b.txt: error unreadable-file the file cannot be read: it begins with 4096 NUL bytes, so its content was lost or is not text; check that it is there, is a regular file and may be read',
+    ),
+    'unreadable-picture': (
+        '',
+        "input/a.jpg: error unreadable-picture the picture's size cannot be read: it is cut or of no known kind; replace the picture, or say the size with --image-size or --image-sizes",
+    ),
+    'voc-bad-flag': (
+        '<object>',
+        "input/a.xml:4: error voc-bad-flag [object/difficult] expected 0 or 1, found '2'; write 0 or 1",
+    ),
+    'voc-duplicate-element': (
+        '<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox>',
+        'input/a.xml:6: error voc-duplicate-element [object/bndbox] a second <bndbox> in one object; remove one of the two, or make it an object of its own',
+    ),
+    'voc-duplicate-header': (
+        '<size><width>9</width><height>8</height></size>',
+        'input/a.xml:4: error voc-duplicate-header [size] a second <size>; remove one of the two',
+    ),
+    'voc-filename-differs': (
+        '<filename>b.jpg</filename>',
+        "input/a.xml:2: warning voc-filename-differs [filename] <filename> says 'b.jpg'; the image is taken to be 'a.jpg', after the XML file; rename the XML file, or correct <filename>",
+    ),
+    'voc-filename-missing': (
+        '<annotation>',
+        "input/a.xml:1: warning voc-filename-missing [filename] no <filename>; the image is taken to be 'a', after the XML file; add <filename> with the name of the image's file",
+    ),
+    'voc-listed-image': (
+        'c',
+        "input/ImageSets/Main/train.txt:2: warning voc-listed-image the image 'c' is listed, but it has no XML file; add the file, or take the image off the list",
+    ),
+    'voc-misplaced-element': (
+        '<Object>',
+        'input/a.xml:4: error voc-misplaced-element [Object] <Object> is not read in <annotation>; write <object>',
+    ),
+    'voc-missing-element': (
+        '<object>',
+        'input/a.xml:4: error voc-missing-element [object/bndbox/xmin] the object has no <xmin>; add it, or remove the object',
+    ),
+    'voc-nested-value': (
+        '<name>dog</name><bndbox><xmin><value>1</value></xmin><ymin>2</ymin><xmax>30</xmax><ymax>40</ymax></bndbox>',
+        'input/a.xml:5: error voc-nested-value [object/bndbox/xmin] expected text in <xmin>, found the element <value>; write the value alone',
+    ),
+    'voc-no-files': (
+        '',
+        'input: error voc-no-files expected XML files, found none among 1 files; name the folder that holds them, or the right format',
+    ),
+    'voc-result-file': (
+        '',
+        "input/ .txt: error voc-result-file expected a class in the name of this file, as in comp4_det_test_person.txt, found ' .txt'; rename it",
+    ),
+    'voc-root': (
+        '<Annotation>',
+        'input/a.xml:1: error voc-root expected the root element <annotation>, found <Annotation>; export the file as Pascal VOC XML, with plain lower-case element names and no namespace',
+    ),
+    'voc-two-splits': (
+        '',
+        "input: warning voc-two-splits the image 'b' is also listed in 'val'; it is taken as 'train'; take it off one of the lists",
+    ),
+    'wrong-box-type': (
+        '{"id": 3, "image_id": 1, "category_id": 1, "bbox": "10,10,5,5", "area": 410, "iscrowd": 0}',
+        'input.json#/annotations/2/bbox: error wrong-box-type [bbox] expected a list of x, y, width and height, found "10,10,5,5"; write a value of that kind, or remove the annotation',
+    ),
+    'wrong-count': (
+        'car 1 2 3',
+        'input/a.txt:2:1: error wrong-count expected a class and 4 numbers, or a class, a confidence and 4 numbers, found 4 values; write exactly these values, in this order',
+    ),
+    'wrong-type': (
+        '',
+        'input.json: error wrong-type expected an object or a list, found "text"; write a value of that kind',
+    ),
+    'xml-doctype': (
+        '<!DOCTYPE annotation SYSTEM "voc.dtd">',
+        'input/a.xml:1: warning xml-doctype the document type \'<!DOCTYPE annotation SYSTEM "voc.dtd">\' is defined outside the file; it is not looked at; remove the <!DOCTYPE ...> line',
+    ),
+    'xml-dtd': (
+        '<!DOCTYPE annotation [<!ENTITY a "aaaa">]>',
+        'input/a.xml:1: error xml-dtd expected no definitions, found a document type with an internal subset; remove the <!DOCTYPE ...> part',
+    ),
+    'xml-encoding': (
+        '<?xml version="1.0" encoding="utf-16"?>',
+        'input/a.xml:1: error xml-encoding expected text in the encoding of the XML declaration, found: single bytes, where utf-16 is declared; save the file as UTF-8 and correct the declaration',
+    ),
+    'xml-entity': (
+        '<name>&beast;</name><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>30</xmax><ymax>40</ymax></bndbox>',
+        "input/a.xml:6: error xml-entity expected text, found the entity '&beast;'; write the character itself, or one of &amp; &lt; &gt; &quot; &apos;",
+    ),
+    'xml-syntax': (
+        '<name>dog</name><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>30</xmax><ymax>40</ymax></bn',
+        "input/a.xml:5:87: error xml-syntax expected well-formed XML, found: expected '>'; mend the file, or export it again",
+    ),
+    'yolo-class-count': (
+        'nc: 3',
+        'input/data.yaml:2: error yolo-class-count [nc] nc is 3, and there are 2 names; correct nc or the list of names',
+    ),
+    'yolo-class-id': (
+        'person .5 .5 .1 .1',
+        "input/a.txt:2:1: error yolo-class-id [class] expected the number of a class, found 'person'; write the position of the class in the list of names, from 0",
+    ),
+    'yolo-data-file': (
+        'nc: many',
+        "input/data.yaml:2: error yolo-data-file [nc] expected a number of classes, found 'many'; correct the file",
+    ),
+    'yolo-outlines': (
+        '1 .1 .1 .5 .1 .5 .5',
+        'input/a.txt:2: warning yolo-outlines 1 of 2 rows are polygons, read as their bounding boxes; this is the first; nothing to do if boxes are what you want',
+    ),
+    'yolo-place-outside': (
+        'train: /data/images',
+        "input/data.yaml:1: error yolo-place-outside [train] '/data/images' is not below the folder of the data set; name the folder of labels on the command line, and that of the pictures with --images",
+    ),
+    'yolo-split-absent': (
+        'val: images/val',
+        "input/data.yaml:2: warning yolo-split-absent [val] there is nothing at 'images/val'; the other splits are read; correct the path, or remove the key",
+    ),
+    'yolo-split-missing': (
+        'train: images/train',
+        "input/data.yaml:1: error yolo-split-missing [train] there is nothing at 'images/train'; correct the path, or choose another split with --split",
+    ),
+}

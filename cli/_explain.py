@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import string
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+import odm.converters
+import odm.evaluate
 from odm.cli._examples import EXAMPLES
-from odm.issues import Code
+from odm.issues import CODES, Code
 
 HEAD = """\
 # Codes
@@ -18,6 +22,14 @@ entry of one; this page is `odm validate --explain all --output markdown`. An *e
 converted or evaluated; a *warning* is read, kept and named. Errors of single boxes can be left out with
 `--skip-bad`.
 """
+
+
+def all_codes() -> dict[str, Code]:
+    """Every code by name, in the order of the names; the modules that declare them are imported for it."""
+    for package in (odm.converters, odm.evaluate):
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{package.__name__}.{module.name}")
+    return dict(sorted(CODES.items()))
 
 
 def explain(codes: Sequence[Code], output: str) -> str:

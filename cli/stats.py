@@ -10,7 +10,6 @@ import click
 
 from odm.cli._common import common_options, format_choice, format_options, print_log, reading, terminal_log
 from odm.converters import Request, load, reference
-from odm.converters.load import check_shared
 from odm.converters.plots import check_matplotlib, save_plots
 from odm.converters.statistics import Distribution, Group, Statistics, describe
 from odm.issues import printable
@@ -52,11 +51,10 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
         if given["plots"] is not None:
             check_matplotlib()
         request = Request(
-            path=source, format=given["format_"], kind=given["kind"], shared=options[""], **reading(given)
+            path=source, format=given["format_"], kind=given["kind"], options=options[""], **reading(given)
         )
         other = reference(given["gt"], log)
         loaded = load(request, log, skip_bad=given["skip_bad"], other=other)
-        check_shared(options[""], [(loaded.format, "read")])
         statistics = describe(loaded.dataset)
         if given["plots"] is not None:
             files = save_plots(

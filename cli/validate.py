@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import Any
 
 import click
@@ -20,7 +21,7 @@ from odm.cli._common import (
     split_names,
     terminal_log,
 )
-from odm.cli._explain import explain
+from odm.cli._explain import all_codes, explain
 from odm.cli._reports import OUTPUTS, Report, render
 from odm.converters import Ledger, Loaded, Request, chosen, examine, repair
 from odm.converters.repairs import REPAIRS
@@ -102,6 +103,8 @@ def command(
     if given["gt"] is not None and given["against"] is not None:
         raise click.UsageError("--gt and --against exclude each other")
     _check_fix(given)
+    if given["select"] or given["ignore"]:
+        all_codes()
     select, ignore = check_codes(_names(given["select"])), check_codes(_names(given["ignore"]))
     log = terminal_log(keep=max(SHOWN, given["max_errors"]))
     ledger, refused = None, None
@@ -122,10 +125,15 @@ def command(
 
 
 def _explain(name: str, output: str) -> int:
-    codes = [CODES[n] for n in sorted(CODES)] if name == "all" else [CODES[n] for n in check_codes([name])]
+    codes = all_codes()
+    chosen_codes = (
+        list(codes.values()) if name == "all" else [codes[n] for n in codes if fnmatchcase(n, name)]
+    )
+    if not chosen_codes:
+        check_codes([name])
     if output not in ("text", "json", "markdown"):
         raise click.UsageError(f"--explain is printed as text, json or markdown, not as {output}")
-    click.echo(explain(codes, output), nl=False)
+    click.echo(explain(chosen_codes, output), nl=False)
     return 0
 
 
@@ -172,11 +180,11 @@ def _examine(
         tolerance=given["tolerance"],
     )
     if len(loaded) == 2:
-        _add_refusals(loaded, log)
+        add_refusals(loaded, log)
     return loaded
 
 
-def _add_refusals(loaded: tuple[Loaded, ...], log: Log) -> None:
+def add_refusals(loaded: tuple[Loaded, ...], log: Log) -> None:
     """Report also what an evaluation would refuse the two sides for."""
     joined = log.fresh()
     with contextlib.suppress(DataError):

@@ -19,19 +19,11 @@ from odm import checks
 from odm.converters.load import Loaded, Request, check_shared, load, load_pair
 from odm.files import Source
 from odm.formats import option_specs
-from odm.formats._faults import STRAY_FILE
-from odm.formats._images import picture_size
+from odm.formats._faults import NO_PICTURE, STRAY_FILE
+from odm.formats._images import NO_SIZE, picture_size
 from odm.issues import CODES, Code, Issue, Log, UsageError, hint, printable
 from odm.tables import PICTURE_SUFFIXES, Dataset, Kind, stem
 
-NO_PICTURE = Code(
-    "image-without-picture",
-    "warning",
-    "there is no picture of the image {value!r} in {folder!r}",
-    "add the picture, or correct the name",
-    "The annotations name an image that is not among the pictures, so nothing can be trained or drawn with "
-    "them.",
-)
 NO_ANNOTATION = Code(
     "picture-without-annotations",
     "warning",
@@ -221,13 +213,14 @@ def _check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> 
     pictures = source.with_suffix(*PICTURE_SUFFIXES)
     find = _finder(pictures)
     used: dict[int, str] = {}
+    told = log.counts[NO_PICTURE.name] + log.counts[NO_SIZE.name]  # by the reader, which needs the pictures
     for row, name in enumerate(images.name):
         picture = find(name)
         if picture is not None:
             used[row] = picture
-        else:
+        elif not told:
             path, line, pointer = dataset.image_place(row)
-            log.report(NO_PICTURE, path, line=line, pointer=pointer, value=name, folder=folder)
+            log.report(NO_PICTURE, path, line=line, pointer=pointer, value=name)
     alone = sorted(set(pictures) - set(used.values()))
     if alone:
         log.report(NO_ANNOTATION, folder, n=len(alone), total=len(pictures), value=alone[0] or folder)

@@ -159,3 +159,11 @@ SIZE_FROM_PICTURE = Code(
     "write it",
     "The file does not say how large the image is, or says 0, so the picture was asked.",
 )
+NO_PICTURE = Code(
+    "picture-missing",
+    "warning",
+    "there is no picture for the labels of {value!r}",
+    "add the picture, or remove the labels",
+    "Other labels have a picture and this one has none, so one of the two may be misnamed, and nothing can "
+    "be trained or drawn with it.",
+)

@@ -56,6 +56,7 @@ from odm.formats._faults import (
     BAD_CLASS_NAME,
     CLASS_LISTS_DISAGREE,
     DUPLICATE_IMAGE,
+    NO_PICTURE,
     NUMBERED_CLASSES,
     RELATIVE_RANGE,
     SCORE_MISSING,
@@ -133,13 +134,6 @@ ABSENT_SPLIT = Code(
     "there is nothing at {value!r}; the other splits are read",
     "correct the path, or remove the key",
     "The description of the data set names a folder or a list of pictures that is not there.",
-)
-NO_PICTURE = Code(
-    "picture-missing",
-    "warning",
-    "there is no picture for the labels of {value!r}",
-    "add the picture, or remove the labels",
-    "Other labels have a picture and this one has none, so one of the two may be misnamed.",
 )
 NOTHING_TO_PUT = Code(
     "picture-not-known",
@@ -888,10 +882,13 @@ def _images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) -> lis
     if options.images is not None or not source.is_dir:
         folders = plan.groups[0].folders if plan.groups else ()
         everywhere = Pictures(options, builder, log, source, folders)
+    first: Pictures | None = None
+    background = 0
     taken: dict[str, str] = {}
     shown = printable(source.path)
     for group in plan.groups:
-        pictures = everywhere or Pictures(options, builder, log, source, group.folders)
+        pictures = everywhere or Pictures(options, builder, log, source, group.folders, beside=first)
+        first = first or pictures
         missing: list[Image] = []
         matched = 0
         keys = dict.fromkeys([*group.labels, *group.listed])
@@ -919,13 +916,22 @@ def _images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) -> lis
         if matched:
             for image in missing:
                 image.lonely = True
-        if not group.only_listed and builder.kind != "det":
+        # Of detections, a picture without a label file says nothing. One folder of pictures by --images may hold
+        # those of other splits.
+        has_background = builder.kind != "det" and not group.only_listed
+        if everywhere is not None:
+            has_background &= len(plan.groups) == 1 and not group.split
+        if has_background:
             for picture in pictures.all:
                 key = stem(picture.name)
-                if picture.path not in seen and key not in group.labels and (group.labels or not everywhere):
+                if picture.path not in seen and key not in group.labels:
                     if taken.setdefault(picture.path, group.split) != group.split:
                         continue
                     found.append(Image(key, None, picture, group.split, pictures, lonely=False))
+                    background += 1
+    if background:
+        what = "picture has" if background == 1 else "pictures have"
+        log.note(f"{shown}: {background} {what} no label file, so these are images without objects")
     _part_splits(found, plan, log)
     return sorted(found, key=lambda image: (_name(image), image.split))
 

@@ -1,0 +1,228 @@
+"""Statistics: every number against a plain count, and the pictures."""
+
+import json
+import math
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from odm.cli import _app
+from odm.converters.plots import save_plots
+from odm.converters.statistics import describe
+from odm.issues import Log
+from odm.tables import Dataset, Flag
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+PICTURES = {"objects_per_class", "boxes_per_image", "areas", "aspect_ratios", "box_sizes", "image_sizes"}
+
+
+@pytest.fixture
+def odm_run(capsys):
+    def run(*args, code=0):
+        got = _app.run([str(a) for a in args])
+        out, err = capsys.readouterr()
+        assert got == code, f"exit code {got}\n{out}\n{err}"
+        return out, err
+
+    return run
+
+
+def random_dataset(seed, kind="gt", n=400, n_images=60, n_classes=9):
+    random = np.random.default_rng(seed)
+    image = random.integers(0, max(n_images - 5, 1), n)
+    wh = np.exp(random.normal(3.5, 1.2, (n, 2)))
+    wh[::40] = 0
+    wh[1::40] = (32, 32)
+    wh[2::40] = (96, 96)
+    return Dataset.from_arrays(
+        images=[f"{i}.jpg" for i in range(n_images)],
+        categories=[f"class {i}" for i in range(n_classes)],
+        width=random.choice([0, 640, 500], n_images),
+        height=random.choice([480, 375], n_images),
+        image=image,
+        category=random.integers(0, max(n_classes - 2, 1), n),
+        ltwh=np.concatenate([random.random((n, 2)) * 100, wh], axis=1),
+        area=np.where(random.random(n) < 0.3, random.random(n) * 20_000, np.nan),
+        flags=random.choice([0, 0, Flag.CROWD, Flag.DIFFICULT | Flag.TRUNCATED], n),
+        score=np.round(random.random(n), 1) if kind == "det" else None,
+    )
+
+
+@pytest.mark.parametrize("kind", ["gt", "det"])
+@pytest.mark.parametrize("seed", range(3))
+def test_every_number_against_a_plain_count(seed, kind):
+    data = random_dataset(seed, kind)
+    s = describe(data)
+    boxes = data.boxes
+    areas = [
+        float(a) if not math.isnan(a) else float(w) * float(h)
+        for a, (w, h) in zip(boxes.area, boxes.wh, strict=True)
+    ]
+
+    def size(area):
+        return "small" if area < 32 * 32 else "medium" if area < 96 * 96 else "large"
+
+    assert s.areas == {key: sum(size(a) == key for a in areas) for key in ("small", "medium", "large")}
+    per_image = [int((boxes.image == i).sum()) for i in range(len(data.images))]
+    assert dict(s.images_by_boxes) == Counter(per_image)
+    assert s.images_without_boxes == per_image.count(0)
+    assert s.boxes_per_image.mean == pytest.approx(sum(per_image) / len(per_image))
+    for c, row in enumerate(s.classes):
+        mine = [i for i in range(len(boxes)) if boxes.category[i] == c]
+        assert row.name == data.categories.name[c]
+        assert row.boxes == len(mine)
+        assert row.images == len({int(boxes.image[i]) for i in mine})
+        for key in ("small", "medium", "large"):
+            assert getattr(row, key) == sum(size(areas[i]) == key for i in mine)
+        assert row.share == len(mine) / len(boxes)
+    ratios = [w / h for w, h in boxes.wh.tolist() if w > 0 and h > 0]
+    assert s.aspect.n == len(ratios) == sum(g.n for g in s.aspects)
+    for group in s.aspects:
+        low = -math.inf if group.lower is None else group.lower
+        high = math.inf if group.upper is None else group.upper
+        assert group.n == sum(low <= r < high for r in ratios)
+    sizes = Counter(
+        (int(w), int(h))
+        for w, h in zip(data.images.width, data.images.height, strict=True)
+        if w > 0 and h > 0
+    )
+    assert {(w, h): n for w, h, n in s.image_sizes} == sizes
+    assert [n for *_, n in s.image_sizes] == sorted(sizes.values(), reverse=True)
+    assert s.images_without_size == len(data.images) - sum(sizes.values())
+    assert s.flags == {
+        flag.name.lower(): n for flag in Flag if (n := sum(bool(f & flag) for f in boxes.flags.tolist()))
+    }
+    assert s.area.median == float(np.median(areas))
+    if kind == "gt":
+        assert s.score.n == 0
+        assert s.scores == ()
+    else:
+        assert sum(g.n for g in s.scores) == s.score.n == len(boxes)
+        assert s.score.max == float(boxes.score.max())
+
+
+def test_nothing_is_no_number():
+    data = Dataset.from_arrays(images=[], categories=[], image=[], category=[], xyxy=[])
+    text = json.dumps(describe(data).to_dict(), allow_nan=False)
+    assert json.loads(text)["area"] == {"n": 0, "min": None, "median": None, "mean": None, "max": None}
+    data = Dataset.from_arrays(images=["a"], categories=["x"], image=[], category=[], xyxy=[])
+    s = describe(data)
+    assert s.classes[0].share is None
+    assert s.images_by_boxes == ((0, 1),)
+
+
+def test_json_is_in_full_precision(odm_run):
+    out, _ = odm_run("stats", FIXTURES / "mixed" / "coco" / "input.json", "--output", "json")
+    data = json.loads(out)
+    assert data["version"] == 1
+    assert data["format"] == "coco"
+    assert (data["images"], data["boxes"], len(data["classes"])) == (3, 6, 3)
+    assert data["classes"][0]["share"] == 0.5
+    assert data["image_width"]["mean"] == (320 + 640 + 500) / 3
+    assert data["images_by_boxes"] == [{"boxes": 0, "images": 1}, {"boxes": 3, "images": 2}]
+    assert data["left_out"] == 0
+
+
+@pytest.mark.parametrize("output", ["table", "markdown"])
+def test_tables(odm_run, output):
+    out, err = odm_run("stats", FIXTURES / "mixed" / "voc" / "input", "--output", output)
+    assert "traffic light" in out
+    assert "33.33 %" in out
+    assert "640 x 480" in out
+    assert re.search(r"\b3\b.*marked|marked", out)
+    assert out.endswith("\n")
+    assert not any(line != line.rstrip() for line in out.splitlines())
+    assert "note:" in err
+    assert odm_run("stats", FIXTURES / "mixed" / "voc" / "input", "--quiet")[1] == ""
+
+
+def test_many_images_are_shown_in_ranges(odm_run, tmp_path):
+    labels = tmp_path / "labels"
+    labels.mkdir()
+    for i in range(30):
+        (labels / f"{i}.txt").write_text("a|b 1 2 30 40\n" * i)
+    out, _ = odm_run("stats", labels, "--format", "txt", "--box", "ltrb")
+    table = out.split("Images by number of boxes\n")[1].split("\n\n")[0]
+    assert re.search(r"^3 to 5 +3 ", table, re.MULTILINE)
+    assert sum(int(line.split()[-3]) for line in table.splitlines()[1:]) == 30
+    out, _ = odm_run("stats", labels, "--format", "txt", "--box", "ltrb", "--output", "markdown")
+    assert "a\\|b" in out
+
+
+def test_bad_data_is_refused(odm_run, tmp_path):
+    (tmp_path / "a.txt").write_text("dog 1 2 3 4\ndog 1 2 three 4\n")
+    odm_run("stats", tmp_path, "--format", "txt", "--box", "ltrb", code=1)
+    out, _ = odm_run("stats", tmp_path, "--format", "txt", "--box", "ltrb", "--skip-bad", "--output", "json")
+    assert json.loads(out)["left_out"] == 1
+    odm_run("stats", tmp_path, "--format", "txt", "--boxes", "ltrb", code=2)
+    odm_run("stats", tmp_path, "--format", "txt", "-O", "boxes=ltrb", code=2)
+    odm_run("stats", tmp_path / "none", code=3)
+
+
+# ------------------------------------------------------------------------------------------------ pictures
+
+
+def test_plots_are_drawn_twice_alike(tmp_path):
+    pytest.importorskip("matplotlib")
+    data = random_dataset(1, "det")
+    names = save_plots(data, describe(data), str(tmp_path / "one"), Log())
+    save_plots(data, describe(data), str(tmp_path / "two"), Log())
+    assert set(names) == {f"{n}.{suffix}" for n in {*PICTURES, "scores"} for suffix in ("png", "svg")}
+    for name in names:
+        first = (tmp_path / "one" / name).read_bytes()
+        assert first == (tmp_path / "two" / name).read_bytes()
+        assert first.startswith(b"\x89PNG" if name.endswith("png") else b"<?xml")
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_plots_of_next_to_nothing(tmp_path, n):
+    pytest.importorskip("matplotlib")
+    data = Dataset.from_arrays(
+        images=["a"], categories=["$x^2$ \u4e2d <&> " + "long " * 20], width=[5], height=[5],
+        image=[0] * n, category=[0] * n, xyxy=[[1, 1, 1, 3]] * n,
+    )  # fmt: skip
+    names = save_plots(data, describe(data), str(tmp_path / "out"), Log())
+    assert {"objects_per_class.svg", "boxes_per_image.png", "image_sizes.png"} <= set(names)
+    assert ("areas.png" in names) == bool(n)
+    assert "scores.png" not in names
+
+
+def test_plots_of_an_image_full_of_boxes(tmp_path):
+    pytest.importorskip("matplotlib")
+    data = Dataset.from_arrays(
+        images=["a", "b"], categories=["x"], image=[0] * 500, category=[0] * 500, xyxy=[[1, 1, 2, 3]] * 500,
+        score=[50.0] * 500,
+    )  # fmt: skip
+    names = save_plots(data, describe(data), str(tmp_path / "out"), Log())
+    assert "boxes_per_image.svg" in names
+    assert "image_sizes.png" not in names
+
+
+def test_plots_from_the_command_line(odm_run, tmp_path):
+    pytest.importorskip("matplotlib")
+    source = FIXTURES / "mixed" / "voc" / "input"
+    _, err = odm_run("stats", source, "--plots", tmp_path / "p")
+    assert "12 pictures" in err
+    assert {p.stem for p in (tmp_path / "p").iterdir()} == PICTURES
+    odm_run("stats", source, "--plots", tmp_path / "p", code=3)
+    odm_run("stats", source, "--plots", tmp_path / "p", "--overwrite")
+    odm_run("stats", source, "--plots", source / "p", code=3)
+
+
+def test_without_matplotlib_the_way_out_is_said(odm_run, tmp_path, monkeypatch):
+    import builtins
+
+    original = builtins.__import__
+
+    def refuse(name, *args, **kwargs):
+        if name == "matplotlib":
+            raise ImportError(name)
+        return original(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    _, err = odm_run("stats", FIXTURES / "mixed" / "voc" / "input", "--plots", tmp_path / "p", code=2)
+    assert "[plot]" in err
+    assert not (tmp_path / "p").exists()
