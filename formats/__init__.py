@@ -111,9 +111,13 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
 
 
 def for_target(path: str) -> Format:
-    """The one format that is a single file with the suffix of `path`. UsageError if it does not decide."""
+    """The format of a single file with the suffix of `path`. UsageError if it does not decide.
+
+    Where several formats have the suffix, the one that owns it is meant.
+    """
     low = path.lower()
-    fits = [f.name for f in FORMATS.values() if f.single and low.endswith(f.suffixes)]
+    fitting = [f for f in FORMATS.values() if f.single and low.endswith(f.suffixes)]
+    fits = [f.name for f in fitting if f.owns_suffix] or [f.name for f in fitting]
     if len(fits) == 1:
         return FORMATS[fits[0]]
     which = (

@@ -60,6 +60,8 @@ class Format:
     """Suffixes of its files, with the dot, in lower case."""
     single: bool
     """True where a data set is one file by nature; a target with one of the suffixes is then that file."""
+    owns_suffix: bool = False
+    """Whether a target that only its suffix describes is written as this format, where several have it."""
     sniff: Callable[[Source], Sniff | None]
     read: Callable[[Source, Builder, Log, Any], None]
     write: Callable[[Dataset, Output, Log, Any], None]

@@ -167,3 +167,47 @@ NO_PICTURE = Code(
     "Other labels have a picture and this one has none, so one of the two may be misnamed, and nothing can "
     "be trained or drawn with it.",
 )
+WRONG_TYPE = Code(
+    "wrong-type",
+    "error",
+    "expected {expected}, found {value}",
+    "write a value of that kind",
+    "A value of another kind than the format says cannot be read without guessing what was meant.",
+)
+WRONG_BOX_TYPE = Code(
+    "wrong-box-type",
+    "error",
+    "expected {expected}, found {value}",
+    "write a value of that kind, or remove the annotation",
+    "A value of another kind than the format says cannot be read without guessing what was meant.",
+    row=True,
+)
+MISSING_KEY = Code(
+    "missing-key",
+    "error",
+    "the key {value!r} is missing",
+    "add it",
+    "Without this key the annotations of the file cannot be understood.",
+)
+MISSING_BOX_KEY = Code(
+    "missing-box-key",
+    "error",
+    "the annotation has no {value!r}",
+    "add it, or remove the annotation",
+    "A box needs its image, its category and its place.",
+    row=True,
+)
+SOME_SCORES = Code(
+    "some-scores",
+    "warning",
+    "{found} of {total} annotations have a score; the file is read as ground truth, its scores are ignored",
+    "remove the scores, or give every annotation one if these are detections",
+    "In a file of detections every annotation has a score. A few scores in ground truth are left-overs.",
+)
+OUTLINES = Code(
+    "outlines-as-boxes",
+    "warning",
+    "{n} of {total} objects are {what}, read as their bounding boxes; this is the first",
+    "nothing to do if boxes are what you want",
+    "A polygon, an ellipse or a rotated box says more than an upright box; what is beyond it is not read.",
+)

@@ -58,12 +58,17 @@ from odm.formats._faults import (
     BAD_CLASS_NAME,
     BAD_IMAGE_SIZE,
     DUPLICATE_IMAGE,
+    MISSING_BOX_KEY,
+    MISSING_KEY,
     NOT_FINITE,
     SCORE_MISSING,
     SIZE_FROM_PICTURE,
     SIZE_MISSING,
+    SOME_SCORES,
     UNKNOWN_SPLIT,
+    WRONG_BOX_TYPE,
     WRONG_COUNT,
+    WRONG_TYPE,
 )
 from odm.formats._images import ImageOptions, Pictures
 from odm.formats._json import (
@@ -84,36 +89,6 @@ from odm.formats._numbers import short_wh
 from odm.issues import KEPT_PER_CODE, Code, Log, Shown, UsageError, hint, printable
 from odm.tables import NO_ID, Builder, Categories, Dataset, Flag, Floats, Id, Longs, stem
 
-WRONG_TYPE = Code(
-    "wrong-type",
-    "error",
-    "expected {expected}, found {value}",
-    "write a value of that kind",
-    "A value of another kind than the format says cannot be read without guessing what was meant.",
-)
-WRONG_BOX_TYPE = Code(
-    "wrong-box-type",
-    "error",
-    "expected {expected}, found {value}",
-    "write a value of that kind, or remove the annotation",
-    "A value of another kind than the format says cannot be read without guessing what was meant.",
-    row=True,
-)
-MISSING_KEY = Code(
-    "missing-key",
-    "error",
-    "the key {value!r} is missing",
-    "add it",
-    "Without this key the annotations of the file cannot be understood.",
-)
-MISSING_BOX_KEY = Code(
-    "missing-box-key",
-    "error",
-    "the annotation has no {value!r}",
-    "add it, or remove the annotation",
-    "A box needs its image, its category and its place.",
-    row=True,
-)
 DUPLICATE_ID = Code(
     "duplicate-id",
     "error",
@@ -160,13 +135,6 @@ BAD_CROWD = Code(
     "write 0 for a single object and 1 for a crowd",
     "A crowd stands for many objects and is evaluated otherwise, so it must be clear which boxes are one.",
     row=True,
-)
-SOME_SCORES = Code(
-    "some-scores",
-    "warning",
-    "{found} of {total} annotations have a score; the file is read as ground truth, its scores are ignored",
-    "remove the scores, or give every annotation one if these are detections",
-    "In a file of detections every annotation has a score. A few scores in ground truth are left-overs.",
 )
 NO_FILE_NAME = Code(
     "file-name-missing",
@@ -1428,6 +1396,7 @@ FORMAT = Format(
     doc=__doc__,
     suffixes=(".json",),
     single=True,
+    owns_suffix=True,
     sniff=sniff,
     read=read,
     write=write,

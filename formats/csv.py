@@ -1865,6 +1865,7 @@ FORMAT = Format(
     doc=_doc(),
     suffixes=(".csv", ".tsv"),
     single=True,
+    owns_suffix=True,
     sniff=sniff,
     read=read,
     write=write,
