@@ -78,10 +78,19 @@ class Pictures:
     folders
         Folders of pictures that the format itself names, used where ``--images`` is not given. Those that do
         not exist are passed over.
+    beside
+        Another one of the same reader that has read ``--image-sizes`` already.
     """
 
     def __init__(
-        self, options: ImageOptions, builder: Builder, log: Log, source: Source, folders: tuple[str, ...] = ()
+        self,
+        options: ImageOptions,
+        builder: Builder,
+        log: Log,
+        source: Source,
+        folders: tuple[str, ...] = (),
+        *,
+        beside: Pictures | None = None,
     ) -> None:
         self._builder = builder
         self._log = log
@@ -99,7 +108,9 @@ class Pictures:
                 except PathError:
                     continue
                 self._list(listed)
-        if options.image_sizes is not None:
+        if beside is not None:
+            self._told = beside._told  # noqa: SLF001 -- one of this class
+        elif options.image_sizes is not None:
             self._read_sizes(options.image_sizes)
 
     def __bool__(self) -> bool:

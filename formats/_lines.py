@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import Source
-from odm.formats._faults import NOT_A_NUMBER, NOT_FINITE, NOT_UTF8, STRAY_FILE
+from odm.formats._faults import NOT_A_NUMBER, NOT_FINITE, NOT_UTF8, STRAY_FILE, WRONG_COUNT
 from odm.formats._numbers import fixed
 from odm.issues import Code, Log, printable, shorten
 from odm.tables import PICTURE_SUFFIXES, Floats, Ints, Longs
@@ -157,7 +157,14 @@ def cells(line: bytes, sep: bytes | None) -> list[tuple[int, bytes]]:
             at += len(cell) + len(sep)
     else:
         found = []
-    return [(len(line[:at].decode(errors="replace")) + 1, value) for at, value in found]
+    if line.isascii():
+        return [(at + 1, value) for at, value in found]
+    column, last, placed = 1, 0, []
+    for at, value in found:
+        column += len(line[last:at].decode(errors="replace"))
+        last = at
+        placed.append((column, value))
+    return placed
 
 
 def floats(tokens: Sequence[bytes]) -> tuple[Floats, Longs]:
@@ -327,6 +334,18 @@ def check_number(cell: tuple[int, bytes], log: Log, path: str, line: int, field:
     return False
 
 
+def explain_rows(chunk: Chunk, faulty: NDArray[Any], log: Log, explain: Callable[[int], None]) -> None:
+    """Have the faulty rows explained. Those with less than five values are all one fault, so they are only
+    counted once the log keeps no more of it.
+    """
+    short = np.flatnonzero(chunk.count[faulty] < 5)
+    beyond = short[max(0, log.room(WRONG_COUNT)) :]
+    for row in np.delete(faulty, beyond).tolist():
+        explain(row)
+    if len(beyond):
+        log.counts[WRONG_COUNT.name] += len(beyond)
+
+
 # ---------------------------------------------------------------------------------------------- the files
 
 NOT_LABELS = frozenset(
@@ -358,21 +377,36 @@ class Listing:
 
 
 def listing(source: Source) -> Listing:
-    """Sort the files of `source`. A single file is a label, whatever its name."""
+    """Sort the files of `source`; kept in its memo. A single file is a label, whatever its name."""
     if not source.is_dir:
         return Listing([""], [], [], [])
-    labels, pictures, others, known = [], [], [], []
+    if isinstance(held := source.memo.get("listing"), Listing):
+        return held
+    labels: list[str] = []
+    pictures: list[str] = []
+    others: list[str] = []
+    known: list[str] = []
     for file in source.files:
         low = file.rsplit("/", 1)[-1].lower()
         if low.endswith(".txt") and low not in NOT_LABELS and not low.startswith("readme"):
-            labels.append(file)
+            (known if _LISTS.fullmatch(low) and _lists_pictures(source, file) else labels).append(file)
         elif low.endswith(tuple(PICTURE_SUFFIXES)):
             pictures.append(file)
         elif low.endswith(_AMONG):
             known.append(file)
         else:
             others.append(file)
-    return Listing(labels, pictures, others, known)
+    found = source.memo["listing"] = Listing(labels, pictures, others, known)
+    return found
+
+
+_LISTS = re.compile(r"(autosplit_)?(train|val|valid|test|trainval)[0-9]*\.txt")
+
+
+def _lists_pictures(source: Source, file: str) -> bool:
+    """Whether a file of that name is a list of pictures: its first line ends like a picture's name."""
+    first = source.head(file).removeprefix(BOM).strip().split(b"\n", 1)[0].strip().lower()
+    return first.endswith(tuple(suffix.encode() for suffix in PICTURE_SUFFIXES))
 
 
 def say_others(source: Source, found: Listing, log: Log) -> None:

@@ -73,6 +73,7 @@ from odm.formats._lines import (
     Rows,
     check_number,
     chunks,
+    explain_rows,
     listing,
     pages,
     relative,
@@ -690,8 +691,10 @@ def _add_list(plan: Plan, file: str, base: str, split: str, options: YoloOptions
         group.listed[key] = picture
         if label is not None:
             group.labels[key] = label
+    if places and not known and options.images is None:
+        return False
     plan.groups.append(group)
-    return known > 0 or not places or options.images is not None
+    return True
 
 
 def _find_listed(inside: str, folder: str, base: str, files: frozenset[str]) -> tuple[str, str | None]:
@@ -916,8 +919,8 @@ def _images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) -> lis
         if matched:
             for image in missing:
                 image.lonely = True
-        # Of detections, a picture without a label file says nothing. One folder of pictures by --images may hold
-        # those of other splits.
+        # Of detections, a picture without a label file says nothing. One folder of pictures by --images may
+        # hold those of other splits.
         has_background = builder.kind != "det" and not group.only_listed
         if everywhere is not None:
             has_background &= len(plan.groups) == 1 and not group.split
@@ -1028,8 +1031,7 @@ def _scan(source: Source, files: list[str], log: Log, plan: Plan) -> Scan:
         part, faulty = _rows(chunk, plan.key_points)
         parts.append(part)
         lost += len(faulty)
-        for row in faulty.tolist():
-            _explain(chunk, row, source.full(files[int(chunk.file[row])]), log)
+        explain_rows(chunk, faulty, log, _Explainer(chunk, source, files, log))
     if not parts:
         none = np.zeros(0, np.int32)
         flags = np.zeros(0, bool)
@@ -1104,18 +1106,29 @@ def _outlines(chunk: Chunk, rows: NDArray[Any]) -> tuple[NDArray[np.bool_], NDAr
     return sound, far, columns
 
 
-def _explain(chunk: Chunk, row: int, path: str, log: Log) -> None:
-    """Report what is wrong with one row: the slow twin of `_rows`."""
-    line = int(chunk.line[row])
-    cells = chunk.cells(row)
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Explainer:
+    """Reports what is wrong with one row: the slow twin of `_rows`."""
+
+    chunk: Chunk
+    source: Source
+    files: list[str]
+    log: Log
+
+    def __call__(self, row: int) -> None:
+        path = self.source.full(self.files[int(self.chunk.file[row])])
+        _explain(self.chunk.cells(row), int(self.chunk.line[row]), path, self.log)
+
+
+def _explain(cells: list[tuple[int, bytes]], line: int, path: str, log: Log) -> None:
     column, value = cells[0]
-    if not WHOLE.fullmatch(value) or float(value) >= 2.0**53:
-        log.report(BAD_ID, path, line=line, column=column, field="class", value=value)
-        return
     if len(cells) < 5:
         expected = "a class id and 4 numbers, or these and a confidence"
         found = f"{len(cells)} value{'' if len(cells) == 1 else 's'}"
         log.report(WRONG_COUNT, path, line=line, column=column, expected=expected, found=found)
+        return
+    if not WHOLE.fullmatch(value) or float(value) >= 2.0**53:
+        log.report(BAD_ID, path, line=line, column=column, field="class", value=value)
         return
     for i, cell in enumerate(cells[1:]):
         field = BOX_FIELDS[i] if len(cells) == 5 else f"value {i + 2}"

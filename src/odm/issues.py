@@ -135,7 +135,11 @@ class Log:
 
     def keeps(self, code: Code) -> bool:
         """Whether the next issue of this code would be kept, not only counted."""
-        return self.counts[code.name] < self._keep
+        return self.room(code) > 0
+
+    def room(self, code: Code) -> int:
+        """How many more issues of this code would be kept; none where it is negative."""
+        return self._keep - self.counts[code.name]
 
     def note(self, text: str) -> None:
         """Say a decision aloud, once."""
