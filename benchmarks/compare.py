@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import venv
 from pathlib import Path
@@ -66,7 +66,8 @@ def cases(python: str, peer: str) -> dict[str, dict[str, list[str]]]:
     pan = [str(bin_ / "panlabel"), "convert", "--allow-lossy"]
 
     def globox(source: str, target: str, in_: str, out: str) -> list[str]:
-        return [str(bin_ / "globox"), "convert", "--format", in_, "--save_fmt", out, source, target]
+        options = ["--coco_auto_ids"] if out == "coco" else []
+        return [str(bin_ / "globox"), "convert", "--format", in_, "--save_fmt", out, *options, source, target]
 
     evaluate = [*odm, "eval", "--quiet", "--protocol", "coco"]
     return {
@@ -100,19 +101,13 @@ def cases(python: str, peer: str) -> dict[str, dict[str, list[str]]]:
         "voc-to-coco": {
             "odm": [*odm, "convert", "--from", "voc", "--to", "coco", voc, "{out}.json"],
             "panlabel": [*pan, "--from", "voc", "--to", "coco", "-i", voc, "-o", "{out}.json"],
-            "globox": globox(voc, "{out}.json", "pascalvoc", "coco"),
+            "globox": globox(f"{voc}/Annotations", "{out}.json", "pascalvoc", "coco"),
         },
     }
 
 
-def once(command: list[str]) -> tuple[float, float]:
-    """Wall seconds and peak memory in MiB of one run of a command."""
-    out = WORK / "out"
-    for path in (out, Path(f"{out}.json")):
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path.exists():
-            path.unlink()
+def once(command: list[str], out: Path) -> tuple[float, float]:
+    """Wall seconds and peak memory in MiB of one run of a command that may write to `out`."""
     command = [part.replace("{out}", str(out)) for part in command]
     start = time.perf_counter()
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -153,6 +148,8 @@ def prepare(names: list[str]) -> str:
             *source,
         ]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    # Compiled modules are what an installation has, and what the peers have.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     return str(peer)
 
 
@@ -182,11 +179,14 @@ def main() -> None:
     for name in wanted:
         contestants = table[name]
         runs: dict[str, list[tuple[float, float]]] = {who: [] for who in contestants}
-        for round_ in range(arguments.rounds + 1):
-            for who, command in contestants.items():
-                figures = once(command)
-                if round_:  # the first round only warms the file cache
-                    runs[who].append(figures)
+        # Every run has a target of its own and all are removed at the end: a file system that has just
+        # deleted thousands of files is slow to make new ones, and that would fall on whoever comes next.
+        with tempfile.TemporaryDirectory(dir=WORK) as targets:
+            for round_ in range(arguments.rounds + 1):
+                for number, (who, command) in enumerate(contestants.items()):
+                    figures = once(command, Path(targets, f"{round_}-{number}"))
+                    if round_:  # the first round only warms the file cache
+                        runs[who].append(figures)
         ours = runs["odm"]
         for who, figures in runs.items():
             wall, memory = (statistics.median(column) for column in zip(*figures, strict=True))

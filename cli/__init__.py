@@ -9,6 +9,11 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run ``odm``; the console script."""
+    import gc
+    import os
+
+    # A command is a short process whose data are arrays: looking for cycles costs time and finds nothing.
+    gc.disable()
     try:
         # Inside the try, so that ctrl-C is answered from the first moment.
         from odm.cli._app import run
@@ -16,4 +21,9 @@ def main() -> None:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         code = 130
-    sys.exit(code)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        code = code or 3
+    os._exit(code)  # nothing is left to do, and taking the interpreter down piece by piece takes time

@@ -10,7 +10,6 @@ import errno
 import io
 import os
 import re
-import secrets
 import stat
 import sys
 import unicodedata
@@ -696,7 +695,7 @@ class Output:
         _remove_left_overs(parent)
         short = name.encode(errors="ignore")[:80].decode(errors="ignore")
         for _ in range(100):
-            self._stage = os.path.join(parent, f".odm-{short}-{secrets.token_hex(6)}.tmp")
+            self._stage = os.path.join(parent, f".odm-{short}-{os.urandom(6).hex()}.tmp")
             try:
                 os.mkdir(self._stage, 0o700)
                 lock = _lock(self._stage)
