@@ -81,7 +81,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'duplicate-box': (
         '{"id": 3, "image_id": 1, "category_id": 1, "bbox": [10, 10, 50, 50], "area": 2500, "iscrowd": 0}',
-        'input.json#/annotations/2: warning duplicate-box the same box of the same class is there already, in input.json#/annotations/0; remove one of the two',
+        'input.json#/annotations/2: warning duplicate-box the same box of the same class is there already, in input.json#/annotations/0; remove one of the two (--fix dedupe)',
     ),
     'duplicate-box-id': (
         '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 0}',
@@ -113,7 +113,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'empty-box': (
         '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [100, 100, 0, 30], "area": 0, "iscrowd": 0}',
-        'input.json#/annotations/1/bbox: warning empty-box [bbox] the box has no area: left 100, top 100, right 100, bottom 130; remove it, or check the annotation',
+        'input.json#/annotations/1/bbox: warning empty-box [bbox] the box has no area: left 100, top 100, right 100, bottom 130; remove it (--fix drop-empty), or check the annotation',
     ),
     'equal-scores': (
         '',
@@ -349,7 +349,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'tiny-box': (
         '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [100, 100, 0.5, 30], "area": 15.0, "iscrowd": 0}',
-        'input.json#/annotations/1/bbox: warning tiny-box [bbox] the box is less than one pixel wide or high: left 100, top 100, right 100.5, bottom 130; check the annotation, or remove it (--fix drop-empty)',
+        'input.json#/annotations/1/bbox: warning tiny-box [bbox] the box is less than one pixel wide or high: left 100, top 100, right 100.5, bottom 130; check the annotation, or remove it',
     ),
     'unknown-category-id': (
         '{"id": 3, "image_id": 1, "category_id": 0, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 0}',

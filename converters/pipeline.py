@@ -16,6 +16,7 @@ from odm.converters.ledger import Ledger, fit
 from odm.converters.load import Loaded, Request, check_shared, choose_options, load, refusal
 from odm.converters.repairs import check_repairs, clip_boxes
 from odm.converters.repairs import repair as mend
+from odm.converters.validation import check_tolerance
 from odm.files import MAX_SIZE, Output
 from odm.formats import Format, for_target, get, make_options
 from odm.issues import DataError, Log, PathError, printable
@@ -197,13 +198,11 @@ def convert(
     truth = reference(gt, log)
     loaded = load(request, log, skip_bad=skip_bad, other=truth)
     check_shared(shared, [(loaded.format, "read"), (to_format, "write")])
-    if truth is not None and hasattr(to_chosen, "reference"):
-        to_chosen = dataclasses.replace(to_chosen, reference=truth())
     return _write(
         loaded,
         target,
         to_format,
-        to_chosen,
+        _with_reference(to_chosen, truth),
         log,
         source=source,
         strict=strict,
@@ -271,8 +270,12 @@ def repair(
     log = log or Log()
     source, target = os.fspath(source), os.fspath(target)
     wanted = check_repairs(repairs)
+    check_tolerance(tolerance)
     shared = dict(options or {})
     to_format = get(to) if to else None
+    if (likely := to or format) is not None:  # a wrong target is told before anything is read
+        single = _is_single(get(likely), target)
+        Output(target, single=single, overwrite=overwrite, sources=(source,), dry_run=True)
     request = Request(
         path=source,
         format=format,
@@ -283,9 +286,10 @@ def repair(
         max_size=max_size,
     )
     # The reader's errors are judged here, those of the tables after the repairs.
-    loaded = load(request, log, skip_bad=skip_bad, other=reference(gt, log), check=_accept)
+    truth = reference(gt, log)
+    loaded = load(request, log, skip_bad=skip_bad, other=truth, check=_accept)
     to_format = to_format or loaded.format
-    to_chosen = choose_options(to_format, to_options or {}, shared, "write")
+    to_chosen = _with_reference(choose_options(to_format, to_options or {}, shared, "write"), truth)
     check_shared(shared, [(loaded.format, "read"), (to_format, "write")])
     ledger = _open_ledger(loaded, to_format, dry_run=dry_run)
     dataset = mend(loaded.dataset, wanted, ledger, log)
@@ -304,6 +308,13 @@ def repair(
         dry_run=dry_run,
         ledger=ledger,
     )
+
+
+def _with_reference(options: Any, truth: Callable[[], Dataset] | None) -> Any:
+    """The options for writing, with the ground truth whose ids are wanted where the format asks for it."""
+    if truth is None or not hasattr(options, "reference"):
+        return options
+    return dataclasses.replace(options, reference=truth())
 
 
 def _accept(dataset: Dataset, log: Log) -> NDArray[np.bool_]:

@@ -151,8 +151,7 @@ def examine(
     """
     if gt is not None and against is not None:
         raise UsageError("give the ground truth of a results file, or detections to compare with, not both")
-    if not 0 <= tolerance < float("inf"):
-        raise UsageError(f"tolerance={tolerance}: give a number of pixels from 0")
+    check_tolerance(tolerance)
     check = functools.partial(checks.run, deep=True, tolerance=tolerance)
     reference = None if gt is None else _Reference(gt, log)
     loaded: tuple[Loaded, ...]
@@ -181,6 +180,12 @@ def examine(
             folders.add(folder)
             _check_pictures(one, request, str(folder), log)
     return loaded
+
+
+def check_tolerance(tolerance: float) -> None:
+    """UsageError if it is no number of pixels."""
+    if not 0 <= tolerance < float("inf"):
+        raise UsageError(f"tolerance={tolerance}: give a number of pixels from 0")
 
 
 class _Reference:

@@ -17,8 +17,9 @@ from odm.converters import Ledger, Request, chosen, load_pair, repair
 from odm.converters.repairs import REPAIRS
 from odm.converters.repairs import repair as mend
 from odm.converters.validation import sort_issues
+from odm.formats import FORMATS, option_specs
 from odm.issues import CODES, Code, DataError, Issue, Log, UsageError
-from odm.tables import Dataset
+from odm.tables import Dataset, stem
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
@@ -641,6 +642,46 @@ def test_fix_can_change_the_format(odm_run, labels, tmp_path):
     assert json.loads(stdout)["errors"] == 0
     assert "boxes written (coco)" in err
     assert len(json.loads(out.read_text())["annotations"]) == 64
+
+
+@pytest.mark.parametrize("folder", MIXED)
+def test_a_copy_of_what_needs_no_repair_holds_the_same(folder, tmp_path):
+    case = mixed_case(folder)
+    source, gt, _ = case.requests()
+    name = source.format
+    target = tmp_path / ("copy" + (FORMATS[name].suffixes[0] if FORMATS[name].single else ""))
+    reference = gt.path if gt else None
+    log = Log()
+    options = {"from_options": source.shared, "kind": source.kind, "gt": reference, "log": log}
+    ledger = repair(source.path, target, REPAIRS, format=name, **options)
+    assert (ledger.read, ledger.written, ledger.left_out, dict(log.counts)) == (6, 6, {}, {})
+    (one,) = case.examine(Log())
+    sizes = tmp_path / "sizes.csv"
+    rows = zip(one.dataset.images.name, one.dataset.images.width, one.dataset.images.height, strict=True)
+    sizes.write_text("".join(f"{n},{w},{h}\n" for n, w, h in rows if w))
+    known = {spec.name for spec in option_specs(FORMATS[name].options)}
+    given = {"image_sizes": str(sizes)} if "image_sizes" in known else {}
+    two = odm.read(target, name, kind=source.kind, gt=reference, **given)
+    ours, theirs = (
+        sorted(
+            (stem(d.images.name[i]).rpartition("/")[2], d.categories.name[c], *map(float, xyxy))
+            for i, c, xyxy in zip(d.boxes.image, d.boxes.category, d.boxes.xyxy, strict=True)
+        )
+        for d in (one.dataset, two)
+    )
+    for a, b in zip(ours, theirs, strict=True):
+        assert a[:2] == b[:2]
+        np.testing.assert_allclose(a[2:], b[2:], rtol=0, atol=1e-5)
+
+
+def test_a_repaired_results_list_keeps_its_ids(odm_run, tmp_path):
+    gt, results = (FIXTURES / "mixed" / name / "input.json" for name in ("coco", "coco-results"))
+    odm_run("validate", results, "--gt", gt, "--fix", "dedupe,clip", "--out", tmp_path / "out.json")
+    first, second = (
+        [(r["image_id"], r["category_id"]) for r in json.loads(p.read_text())]
+        for p in (results, tmp_path / "out.json")
+    )
+    assert sorted(first) == sorted(second)
 
 
 def test_repair_from_python(labels, tmp_path):

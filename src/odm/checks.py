@@ -57,7 +57,7 @@ EMPTY_BOX = Code(
     "empty-box",
     "warning",
     "the box has no area: {value}",
-    "remove it, or check the annotation",
+    "remove it (--fix drop-empty), or check the annotation",
     "Width or height is 0. Many trainers refuse such a box, and no detection can ever match it.",
     row=True,
 )
@@ -74,7 +74,7 @@ DUPLICATE = Code(
     "duplicate-box",
     "warning",
     "the same box of the same class is there already, in {first}",
-    "remove one of the two",
+    "remove one of the two (--fix dedupe)",
     "Image, class, coordinates and score are equal to those of an earlier box. A detector can find it "
     "only once, "
     "so the other one counts as a miss, or as a false positive among detections.",
@@ -135,7 +135,7 @@ TINY = Code(
     "tiny-box",
     "warning",
     "the box is less than one pixel wide or high: {value}",
-    "check the annotation, or remove it (--fix drop-empty)",
+    "check the annotation, or remove it",
     "No picture shows an object of less than a pixel; mostly it is a slip of the mouse or a rounded box.",
     row=True,
 )
