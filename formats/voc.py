@@ -77,46 +77,10 @@ from odm.formats._faults import (
 )
 from odm.formats._images import ImageOptions, Picture, Pictures, parse_pixels
 from odm.formats._numbers import decimals
-from odm.issues import Code, Log, Shown, UsageError, printable, shorten
+from odm.formats._xml import DOCTYPE, XmlDoor, after_prolog, narrow
+from odm.issues import Code, Log, UsageError, printable
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Flag, Floats, stem
 
-XML_SYNTAX = Code(
-    "xml-syntax",
-    "error",
-    "expected well-formed XML, found: {reason}",
-    "mend the file, or export it again",
-    "The file is no XML document, or it was cut. What it holds up to the fault may not be all that it held, "
-    "so nothing of it is used.",
-)
-XML_ENCODING = Code(
-    "xml-encoding",
-    "error",
-    "expected text in the encoding of the XML declaration, found: {reason}",
-    "save the file as UTF-8 and correct the declaration",
-    "The bytes of the file are not text in the encoding that it declares, or nobody knows that encoding.",
-)
-XML_DTD = Code(
-    "xml-dtd",
-    "error",
-    "expected no definitions, found a document type with an internal subset",
-    "remove the <!DOCTYPE ...> part",
-    "Definitions inside a document can make it grow without bound, or read other files of this machine. "
-    "No annotation needs them.",
-)
-XML_ENTITY = Code(
-    "xml-entity",
-    "error",
-    "expected text, found the entity {value!r}",
-    "write the character itself, or one of &amp; &lt; &gt; &quot; &apos;",
-    "The entity is defined outside the file, which is never read, so part of the text would be missing.",
-)
-XML_DOCTYPE = Code(
-    "xml-doctype",
-    "warning",
-    "the document type {value!r} is defined outside the file; it is not looked at",
-    "remove the <!DOCTYPE ...> line",
-    "The file refers to a definition elsewhere. It is not read, which changes nothing for annotations.",
-)
 WRONG_ROOT = Code(
     "voc-root",
     "error",
@@ -304,14 +268,14 @@ def sniff(source: Source) -> Sniff | None:
 
 def _looks(head: bytes) -> tuple[int, str] | None:
     """Confidence and root of what may be a VOC file, the root empty where there is none; else None."""
-    text = _narrow(head).decode("latin-1")
-    at = _after_prolog(text)
+    text = narrow(head).decode("latin-1")
+    at = after_prolog(text)
     if text.startswith("<!", at):
-        doctype = _DOCTYPE.match(text, at)
+        doctype = DOCTYPE.match(text, at)
         end = -1 if doctype is None else doctype.end() - 1
         if end >= 0 and text[end] == "[":
             end = text.find(">", text.find("]", end)) if "]" in text[end:] else -1
-        at = _after_prolog(text, end + 1) if end >= 0 else len(text)
+        at = after_prolog(text, end + 1) if end >= 0 else len(text)
     match = _TAG.match(text, at)
     if match is None:
         return LIKELY, ""
@@ -444,8 +408,7 @@ class _XmlReader:
         self._shapes: list[_Shape] = []
         self._lessons = 0
         self._told = options.image_size is not None or options.image_sizes is not None
-        self._parser: Any = None
-        self._etree: Any = None
+        self._door = XmlDoor()
 
     def run(self, files: Sequence[str]) -> None:
         """Read these files of the source."""
@@ -996,88 +959,13 @@ class _XmlReader:
         extras = self._builder.extras
         extras[what] = extras.get(what, 0) + n
 
-    # -- XML
-
     def _parse(self, data: bytes, path: str) -> Any:
         """The root <annotation> of a harmless document; None, and an issue, if there is none."""
-        log = self._log
-        if self._parser is None:
-            from lxml import etree
-
-            self._etree = etree
-            # Never collect_ids=False: it makes libxml2 load the external subset.
-            self._parser = etree.XMLParser(
-                resolve_entities=False,
-                no_network=True,
-                load_dtd=False,
-                huge_tree=False,
-                remove_comments=True,
-                remove_pis=True,
-            )
-        if not data.strip(b" \t\r\n"):
-            log.report(XML_SYNTAX, path, reason="nothing, the file is empty")
-            return None
-        head = data[:200].removeprefix(b"\xef\xbb\xbf")
-        declared = _DECLARED.match(head)
-        if declared is not None and declared[1].lower().startswith(
-            (b"utf-16", b"utf-32", b"ucs-", b"iso-10646")
-        ):
-            name = declared[1].decode()
-            log.report(XML_ENCODING, path, line=1, reason=f"single bytes, where {name} is declared")
-            return None
-        text = "" if b"<!DOCTYPE" not in head and b"<!DOCTYPE" not in data else data.decode("latin-1")
-        if b"\0" in head:
-            text = _narrow(data).decode("latin-1")
-        at = _after_prolog(text)
-        doctype = _DOCTYPE.match(text, at)
-        doctype_line = 1 + text.count("\n", 0, at)
-        if doctype is not None and doctype[1] == "[":
-            log.report(XML_DTD, path, line=doctype_line)
-            return None
-        try:
-            root = self._etree.fromstring(data, self._parser)
-        except self._etree.XMLSyntaxError as e:
-            self._syntax_error(e, data, path, declared)
-            return None
-        except (ValueError, LookupError) as e:
-            log.report(XML_SYNTAX, path, reason=str(e))
-            return None
-        dtd = root.getroottree().docinfo.internalDTD
-        if dtd is not None:
-            if any(True for _ in dtd.iterentities()) or any(True for _ in dtd.iterelements()):
-                log.report(XML_DTD, path)
-                return None
-            entity = next(root.iter(self._etree.Entity), None)
-            if entity is not None:
-                log.report(XML_ENTITY, path, line=entity.sourceline or 0, value=entity.text)
-                return None
-            value = root.getroottree().docinfo.doctype
-            log.report(XML_DOCTYPE, path, line=doctype_line if doctype else 0, value=value)
-        if root.tag != "annotation":
-            log.report(WRONG_ROOT, path, line=root.sourceline or 0, value=root.tag)
+        root = self._door.root(data, path, self._log)
+        if root is not None and root.tag != "annotation":
+            self._log.report(WRONG_ROOT, path, line=root.sourceline or 0, value=root.tag)
             return None
         return root
-
-    def _syntax_error(self, e: Any, data: bytes, path: str, declared: re.Match[bytes] | None) -> None:
-        log = self._log
-        line, column = e.position or (0, 0)
-        reason = str(e.msg)
-        reason = reason[: reason.rfind(", line ")] if ", line " in reason else reason
-        name = declared[1].decode().lower() if declared else "utf-8"
-        if reason.startswith(("Unsupported encoding", "Document labelled")):
-            log.report(XML_ENCODING, path, line=line, reason=reason)
-            return
-        if "encoding" in reason or "Invalid bytes" in reason or "not proper UTF-8" in reason:
-            if name in ("utf-8", "utf8") and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
-                try:
-                    data.decode()
-                except UnicodeDecodeError as bad:
-                    line = 1 + data.count(b"\n", 0, bad.start)
-                    log.report(NOT_UTF8, path, line=line, value=f"the byte 0x{data[bad.start]:02x}")
-                    return
-            log.report(XML_ENCODING, path, line=line, reason=reason)
-            return
-        log.report(XML_SYNTAX, path, line=line, column=column, reason=Shown(shorten(reason.strip(), 200)))
 
 
 def _homes(tag: str) -> str:
@@ -1113,33 +1001,8 @@ def _refuse_class(name: str) -> str | None:
     return None
 
 
-def _narrow(data: bytes) -> bytes:
-    """UTF-16 or UTF-32 text without its zero bytes and every text without its mark: enough to find tags."""
-    for mark in (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"):
-        data = data.removeprefix(mark)
-    return data.replace(b"\0", b"")
-
-
-def _after_prolog(text: str, at: int = 0) -> int:
-    """Where the first tag or declaration stands: behind blanks, instructions and comments."""
-    while True:
-        while at < len(text) and text[at] in _BLANKS:
-            at += 1
-        for begin, end in (("<?", "?>"), ("<!--", "-->")):
-            if text.startswith(begin, at):
-                found = text.find(end, at + len(begin))
-                if found < 0:
-                    return len(text)
-                at = found + len(end)
-                break
-        else:
-            return at
-
-
 _WHITE = b" \t\r\n"
 _TAG = re.compile(r"<([^\s>/!?<]+)")
-_DECLARED = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"']")
-_DOCTYPE = re.compile(r"<!DOCTYPE(?:[^\[>\"']|\"[^\"]*\"|'[^']*')*([\[>])")
 
 # The quick way. A file is read by it only if the whole file matches: the head below, then objects that are
 # all written like the first one, then the end. Text is printable ASCII without '&' and '<', so what the
