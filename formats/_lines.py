@@ -15,7 +15,7 @@ import contextlib
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,25 +83,23 @@ class Chunk:
 
     def pick(self, where: NDArray[Any]) -> list[bytes]:
         """The tokens at these indices, which rise."""
+        return list(self._pick(where))
+
+    def _pick(self, where: NDArray[Any]) -> Iterable[bytes]:
         n = len(where)
         if n > 1:
             step = int(where[1] - where[0])
             if where[-1] - where[0] == step * (n - 1) and bool((np.diff(where) == step).all()):
                 return self.tokens[int(where[0]) : int(where[-1]) + 1 : step]
         if 8 * n < len(self.tokens):
-            return list(map(self.tokens.__getitem__, where.tolist()))
+            return map(self.tokens.__getitem__, where.tolist())
         wanted = np.zeros(len(self.tokens), np.uint8)
         wanted[where] = 1
-        return list(itertools.compress(self.tokens, wanted.tobytes()))
+        return itertools.compress(self.tokens, wanted.tobytes())
 
     def _floats(self, where: NDArray[Any]) -> tuple[Floats, Longs]:
-        n = len(where)
-        if 8 * n >= len(self.tokens):  # in one pass, without a list of the tokens
-            wanted = np.zeros(len(self.tokens), np.uint8)
-            wanted[where] = 1
-            with contextlib.suppress(ValueError):
-                values = map(float, itertools.compress(self.tokens, wanted.tobytes()))
-                return np.fromiter(values, np.float64, n), np.zeros(0, np.int64)
+        with contextlib.suppress(ValueError):  # in one pass, without a list of the tokens
+            return np.fromiter(map(float, self._pick(where)), np.float64, len(where)), np.zeros(0, np.int64)
         return floats(self.pick(where))
 
     def looks_numeric(self, where: NDArray[Any]) -> NDArray[np.bool_]:
@@ -169,8 +167,6 @@ def cells(line: bytes, sep: bytes | None) -> list[tuple[int, bytes]]:
 
 def floats(tokens: Sequence[bytes]) -> tuple[Floats, Longs]:
     """Tokens as numbers, NaN where Python reads none, and the positions of those."""
-    with contextlib.suppress(ValueError):
-        return np.fromiter(map(float, tokens), np.float64, len(tokens)), np.zeros(0, np.int64)
     values: list[float] = []
     bad: list[int] = []
     rest = iter(tokens)

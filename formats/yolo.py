@@ -73,6 +73,7 @@ from odm.formats._lines import (
     Rows,
     check_number,
     chunks,
+    every,
     explain_rows,
     listing,
     pages,
@@ -1045,29 +1046,31 @@ def _rows(chunk: Chunk, key_points: int) -> tuple[tuple[NDArray[Any], ...], NDAr
     count = chunk.count
     n = len(chunk)
     sound = count >= 5
-    first, bad = chunk.numbers(chunk.first)
-    sound[bad] = False
-    with np.errstate(invalid="ignore"):
-        sound &= (first >= 0) & (first < 2.0**53) & (first == np.rint(first)) & ~np.signbit(first)
+    first = np.full(n, np.nan)
     columns = np.full((n, 5), np.nan)
     outline = np.zeros(n, bool)
     far = np.zeros(n, bool)
-    boxes = (count == 5) | (count == 6)
-    if key_points:
-        boxes |= (count == 5 + key_points) | (count == 6 + key_points)
-    plain = np.flatnonzero(boxes & sound)
-    for i in range(4):
-        columns[plain, i], bad = chunk.numbers(chunk.first[plain] + 1 + i)
-        sound[plain[bad]] = False
-    scored = (
-        plain[(count[plain] == 6) | (count[plain] == 6 + key_points)]
-        if key_points
-        else plain[count[plain] == 6]
-    )
-    columns[scored, 4], bad = chunk.numbers(chunk.first[scored] + count[scored] - 1)
-    sound[scored[bad]] = False
-    sound[plain] &= np.isfinite(columns[plain, :4]).all(axis=1)
-    sound[scored] &= np.isfinite(columns[scored, 4])
+    boxes = np.zeros(n, bool)
+    for size in dict.fromkeys((5, 6, 5 + key_points, 6 + key_points)):
+        rows = np.flatnonzero(count == size)
+        if not len(rows):
+            continue
+        boxes[rows] = True
+        used = np.arange(5) if size in {5, 5 + key_points} else np.array([0, 1, 2, 3, 4, size - 1])
+        values, bad = chunk.numbers((chunk.first[rows, None] + used).ravel())
+        table = values.reshape(len(rows), len(used))
+        first[rows] = table[:, 0]
+        columns[rows, : len(used) - 1] = table[:, 1:]
+        finite = every(np.isfinite(table[:, 1:5]))
+        if len(used) == 6:
+            finite &= np.isfinite(table[:, 5])
+        finite[bad // len(used)] = False
+        sound[rows] = finite
+    rest = np.flatnonzero(~boxes & sound)
+    first[rest], bad = chunk.numbers(chunk.first[rest])
+    sound[rest[bad]] = False
+    with np.errstate(invalid="ignore"):
+        sound &= (first >= 0) & (first < 2.0**53) & (first == np.rint(first)) & ~np.signbit(first)
     rest = np.flatnonzero(~boxes & sound)
     if len(rest):
         outline[rest] = True
