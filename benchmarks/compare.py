@@ -60,7 +60,7 @@ def cases(python: str, peer: str) -> dict[str, dict[str, list[str]]]:
     odm = [python, "-m", "odm"]
     bin_ = Path(peer).parent
     gt, dt = str(DATA / "instances.json"), str(DATA / "results.json")
-    big = DATA.parent / "big"
+    big = WORK / "big"
     txt = [str(DATA / "txt" / "groundtruths"), str(DATA / "txt" / "detections")]
     voc = str(WORK / "voc")
     pan = [str(bin_ / "panlabel"), "convert", "--allow-lossy"]
