@@ -22,7 +22,8 @@ class Report:
     log: Log
     issues: Sequence[Issue]
     sources: Sequence[dict[str, Any]]
-    """Per source: ``path``, ``format``, ``kind``, and the numbers of ``images``, ``classes``, ``boxes``."""
+    """Per source: ``path``, ``format``, ``kind``, the numbers of ``images``, ``classes``, ``boxes``, and of
+    rows that are none (``skipped``)."""
 
     @property
     def total(self) -> int:
@@ -39,15 +40,19 @@ class Report:
     def verdict(self) -> str:
         """One line: how many errors and warnings, and in what."""
         counts = f"{_count(self.log.errors, 'error')}, {_count(self.log.warnings, 'warning')}"
-        read = "; ".join(
-            f"{_count(s['boxes'], 'box')}, {_count(s['images'], 'image')}, "
-            f"{_count(s['classes'], 'class')} ({s['format']})"
-            for s in self.sources
-        )
+        read = "; ".join(map(_contents, self.sources))
         line = f"{counts} in {read}" if read else counts
         if len(self.issues) < self.total:
             line += f"; {len(self.issues)} of the {self.total} are printed, all are counted"
         return line
+
+
+def _contents(source: dict[str, Any]) -> str:
+    lost = f" and {_count(source['skipped'], 'row')} that could not be read" if source["skipped"] else ""
+    numbers = ", ".join(
+        _count(source[key], what) for key, what in (("images", "image"), ("classes", "class"))
+    )
+    return f"{_count(source['boxes'], 'box')}{lost}, {numbers} ({source['format']})"
 
 
 def _count(n: int, what: str) -> str:

@@ -45,7 +45,8 @@ def errors(log):
 
 def mixed_case(folder):
     case = Case(folder)
-    case.format = case.said.get("format") or folder.name.split("-")[0]
+    fits = [name for name in FORMATS if folder.name == name or folder.name.startswith(name + "-")]
+    case.format = case.said.get("format") or max(fits, key=len)
     return case
 
 
