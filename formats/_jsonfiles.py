@@ -1,0 +1,565 @@
+"""JSON of nested records: one list of boxes per image. Values are checked where they stand, with their place.
+
+`_json` turns long flat lists into columns. The formats of annotation tools are of another kind: every image
+has a small list of its own, so their values are decoded as Python values and looked at one by one. `Reader`
+holds what all of them share: images and classes are added once, boxes wait until it is known whether they are
+detections, and every fault is told with its JSON pointer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from odm.files import Source, accept_name
+from odm.formats._classes import UNWRITABLE, refuse_class
+from odm.formats._contract import Sniff
+from odm.formats._faults import (
+    BAD_CLASS_NAME,
+    BAD_IMAGE_SIZE,
+    DUPLICATE_IMAGE,
+    MISSING_BOX_KEY,
+    MISSING_KEY,
+    NO_IMAGE_NAME,
+    NOT_FINITE,
+    OUTLINES,
+    SCORE_MISSING,
+    SIZE_FROM_PICTURE,
+    SIZE_MISSING,
+    SOME_SCORES,
+    WRONG_BOX_TYPE,
+    WRONG_COUNT,
+    WRONG_TYPE,
+)
+from odm.formats._images import ImageOptions, Picture, Pictures
+from odm.formats._json import (
+    DUPLICATE_KEY,
+    DUPLICATE_ROW_KEY,
+    Broken,
+    Document,
+    Glance,
+    Repeated,
+    Token,
+    escape,
+    glance,
+    load,
+)
+from odm.issues import Code, Log, Shown, printable, shorten
+from odm.tables import Builder, Dataset, Flag, Id, stem
+
+NO_FILES = Code(
+    "no-annotation-file",
+    "error",
+    "no .json file here looks like {title}",
+    "name the file itself, or choose another format",
+    "A folder is read by those of its .json files that look like the format.",
+)
+
+Corners = tuple[float, float, float, float]
+_NUMBER = frozenset({int, float})
+_EMPTY: tuple[Any, ...] = (None, [], {}, "")
+_MOST_EXTRAS = 30
+"""Names of unread keys that are told apart."""
+SPLITS = frozenset({"train", "val", "valid", "validation", "test", "dev", "minival", "trainval"})
+NAN = float("nan")
+FLAG_NAMES = {str(flag.name).lower(): flag for flag in Flag}
+
+
+class Nothing:
+    """Stands for a value that could not be read; the log says why."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class At:
+    """A place in a JSON file: ``at / "objects" / 3``."""
+
+    path: str
+    pointer: str = ""
+
+    def __truediv__(self, key: str | int) -> At:
+        text = key if isinstance(key, str) else str(key)
+        return At(self.path, f"{self.pointer}/{escape(text)}")
+
+    def __str__(self) -> str:
+        return f"{printable(self.path)}{'#' if self.pointer else ''}{printable(self.pointer)}"
+
+
+# ---------------------------------------------------------------------------------------------- sniffing
+
+Judge = Callable[[Glance], tuple[int, str] | None]
+"""What a glance at a file says: confidence and reason, or None if it is no such file."""
+
+
+def judge(head: bytes, says: Judge) -> tuple[int, str] | None:
+    """What the first bytes of a file say; a few are enough for most."""
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
+        return None
+    found = says(glance(head[:4096]))
+    return says(glance(head)) if found is None and len(head) > 4096 else found
+
+
+def fitting(source: Source, says: Judge, name: str, limit: int = 50) -> list[str]:
+    """The .json files of a folder that fit, of the first `limit`; answers from memory the second time."""
+    if name not in source.memo:
+        files = source.with_suffix(".json")[:limit]
+        source.memo[name] = [file for file in files if judge(source.head(file), says)]
+    found: list[str] = source.memo[name]
+    return found
+
+
+def sniff_json(source: Source, says: Judge, name: str) -> Sniff | None:
+    """Look at the outermost keys of a file, or of the .json files of a folder."""
+    if not source.is_dir:
+        found = judge(source.head(), says)
+        return Sniff(*found) if found else None
+    files = fitting(source, says, name)
+    found = judge(source.head(files[0]), says) if files else None
+    if found is None:
+        return None
+    shown = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more files"
+    return Sniff(found[0], f"of {printable(shown)}: {found[1]}")
+
+
+def split_of(file: str) -> str:
+    """The split that a path names by a folder or by the file's own name, else nothing."""
+    parts = file[: -len(".json")].lower().split("/")
+    return next((part for part in reversed(parts) if part in SPLITS), "")
+
+
+# ----------------------------------------------------------------------------------------------- reading
+
+
+class Reader:
+    """Reads the files of one source.
+
+    Parameters
+    ----------
+    folders
+        Folders of pictures that the format itself names.
+    sized
+        Whether the format's files say the size of an image, so that a missing one is worth a word.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        builder: Builder,
+        log: Log,
+        options: ImageOptions,
+        folders: tuple[str, ...] = (),
+        *,
+        sized: bool = False,
+        ask_other: bool = False,
+    ) -> None:
+        self.source = source
+        self.builder = builder
+        self.log = log
+        self.pictures = Pictures(options, builder if ask_other else Builder(), log, source, folders)
+        self._told = options.image_size is not None or options.image_sizes is not None
+        self._sized = sized
+        self._images: dict[str, At] = {}
+        self._classes: dict[str, int | None] = {}
+        self._rows: list[tuple[Any, ...]] = []
+        self._files: list[At] = []
+        self._outlines: Counter[str] = Counter()
+        self._first_outline: At | None = None
+
+    # -- files
+
+    def value(self, file: str) -> Any:
+        """The decoded content of a file; `Nothing` if it cannot be had."""
+        path = self.source.full(file)
+        data = self.source.read(file, self.log)
+        if data is None:
+            return Nothing
+        try:
+            document = Document(load(data, self.log, path), self.log, path)
+            found = document.value()
+            document.end()
+        except Broken:
+            return Nothing
+        return found
+
+    def choose(self, says: Judge, name: str, title: str) -> list[str]:
+        """The files to be read: the file itself, or those of a folder that fit."""
+        if not self.source.is_dir:
+            return [""]
+        files = fitting(self.source, says, name)
+        if not files:
+            self.log.report(NO_FILES, self.source.path, title=Shown(title))
+        others = [f for f in self.source.with_suffix(".json") if f not in set(files)]
+        if files and others:
+            shown = printable(", ".join(others[:5])) + (", ..." if len(others) > 5 else "")
+            self.log.note(f"{printable(self.source.path)}: not read: {shown}")
+        return files
+
+    # -- values
+
+    def wrong(self, at: At, expected: str, value: Any, *, row: bool = False) -> None:
+        """Report a value of another kind than the format says."""
+        field = at.pointer.rsplit("/", 1)[-1]
+        self.log.report(
+            WRONG_BOX_TYPE if row else WRONG_TYPE,
+            at.path,
+            pointer=at.pointer,
+            field="" if field.isdigit() else field,
+            expected=Shown(expected),
+            value=Shown(show(value)),
+        )
+
+    def missing(self, at: At, key: str, *, row: bool = False) -> None:
+        """Report a key that is not there."""
+        self.log.report(MISSING_BOX_KEY if row else MISSING_KEY, at.path, pointer=at.pointer, value=key)
+
+    def mapping(self, value: Any, at: At, *, row: bool = False) -> dict[str, Any] | None:
+        """An object without repeated keys, or None and an issue."""
+        if type(value) is dict:
+            return value
+        if isinstance(value, Repeated):
+            code = DUPLICATE_ROW_KEY if row else DUPLICATE_KEY
+            pointer = (at / value.repeated).pointer
+            self.log.report(code, at.path, pointer=pointer, field=value.repeated, value=value.repeated)
+        else:
+            self.wrong(at, "an object", value, row=row)
+        return None
+
+    def items(self, value: Any, at: At, *, row: bool = False) -> list[Any] | None:
+        """A list, empty where the value is null or missing, or None and an issue."""
+        if value is None:
+            return []
+        if isinstance(value, list):
+            return value
+        self.wrong(at, "a list", value, row=row)
+        return None
+
+    def text(self, record: dict[str, Any], key: str, at: At, *, row: bool = False) -> str | None:
+        """The text under a key, or None and an issue."""
+        value = record.get(key)
+        if type(value) is str:
+            return value
+        if value is None and key not in record:
+            self.missing(at, key, row=row)
+        else:
+            self.wrong(at / key, "text", value, row=row)
+        return None
+
+    def number(self, value: Any, at: At) -> float | None:
+        """A finite number, or None and an issue."""
+        if type(value) in _NUMBER:
+            return float(value)
+        if isinstance(value, Token):
+            field = at.pointer.rsplit("/", 1)[-1]
+            self.log.report(NOT_FINITE, at.path, pointer=at.pointer, field=field, value=value)
+        else:
+            self.wrong(at, "a number", value, row=True)
+        return None
+
+    def members(self, record: dict[str, Any], keys: Sequence[str], at: At) -> list[float] | None:
+        """The numbers under these keys of an object, or None and an issue for each that is not one."""
+        found: list[float] = []
+        for key in keys:
+            if key not in record:
+                self.missing(at, key, row=True)
+            elif (number := self.number(record[key], at / key)) is not None:
+                found.append(number)
+        return found if len(found) == len(keys) else None
+
+    def numbers(self, value: Any, count: int, what: str, at: At) -> list[float] | None:
+        """A list of so many numbers, or None and an issue."""
+        if not isinstance(value, list):
+            self.wrong(at, what, value, row=True)
+            return None
+        if len(value) != count:
+            self.log.report(WRONG_COUNT, at.path, pointer=at.pointer, expected=Shown(what), found=len(value))
+            return None
+        found = [n for i, v in enumerate(value) if (n := self.number(v, at / i)) is not None]
+        return found if len(found) == count else None
+
+    def points(self, value: Any, at: At, least: int) -> list[list[float]] | None:
+        """A list of at least so many points, each two numbers, or None and an issue."""
+        if not isinstance(value, list):
+            self.wrong(at, "a list of points", value, row=True)
+            return None
+        if len(value) < least:
+            expected = Shown(f"at least {least} points [x, y]")
+            self.log.report(WRONG_COUNT, at.path, pointer=at.pointer, expected=expected, found=len(value))
+            return None
+        what = "2 numbers, x and y"
+        found = [p for i, v in enumerate(value) if (p := self.numbers(v, 2, what, at / i)) is not None]
+        return found if len(found) == len(value) else None
+
+    def score(self, value: Any, at: At) -> float | None:
+        """A score, NaN where it is null or missing; None and an issue if it is something else."""
+        return NAN if value is None else self.number(value, at)
+
+    def count_unread(self, record: dict[str, Any], known: frozenset[str]) -> None:
+        """Count the keys that are not read, where they hold something."""
+        for key in record.keys() - known:
+            if record[key] not in _EMPTY:
+                self.count(key)
+
+    def count(self, what: str, n: int = 1) -> None:
+        """Count something that is not read."""
+        extras = self.builder.extras
+        key = shorten(what, 60)
+        if key not in extras and len(extras) >= _MOST_EXTRAS:
+            key = "other keys"
+        extras[key] = extras.get(key, 0) + n
+
+    def outline(self, what: str, at: At) -> None:
+        """Count a shape that is read as its box: ``polygons``, ``rotated boxes`` and the like."""
+        self._outlines[what] += 1
+        self._first_outline = self._first_outline or at
+
+    # -- rows
+
+    def rows_of(self, at: At) -> int:
+        """Register the list that rows come from; the number goes to `box` and `image`."""
+        return self.builder.file(at.path, at.pointer or "/")
+
+    def category(self, name: Any, at: At) -> int | None:
+        """The row of a class, added if it is new; None and an issue if it cannot be one."""
+        if type(name) is not str:
+            self.wrong(at, "the name of a class as text", name, row=True)
+            return None
+        row = self._classes.get(name)
+        if row is not None:
+            return row
+        if (reason := refuse_class(name)) is not None:
+            field = at.pointer.rsplit("/", 1)[-1]
+            self.log.report(
+                BAD_CLASS_NAME, at.path, pointer=at.pointer, field=field, value=name, reason=reason
+            )
+            return None
+        row = self._classes[name] = self.builder.category(name)
+        return row
+
+    def image(
+        self,
+        name: Any,
+        at: At,
+        *,
+        field: str = "",
+        size: tuple[int, int] | None = None,
+        picture: Picture | None = None,
+        split: str = "",
+        source_id: Id | None = None,
+        file: int = -1,
+        line: int = 0,
+    ) -> int | None:
+        """Add an image and answer its row; None and an issue if it cannot be one."""
+        there = at / field if field else at
+        if name is None:
+            self.log.report(NO_IMAGE_NAME, at.path, pointer=at.pointer, field=field)
+            return None
+        if type(name) is not str:
+            self.wrong(there, "the name of an image as text", name)
+            return None
+        if not accept_name(name, self.log, at.path, pointer=there.pointer, field=field):
+            return None
+        first = self._images.setdefault(name, at)
+        if first is not at:
+            self.log.report(
+                DUPLICATE_IMAGE, at.path, pointer=at.pointer, field=field, value=name, first=Shown(str(first))
+            )
+            return None
+        if picture is None and self.pictures:
+            picture = self.pictures.named(name) or self.pictures.find(stem(name), path=at.path)
+        width, height = size or self.other_size(name, picture, at) or (0, 0)
+        path = picture.path if picture else ""
+        return self.builder.image(
+            name,
+            width=width,
+            height=height,
+            source_id=source_id,
+            path=path,
+            split=split,
+            file=file,
+            line=line,
+        )
+
+    def size(self, width: Any, height: Any, at: At, keys: tuple[str, str]) -> tuple[int, int] | None:
+        """The size of an image where it is given; 0 and null stand for unknown, (0, 0) for a reported fault."""
+        found = []
+        errors = self.log.errors
+        for value, key in zip((width, height), keys, strict=True):
+            if value in (None, 0):
+                continue
+            if type(value) in _NUMBER and 1 <= value < 2**31 and value == int(value):
+                found.append(int(value))
+            else:
+                there = at / key
+                self.log.report(
+                    BAD_IMAGE_SIZE, at.path, pointer=there.pointer, field=key, value=Shown(show(value))
+                )
+        if self.log.errors > errors:
+            return 0, 0
+        return (found[0], found[1]) if len(found) == 2 else None
+
+    def other_size(self, name: str, picture: Picture | None, at: At) -> tuple[int, int] | None:
+        """The size of an image by the options or the picture, said aloud where the file should have it."""
+        errors = self.log.errors
+        found = self.pictures.size(name, picture)
+        if self._sized and self.log.errors == errors:
+            if found is None:
+                self.log.report(SIZE_MISSING, at.path, pointer=at.pointer, value=name)
+            elif picture is not None and not self._told:
+                shown = f"{found[0]}x{found[1]}"
+                self.log.report(SIZE_FROM_PICTURE, at.path, pointer=at.pointer, value=name, size=shown)
+        return found
+
+    def box(
+        self,
+        image: int,
+        category: int,
+        corners: Corners,
+        at: At,
+        *,
+        file: int,
+        line: int,
+        wh: tuple[float, float] | None = None,
+        score: float = NAN,
+        flags: int = 0,
+    ) -> None:
+        """Add a box, to wait until the kind of the whole is known."""
+        if wh is None:
+            wh = corners[2] - corners[0], corners[3] - corners[1]
+        self._rows.append((image, category, *corners, *wh, score, flags, file, line))
+        self._files.append(at)
+
+    def finish(self, *, score_key: str = "score") -> None:
+        """Decide between ground truth and detections, and hand over the boxes."""
+        builder, log, rows, places = self.builder, self.log, self._rows, self._files
+        total = len(rows)
+        table = np.array(rows, np.float64).reshape(-1, 12)
+        scored = ~np.isnan(table[:, 8])
+        found = int(np.count_nonzero(scored))
+        if builder.kind is None:
+            builder.kind = "det" if total and found == total else "gt"
+        if builder.kind == "det":
+            for row in np.flatnonzero(~scored).tolist():
+                log.report(SCORE_MISSING, places[row].path, pointer=places[row].pointer, field=score_key)
+            builder.skipped += total - found
+            table = table[scored]
+        elif found:
+            at = places[int(np.argmax(scored))]
+            log.report(SOME_SCORES, at.path, pointer=at.pointer, field=score_key, found=found, total=total)
+        if self._outlines:
+            kinds = list(self._outlines)
+            at = self._first_outline or At(self.source.path)
+            n = self._outlines.total()
+            what = Shown(kinds[0] if len(kinds) == 1 else "outlines")
+            log.report(OUTLINES, at.path, pointer=at.pointer, n=n, total=max(total, n), what=what)
+            rotated = self._outlines["rotated boxes"]
+            for key, m in (("rotation", rotated), ("segmentation", n - rotated)):
+                if m:
+                    self.count(key, m)
+        if len(table):
+            builder.boxes(
+                image=table[:, 0],
+                category=table[:, 1],
+                xyxy=table[:, 2:6],
+                wh=table[:, 6:8],
+                score=table[:, 8] if builder.kind == "det" else None,
+                flags=table[:, 9],
+                file=table[:, 10],
+                line=table[:, 11],
+            )
+
+
+def bounds(points: Sequence[Sequence[float]]) -> Corners:
+    """The box around points."""
+    xs, ys = [p[0] for p in points], [p[1] for p in points]
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def is_upright(points: Sequence[Sequence[float]]) -> bool:
+    """Whether an outline is exactly the rectangle around it: four corners, each once, in order."""
+    if len(points) == 5 and points[0] == points[4]:
+        points = points[:4]
+    if len(points) != 4:
+        return False
+    left, top, right, bottom = bounds(points)
+    ring = [tuple(p) for p in points]
+    if set(ring) != {(left, top), (right, top), (right, bottom), (left, bottom)}:
+        return False
+    return all((a[0] == b[0]) or (a[1] == b[1]) for a, b in zip(ring, [*ring[1:], ring[0]], strict=True))
+
+
+def show(value: Any) -> str:
+    """A value as JSON has it, shortened."""
+    if isinstance(value, Token):
+        return str(value)[:80]
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    text = json.dumps(value)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+
+
+def is_set(value: Any) -> bool:
+    """Whether an attribute says yes: true, 1, or a word for it."""
+    return value is True or value == 1 or (isinstance(value, str) and value.strip().lower() in _TRUE)
+
+
+_PREFIX = re.compile(r"(?:\.\.?[/\\])+")
+
+
+def below(name: str) -> str:
+    """A relative path with ``/`` and without the ``../`` that tools write for pictures in another folder."""
+    found = name.replace("\\", "/") if "/" not in name else name
+    return _PREFIX.sub("", found, count=1) if _PREFIX.match(found) else found
+
+
+# ----------------------------------------------------------------------------------------------- writing
+
+
+def number(value: float) -> float | int:
+    """A number as it is written: whole ones without a point, and no minus before zero."""
+    return int(value) if value.is_integer() and abs(value) < 1e15 else value
+
+
+def dump(value: Any, indent: int | None = None) -> str:
+    """JSON text of plain values."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
+
+
+def lines(records: Iterator[str]) -> str:
+    """A list with one record a line."""
+    body = ",\n".join(records)
+    return f"[\n{body}\n]" if body else "[]"
+
+
+def groups(dataset: Dataset) -> list[list[int]]:
+    """The box rows of each image, in their order."""
+    image = dataset.boxes.image
+    order = np.argsort(image, kind="stable")
+    begins = np.searchsorted(image[order], np.arange(len(dataset.images) + 1)).tolist()
+    listed = order.tolist()
+    return [listed[a:b] for a, b in itertools.pairwise(begins)]
+
+
+def flags_of(flags: int, names: Sequence[str]) -> list[str]:
+    """The names of the flags that are set, of those given."""
+    return [name for name in names if flags & FLAG_NAMES[name]]
+
+
+def may_write(dataset: Dataset, log: Log) -> bool:
+    """Whether all class names can be written; if not, the log says which cannot."""
+    fits = True
+    for name in dataset.categories.name:
+        if (reason := refuse_class(name)) is not None:
+            log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
+            fits = False
+    return fits

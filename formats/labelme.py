@@ -1,0 +1,283 @@
+"""LabelMe JSON: one file per image, as the annotation tool of that name writes it.
+
+Source: the writer and reader of the tool (``labelme/label_file.py`` of
+https://github.com/wkentaro/labelme)::
+
+    {"version": "5.5.0", "flags": {},
+     "shapes": [{"label": "person", "points": [[10, 20], [110, 220]], "group_id": null,
+                 "description": "", "shape_type": "rectangle", "flags": {}, "mask": null}],
+     "imagePath": "a.jpg", "imageData": null, "imageHeight": 480, "imageWidth": 640}
+
+Pixels are counted from the image's top left corner, with fractions, and are read and written verbatim.
+
+Shapes: the two points of a ``rectangle`` are opposite corners in any order; four points are read as well,
+as X-AnyLabeling writes them. A ``polygon``, a ``circle`` (its centre and a point on it), a ``mask`` and a
+``rotation`` (a rotated box) are read as their bounding box, with a warning and counted; a polygon that is
+an upright rectangle is one. Without a ``shape_type``, as in old files, a shape is a rectangle if it has two
+points, else a polygon. ``point``, ``points``, ``line`` and ``linestrip`` enclose nothing: they are counted
+and not read. A null list is an empty one.
+
+Flags: those of ``shapes[].flags`` that are called ``difficult``, ``crowd``, ``truncated``, ``occluded``,
+``group_of``, ``depiction`` and ``inside``, and X-AnyLabeling's ``difficult`` beside them. ``score`` in a
+shape, which X-AnyLabeling writes, is the score of a detection: if every shape has one, the files hold
+detections; if only some have one they are ground truth, the scores are ignored, and that is a warning.
+``--kind`` decides by hand.
+
+The image is called after the JSON file, with the extension of ``imagePath`` (a warning where the two
+differ); ``imagePath`` may lead to another folder, as the tool writes it, and is not followed.
+``imageData``, the picture itself, is not looked at. A size that is missing or 0 is taken from the picture
+beside the file or from ``--images``, ``--image-size``, ``--image-sizes``.
+
+Writing: one ``.json`` per image beside which the picture is meant to lie; ``imageData`` is null.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from odm.files import Output, Source, accept_name
+from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._images import ImageOptions
+from odm.formats._json import Glance
+from odm.formats._jsonfiles import (
+    FLAG_NAMES,
+    NO_FILES,
+    At,
+    Corners,
+    Nothing,
+    Reader,
+    below,
+    bounds,
+    dump,
+    flags_of,
+    groups,
+    is_set,
+    is_upright,
+    may_write,
+    number,
+    sniff_json,
+)
+from odm.issues import Code, Log, Shown
+from odm.tables import Builder, Dataset, stem
+
+PATH_DIFFERS = Code(
+    "labelme-path-differs",
+    "warning",
+    "imagePath says {value!r}; the image is taken to be {name!r}, after the JSON file",
+    "rename the JSON file, or correct imagePath",
+    "A file that was copied or renamed often keeps the old name inside. The JSON file's own name decides.",
+)
+UNKNOWN_SHAPE = Code(
+    "labelme-shape-type",
+    "error",
+    "there is no shape_type {value!r}",
+    "write rectangle or polygon, or remove the shape",
+    "Only the kind of a shape says what its points mean.",
+    row=True,
+)
+
+_TOP = frozenset({"version", "flags", "shapes", "imagePath", "imageData", "imageHeight", "imageWidth"})
+_SHAPE = frozenset(
+    {"label", "points", "shape_type", "flags", "difficult", "score", "group_id", "description"}
+)
+_OPEN = frozenset({"point", "points", "line", "linestrip"})
+_OUTLINES = {"polygon": "polygons", "mask": "masks", "circle": "circles", "rotation": "rotated boxes"}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelmeOptions(ImageOptions):
+    """Options of LabelMe JSON."""
+
+
+def _looks_like(look: Glance) -> tuple[int, str] | None:
+    if look.top != "{" or look.keys.get("shapes", "[") not in ("[", "n"):
+        return None
+    image = look.keys.keys() & {"imagePath", "imageData", "imageHeight", "imageWidth"}
+    first = look.first.get("shapes", {}).keys()
+    if "shapes" in look.keys and (image or "points" in first):
+        return SURE, "it has shapes of one image, as LabelMe has"
+    return None
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Look at the outermost keys."""
+    return sniff_json(source, _looks_like, "labelme")
+
+
+def read(source: Source, builder: Builder, log: Log, options: LabelmeOptions) -> None:
+    """Read every .json file."""
+    files = source.with_suffix(".json") if source.is_dir else [""]
+    if not files:
+        log.report(NO_FILES, source.path, title=Shown("LabelMe JSON"))
+    folder = source.path if source.is_dir else source.path.rpartition("/")[0] or "."
+    reader = Reader(source, builder, log, options, (folder,), sized=True)
+    for file in log.track(files, "reading"):
+        value = reader.value(file)
+        if value is not Nothing:
+            _read_image(reader, file, value)
+    reader.finish()
+
+
+def _read_image(reader: Reader, file: str, value: Any) -> None:
+    at = At(reader.source.full(file))
+    record = reader.mapping(value, at)
+    if record is None:
+        return
+    if "shapes" not in record:
+        reader.missing(at, "shapes")
+        return
+    reader.count_unread(record, _TOP)
+    shapes = reader.items(record["shapes"], at / "shapes")
+    name = _name(reader, file or reader.source.path.replace("\\", "/").rpartition("/")[2], record, at)
+    if shapes is None or name is None:
+        return
+    size = reader.size(record.get("imageWidth"), record.get("imageHeight"), at, ("imageWidth", "imageHeight"))
+    image = reader.image(name, at, size=size, file=reader.builder.file(at.path))
+    if image is None:
+        return
+    rows = reader.rows_of(at / "shapes")
+    for i, shape in enumerate(shapes):
+        if not _read_shape(reader, shape, at / "shapes" / i, image, rows, i):
+            reader.builder.skipped += 1
+
+
+def _name(reader: Reader, file: str, record: dict[str, Any], at: At) -> str | None:
+    """The name of the image: the JSON file's own, with the extension of the picture."""
+    key = file[: -len(".json")] if file.lower().endswith(".json") else file
+    path = record.get("imagePath")
+    if path is None or path == "":
+        picture = reader.pictures.find(key, path=at.path)
+        return picture.name if picture else key
+    if not isinstance(path, str):
+        reader.wrong(at / "imagePath", "text", path)
+        return None
+    said = below(path)
+    if not accept_name(said, reader.log, at.path, pointer="/imagePath", field="imagePath"):
+        return None
+    said = said.rpartition("/")[2]
+    base = key.rpartition("/")[2]
+    if said == base:
+        return key
+    name = key + said[len(stem(said)) :]
+    if stem(said) != base:
+        reader.log.report(
+            PATH_DIFFERS, at.path, pointer="/imagePath", field="imagePath", value=path, name=name
+        )
+    return name
+
+
+def _read_shape(reader: Reader, value: Any, at: At, image: int, rows: int, line: int) -> bool:
+    """Read one shape; False, and an issue, if it cannot be a box."""
+    shape = reader.mapping(value, at, row=True)
+    if shape is None:
+        return False
+    kind = shape.get("shape_type")
+    if kind is None:
+        given = shape.get("points")
+        kind = "rectangle" if isinstance(given, list) and len(given) == 2 else "polygon"
+    if kind in _OPEN if isinstance(kind, str) else False:
+        reader.count(f"{kind} shapes")
+        return True
+    if kind != "rectangle" and (not isinstance(kind, str) or kind not in _OUTLINES):
+        if isinstance(kind, str):
+            reader.log.report(
+                UNKNOWN_SHAPE, at.path, pointer=f"{at.pointer}/shape_type", field="shape_type", value=kind
+            )
+        else:
+            reader.wrong(at / "shape_type", "text", kind, row=True)
+        return False
+    if "label" not in shape:
+        reader.missing(at, "label", row=True)
+        return False
+    category = reader.category(shape["label"], at / "label")
+    if "points" not in shape:
+        reader.missing(at, "points", row=True)
+        return False
+    points = reader.points(shape["points"], at / "points", 2)
+    score = reader.score(shape.get("score"), at / "score")
+    flags = _flags(reader, shape, at)
+    if category is None or points is None or score is None or flags is None:
+        return False
+    reader.count_unread(shape, _SHAPE)
+    corners: Corners
+    if kind == "circle":
+        (x, y), (x2, y2) = points[:2]
+        radius = math.hypot(x2 - x, y2 - y)
+        corners = x - radius, y - radius, x + radius, y + radius
+    else:
+        corners = bounds(points)
+    if kind in _OUTLINES and not is_upright(points):
+        reader.outline(_OUTLINES[kind], at)
+    reader.box(image, category, corners, at, file=rows, line=line, score=score, flags=flags)
+    return True
+
+
+def _flags(reader: Reader, shape: dict[str, Any], at: At) -> int | None:
+    given = shape.get("flags")
+    flags = int(FLAG_NAMES["difficult"]) if is_set(shape.get("difficult")) else 0
+    if not given:  # null, {} and the [] that some programs write
+        return flags
+    named = reader.mapping(given, at / "flags", row=True)
+    if named is None:
+        return None
+    for name, value in named.items():
+        if is_set(value):
+            flag = FLAG_NAMES.get(name)
+            if flag is None:
+                reader.count("flags")
+            else:
+                flags |= flag
+    return flags
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: LabelmeOptions) -> None:
+    """Write one file per image."""
+    del options
+    images, boxes = dataset.images, dataset.boxes
+    files = [f"{stem(name)}.json" for name in images.name]
+    if not target.plan(files, images.name, log) or not may_write(dataset, log):
+        return
+    names = sorted(FLAG_NAMES)
+    rows = groups(dataset)
+    for row, file in enumerate(log.track(files, "writing")):
+        shapes = []
+        for i in rows[row]:
+            left, top, right, bottom = map(number, boxes.xyxy[i].tolist())
+            shape: dict[str, Any] = {
+                "label": dataset.categories.name[boxes.category[i]],
+                "points": [[left, top], [right, bottom]],
+                "group_id": None,
+                "description": "",
+                "shape_type": "rectangle",
+                "flags": dict.fromkeys(flags_of(int(boxes.flags[i]), names), True),
+                "mask": None,
+            }
+            if dataset.kind == "det":
+                shape["score"] = number(float(boxes.score[i]))
+            shapes.append(shape)
+        record: dict[str, Any] = {
+            "version": "5.5.0",
+            "flags": {},
+            "shapes": shapes,
+            "imagePath": images.name[row].rpartition("/")[2],
+            "imageData": None,
+            "imageHeight": int(images.height[row]) or None,
+            "imageWidth": int(images.width[row]) or None,
+        }
+        target.write(file, f"{dump(record, 2)}\n".encode())
+
+
+FORMAT = Format(
+    name="labelme",
+    title="LabelMe JSON",
+    doc=__doc__ or "",
+    suffixes=(".json",),
+    single=False,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=LabelmeOptions,
+    keeps=frozenset({"size", "extension", "empty", "score", *FLAG_NAMES}),
+)
