@@ -211,3 +211,11 @@ OUTLINES = Code(
     "nothing to do if boxes are what you want",
     "A polygon, an ellipse or a rotated box says more than an upright box; what is beyond it is not read.",
 )
+BAD_MARK = Code(
+    "bad-mark",
+    "error",
+    "expected {expected}, found {value!r}",
+    "write one of these values",
+    "Marks such as occluded, truncated or ignored decide what counts, so other values are not guessed.",
+    row=True,
+)

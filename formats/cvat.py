@@ -1,0 +1,548 @@
+"""CVAT XML 1.1: all images of a task in one file.
+
+The grammar is that of https://docs.cvat.ai/docs/other/xml_format. In a task of images::
+
+    <annotations>
+      <version>1.1</version>
+      <meta><task><labels><label><name>person</name></label></labels></task></meta>
+      <image id="0" name="street.jpg" width="640" height="480">
+        <box label="person" occluded="0" xtl="10" ytl="20" xbr="110" ybr="220" z_order="0">
+          <attribute name="difficult">false</attribute>
+        </box>
+      </image>
+    </annotations>
+
+and in a task of a video ("CVAT for video")::
+
+      <track id="0" label="car">
+        <box frame="3" outside="0" occluded="0" keyframe="1" xtl="1" ytl="2" xbr="30" ybr="40"></box>
+      </track>
+
+Reading
+-------
+- A file, or a folder with ``annotations.xml`` (or any XML files with this root) and perhaps ``images/``.
+- ``xtl ytl xbr ybr`` are the edges in pixels, from 0 at the left and the top, taken as they stand.
+- Tracks are read frame by frame: each ``<box>`` that is not ``outside`` is an object of the image
+  ``frame_000003``, as CVAT names frames itself, with the size of ``<original_size>``. Nothing is
+  interpolated: CVAT writes a box for every frame.
+- ``occluded`` is the mark of that name. The attributes ``difficult``, ``truncated`` and ``is_crowd``
+  (``crowd``), which CVAT's own exports use, are marks too; ``score`` (``confidence``) makes an object a
+  detection. Other attributes are counted, not kept.
+- Polygons, ellipses, masks and rotated boxes are read as their bounding boxes, with a warning. Polylines,
+  points, cuboids, skeletons and tags are no boxes; they are counted.
+- Classes are those of ``<labels>``, in their order, then those that only objects name. ``subset`` of an
+  image is its split.
+- A size of 0, or none, is taken from ``--image-sizes``, ``--image-size``, the picture (``--images``, or the
+  folder itself) or the other side of an evaluation; else it stays unknown.
+- Encodings and what is refused: as for Pascal VOC XML.
+
+Writing
+-------
+One file as for a task of images; every image, with or without objects. Whole numbers have no point, others
+all their digits. Marks and scores are written as attributes, and only where they are set.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from odm.files import BAD_NAME, Output, Source, accept_name
+from odm.formats._classes import UNWRITABLE, refuse_class
+from odm.formats._contract import LIKELY, SURE, Format, Sniff
+from odm.formats._faults import (
+    BAD_CLASS_NAME,
+    BAD_IMAGE_SIZE,
+    BAD_MARK,
+    DUPLICATE_IMAGE,
+    MISSING_BOX_KEY,
+    NO_IMAGE_NAME,
+    NOT_A_NUMBER,
+    NOT_FINITE,
+    OUTLINES,
+    SCORE_MISSING,
+    SCORE_UNEXPECTED,
+    SIZE_FROM_PICTURE,
+    SIZE_MISSING,
+    WRONG_COUNT,
+)
+from odm.formats._images import ImageOptions, Picture, Pictures, parse_pixels
+from odm.formats._lines import NON_FINITE, NUMBER
+from odm.formats._numbers import decimals
+from odm.formats._xml import BLANKS, DOCTYPE, XmlDoor, after_prolog, narrow
+from odm.issues import Code, Log
+from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Flag
+
+WRONG_ROOT = Code(
+    "cvat-root",
+    "error",
+    "expected the root element <annotations>, found <{value}>",
+    "export the file as CVAT for images 1.1, or name the format that it has",
+    "Only <annotations> is the root of a CVAT file; another root is another format, and reading it as this "
+    "one would find no objects.",
+)
+NO_FILES = Code(
+    "cvat-no-files",
+    "error",
+    "expected annotations.xml, found no XML file among {n} files",
+    "name the folder that holds it, or the right format",
+    "There is nothing to read as CVAT XML here.",
+)
+BAD_FRAME = Code(
+    "cvat-bad-frame",
+    "error",
+    "expected the number of a frame, from 0, found {value!r}",
+    "write a whole number",
+    "An object of a track belongs to the frame whose number it names.",
+    row=True,
+)
+
+MARKS = {
+    "difficult": Flag.DIFFICULT,
+    "truncated": Flag.TRUNCATED,
+    "is_crowd": Flag.CROWD,
+    "crowd": Flag.CROWD,
+}
+_WRITTEN = (("difficult", Flag.DIFFICULT), ("truncated", Flag.TRUNCATED), ("is_crowd", Flag.CROWD))
+_TRUE, _FALSE = frozenset(("1", "true", "yes")), frozenset(("", "0", "false", "no"))
+_EDGES = ("xtl", "ytl", "xbr", "ybr")
+_OTHER_SHAPES = frozenset(("polyline", "points", "cuboid", "skeleton", "tag"))
+_ROOT = re.compile(r"<([^\s>/!?<]+)")
+_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+MOST_FRAMES = 100_000
+"""Frames without objects that a video may claim to have before they are no longer listed."""
+
+
+# ----------------------------------------------------------------------------------------------- sniffing
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Claim XML whose root is <annotations>."""
+    files = source.with_suffix(".xml") if source.is_dir else source.files
+    for file in files[:20]:
+        text = narrow(source.head(file)).decode("latin-1")
+        at = after_prolog(text)
+        if (doctype := DOCTYPE.match(text, at)) is not None:
+            at = after_prolog(text, doctype.end())
+        root = _ROOT.match(text, at)
+        if root is not None and root[1] == "annotations":
+            certain = any(f"<{tag}" in text for tag in ("version>", "meta>", "image ", "track "))
+            return Sniff(SURE if certain else LIKELY, f"{file or 'the file'} has the root <annotations>")
+    return None
+
+
+# ------------------------------------------------------------------------------------------------ reading
+
+
+def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+    """Read a file, or every XML file of a folder."""
+    files = source.with_suffix(".xml") if source.is_dir else source.files
+    if not files:
+        log.report(NO_FILES, source.path, n=len(source.files))
+    reader = _Reader(source, builder, log, options)
+    for file in log.track(files, "reading"):
+        reader.read_file(file)
+    reader.finish()
+
+
+class _Bad(Exception):
+    """The object cannot be a box, and that was reported."""
+
+
+class _Reader:
+    def __init__(self, source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+        self.source, self.builder, self.log = source, builder, log
+        with_pictures = any(f[f.rfind(".") :].lower() in PICTURE_SUFFIXES for f in source.files)
+        self.pictures = Pictures(
+            options, builder, log, source, (source.path,) if source.is_dir and with_pictures else ()
+        )
+        self.told = options.image_size is not None or options.image_sizes is not None
+        self.door = XmlDoor()
+        self.first: dict[str, str] = {}
+        self.rows: list[tuple[int, int, tuple[float, ...], float, int, int, int]] = []
+        """Image, category, edges, score, flags, file and line of every object."""
+        self.outlines: list[tuple[str, int, str]] = []
+        self.path, self.file = "", -1
+        self.paths: dict[int, str] = {}
+
+    def count(self, what: str) -> None:
+        self.builder.extras[what] = self.builder.extras.get(what, 0) + 1
+
+    # -- one file
+
+    def read_file(self, file: str) -> None:
+        data = self.source.read(file, self.log)
+        if data is None:
+            return
+        self.path = self.source.full(file)
+        root = self.door.root(data, self.path, self.log)
+        if root is None:
+            return
+        if root.tag != "annotations":
+            self.log.report(WRONG_ROOT, self.path, line=root.sourceline or 0, value=root.tag)
+            return
+        self.file = self.builder.file(self.path)
+        self.paths[self.file] = self.path
+        for label in root.iterfind("meta//labels/label"):
+            name = (label.findtext("name") or "").strip("\t\r\n")
+            if label.find("parent") is None and refuse_class(name) is None:
+                self.builder.category(name)
+        for element in root.iterchildren("image"):
+            image = self.add_image(element)
+            for shape in element:
+                self.add_shape(shape, image, shape.get("label"))
+        if tracks := root.findall("track"):
+            self.read_tracks(root, tracks)
+
+    def add_image(self, element: Any) -> int | None:
+        name, line = element.get("name", ""), element.sourceline or 0
+        if not name.strip():
+            self.log.report(NO_IMAGE_NAME, self.path, line=line, field="name")
+            return None
+        sizes = []
+        for field in ("width", "height"):
+            text = (element.get(field) or "").strip(BLANKS)
+            try:
+                zero = not text or (text.isascii() and NUMBER.fullmatch(text.encode()) and not float(text))
+                sizes.append(0 if zero else parse_pixels(text))
+            except ValueError:
+                self.log.report(BAD_IMAGE_SIZE, self.path, line=line, field=field, value=text)
+                return None
+        return self.image(name, (sizes[0], sizes[1]), line, element.get("subset") or "")
+
+    def image(self, name: str, size: tuple[int, int], line: int, split: str = "") -> int | None:
+        """Add an image; None, and an issue, if it cannot be."""
+        log, path = self.log, self.path
+        if not accept_name(name, log, path, line=line, field="name"):
+            return None
+        place = f"{path}:{line}"
+        if self.first.setdefault(name, place) != place:
+            log.report(DUPLICATE_IMAGE, path, line=line, field="name", value=name, first=self.first[name])
+            return None
+        picture: Picture | None = self.pictures.named(name) if self.pictures else None
+        if picture is None and self.pictures:
+            picture = self.pictures.find(name, line=line, path=path)
+        if min(size) == 0:
+            errors = log.errors
+            found = self.pictures.size(name, picture)
+            if found is None and log.errors == errors:
+                log.report(SIZE_MISSING, path, line=line, field="width", value=name)
+            elif found is not None and picture is not None and not self.told:
+                shown = f"{found[0]}x{found[1]}"
+                log.report(SIZE_FROM_PICTURE, path, line=line, field="width", value=name, size=shown)
+            size = found or (0, 0)
+        return self.builder.image(
+            name,
+            width=size[0],
+            height=size[1],
+            path=picture.path if picture else "",
+            split=split,
+            file=self.file,
+            line=line,
+        )
+
+    def read_tracks(self, root: Any, tracks: list[Any]) -> None:
+        """Read the boxes of all tracks; every frame is an image."""
+        shapes: dict[int, list[tuple[Any, str | None]]] = {}
+        for track in tracks:
+            self.count("tracks")
+            for shape in track:
+                text = (shape.get("frame") or "").strip(BLANKS)
+                if not re.fullmatch("[0-9]{1,9}", text, re.ASCII):
+                    line = shape.sourceline or 0
+                    self.log.report(BAD_FRAME, self.path, line=line, field="frame", value=text)
+                    self.builder.skipped += 1
+                    continue
+                shapes.setdefault(int(text), []).append((shape, track.get("label")))
+        frames = set(shapes)
+        meta = {key: root.findtext(f"meta//{key}") or "" for key in ("size", "start_frame", "frame_filter")}
+        if re.fullmatch("[0-9]{1,9}", meta["size"], re.ASCII) and not meta["frame_filter"].strip(BLANKS):
+            start = (
+                int(meta["start_frame"]) if re.fullmatch("[0-9]{1,9}", meta["start_frame"], re.ASCII) else 0
+            )
+            if int(meta["size"]) <= MOST_FRAMES:
+                frames.update(range(start, start + int(meta["size"])))
+        size = (0, 0)
+        if (given := root.find("meta//original_size")) is not None:
+            try:
+                size = (
+                    parse_pixels(given.findtext("width") or ""),
+                    parse_pixels(given.findtext("height") or ""),
+                )
+            except ValueError:
+                value = f"{given.findtext('width')} x {given.findtext('height')}"
+                line = given.sourceline or 0
+                self.log.report(BAD_IMAGE_SIZE, self.path, line=line, field="original_size", value=value)
+        for frame in sorted(frames):
+            found = shapes.get(frame, [])
+            line = (found[0][0].sourceline or 0) if found else 0
+            image = self.image(f"frame_{frame:06d}", size, line)
+            for shape, label in found:
+                if not self.flag(shape, "outside"):
+                    self.add_shape(shape, image, label)
+
+    # -- one object
+
+    def add_shape(self, shape: Any, image: int | None, label: str | None) -> None:
+        """Add the box of one object, or report what is wrong with it."""
+        if shape.tag in _OTHER_SHAPES:
+            self.count("shapes that are no boxes")
+            return
+        read = {"box": self.box, "polygon": self.polygon, "ellipse": self.ellipse, "mask": self.mask}.get(
+            shape.tag
+        )
+        if read is None:
+            if shape.tag != "attribute":
+                self.count("unknown elements")
+            return
+        line = shape.sourceline or 0
+        try:
+            if label is None:
+                self.log.report(MISSING_BOX_KEY, self.path, line=line, field="label", value="label")
+                raise _Bad
+            if (reason := refuse_class(label)) is not None:
+                self.log.report(
+                    BAD_CLASS_NAME, self.path, line=line, field="label", value=label, reason=reason
+                )
+                raise _Bad
+            edges = read(shape)
+            flags = Flag.OCCLUDED if self.flag(shape, "occluded") else Flag(0)
+            score = math.nan
+            for attribute in shape.iterchildren("attribute"):
+                name, text = attribute.get("name"), (attribute.text or "").strip(BLANKS)
+                if name in MARKS and text.lower() in _TRUE | _FALSE:
+                    flags |= MARKS[name] if text.lower() in _TRUE else Flag(0)
+                elif name == "score" and _is_number(text):
+                    score = self.finite(text, line, "score")
+                else:
+                    self.count("attributes")
+        except _Bad:
+            self.builder.skipped += 1
+            return
+        if image is None:
+            self.builder.skipped += 1
+            return
+        if shape.tag != "box" or self.turn(shape):
+            self.outlines.append((self.path, line, shape.tag))
+        self.rows.append((image, self.builder.category(label), edges, score, int(flags), self.file, line))
+
+    def flag(self, shape: Any, name: str) -> bool:
+        """Whether a mark is set; what is neither 0 nor 1 is reported, and counts as not set."""
+        text = shape.get(name, "0").strip(BLANKS).lower()
+        if text not in _TRUE | _FALSE:
+            line = shape.sourceline or 0
+            self.log.report(BAD_MARK, self.path, line=line, field=name, value=text, expected="0 or 1")
+            if name == "occluded":
+                raise _Bad
+        return text in _TRUE
+
+    def finite(self, text: str, line: int, field: str) -> float:
+        text = text.strip(BLANKS)
+        if _is_number(text):
+            value = float(text)
+            if math.isfinite(value):
+                return value
+            self.log.report(NOT_FINITE, self.path, line=line, field=field, value=text)
+        else:
+            self.log.report(NOT_A_NUMBER, self.path, line=line, field=field, value=text)
+        raise _Bad
+
+    def numbers(self, shape: Any, *fields: str) -> list[float]:
+        """The numbers of these attributes; all that is wrong with them is reported."""
+        line, found = shape.sourceline or 0, []
+        for field in fields:
+            if (text := shape.get(field)) is None:
+                self.log.report(MISSING_BOX_KEY, self.path, line=line, field=field, value=field)
+                continue
+            try:
+                found.append(self.finite(text, line, field))
+            except _Bad:
+                continue
+        if len(found) < len(fields):
+            raise _Bad
+        return found
+
+    def turn(self, shape: Any) -> float:
+        """The rotation of a shape in radians."""
+        return math.radians(self.numbers(shape, "rotation")[0]) if "rotation" in shape.attrib else 0.0
+
+    def box(self, shape: Any) -> tuple[float, ...]:
+        left, top, right, bottom = self.numbers(shape, *_EDGES)
+        turn = self.turn(shape)
+        if not turn:
+            return left, top, right, bottom
+        sin, cos = abs(math.sin(turn)), abs(math.cos(turn))
+        w, h = (right - left) / 2, (bottom - top) / 2
+        return _around((left + right) / 2, (top + bottom) / 2, w * cos + h * sin, w * sin + h * cos)
+
+    def ellipse(self, shape: Any) -> tuple[float, ...]:
+        x, y, rx, ry = self.numbers(shape, "cx", "cy", "rx", "ry")
+        turn = self.turn(shape)
+        if not turn:
+            return _around(x, y, rx, ry)
+        sin, cos = math.sin(turn), math.cos(turn)
+        return _around(x, y, math.hypot(rx * cos, ry * sin), math.hypot(rx * sin, ry * cos))
+
+    def mask(self, shape: Any) -> tuple[float, ...]:
+        left, top, width, height = self.numbers(shape, "left", "top", "width", "height")
+        return left, top, left + width, top + height
+
+    def polygon(self, shape: Any) -> tuple[float, ...]:
+        line = shape.sourceline or 0
+        pairs = [point.split(",") for point in (shape.get("points") or "").split(";") if point.strip(BLANKS)]
+        odd = next((pair for pair in pairs if len(pair) != 2), None)
+        if odd is not None or not pairs:
+            found = f"{','.join(odd)!r}" if odd else "no points"
+            self.log.report(
+                WRONG_COUNT, self.path, line=line, field="points", expected="x,y;x,y;...", found=found
+            )
+            raise _Bad
+        xs, ys = ([self.finite(pair[i], line, "points") for pair in pairs] for i in (0, 1))
+        return min(xs), min(ys), max(xs), max(ys)
+
+    # -- all files
+
+    def finish(self) -> None:
+        """Decide what the objects are, report those of the other kind, and fill the builder."""
+        builder, log = self.builder, self.log
+        total = len(self.rows)
+        if self.outlines:
+            path, line, tag = self.outlines[0]
+            builder.extras["segmentation"] = len(self.outlines)
+            same = all(o[2] == tag for o in self.outlines)
+            what = {"box": "rotated boxes", "mask": "masks", "polygon": "polygons", "ellipse": "ellipses"}[
+                tag
+            ]
+            log.report(
+                OUTLINES,
+                path,
+                line=line,
+                field=tag,
+                n=len(self.outlines),
+                total=total,
+                what=what if same else "outlines",
+            )
+        scored = sum(not math.isnan(row[3]) for row in self.rows)
+        if builder.kind is None:
+            builder.kind = "det" if 2 * scored > total else "gt"
+        wanted = builder.kind == "det"
+        if scored != (total if wanted else 0):
+            for row in self.rows:
+                if math.isnan(row[3]) == wanted:
+                    path, line = self.paths[row[5]], row[6]
+                    if wanted:
+                        log.report(SCORE_MISSING, path, line=line, field="score")
+                    else:
+                        log.report(SCORE_UNEXPECTED, path, line=line, field="score", value=row[3])
+                    builder.skipped += 1
+            self.rows = [row for row in self.rows if math.isnan(row[3]) != wanted]
+        if self.rows:
+            columns = list(zip(*self.rows, strict=True))
+            builder.boxes(
+                image=np.array(columns[0]),
+                category=np.array(columns[1]),
+                xyxy=np.array(columns[2], np.float64),
+                score=np.array(columns[3]),
+                flags=np.array(columns[4], np.uint16),
+                file=np.array(columns[5], np.int32),
+                line=np.array(columns[6], np.int32),
+            )
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is a decimal number, or one of the words for what is none."""
+    data = text.encode("utf-8", "replace")
+    return NUMBER.fullmatch(data) is not None or NON_FINITE.fullmatch(data) is not None
+
+
+def _around(x: float, y: float, w: float, h: float) -> tuple[float, ...]:
+    return x - w, y - h, x + w, y + h
+
+
+# ------------------------------------------------------------------------------------------------ writing
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> None:
+    """Write one file."""
+    del options
+    name = "" if target.single else "annotations.xml"
+    images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
+    errors = log.errors
+    if name:
+        target.plan([name], ["the annotations"], log)
+    for text in classes:
+        reason = refuse_class(text) or (
+            "XML cannot hold one of its characters" if _NOT_XML.search(text) else None
+        )
+        if reason is not None:
+            log.report(UNWRITABLE, "", value=text, reason=reason, way="rename the class")
+    for i, text in enumerate(images.name):
+        if _NOT_XML.search(text):
+            path, line, pointer = dataset.image_place(i)
+            reason = "XML cannot hold one of its characters"
+            log.report(BAD_NAME, path, line=line, pointer=pointer, value=text, reason=reason)
+    if log.errors > errors:
+        return
+    labels = [_quote(text) for text in classes]
+    lines = ['<?xml version="1.0" encoding="utf-8"?>', "<annotations>", "  <version>1.1</version>"]
+    lines += ["  <meta>", "    <task>", f"      <size>{len(images)}</size>", "      <mode>annotation</mode>"]
+    lines += ["      <labels>"]
+    for text in classes:
+        lines += ["        <label>", f"          <name>{_escape(text)}</name>", "          <type>any</type>"]
+        lines += ["        </label>"]
+    lines += ["      </labels>", "    </task>", "  </meta>"]
+    order = np.argsort(boxes.image, kind="stable")
+    ends = np.searchsorted(boxes.image[order], np.arange(len(images)), side="right").tolist()
+    texts = decimals(boxes.xyxy[order].ravel())
+    scores = decimals(boxes.score[order]) if dataset.kind == "det" else []
+    category, flags = boxes.category[order].tolist(), boxes.flags[order].tolist()
+    at = 0
+    for i, (text, width, height, split) in enumerate(
+        zip(images.name, images.width.tolist(), images.height.tolist(), images.split, strict=True)
+    ):
+        said = f" subset={_quote(split)}" if split else ""
+        lines.append(f'  <image id="{i}" name={_quote(text)}{said} width="{width}" height="{height}">')
+        for row in range(at, ends[i]):
+            left, top, right, bottom = texts[4 * row : 4 * row + 4]
+            occluded = 1 if flags[row] & Flag.OCCLUDED else 0
+            lines.append(
+                f'    <box label={labels[category[row]]} source="manual" occluded="{occluded}" xtl="{left}" '
+                f'ytl="{top}" xbr="{right}" ybr="{bottom}" z_order="0">'
+            )
+            for mark, bit in _WRITTEN:
+                if flags[row] & bit:
+                    lines.append(f'      <attribute name="{mark}">true</attribute>')
+            if scores:
+                lines.append(f'      <attribute name="score">{scores[row]}</attribute>')
+            lines.append("    </box>")
+        at = ends[i]
+        lines.append("  </image>")
+    lines.append("</annotations>\n")
+    target.write(name, "\n".join(lines).encode())
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _quote(text: str) -> str:
+    return '"' + _escape(text).replace('"', "&quot;") + '"'
+
+
+FORMAT = Format(
+    name="cvat",
+    title="CVAT XML 1.1",
+    doc=__doc__ or "",
+    suffixes=(".xml",),
+    single=True,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=ImageOptions,
+    keeps=frozenset(
+        "size extension empty unused order score split difficult truncated occluded crowd".split()
+    ),
+)
