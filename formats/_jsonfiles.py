@@ -386,7 +386,7 @@ class Reader:
         )
 
     def size(self, width: Any, height: Any, at: At, keys: tuple[str, str]) -> tuple[int, int] | None:
-        """The size of an image where it is given; 0 and null stand for unknown, (0, 0) for a reported fault."""
+        """The size of an image where it is given; 0 and null stand for unknown, (0, 0) for a fault."""
         found = []
         errors = self.log.errors
         for value, key in zip((width, height), keys, strict=True):

@@ -111,8 +111,7 @@ def read(source: Source, builder: Builder, log: Log, options: LabelmeOptions) ->
     files = source.with_suffix(".json") if source.is_dir else [""]
     if not files:
         log.report(NO_FILES, source.path, title=Shown("LabelMe JSON"))
-    folder = source.path if source.is_dir else source.path.rpartition("/")[0] or "."
-    reader = Reader(source, builder, log, options, (folder,), sized=True)
+    reader = Reader(source, builder, log, options, (source.path,) if source.is_dir else (), sized=True)
     for file in log.track(files, "reading"):
         value = reader.value(file)
         if value is not Nothing:

@@ -1,0 +1,217 @@
+"""Create ML JSON: Apple's annotations for an object detector, one file per data set.
+
+Source: "Building an object detector data source" in Apple's documentation of Create ML::
+
+    [{"image": "a.jpg",
+      "annotations": [{"label": "person",
+                       "coordinates": {"x": 60, "y": 120, "width": 100, "height": 200}}]}]
+
+``x`` and ``y`` are the centre of the box, ``width`` and ``height`` its size, in pixels from the image's top
+left corner: Create ML's defaults. ``-O units=normalized`` reads values that are relative to the image's
+size, which ``--images``, ``--image-size`` or ``--image-sizes`` then say. The page's other spelling,
+``imagefilename`` and ``annotation``, is read as well. A null list is an empty one.
+
+Detections carry a ``confidence`` beside the ``label``, as the predictions of a model do; Create ML ignores
+it. If every annotation has one, the file holds detections; if only some have one it is ground truth, they
+are ignored, and that is a warning. ``--kind`` decides by hand.
+
+The format knows neither the size of an image nor flags. A folder is read by its .json files of this kind,
+as in ``train/_annotations.createml.json``; a folder called ``train``, ``valid``, ``test`` or the like names
+the split.
+
+Writing: the shortest centre from which the same edges are read back; whole numbers have no point.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._images import NO_SIZE, ImageOptions
+from odm.formats._json import Glance
+from odm.formats._jsonfiles import (
+    At,
+    Nothing,
+    Reader,
+    dump,
+    groups,
+    lines,
+    may_write,
+    number,
+    sniff_json,
+    split_of,
+)
+from odm.formats._numbers import short_wh
+from odm.issues import Log
+from odm.tables import Builder, Dataset, Floats
+
+_IMAGE = frozenset({"image", "imagefilename", "annotations", "annotation"})
+_BOX = frozenset({"label", "coordinates", "confidence"})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CreatemlOptions(ImageOptions):
+    """Options of Create ML JSON."""
+
+    units: str = option(
+        "pixel",
+        "what the coordinates are: pixels, or relative to the image's size",
+        choices=("pixel", "normalized"),
+        side="read",
+    )
+
+
+def _looks_like(look: Glance) -> tuple[int, str] | None:
+    first = look.first.get("", {})
+    for image, boxes in (("image", "annotations"), ("imagefilename", "annotation")):
+        if look.top == "[" and first.get(image) == '"' and first.get(boxes) in ("[", "n"):
+            return SURE, f"it is a list of records with {image} and {boxes}, as Create ML has"
+    return None
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Look at the keys of the first record."""
+    return sniff_json(source, _looks_like, "createml")
+
+
+def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -> None:
+    """Read the file, or those of a folder."""
+    relative = options.units == "normalized"
+    reader = Reader(source, builder, log, options, ask_other=relative)
+    for file in reader.choose(_looks_like, "createml", "Create ML JSON"):
+        value = reader.value(file)
+        at = At(source.full(file))
+        if value is Nothing:
+            continue
+        if not isinstance(value, list):
+            reader.wrong(at, "a list of images", value)
+            continue
+        rows = builder.file(at.path, "/")
+        for i, record in enumerate(log.track(value, "reading")):
+            _read_image(reader, record, at / i, rows, i, split_of(file), relative=relative)
+    reader.finish(score_key="confidence")
+
+
+def _read_image(
+    reader: Reader, value: Any, at: At, file: int, line: int, split: str, *, relative: bool
+) -> None:
+    record = reader.mapping(value, at)
+    if record is None:
+        return
+    reader.count_unread(record, _IMAGE)
+    key = "image" if "image" in record else "imagefilename"
+    list_key = "annotations" if "annotations" in record else "annotation"
+    if list_key not in record:
+        reader.missing(at, "annotations")
+    boxes = reader.items(record.get(list_key), at / list_key)
+    image = reader.image(record.get(key), at, field=key, split=split, file=file, line=line)
+    if boxes is None or image is None:
+        return
+    scale = (1.0, 1.0)
+    if relative and boxes:
+        size = reader.pictures.size(record[key], reader.pictures.named(record[key]))
+        if size is None:
+            reader.log.report(NO_SIZE, at.path, pointer=at.pointer, value=record[key])
+            return
+        scale = float(size[0]), float(size[1])
+    rows = reader.rows_of(at / list_key)
+    for i, box in enumerate(boxes):
+        if not _read_box(reader, box, at / list_key / i, image, scale, rows, i):
+            reader.builder.skipped += 1
+
+
+def _read_box(
+    reader: Reader, value: Any, at: At, image: int, scale: tuple[float, float], rows: int, line: int
+) -> bool:
+    """Read one annotation; False, and an issue, if it cannot be a box."""
+    box = reader.mapping(value, at, row=True)
+    if box is None:
+        return False
+    for key in ("label", "coordinates"):
+        if key not in box:
+            reader.missing(at, key, row=True)
+            return False
+    category = reader.category(box["label"], at / "label")
+    place = reader.mapping(box["coordinates"], at / "coordinates", row=True)
+    values = None
+    if place is not None:
+        values = reader.members(place, ("x", "y", "width", "height"), at / "coordinates")
+    score = reader.score(box.get("confidence"), at / "confidence")
+    if category is None or values is None or score is None:
+        return False
+    reader.count_unread(box, _BOX)
+    x, y, width, height = (v * s for v, s in zip(values, (*scale, *scale), strict=True))
+    left, top = x - width / 2, y - height / 2
+    corners = left, top, left + width, top + height
+    reader.box(image, category, corners, at, file=rows, line=line, wh=(width, height), score=score)
+    return True
+
+
+def _centres(low: Floats, wh: Floats) -> Floats:
+    """(n, 2) centres to be written: the numbers of fewest decimals that lead back to the same left and top.
+
+    Where none does, because the half of the size cannot be taken away exactly, the edge that is read back is
+    taken instead until it stays, so that a second trip changes nothing.
+    """
+    half = wh / 2
+    result = low + half
+    for _ in range(8):
+        open_ = np.nonzero(np.ones(low.shape, bool))
+        for places in range(17):
+            tried = np.round(low[open_] + half[open_], places)
+            fits = tried - half[open_] == low[open_]
+            done = tuple(index[fits] for index in open_)
+            result[done] = tried[fits]
+            open_ = tuple(index[~fits] for index in open_)
+            if not len(open_[0]):
+                break
+        result[open_] = low[open_] + half[open_]
+        again = result - half
+        if bool((again == low).all()):
+            break
+        low = again
+    return result
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: CreatemlOptions) -> None:
+    """Write one file."""
+    del options
+    name = "" if target.single else "annotations.createml.json"
+    if not may_write(dataset, log) or (name and not target.plan([name], ["the annotations"], log)):
+        return
+    boxes = dataset.boxes
+    wh = short_wh(boxes)
+    places = np.concatenate([_centres(boxes.xyxy[:, :2], wh), wh], axis=1).tolist()
+    classes = dataset.categories.name
+    category, score = boxes.category.tolist(), boxes.score.tolist()
+    is_det = dataset.kind == "det"
+
+    def one(i: int) -> dict[str, Any]:
+        numbers = map(number, places[i])
+        place = dict(zip(("x", "y", "width", "height"), numbers, strict=True))
+        box: dict[str, Any] = {"label": classes[category[i]], "coordinates": place}
+        return box | {"confidence": number(score[i])} if is_det else box
+
+    records = (
+        dump({"image": image, "annotations": [one(i) for i in rows]})
+        for image, rows in zip(dataset.images.name, groups(dataset), strict=True)
+    )
+    target.write(name, f"{lines(records)}\n".encode())
+
+
+FORMAT = Format(
+    name="createml",
+    title="Create ML JSON",
+    doc=__doc__ or "",
+    suffixes=(".json",),
+    single=True,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=CreatemlOptions,
+    keeps=frozenset({"extension", "empty", "score", "wh"}),
+)
