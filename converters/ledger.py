@@ -95,6 +95,8 @@ def fit(
         if name in keeps or not len(dataset):
             continue
         marked = dataset.boxes.has(flag)
+        if flag is Flag.CROWD and target.crowd_class in dataset.categories.name:
+            marked &= dataset.boxes.category != dataset.categories.name.index(target.crowd_class)
         word = f"{name.replace('_', '-')} boxes, which {target.name} cannot mark"
         if keep_groups:
             ledger.change(f"{word}, written as ordinary", int(np.count_nonzero(marked)))

@@ -75,6 +75,8 @@ class Format:
     """The largest distance, in pixels, between a coordinate written and read back."""
     needs_size: bool = False
     """Whether it can be written only for images whose size is known."""
+    crowd_class: str | None = None
+    """For a format that can mark crowd boxes of this one class alone: its name."""
     adapt: Callable[[Any], Mapping[str, Any]] | None = None
     """For a format with dialects: what options of writing change about the three declarations above."""
 

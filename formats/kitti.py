@@ -1,0 +1,221 @@
+"""KITTI object labels: one ``.txt`` file per image, one object per line.
+
+::
+
+    type truncated occluded alpha left top right bottom height width length x y z rotation_y [score]
+
+The grammar is that of the readme of the KITTI object development kit
+(http://www.cvlibs.net/datasets/kitti). Values are separated by blanks. ``truncated`` is 0..1, ``occluded``
+0 (visible), 1 (partly), 2 (largely) or 3 (unknown); both are -1 where nobody said. ``left top right
+bottom`` are edges in pixels, from 0, taken as they stand.
+
+Reading
+-------
+- A folder of files, flat or with ``label_2/`` beside ``image_2/``, or one file. The file's name without
+  ``.txt`` is the image; an empty file is an image without objects.
+- 15 columns are ground truth; 16, the score last, are detections. Scores are any numbers, as in the kit.
+- ``DontCare`` marks a region in which objects were not labelled: it is read as a crowd box of the class
+  DontCare.
+- ``truncated`` above 0 and ``occluded`` 1 or 2 are the marks of these names; how much is not kept, and
+  neither are angles and 3D boxes. They are counted.
+- Types may consist of several words: the columns are counted from the right.
+- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
+  folder.
+
+Writing
+-------
+What is not known is written as the kit does: alpha and rotation -10, dimensions -1, location -1000; in
+detections truncated and occluded -1. A crowd box can be written only if its class is DontCare.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from odm.files import Output, Source
+from odm.formats._classes import refuse_class
+from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._faults import BAD_CLASS_NAME, BAD_MARK, WRONG_COUNT
+from odm.formats._images import ImageOptions
+from odm.formats._label_files import (
+    Cell,
+    Grammar,
+    Part,
+    add_boxes,
+    add_images,
+    are_text,
+    block,
+    class_rows,
+    class_text,
+    count_extra,
+    file_names,
+    label_files,
+    numeric,
+    refuse_classes,
+    report_marks,
+    report_numbers,
+    sampled,
+    say_files,
+    scan,
+    settle_kind,
+    spans,
+    write_files,
+)
+from odm.formats._lines import NUMBER, Chunk
+from odm.formats._numbers import decimals
+from odm.issues import Log
+from odm.tables import Builder, Dataset, Flag
+
+FIELDS = (
+    *("truncated", "occluded", "alpha", "left", "top", "right", "bottom"),
+    *("height", "width", "length", "x", "y", "z", "rotation_y"),
+)
+DONT_CARE = "DontCare"
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Lines of a type and 14 or 15 numbers whose second is a state of occlusion."""
+    if not are_text(source):
+        return None
+    lines = fits = words = 0
+    for cells in sampled(source, label_files(source, GRAMMAR)):
+        lines += 1
+        if len(cells) >= 15 and all(map(NUMBER.fullmatch, cells[-14:])):
+            start = len(cells) - 14 - (len(cells) >= 16 and NUMBER.fullmatch(cells[-15]) is not None)
+            truncated, occluded = float(cells[start]), float(cells[start + 1])
+            fits += -1 <= truncated <= 2 and occluded in (-1, 0, 1, 2, 3)
+            words += not NUMBER.fullmatch(cells[0])
+    if not lines or 3 * fits < 2 * lines or not words:
+        return None
+    return Sniff(SURE, f"{fits} of {lines} lines are a type and the 14 or 15 numbers of KITTI labels")
+
+
+def _split(chunk: Chunk) -> Part:
+    rows = np.flatnonzero(chunk.count >= 15)
+    first, count = chunk.first[rows], chunk.count[rows]
+    scored = count >= 16
+    scored[scored] = numeric(chunk, first[scored] + count[scored] - 15)
+    start = first + count - 14 - scored
+    values, sound = block(chunk, start, 14)
+    score = np.full(len(rows), np.nan)
+    if scored.any():
+        given, finite = block(chunk, start[scored] + 14, 1)
+        score[scored] = given[:, 0]
+        sound[scored] &= finite
+    names = spans(chunk, first, count - 14 - scored)
+    kept = np.flatnonzero(sound)
+    faulty = np.union1d(np.flatnonzero(chunk.count < 15), rows[~sound])
+    return Part(rows[kept], [names[i] for i in kept.tolist()], values[kept], score[kept], faulty)
+
+
+def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
+    if len(cells) < 15:
+        expected = "a type and 14 numbers, or 15 with a score"
+        found = f"{len(cells)} value{'' if len(cells) == 1 else 's'}"
+        log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
+        return
+    scored = len(cells) >= 16 and NUMBER.fullmatch(cells[-15][1]) is not None
+    fields = (*FIELDS, "score") if scored else FIELDS
+    if report_numbers(cells[-len(fields) :], fields, path, line, log):
+        return
+    words = cells[: -len(fields)]
+    name = b" ".join(word for _, word in words)
+    if class_text(name) is None:
+        try:
+            text = name.decode()
+        except UnicodeDecodeError:
+            return  # the file's encoding has been reported
+        if (reason := refuse_class(text)) is not None:
+            log.report(
+                BAD_CLASS_NAME, path, line=line, column=words[0][0], field="type", value=text, reason=reason
+            )
+        else:
+            expected = "a type and 14 numbers, or 15 with a score"
+            log.report(
+                WRONG_COUNT,
+                path,
+                line=line,
+                column=words[0][0],
+                expected=expected,
+                found=f"{len(cells)} values",
+            )
+
+
+GRAMMAR = Grammar(
+    _split,
+    _explain,
+    14,
+    folders=re.compile("label_?0?2?", re.IGNORECASE),
+    pictures=("image_2", "image_02", "images"),
+)
+
+
+def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+    """Read a folder of label files, or one."""
+    files = label_files(source, GRAMMAR)
+    say_files(source, files, log)
+    found = scan(source, files, builder, log, GRAMMAR)
+    images = add_images(found, builder, log, options, GRAMMAR)
+    good = settle_kind(found, builder, log)
+    truncated, occluded = found.values[:, 0], found.values[:, 1]
+    last = -15 if builder.kind == "det" else -14
+    wrong = good & ~((truncated == -1) | ((truncated >= 0) & (truncated <= 2)))
+    report_marks(found, log, BAD_MARK, wrong, last, "truncated", "0..1, or -1 for unknown")
+    odd = good & ~np.isin(occluded, (-1, 0, 1, 2, 3))
+    report_marks(found, log, BAD_MARK, odd, last + 1, "occluded", "0, 1, 2, 3, or -1 for unknown")
+    good &= ~wrong & ~odd
+    flags = np.where(truncated > 0, np.uint16(Flag.TRUNCATED), np.uint16(0))
+    flags |= np.where((occluded == 1) | (occluded == 2), np.uint16(Flag.OCCLUDED), np.uint16(0))
+    crowd = np.array([text == DONT_CARE for text in found.texts] or [False])[found.name]
+    if builder.kind == "gt":
+        flags[crowd] |= np.uint16(Flag.CROWD)
+    count_extra(builder, "degrees of truncation", good & (truncated > 0) & (truncated < 1))
+    count_extra(builder, "degrees of occlusion", good & (occluded >= 2))
+    count_extra(builder, "3D boxes", good & (found.values[:, 7:10] > 0).all(axis=1))
+    score = found.score if builder.kind == "det" else None
+    category = class_rows(found, good, builder)
+    add_boxes(found, builder, images, good, category, found.values[:, 3:7], flags=flags, score=score)
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> None:
+    """Write one file per image."""
+    del options
+    names = file_names(dataset)
+    refused = refuse_classes(dataset, log)
+    if not target.plan(names, dataset.images.name, log) or refused:
+        return
+    boxes, classes = dataset.boxes, dataset.categories.name
+    types = [classes[c] for c in boxes.category.tolist()]
+    unknown = dataset.kind == "det"
+    states = [
+        "-1 -1 -10" if unknown or name == DONT_CARE
+        else f"{'1.00' if f & Flag.TRUNCATED else '0.00'} {1 if f & Flag.OCCLUDED else 0} -10"
+        for name, f in zip(types, boxes.flags.tolist(), strict=True)
+    ]  # fmt: skip
+    texts = decimals(boxes.xyxy.ravel())
+    columns = [
+        types,
+        states,
+        *(texts[i::4] for i in range(4)),
+        ["-1 -1 -1 -1000 -1000 -1000 -10"] * len(types),
+    ]
+    if unknown:
+        columns.append(decimals(boxes.score))
+    write_files(dataset, target, log, columns, " ")
+
+
+FORMAT = Format(
+    name="kitti",
+    title="KITTI object labels",
+    doc=__doc__ or "",
+    suffixes=(".txt",),
+    single=False,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=ImageOptions,
+    keeps=frozenset("empty score truncated occluded".split()),
+    crowd_class=DONT_CARE,
+)
