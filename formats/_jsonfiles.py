@@ -40,8 +40,11 @@ from odm.formats._faults import (
 )
 from odm.formats._images import ImageOptions, Picture, Pictures
 from odm.formats._json import (
+    _PYTHON,
     DUPLICATE_KEY,
     DUPLICATE_ROW_KEY,
+    SYNTAX,
+    TOO_DEEP,
     Broken,
     Document,
     Glance,
@@ -57,9 +60,9 @@ from odm.tables import Builder, Dataset, Flag, Id, stem
 NO_FILES = Code(
     "no-annotation-file",
     "error",
-    "no .json file here looks like {title}",
+    "no file here looks like {title}",
     "name the file itself, or choose another format",
-    "A folder is read by those of its .json files that look like the format.",
+    "A folder is read by those of its files that look like the format.",
 )
 
 Corners = tuple[float, float, float, float]
@@ -78,48 +81,60 @@ class Nothing:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class At:
-    """A place in a JSON file: ``at / "objects" / 3``."""
+    """A place in a JSON file: ``at / "objects" / 3``. With a line it is a row of a table that holds JSON."""
 
     path: str
     pointer: str = ""
+    line: int = 0
 
     def __truediv__(self, key: str | int) -> At:
         text = key if isinstance(key, str) else str(key)
-        return At(self.path, f"{self.pointer}/{escape(text)}")
+        return At(self.path, f"{self.pointer}/{escape(text)}", self.line)
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """The place as `Log.report` takes it."""
+        return {"line": self.line} if self.line else {"pointer": self.pointer}
+
+    @property
+    def field(self) -> str:
+        """The last key of the place, empty for an index."""
+        key = self.pointer.rsplit("/", 1)[-1]
+        return "" if key.isdigit() else key
 
     def __str__(self) -> str:
-        return f"{printable(self.path)}{'#' if self.pointer else ''}{printable(self.pointer)}"
+        place = f":{self.line}" if self.line else f"#{printable(self.pointer)}" if self.pointer else ""
+        return printable(self.path) + place
 
 
 # ---------------------------------------------------------------------------------------------- sniffing
 
-Judge = Callable[[Glance], tuple[int, str] | None]
-"""What a glance at a file says: confidence and reason, or None if it is no such file."""
+Judge = Callable[[Glance, bytes], tuple[int, str] | None]
+"""What a glance at a file and its first bytes say: confidence and reason, or None if it is no such file."""
 
 
 def judge(head: bytes, says: Judge) -> tuple[int, str] | None:
     """What the first bytes of a file say; a few are enough for most."""
-    if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
-        return None
-    found = says(glance(head[:4096]))
-    return says(glance(head)) if found is None and len(head) > 4096 else found
+    found = says(glance(head[:4096]), head)
+    return says(glance(head), head) if found is None and len(head) > 4096 else found
 
 
-def fitting(source: Source, says: Judge, name: str, limit: int = 50) -> list[str]:
-    """The .json files of a folder that fit, of the first `limit`; answers from memory the second time."""
-    if name not in source.memo:
-        files = source.with_suffix(".json")[:limit]
-        source.memo[name] = [file for file in files if judge(source.head(file), says)]
-    found: list[str] = source.memo[name]
+def fitting(source: Source, says: Judge, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
+    """The files of a folder that fit, of the first fifty; answers from memory the second time."""
+    key = says.__module__
+    if key not in source.memo:
+        files = source.with_suffix(*suffixes)[:50]
+        source.memo[key] = [file for file in files if judge(source.head(file), says)]
+    found: list[str] = source.memo[key]
     return found
 
 
-def sniff_json(source: Source, says: Judge, name: str) -> Sniff | None:
-    """Look at the outermost keys of a file, or of the .json files of a folder."""
+def sniff_json(source: Source, says: Judge, suffixes: tuple[str, ...] = (".json",)) -> Sniff | None:
+    """Look at the outermost keys of a file, or of the files of a folder."""
     if not source.is_dir:
         found = judge(source.head(), says)
         return Sniff(*found) if found else None
-    files = fitting(source, says, name)
+    files = fitting(source, says, suffixes)
     found = judge(source.head(files[0]), says) if files else None
     if found is None:
         return None
@@ -187,14 +202,25 @@ class Reader:
             return Nothing
         return found
 
-    def choose(self, says: Judge, name: str, title: str) -> list[str]:
+    def cell(self, text: str, at: At) -> Any:
+        """The value of a cell of a table that holds JSON; `Nothing`, and an issue, if it is none."""
+        try:
+            return _PYTHON.decode(text)
+        except json.JSONDecodeError as e:
+            reason = f"{e.msg[:1].lower()}{e.msg[1:]} at character {e.pos + 1} of the cell"
+            self.log.report(SYNTAX, at.path, **at.where, field=at.field, reason=reason)
+        except RecursionError:
+            self.log.report(TOO_DEEP, at.path, **at.where, field=at.field)
+        return Nothing
+
+    def choose(self, says: Judge, title: str, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
         """The files to be read: the file itself, or those of a folder that fit."""
         if not self.source.is_dir:
             return [""]
-        files = fitting(self.source, says, name)
+        files = fitting(self.source, says, suffixes)
         if not files:
             self.log.report(NO_FILES, self.source.path, title=Shown(title))
-        others = [f for f in self.source.with_suffix(".json") if f not in set(files)]
+        others = [f for f in self.source.with_suffix(*suffixes) if f not in set(files)]
         if files and others:
             shown = printable(", ".join(others[:5])) + (", ..." if len(others) > 5 else "")
             self.log.note(f"{printable(self.source.path)}: not read: {shown}")
@@ -204,19 +230,18 @@ class Reader:
 
     def wrong(self, at: At, expected: str, value: Any, *, row: bool = False) -> None:
         """Report a value of another kind than the format says."""
-        field = at.pointer.rsplit("/", 1)[-1]
         self.log.report(
             WRONG_BOX_TYPE if row else WRONG_TYPE,
             at.path,
-            pointer=at.pointer,
-            field="" if field.isdigit() else field,
+            **at.where,
+            field=at.field,
             expected=Shown(expected),
             value=Shown(show(value)),
         )
 
     def missing(self, at: At, key: str, *, row: bool = False) -> None:
         """Report a key that is not there."""
-        self.log.report(MISSING_BOX_KEY if row else MISSING_KEY, at.path, pointer=at.pointer, value=key)
+        self.log.report(MISSING_BOX_KEY if row else MISSING_KEY, at.path, **at.where, value=key)
 
     def mapping(self, value: Any, at: At, *, row: bool = False) -> dict[str, Any] | None:
         """An object without repeated keys, or None and an issue."""
@@ -224,8 +249,8 @@ class Reader:
             return value
         if isinstance(value, Repeated):
             code = DUPLICATE_ROW_KEY if row else DUPLICATE_KEY
-            pointer = (at / value.repeated).pointer
-            self.log.report(code, at.path, pointer=pointer, field=value.repeated, value=value.repeated)
+            there = at / value.repeated
+            self.log.report(code, at.path, **there.where, field=value.repeated, value=value.repeated)
         else:
             self.wrong(at, "an object", value, row=row)
         return None
@@ -255,8 +280,7 @@ class Reader:
         if type(value) in _NUMBER:
             return float(value)
         if isinstance(value, Token):
-            field = at.pointer.rsplit("/", 1)[-1]
-            self.log.report(NOT_FINITE, at.path, pointer=at.pointer, field=field, value=value)
+            self.log.report(NOT_FINITE, at.path, **at.where, field=at.field, value=value)
         else:
             self.wrong(at, "a number", value, row=True)
         return None
@@ -277,7 +301,7 @@ class Reader:
             self.wrong(at, what, value, row=True)
             return None
         if len(value) != count:
-            self.log.report(WRONG_COUNT, at.path, pointer=at.pointer, expected=Shown(what), found=len(value))
+            self.log.report(WRONG_COUNT, at.path, **at.where, expected=Shown(what), found=len(value))
             return None
         found = [n for i, v in enumerate(value) if (n := self.number(v, at / i)) is not None]
         return found if len(found) == count else None
@@ -289,14 +313,23 @@ class Reader:
             return None
         if len(value) < least:
             expected = Shown(f"at least {least} points [x, y]")
-            self.log.report(WRONG_COUNT, at.path, pointer=at.pointer, expected=expected, found=len(value))
+            self.log.report(WRONG_COUNT, at.path, **at.where, expected=expected, found=len(value))
             return None
         what = "2 numbers, x and y"
         found = [p for i, v in enumerate(value) if (p := self.numbers(v, 2, what, at / i)) is not None]
         return found if len(found) == len(value) else None
 
-    def score(self, value: Any, at: At) -> float | None:
-        """A score, NaN where it is null or missing; None and an issue if it is something else."""
+    def score(self, value: Any, at: At, *, as_text: bool = False) -> float | None:
+        """A score, NaN where it is null or missing; None and an issue if it is something else.
+
+        With `as_text` a number may stand in text, and empty text for none.
+        """
+        if as_text and isinstance(value, str):
+            if not value.strip():
+                return NAN
+            if DECIMAL.fullmatch(value):
+                number = float(value)
+                value = number if abs(number) != float("inf") else Token(value)
         return NAN if value is None else self.number(value, at)
 
     def count_unread(self, record: dict[str, Any], known: frozenset[str]) -> None:
@@ -333,10 +366,7 @@ class Reader:
         if row is not None:
             return row
         if (reason := refuse_class(name)) is not None:
-            field = at.pointer.rsplit("/", 1)[-1]
-            self.log.report(
-                BAD_CLASS_NAME, at.path, pointer=at.pointer, field=field, value=name, reason=reason
-            )
+            self.log.report(BAD_CLASS_NAME, at.path, **at.where, field=at.field, value=name, reason=reason)
             return None
         row = self._classes[name] = self.builder.category(name)
         return row
@@ -357,17 +387,17 @@ class Reader:
         """Add an image and answer its row; None and an issue if it cannot be one."""
         there = at / field if field else at
         if name is None:
-            self.log.report(NO_IMAGE_NAME, at.path, pointer=at.pointer, field=field)
+            self.log.report(NO_IMAGE_NAME, at.path, **at.where, field=field)
             return None
         if type(name) is not str:
             self.wrong(there, "the name of an image as text", name)
             return None
-        if not accept_name(name, self.log, at.path, pointer=there.pointer, field=field):
+        if not accept_name(name, self.log, at.path, **there.where, field=field):
             return None
         first = self._images.setdefault(name, at)
         if first is not at:
             self.log.report(
-                DUPLICATE_IMAGE, at.path, pointer=at.pointer, field=field, value=name, first=Shown(str(first))
+                DUPLICATE_IMAGE, at.path, **at.where, field=field, value=name, first=Shown(str(first))
             )
             return None
         if picture is None and self.pictures:
@@ -396,9 +426,7 @@ class Reader:
                 found.append(int(value))
             else:
                 there = at / key
-                self.log.report(
-                    BAD_IMAGE_SIZE, at.path, pointer=there.pointer, field=key, value=Shown(show(value))
-                )
+                self.log.report(BAD_IMAGE_SIZE, at.path, **there.where, field=key, value=Shown(show(value)))
         if self.log.errors > errors:
             return 0, 0
         return (found[0], found[1]) if len(found) == 2 else None
@@ -409,10 +437,10 @@ class Reader:
         found = self.pictures.size(name, picture)
         if self._sized and self.log.errors == errors:
             if found is None:
-                self.log.report(SIZE_MISSING, at.path, pointer=at.pointer, value=name)
+                self.log.report(SIZE_MISSING, at.path, **at.where, value=name)
             elif picture is not None and not self._told:
                 shown = f"{found[0]}x{found[1]}"
-                self.log.report(SIZE_FROM_PICTURE, at.path, pointer=at.pointer, value=name, size=shown)
+                self.log.report(SIZE_FROM_PICTURE, at.path, **at.where, value=name, size=shown)
         return found
 
     def box(
@@ -445,18 +473,18 @@ class Reader:
             builder.kind = "det" if total and found == total else "gt"
         if builder.kind == "det":
             for row in np.flatnonzero(~scored).tolist():
-                log.report(SCORE_MISSING, places[row].path, pointer=places[row].pointer, field=score_key)
+                log.report(SCORE_MISSING, places[row].path, **places[row].where, field=score_key)
             builder.skipped += total - found
             table = table[scored]
         elif found:
             at = places[int(np.argmax(scored))]
-            log.report(SOME_SCORES, at.path, pointer=at.pointer, field=score_key, found=found, total=total)
+            log.report(SOME_SCORES, at.path, **at.where, field=score_key, found=found, total=total)
         if self._outlines:
             kinds = list(self._outlines)
             at = self._first_outline or At(self.source.path)
             n = self._outlines.total()
             what = Shown(kinds[0] if len(kinds) == 1 else "outlines")
-            log.report(OUTLINES, at.path, pointer=at.pointer, n=n, total=max(total, n), what=what)
+            log.report(OUTLINES, at.path, **at.where, n=n, total=max(total, n), what=what)
             rotated = self._outlines["rotated boxes"]
             for key, m in (("rotation", rotated), ("segmentation", n - rotated)):
                 if m:
@@ -504,6 +532,9 @@ def show(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 80 else text[:79] + "…"
 
+
+DECIMAL = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*", re.ASCII)
+"""A number as it stands in text."""
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 

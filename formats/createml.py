@@ -65,7 +65,7 @@ class CreatemlOptions(ImageOptions):
     )
 
 
-def _looks_like(look: Glance) -> tuple[int, str] | None:
+def _looks_like(look: Glance, _: bytes) -> tuple[int, str] | None:
     first = look.first.get("", {})
     for image, boxes in (("image", "annotations"), ("imagefilename", "annotation")):
         if look.top == "[" and first.get(image) == '"' and first.get(boxes) in ("[", "n"):
@@ -75,14 +75,14 @@ def _looks_like(look: Glance) -> tuple[int, str] | None:
 
 def sniff(source: Source) -> Sniff | None:
     """Look at the keys of the first record."""
-    return sniff_json(source, _looks_like, "createml")
+    return sniff_json(source, _looks_like)
 
 
 def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -> None:
     """Read the file, or those of a folder."""
     relative = options.units == "normalized"
     reader = Reader(source, builder, log, options, ask_other=relative)
-    for file in reader.choose(_looks_like, "createml", "Create ML JSON"):
+    for file in reader.choose(_looks_like, "Create ML JSON"):
         value = reader.value(file)
         at = At(source.full(file))
         if value is Nothing:
@@ -110,12 +110,14 @@ def _read_image(
     boxes = reader.items(record.get(list_key), at / list_key)
     image = reader.image(record.get(key), at, field=key, split=split, file=file, line=line)
     if boxes is None or image is None:
+        reader.builder.skipped += len(boxes or ())
         return
     scale = (1.0, 1.0)
     if relative and boxes:
         size = reader.pictures.size(record[key], reader.pictures.named(record[key]))
         if size is None:
             reader.log.report(NO_SIZE, at.path, pointer=at.pointer, value=record[key])
+            reader.builder.skipped += len(boxes)
             return
         scale = float(size[0]), float(size[1])
     rows = reader.rows_of(at / list_key)

@@ -91,7 +91,7 @@ class LabelmeOptions(ImageOptions):
     """Options of LabelMe JSON."""
 
 
-def _looks_like(look: Glance) -> tuple[int, str] | None:
+def _looks_like(look: Glance, _: bytes) -> tuple[int, str] | None:
     if look.top != "{" or look.keys.get("shapes", "[") not in ("[", "n"):
         return None
     image = look.keys.keys() & {"imagePath", "imageData", "imageHeight", "imageWidth"}
@@ -103,7 +103,7 @@ def _looks_like(look: Glance) -> tuple[int, str] | None:
 
 def sniff(source: Source) -> Sniff | None:
     """Look at the outermost keys."""
-    return sniff_json(source, _looks_like, "labelme")
+    return sniff_json(source, _looks_like)
 
 
 def read(source: Source, builder: Builder, log: Log, options: LabelmeOptions) -> None:
@@ -131,10 +131,12 @@ def _read_image(reader: Reader, file: str, value: Any) -> None:
     shapes = reader.items(record["shapes"], at / "shapes")
     name = _name(reader, file or reader.source.path.replace("\\", "/").rpartition("/")[2], record, at)
     if shapes is None or name is None:
+        reader.builder.skipped += len(shapes or ())
         return
     size = reader.size(record.get("imageWidth"), record.get("imageHeight"), at, ("imageWidth", "imageHeight"))
     image = reader.image(name, at, size=size, file=reader.builder.file(at.path))
     if image is None:
+        reader.builder.skipped += len(shapes)
         return
     rows = reader.rows_of(at / "shapes")
     for i, shape in enumerate(shapes):
