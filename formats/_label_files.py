@@ -296,6 +296,38 @@ def class_rows(found: Scan, good: NDArray[np.bool_], builder: Builder) -> Ints:
     return table[found.name]
 
 
+def numbered_classes(
+    number: Floats,
+    good: NDArray[np.bool_],
+    builder: Builder,
+    names: Sequence[str] | None,
+    *,
+    in_order: bool,
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """The category row of each row by the number of its class, and which rows have one.
+
+    With `in_order` all classes but the first, which stands for none, are added in the order of the list;
+    else only those that are used, as they are met. No list, no class.
+    """
+    names = names or ()
+    known = (number >= 0) & (number < len(names)) & (number == np.rint(number))
+    for name in names[1:] if in_order else ():
+        builder.category(name)
+    table = np.full(len(names) + 1, -1, np.int32)
+    used = number[good & known].astype(np.int64)
+    _, first = np.unique(used, return_index=True)
+    for i in used[np.sort(first)].tolist():
+        table[i] = builder.category(names[i])
+    return table[np.where(known, number, len(names)).astype(np.int64)], known
+
+
+def corners(values: Floats) -> tuple[Floats, Floats]:
+    """Edges, and width and height, of (n, 4 or more) numbers that begin with left, top, width, height."""
+    wh = values[:, 2:4]
+    with np.errstate(over="ignore"):
+        return np.concatenate([values[:, :2], values[:, :2] + wh], axis=1), wh
+
+
 def count_extra(builder: Builder, what: str, mask: NDArray[np.bool_]) -> None:
     """Count values that the tables do not hold."""
     if n := int(np.count_nonzero(mask)):
@@ -314,13 +346,20 @@ def report_numbers(cells: Sequence[Cell], fields: Sequence[str], path: str, line
 
 
 def report_marks(
-    found: Scan, log: Log, code: Code, wrong: NDArray[np.bool_], at: int, field: str, expected: str
+    found: Scan,
+    log: Log,
+    code: Code,
+    wrong: NDArray[np.bool_],
+    at: int,
+    field: str,
+    expected: str,
+    **more: Any,
 ) -> None:
     """Report rows whose value `at` (negative: counted from the right) is not as expected."""
 
     def say(cells: list[Cell]) -> dict[str, Any]:
         column, value = cells[at] if -len(cells) <= at < len(cells) else (0, b"")
-        return {"column": column, "field": field, "value": value, "expected": Shown(expected)}
+        return {"column": column, "field": field, "value": value, "expected": Shown(expected), **more}
 
     found.rows.report(log, code, np.flatnonzero(wrong), say)
 
@@ -382,10 +421,14 @@ def file_names(dataset: Dataset) -> list[str]:
     return [f"{stem(name)}.txt" for name in dataset.images.name]
 
 
-def refuse_classes(dataset: Dataset, log: Log, *, words: bool = True) -> bool:
-    """Report classes that would not be read back; with `words` they stand between columns of a row."""
+def refuse_classes(dataset: Dataset, log: Log, *, words: bool = True, unused: bool = False) -> bool:
+    """Report classes that would not be read back; with `words` they stand between columns of a row.
+
+    With `unused`, those without objects are written too.
+    """
     errors = log.errors
-    for row in np.unique(dataset.boxes.category).tolist():
+    rows = range(len(dataset.categories)) if unused else np.unique(dataset.boxes.category).tolist()
+    for row in rows:
         name = dataset.categories.name[row]
         reason = refuse_class(name)
         if reason is None and name != name.strip(" \t"):

@@ -1,0 +1,238 @@
+"""VisDrone object detection in images: one ``.txt`` file per image, one object per line.
+
+::
+
+    bbox_left,bbox_top,bbox_width,bbox_height,score,object_category,truncation,occlusion
+
+The grammar is that of the VisDrone DET annotations and results
+(https://github.com/VisDrone/VisDrone2018-DET-toolkit, http://aiskyeye.com). Pixels as they stand, separated
+by commas; a comma at the end of a line is fine.
+
+Reading
+-------
+- A folder of files, flat or with ``annotations/`` beside ``images/``, or one file. The file's name without
+  ``.txt`` is the image; an empty file is an image without objects.
+- Ground truth has a ``score`` of 1, or of 0 for what an evaluation ignores. Rows with 0 and the *ignored
+  regions* (category 0) are read as crowd boxes.
+- Results have a confidence in 0..1, and -1 for truncation and occlusion. Most rows decide, or ``--kind``.
+- ``truncation`` 1 and ``occlusion`` 1 (partly) or 2 (heavily) are the marks of these names; how much is not
+  kept.
+- Categories: 0 ignored regions, 1 pedestrian, 2 people, 3 bicycle, 4 car, 5 van, 6 truck, 7 tricycle,
+  8 awning-tricycle, 9 bus, 10 motor, 11 others. Another list is ``--classes FILE`` or a ``classes.txt`` in
+  the folder, one name per line from category 1 on; 0 stays what it is.
+- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
+  folder.
+
+Writing
+-------
+Official categories keep their numbers. With any other class, the classes are numbered from 1 and listed in
+``classes.txt``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Output, Source
+from odm.formats._classes import read_list
+from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._faults import BAD_MARK, SCORE_RANGE, SCORE_UNEXPECTED, UNKNOWN_CLASS, WRONG_COUNT
+from odm.formats._images import ImageOptions
+from odm.formats._label_files import (
+    Cell,
+    Grammar,
+    Part,
+    Scan,
+    add_boxes,
+    add_images,
+    are_text,
+    block,
+    corners,
+    count_extra,
+    file_names,
+    label_files,
+    numbered_classes,
+    refuse_classes,
+    report_marks,
+    report_numbers,
+    sampled,
+    say_files,
+    scan,
+    write_files,
+)
+from odm.formats._lines import EMPTY, NUMBER, Chunk
+from odm.formats._numbers import decimals, short_wh
+from odm.issues import Log
+from odm.tables import Builder, Dataset, Flag
+
+FIELDS = (
+    "bbox_left",
+    "bbox_top",
+    "bbox_width",
+    "bbox_height",
+    "score",
+    "object_category",
+    "truncation",
+    "occlusion",
+)
+IGNORED = "ignored regions"
+CLASSES = (
+    *(IGNORED, "pedestrian", "people", "bicycle", "car", "van", "truck"),
+    *("tricycle", "awning-tricycle", "bus", "motor", "others"),
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VisdroneOptions(ImageOptions):
+    """What the numbers of the categories mean."""
+
+    classes: str | None = option(
+        None, "file with the names of the categories from 1 on, one per line", flag="--classes", side="read"
+    )
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Lines of eight numbers between commas, the sixth of which is whole."""
+    if not are_text(source):
+        return None
+    lines = fits = 0
+    for cells in sampled(source, label_files(source, GRAMMAR), b","):
+        lines += 1
+        if len(cells) in (8, 9) and all(map(NUMBER.fullmatch, cells[:8])) and not any(cells[8:]):
+            score, category, truncation, occlusion = map(float, cells[4:8])
+            fits += (
+                0 <= score <= 1
+                and category >= 0
+                and category.is_integer()
+                and {truncation, occlusion} <= {-1, 0, 1, 2}
+            )
+    if not lines or 3 * fits < 2 * lines:
+        return None
+    return Sniff(SURE, f"{fits} of {lines} lines are the eight numbers of VisDrone, separated by commas")
+
+
+def _split(chunk: Chunk) -> Part:
+    count = chunk.count
+    enough = count == 8
+    ninth = np.flatnonzero(count == 9)
+    tokens = chunk.pick(chunk.first[ninth] + 8)
+    enough[ninth] = [token == EMPTY for token in tokens]
+    rows = np.flatnonzero(enough)
+    values, sound = block(chunk, chunk.first[rows], 8)
+    kept = np.flatnonzero(sound)
+    none = np.full(len(kept), np.nan)
+    return Part(
+        rows[kept],
+        [b"object"] * len(kept),
+        values[kept],
+        none,
+        np.setdiff1d(np.arange(len(chunk)), rows[kept]),
+    )
+
+
+def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
+    if len(cells) > 8 and not cells[-1][1]:
+        cells = cells[:-1]
+    if len(cells) != 8:
+        n = len(cells)
+        expected, found = "8 numbers separated by commas", f"{n} value{'' if n == 1 else 's'}"
+        log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
+    else:
+        report_numbers(cells, FIELDS, path, line, log)
+
+
+GRAMMAR = Grammar(_split, _explain, 8, sep=",", folders=re.compile("annotations", re.IGNORECASE))
+
+
+def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -> None:
+    """Read a folder of label files, or one."""
+    files = label_files(source, GRAMMAR)
+    say_files(source, files, log)
+    found = scan(source, files, builder, log, GRAMMAR)
+    images = add_images(found, builder, log, options, GRAMMAR)
+    score, category, truncation, occlusion = found.values[:, 4:].T
+    if builder.kind is None:
+        unknown = ((truncation == -1) & (occlusion == -1)) | ((score > 0) & (score < 1))
+        builder.kind = "det" if 2 * int(unknown.sum()) > len(found) else "gt"
+    flags = np.zeros(len(found), np.uint16)
+    if builder.kind == "det":
+        good = (score >= 0) & (score <= 1)
+        report_marks(found, log, SCORE_RANGE, ~good, 4, "score", "a confidence in 0..1")
+    else:
+        good = (score == 0) | (score == 1)
+        report_marks(found, log, SCORE_UNEXPECTED, ~good, 4, "score", "1, or 0 for what is ignored")
+        good &= _marks(found, good, log)
+        flags |= np.where((score == 0) | (category == 0), np.uint16(Flag.CROWD), np.uint16(0))
+        flags |= np.where(truncation > 0, np.uint16(Flag.TRUNCATED), np.uint16(0))
+        flags |= np.where(occlusion > 0, np.uint16(Flag.OCCLUDED), np.uint16(0))
+        count_extra(builder, "degrees of occlusion", good & (occlusion == 2))
+    names: list[str] | None = list(CLASSES)
+    where = "VisDrone"
+    own = options.classes or ("classes.txt" if "classes.txt" in source.files else "")
+    if own:
+        listed = Source(options.classes, follow_links=True) if options.classes else source
+        names = read_list(listed, "" if options.classes else own, log)
+        names, where = None if names is None else [IGNORED, *names], options.classes or source.full(own)
+    rows, known = numbered_classes(category, good, builder, names, in_order=bool(own))
+    if names is not None:
+        values = {"n": len(names), "where": where}
+        report_marks(found, log, UNKNOWN_CLASS, good & ~known, 5, "object_category", "", **values)
+    xyxy, wh = corners(found.values)
+    given = score if builder.kind == "det" else None
+    add_boxes(found, builder, images, good & known, rows, xyxy, wh=wh, flags=flags, score=given)
+
+
+def _marks(found: Scan, good: NDArray[np.bool_], log: Log) -> NDArray[np.bool_]:
+    sound = np.ones(len(found), bool)
+    for at, expected in ((6, (-1, 0, 1)), (7, (-1, 0, 1, 2))):
+        wrong = good & ~np.isin(found.values[:, at], expected)
+        report_marks(found, log, BAD_MARK, wrong, at, FIELDS[at], " or ".join(map(str, expected)))
+        sound &= ~wrong
+    return sound
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: VisdroneOptions) -> None:
+    """Write one file per image, and the list of classes where it is not the official one."""
+    del options
+    names, owners = file_names(dataset), list(dataset.images.name)
+    classes, boxes = dataset.categories.name, dataset.boxes
+    official = set(classes) <= set(CLASSES)
+    listed = [] if official else [name for name in classes if name != IGNORED]
+    if listed:
+        names, owners = [*names, "classes.txt"], [*owners, "the list of classes"]
+    refused = refuse_classes(dataset, log, words=False, unused=True)
+    if not target.plan(names, owners, log) or refused:
+        return
+    if listed:
+        target.write("classes.txt", "".join(f"{name}\n" for name in listed).encode())
+    ids = [CLASSES.index(n) if official or n == IGNORED else listed.index(n) + 1 for n in classes]
+    det = dataset.kind == "det"
+    texts = decimals(np.concatenate([boxes.xyxy[:, :2], short_wh(boxes)], axis=1).ravel())
+    crowd = boxes.has(Flag.CROWD).tolist()
+    truncated, occluded = boxes.has(Flag.TRUNCATED).tolist(), boxes.has(Flag.OCCLUDED).tolist()
+    columns = [
+        *(texts[i::4] for i in range(4)),
+        decimals(boxes.score) if det else ["0" if c else "1" for c in crowd],
+        [str(ids[c]) for c in boxes.category.tolist()],
+        ["-1" if det else "1" if t else "0" for t in truncated],
+        ["-1" if det else "1" if o else "0" for o in occluded],
+    ]
+    write_files(dataset, target, log, columns, ",")
+
+
+FORMAT = Format(
+    name="visdrone",
+    title="VisDrone detection annotations and results",
+    doc=__doc__ or "",
+    suffixes=(".txt",),
+    single=False,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=VisdroneOptions,
+    keeps=frozenset("empty score wh crowd truncated occluded".split()),
+)
