@@ -21,7 +21,7 @@ from odm.files import Source
 from odm.formats import option_specs
 from odm.formats._faults import NO_PICTURE, STRAY_FILE
 from odm.formats._images import NO_SIZE, picture_size
-from odm.issues import CODES, Code, Issue, Log, UsageError, hint, printable
+from odm.issues import CODES, Code, DataError, Issue, Log, UsageError, hint, printable
 from odm.tables import PICTURE_SUFFIXES, Dataset, Kind, stem
 
 NO_ANNOTATION = Code(
@@ -155,17 +155,21 @@ def examine(
     check = functools.partial(checks.run, deep=True, tolerance=tolerance)
     reference = None if gt is None else _Reference(gt, log)
     loaded: tuple[Loaded, ...]
-    if against is not None:
-        loaded = load_pair(source, against, log, check=check, refuse=False)
+    other = None if reference is None else reference.dataset
+    try:
+        if against is not None:
+            loaded = load_pair(source, against, log, check=check, refuse=False)
+        else:
+            loaded = (load(source, log, other=other, check=check, refuse=False),)
+    except DataError:  # nothing could be read at all, not even the format
+        return ()
+    if len(loaded) == 2:
         checks.compare(loaded[0].dataset, loaded[1].dataset, log)
-    else:
-        other = None if reference is None else reference.dataset
-        loaded = (load(source, log, other=other, check=check, refuse=False),)
-        if reference is not None and reference.held is None:
-            log.note(
-                f"{printable(source.path)}: read as {loaded[0].format.name}, which does not refer to a "
-                "ground truth, so that is not read; to compare the two give the detections with --against"
-            )
+    elif reference is not None and reference.held is None:
+        log.note(
+            f"{printable(source.path)}: read as {loaded[0].format.name}, which does not refer to a "
+            "ground truth, so that is not read; to compare the two give the detections with --against"
+        )
     uses = [(one.format, "read") for one in loaded]
     if reference is not None and reference.held is not None:
         uses.append((reference.held.format, "read"))

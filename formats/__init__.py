@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from odm.files import Source, names_entry_point
+from odm.files import UNREADABLE, Source, Unreadable, names_entry_point, read_head, refuse_nuls
 from odm.formats._contract import (
     LIKELY,
     SURE,
@@ -17,7 +17,7 @@ from odm.formats._contract import (
     option,
     option_specs,
 )
-from odm.issues import Log, UsageError, hint, printable
+from odm.issues import DataError, Log, UsageError, hint, printable
 
 __all__ = [
     "FORMATS",
@@ -85,6 +85,8 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
     ------
     UsageError
         If no format, or more than one, claims it.
+    DataError
+        If no format does, and there are files that cannot be read.
     """
     answers = {
         name: answer
@@ -93,6 +95,7 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
     }
     shown = printable(source.path)
     if not answers:
+        _say_unreadable(source, log)
         what = f"{len(source.files)} files" if source.is_dir else "this file"
         if source.is_dir and not source.files:
             what = "an empty folder"
@@ -108,6 +111,20 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
     (name, answer), *_ = winners.items()
     log.note(f"{shown}: read as {name}, because {answer.reason}")
     return FORMATS[name]
+
+
+def _say_unreadable(source: Source, log: Log) -> None:
+    """DataError, with an issue for each, if there are files that no format can recognise as they are."""
+    source.report_links(log)
+    for file in source.files[:1000]:
+        try:
+            refuse_nuls(read_head(source.full(file)))
+        except Unreadable as e:
+            log.report(UNREADABLE, source.full(file), reason=str(e))
+    if log.errors:
+        raise DataError(
+            f"{printable(source.path)}: the format cannot be told, for there are unreadable files", log
+        )
 
 
 def for_target(path: str) -> Format:

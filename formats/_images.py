@@ -10,6 +10,7 @@ import csv
 import dataclasses
 import io
 import warnings
+from typing import Any
 
 from odm.files import MAX_SIZE, Source, Unreadable, open_binary
 from odm.formats._contract import Options, option, parse_size
@@ -23,6 +24,14 @@ NO_SIZE = Code(
     "give --images DIR, --image-size WxH or --image-sizes FILE.csv",
     "Relative coordinates become pixels only by the width and height of the image, and neither the file, "
     "nor a picture, nor an option says them.",
+)
+LINKED_PICTURE = Code(
+    "picture-behind-link",
+    "error",
+    "the size of image {value!r} is not known: its picture is behind a link that leads outside the source",
+    "give --follow-links, or name the folder of the pictures with --images DIR",
+    "A link that leads outside the source is not opened unless that is asked for, because a data set from "
+    "the internet could use one to have other files of this machine read.",
 )
 BAD_PICTURE = Code(
     "unreadable-picture",
@@ -68,6 +77,20 @@ class Picture:
 
     name: str
     path: str
+    """Empty where the picture is behind a link that leads outside the source, and so is not opened."""
+    behind: str = ""
+    """Then that link."""
+
+    @property
+    def place(self) -> str:
+        """Where it lies, whether it is opened or not."""
+        return self.path or self.behind
+
+
+def picture_in(source: Source, file: str, name: str) -> Picture:
+    """The picture that one of the files of a source is."""
+    path = source.full(file)
+    return Picture(name, "", path) if file in source.picture_links else Picture(name, path)
 
 
 class Pictures:
@@ -99,10 +122,14 @@ class Pictures:
         self._by_name: dict[str, Picture] = {}
         self._told: dict[str, tuple[int, int]] = {}
         self._others: dict[str, tuple[int, int]] | None = None
+        self._linked = False
         if options.images is not None:
             self._list(Source(options.images, follow_links=True, max_size=source.max_size))
         else:
             for folder in folders:
+                if source.is_linked(folder):
+                    self._linked = True
+                    continue
                 try:
                     listed = Source(folder, follow_links=source.follow_links, max_size=source.max_size)
                 except PathError:
@@ -124,7 +151,7 @@ class Pictures:
 
     def _list(self, source: Source) -> None:
         for file in source.with_suffix(*PICTURE_SUFFIXES):
-            picture = Picture(file or source.path.replace("\\", "/").rsplit("/", 1)[-1], source.full(file))
+            picture = picture_in(source, file, file or source.path.replace("\\", "/").rsplit("/", 1)[-1])
             self._by_name[picture.name] = picture
             self._by_stem.setdefault(stem(picture.name), []).append(picture)
 
@@ -175,7 +202,7 @@ class Pictures:
         told = self._told.get(name) or self._told.get(key) or self._fixed
         if told:
             return told
-        if picture is not None:
+        if picture is not None and picture.path:
             return picture_size(picture.path, self._log)
         if self._others is None:
             self._others = {}
@@ -186,6 +213,11 @@ class Pictures:
                         self._others[other_name] = size
                         self._others.setdefault(stem(other_name), size)
         return self._others.get(name) or self._others.get(key)
+
+    def report_no_size(self, name: str, picture: Picture | None, path: str, **place: Any) -> None:
+        """Report that the size of an image is needed and not known, and why if a link is in the way."""
+        behind = self._linked or (picture is not None and not picture.path)
+        self._log.report(LINKED_PICTURE if behind else NO_SIZE, path, value=name, **place)
 
 
 def parse_pixels(text: str) -> int:

@@ -19,6 +19,9 @@ BAD_YAML = Code(
 
 DEPTH = 50
 
+_OBJECTS = tuple(f"tag:yaml.org,2002:python/{kind}" for kind in ("object", "name", "module"))
+"""Tags that ask a program to make or to call something; others change nothing for a reader of plain text."""
+
 
 @dataclasses.dataclass(slots=True)
 class Node:
@@ -83,6 +86,9 @@ def _build(events: Any) -> Node:
         if not isinstance(event, yaml.NodeEvent):
             continue
         line = event.start_mark.line + 1 if event.start_mark else 0
+        tag = getattr(event, "tag", None)
+        if tag is not None and tag.startswith(_OBJECTS):
+            raise _Refused(f"the tag {tag!r} is not accepted", event)
         holder = open_[-1].value
         if isinstance(event, yaml.ScalarEvent):
             node = Node(event.value, line)

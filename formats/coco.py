@@ -51,7 +51,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.files import Output, Source, accept_name
+from odm.files import UNREADABLE, Output, Source, Unreadable, accept_name, read_head
 from odm.formats._classes import DUPLICATE_CLASS, refuse_class
 from odm.formats._contract import LIKELY, SURE, Format, Sniff, option, parse_bool
 from odm.formats._faults import (
@@ -296,8 +296,11 @@ _LOOKS = 50
 def _choose(source: Source) -> list[tuple[str, str]]:
     """The files of a folder that are read, each with its split; answers from memory the second time."""
     if "coco" not in source.memo:
-        found = {}
-        for file in source.with_suffix(".json")[:_LOOKS]:
+        found: dict[str, bytes] = {}
+        listed = source.with_suffix(".json")
+        for number, file in enumerate(listed):
+            if number >= _LOOKS and not found:
+                break
             head = source.head(file)
             if _judge(head):
                 found[file] = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
@@ -305,9 +308,24 @@ def _choose(source: Source) -> list[tuple[str, str]]:
         named = [file for file in objects if file.rsplit("/", 1)[-1].lower().startswith("instances")]
         files = named or objects or list(found)
         source.memo["coco"] = [(file, _split_of(file)) for file in files]
-        source.memo["coco-others"] = [file for file in found if file not in files]
+        source.memo["coco-others"] = [file for file in listed if file not in files]
     chosen: list[tuple[str, str]] = source.memo["coco"]
     return chosen
+
+
+def _unlike(source: Source, files: Sequence[str], log: Log) -> dict[str, bool]:
+    """Of files that are not like COCO, whether each is read nevertheless, to say what is wrong with it,
+    because its name says that it should be COCO.
+    """
+    found = {}
+    for file in files:
+        try:
+            read_head(source.full(file), 1)
+        except Unreadable as e:
+            log.report(UNREADABLE, source.full(file), reason=str(e))
+            continue
+        found[file] = file.rsplit("/", 1)[-1].lower().startswith("instances_")
+    return found
 
 
 def _split_of(file: str) -> str:
@@ -337,13 +355,17 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
             )
             return
     else:
-        files = _choose(source)
+        files = list(_choose(source))
+        errors = log.errors
+        others = _unlike(source, source.memo["coco-others"], log)
+        files += [(file, _split_of(file)) for file in others if others[file]]
         if not files:
-            log.report(NO_COCO_FILE, source.path)
+            if log.errors == errors:
+                log.report(NO_COCO_FILE, source.path)
             return
-        others = source.memo["coco-others"]
-        if others:
-            log.note(f"{printable(source.path)}: not read: {printable(', '.join(others[:5]))}")
+        if passed := [file for file in others if not others[file]]:
+            shown = ", ".join(passed[:5]) + (", ..." if len(passed) > 5 else "")
+            log.note(f"{printable(source.path)}: not read: {printable(shown)}")
         if options.split is not None:
             splits = sorted({split for _, split in files} - {""})
             files = [(file, split) for file, split in files if split == options.split]

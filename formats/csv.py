@@ -1506,7 +1506,7 @@ class _Reader:
                         self.first_line[i],
                         self.name_columns[self.first_file[i]],
                     )
-                    log.report(NO_SIZE, path, line=line, field=field, value=name)
+                    pictures.report_no_size(name, picture, path, line=line, field=field)
             shown = name
             if picture is not None and i in self.ids and stem(name) == name:
                 full = name + picture.name[len(stem(picture.name)) :]

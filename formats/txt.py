@@ -57,7 +57,7 @@ from odm.formats._faults import (
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
-from odm.formats._images import NO_SIZE, ImageOptions, Pictures
+from odm.formats._images import LINKED_PICTURE, NO_SIZE, ImageOptions, Pictures
 from odm.formats._lines import (
     EMPTY,
     NON_FINITE,
@@ -240,7 +240,8 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
         size = sizes[scan.file]
         unknown = good & (size[:, 0] == 0)
         for file in np.unique(scan.file[unknown]).tolist():
-            log.report(NO_SIZE, source.full(scan.files[file]), value=_image_name(source, scan.files[file]))
+            code = LINKED_PICTURE if source.picture_links else NO_SIZE
+            log.report(code, source.full(scan.files[file]), value=_image_name(source, scan.files[file]))
         good &= ~unknown
         corners = corners * np.tile(size, 2)
         wh = wh * size if wh is not None else None

@@ -66,7 +66,7 @@ from odm.formats._faults import (
     UNKNOWN_SPLIT,
     WRONG_COUNT,
 )
-from odm.formats._images import NO_SIZE, ImageOptions, Picture, Pictures
+from odm.formats._images import NO_SIZE, ImageOptions, Picture, Pictures, picture_in
 from odm.formats._lines import (
     Chunk,
     Listing,
@@ -141,7 +141,7 @@ NOTHING_TO_PUT = Code(
     "picture-not-known",
     "error",
     "the picture of {value!r} is not known, so it cannot be put in images/",
-    "give --images DIR, or leave out --link-images and --copy-images",
+    "give --images DIR, or --follow-links if it is behind a link; or leave out --link-images, --copy-images",
     "Pictures were asked for in the target, and the source does not say where this one is.",
 )
 SPLITS = ("train", "val", "valid", "validation", "test", "minival")
@@ -909,7 +909,7 @@ def _images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) -> lis
                 picture = pictures.named(key)  # labels called img.jpg.txt
             if picture is not None:
                 matched += 1
-                seen.add(picture.path)
+                seen.add(picture.place)
             image = Image(key, label, picture, group.split, pictures, lonely=False)
             if picture is None and label is not None:
                 missing.append(image)
@@ -928,8 +928,8 @@ def _images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) -> lis
         if has_background:
             for picture in pictures.all:
                 key = stem(picture.name)
-                if picture.path not in seen and key not in group.labels:
-                    if taken.setdefault(picture.path, group.split) != group.split:
+                if picture.place not in seen and key not in group.labels:
+                    if taken.setdefault(picture.place, group.split) != group.split:
                         continue
                     found.append(Image(key, None, picture, group.split, pictures, lonely=False))
                     background += 1
@@ -943,7 +943,7 @@ def _images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) -> lis
 def _listed_picture(source: Source, key: str, listed: str) -> Picture | None:
     suffix = listed[listed.rfind(".") :] if "." in listed.rsplit("/", 1)[-1] else ""
     if listed in _file_set(source) and suffix.lower() in PICTURE_SUFFIXES:
-        return Picture(key + suffix, source.full(listed))
+        return picture_in(source, listed, key + suffix)
     return None
 
 
@@ -981,7 +981,7 @@ def _add_images(
     for i, image in enumerate(log.track(images, "looking at pictures")):
         name = _name(image)
         label = source.full(image.label) if image.label is not None else ""
-        path = label or (image.picture.path if image.picture else source.path)
+        path = label or (image.picture.place if image.picture else source.path)
         if not accept_name(name, log, path):
             continue
         if name in owner:
@@ -991,7 +991,7 @@ def _add_images(
         errors = log.errors
         size = image.pictures.size(name, image.picture)
         if size is None and needed[i] and log.errors == errors:
-            log.report(NO_SIZE, path, value=name)
+            image.pictures.report_no_size(name, image.picture, path)
         elif image.lonely:
             log.report(NO_PICTURE, path, value=name)
         width, height = sizes[i] = size or (0, 0)

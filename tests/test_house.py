@@ -67,7 +67,7 @@ def home(name):
 
 CORE = {"tables", "issues", "files"}
 MAY_IMPORT = {
-    "tables": {"tables"},
+    "tables": {"tables", "files"},  # what a picture is called
     "issues": {"issues", "tables"},  # the tables for their type alone
     "files": {"files", "issues"},
     "checks": {"checks", "tables", "issues"},

@@ -332,7 +332,7 @@ def test_a_list_given_by_hand_holds_alone(tmp_path):
         ("? [a]\n: b", "bad-yaml"),
         ("a: 1\n---\nb: 2", "bad-yaml"),
         ("a: \x07", "bad-yaml"),
-        ("a: !!python/object/apply:os.system [x]", None),
+        ("a: !!python/object/apply:os.system [x]", "bad-yaml"),
         ("", None),
     ],
 )

@@ -70,6 +70,11 @@ DEVICE_NAME = Code(
     "end.",
 )
 
+PICTURE_SUFFIXES = frozenset(
+    ".jpg .jpeg .jpe .jfif .png .bmp .gif .webp .tif .tiff .mpo .avif .heic .heif .jp2 .ppm .pgm .dng".split()
+)
+"""Lower-case extensions that are not part of an image's stem."""
+
 MAX_DEPTH = 100
 """How many parts a name from the data may have."""
 
@@ -126,7 +131,7 @@ def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
     descriptor, size = _open(path, max_size)
     try:
         if size > 2**20:  # a hole of gigabytes is refused before it is read
-            _refuse_nuls(os.read(descriptor, 4096))
+            refuse_nuls(os.read(descriptor, 4096))
             os.lseek(descriptor, 0, os.SEEK_SET)
         data = os.read(descriptor, min(size + 1, 2**30))  # one more, so that a file that grows is noticed
         if len(data) != size or size >= 2**30:
@@ -140,7 +145,7 @@ def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
     if len(data) != size:
         raise Unreadable("it changed while it was read")
     if size >= 4096:
-        _refuse_nuls(data[:4096])
+        refuse_nuls(data[:4096])
     return data
 
 
@@ -154,8 +159,9 @@ def _read_rest(descriptor: int, data: bytes, size: int) -> bytes:
     return stream.getvalue()
 
 
-def _refuse_nuls(head: bytes) -> None:
-    if len(head) >= 4096 and not head.strip(b"\0"):
+def refuse_nuls(head: bytes) -> None:
+    """Unreadable if a file begins with nothing but NULs."""
+    if len(head) >= 4096 and not head[:4096].strip(b"\0"):
         raise Unreadable("it begins with 4096 NUL bytes, so its content was lost or is not text")
 
 
@@ -196,6 +202,9 @@ class Source:
         self.hidden: list[str] = []
         self.bad_links: list[tuple[str, str, bool]] = []
         """Links that are not followed: relative path, where they lead, whether that is a place outside."""
+        self.picture_links: dict[str, str] = {}
+        """Links to pictures, or to a folder of them, outside the source: relative path, where they lead.
+        They are no fault, for data sets are made so, and they are not opened."""
         self.memo: dict[str, Any] = {}
         self._files: list[str] | None = None
         try:
@@ -243,6 +252,14 @@ class Source:
         except Unreadable:
             return b""
 
+    def is_linked(self, path: str) -> bool:
+        """Whether a path that begins with the source's own leads outside it by a link not followed."""
+        top = self.path.rstrip(os.sep) + os.sep
+        if self.follow_links or not self.is_dir or not (path + os.sep).startswith(top):
+            return False
+        root = os.path.realpath(self.path)
+        return not (os.path.realpath(path) + os.sep).startswith(root.rstrip(os.sep) + os.sep)
+
     def report_links(self, log: Log) -> None:
         """Report the links that are not followed."""
         self.files  # noqa: B018 -- the walk finds them
@@ -272,12 +289,15 @@ class Source:
                     self.hidden.append(name)
                     continue
                 if not entry.is_symlink():
-                    if entry.is_dir():
-                        pending.append((name, entry.path, above))
-                    else:
+                    if not entry.is_dir():
                         yield name
+                    elif name.lower().endswith(_TEXT_SUFFIXES):
+                        self.bad_links.append((name, "it is a folder, not a regular file", False))
+                    else:
+                        pending.append((name, entry.path, above))
                 elif not self._may_follow(name, entry.path, root):
-                    continue
+                    if name in self.picture_links and name.lower().endswith(tuple(PICTURE_SUFFIXES)):
+                        yield name
                 elif not os.path.isdir(entry.path):
                     yield name
                 elif (real := os.path.realpath(entry.path)) in above or _holds(real, folder):
@@ -291,17 +311,30 @@ class Source:
                     pending.append((name, entry.path, above | {real}))
 
     def _may_follow(self, name: str, path: str, root: str) -> bool:
+        low = name.lower()
         try:
             real = os.path.realpath(path, strict=True)
         except OSError as e:
-            self.bad_links.append((name, _reason(e), False))
+            if low.endswith(tuple(PICTURE_SUFFIXES)):
+                self.picture_links[name] = os.path.realpath(path)
+            else:
+                self.bad_links.append((name, _reason(e), False))
             return False
         if self.follow_links or real == root or real.startswith(root.rstrip(os.sep) + os.sep):
             return True
-        self.bad_links.append((name, real, True))
+        is_folder = os.path.isdir(real)
+        word = low.rpartition("/")[2]
+        if word in _PICTURE_FOLDERS if is_folder else word.endswith(tuple(PICTURE_SUFFIXES)):
+            self.picture_links[name] = real
+        else:
+            self.bad_links.append((name, real, True))
         return False
 
 
+_TEXT_SUFFIXES = (".txt", ".xml", ".json", ".csv", ".tsv", ".yaml", ".yml")
+"""No folder is called so; one that is stands in the place of a file that something should be read from."""
+
+_PICTURE_FOLDERS = frozenset({"images", "jpegimages"})
 _NESTED_LINKS = 1000
 """How many links below links a walk enters; a few folders full of links to each other have no end."""
 

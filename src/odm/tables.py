@@ -17,13 +17,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from odm.files import PICTURE_SUFFIXES as PICTURE_SUFFIXES  # noqa: PLC0414 -- readers find it here
+
 NO_ID = int(np.iinfo(np.int64).min)
 """The value of a ``source_id`` that the source did not give."""
-
-PICTURE_SUFFIXES = frozenset(
-    ".jpg .jpeg .jpe .jfif .png .bmp .gif .webp .tif .tiff .mpo .avif .heic .heif .jp2 .ppm .pgm .dng".split()
-)
-"""Lower-case extensions that are not part of an image's stem."""
 
 Kind = Literal["gt", "det"]
 Id = int | str

@@ -1,0 +1,276 @@
+"""Bad and odd input, by format and fault, through every command: what is refused, what is read, and what is never done."""
+
+import importlib.util
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import odm
+from odm.formats import FORMATS
+from odm.issues import DataError, PathError
+from odm.tables import stem
+
+
+def load_beside(name):
+    """A module of this folder that holds no tests."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+corpus = load_beside("corpus")
+CORE = list(corpus.BASE)
+PROMISED = {0, 1, 2, 3}
+BOTH = ("--kind", "--follow-links")
+"""Options that do not belong to one side."""
+NOT_A_NUMBER = re.compile(rb"\b(?:nan|NaN|inf|Infinity)\b")
+
+every_case = pytest.mark.parametrize("case", corpus.CASES, ids=str)
+
+
+@pytest.fixture
+def built(case, tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    home.mkdir()
+    source = case.build(home)
+    monkeypatch.chdir(home)
+    return source
+
+
+def checked(args, codes=PROMISED):
+    """Run a command; nothing may be said that is no line of the promised form."""
+    run = corpus.Run(args)
+    assert run.code in codes, str(run)
+    assert "Traceback" not in run.err, str(run)
+    assert "internal error" not in run.err, str(run)
+    for line in run.err.split("\n"):
+        assert corpus.LINE.fullmatch(line), f"{line!r}\n{run}"
+        assert line.isprintable(), line
+    return run
+
+
+def plain_json(text):
+    """JSON without the constants that are none."""
+
+    def refuse(name):
+        raise AssertionError(name)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def places(run, code):
+    return [
+        line.split(": error ")[0].split(": warning ")[0]
+        for line in run.err.split("\n")
+        if re.search(rf": (error|warning) {code or '[a-z]'}", line)
+    ]
+
+
+def judge(case, run):
+    """Whether a run on the case's own side answered as the case says."""
+    expect = case.expect
+    if isinstance(expect, corpus.Unusable):
+        assert run.code == 3, str(run)
+        assert expect.says in run.err, str(run)
+        return
+    if isinstance(expect, corpus.Refused):
+        assert run.code == 1, str(run)
+        assert re.search(rf": error {expect.code}\b", run.err + run.out), str(run)
+        there = places(run, expect.code) or [line.split(": error ")[0] for line in run.out.split("\n")]
+        assert any(
+            p.startswith(expect.place)
+            and (
+                len(p) == len(expect.place)
+                or not p[len(expect.place)].isalnum()
+                or expect.place.endswith("/")
+            )
+            for p in there
+        ), (there, str(run))
+        return
+    assert run.code == 0, str(run)
+    if expect.code:
+        assert re.search(rf": warning {expect.code}\b", run.err + run.out), str(run)
+
+
+def boxes_of(data):
+    return sorted(
+        (stem(data.images.name[i]), data.categories.name[c], tuple(box))
+        for i, c, box in zip(data.boxes.image, data.boxes.category, data.boxes.xyxy.tolist(), strict=True)
+    )
+
+
+def same_boxes(found, wanted, slack):
+    wanted = sorted(wanted)
+    assert [b[:2] for b in found] == [tuple(b[:2]) for b in wanted]
+    np.testing.assert_allclose([b[2] for b in found], [b[2] for b in wanted], rtol=0, atol=slack)
+
+
+def options_of(told, home):
+    """Options of the command line as those of the Python interface."""
+    options = {told[i][2:].replace("-", "_"): told[i + 1] for i in range(0, len(told), 2)}
+    if "images" in options:
+        options["images"] = str(home / options["images"])
+    return options
+
+
+@every_case
+def test_validate_answers_as_the_case_says(case, built):
+    before = corpus.state(".")
+    with corpus.Watch() as watch:
+        run = checked(["validate", built, "--format", case.format, *case.told])
+    judge(case, run)
+    assert corpus.state(".") == before
+    assert (watch.changed, watch.forbidden) == ([], [])
+    assert not opened_outside(watch, built, case)
+    if run.code != 3:
+        report = plain_json(
+            checked(["validate", built, "--format", case.format, *case.told, "--output", "json"]).out
+        )
+        assert bool(report["errors"]) == bool(run.code)
+
+
+def opened_outside(watch, source, case):
+    """Data files that were opened and that nobody named: neither the source, nor Python's own."""
+    root = os.path.realpath(source)
+    own = tuple(
+        os.path.realpath(p) + os.sep
+        for p in (*sys.path, sys.prefix, sys.base_prefix, Path(odm.__file__).parents[2])
+        if p
+    )
+    strange = []
+    for path in watch.opened:
+        real = os.path.realpath(path)
+        if real == root or real.startswith((root + os.sep, *own)) or real == os.devnull:
+            continue
+        if "photos" in real and {"--follow-links", "--images"} & set(case.told):
+            continue
+        if real.startswith(("/usr/share/zoneinfo", "/proc/self", "/etc/localtime")):
+            continue
+        strange.append(path)
+    return strange
+
+
+@every_case
+def test_the_format_may_be_left_out(case, built):
+    """Whatever detection makes of it, it answers with a promised exit code and in the promised form."""
+    before = corpus.state(".")
+    run = checked(["validate", built, *case.told])
+    if isinstance(case.expect, corpus.Refused):
+        assert run.code != 0, str(run)
+    if getattr(case.expect, "code", "") in ("unreadable-file", "link-outside"):
+        judge(case, run)
+    assert corpus.state(".") == before
+
+
+@every_case
+def test_convert_to_every_format_all_or_nothing(case, built):
+    told = [f"--from-{t[2:]}" if t.startswith("--") and t not in BOTH else t for t in case.told]
+    before = corpus.state(".")
+    for name in CORE:
+        target = f"out-{name}" + (FORMATS[name].suffixes[0] if FORMATS[name].single else "")
+        with corpus.Watch() as watch:
+            run = checked(["convert", built, target, "--from", case.format, "--to", name, *told])
+        assert watch.forbidden == []
+        home = os.path.realpath(".")
+        inside = (target, os.path.join(target, ""), f".odm-{target}-")
+        for path in watch.changed:
+            assert os.path.relpath(os.path.realpath(path), home).startswith(inside), path
+        strange = opened_outside(watch, built, case)
+        assert [
+            p for p in strange if not os.path.relpath(p, home).startswith((".odm-", target)) and p != home
+        ] == []
+        if name == "yolo" and case.expect == corpus.Read(code="image-size-missing"):
+            assert run.code == 1
+            assert "image-size-unknown" in run.err
+        else:
+            judge(case, run)
+        if run.code:
+            assert corpus.state(".") == before, str(run)
+            continue
+        assert {k: v for k, v in corpus.state(".").items() if k.split(os.sep)[0] != target} == before
+        assert corpus.SECRET not in run.out + run.err
+        read, written = (int(re.search(rf"(\d+)  boxes {w}", run.out)[1]) for w in ("read", "written"))
+        left = sum(map(int, re.findall(r"(\d+)  left out", run.out)))
+        assert read == written + left == len(case.expect.boxes)
+        for path in [Path(target)] if Path(target).is_file() else Path(target).rglob("*.*"):
+            data = path.read_bytes()
+            assert not NOT_A_NUMBER.search(data), path
+            assert corpus.SECRET.encode() not in data
+        back = {"box": "ltrb"} if name == "txt" else {"image_size": "100x80"} if name == "yolo" else {}
+        reference = {"gt": built} if name == "coco" and case.det and case.format == "coco" else {}
+        data = odm.read(target, name, **back, **reference)
+        same_boxes(boxes_of(data), case.expect.boxes, FORMATS[name].quantum + 1e-6)
+        before = corpus.state(".")
+
+
+EITHER = {
+    "csv-empty",  # no detections
+    "coco-det-score-missing",  # ground truth, if only some boxes have a score
+}
+"""Cases that are wrong on their own side and have a meaning on the other."""
+
+
+@every_case
+def test_eval_as_either_side(case, built, tmp_path):
+    """On its own side it is judged as everywhere; on the other side it is refused, for it lacks or has scores."""
+    other = corpus.lay(tmp_path / "other", corpus.csv(det=not case.det))
+    own, wrong = ("det", "gt") if case.det else ("gt", "det")
+    told = [
+        f"--{own}-{t[2:]}" if t.startswith("--") and t not in BOTH else t
+        for t in case.told
+        if t not in ("--kind", "gt", "det")
+    ]
+    before = corpus.state(".")
+    sides = [built, str(other)] if own == "gt" else [str(other), built]
+    form = (
+        ["--det-format", "csv", "--gt-format", case.format]
+        if own == "gt"
+        else ["--gt-format", "csv", "--det-format", case.format]
+    )
+    run = checked(["eval", *sides, *form, *told, "--output", "json"])
+    if not case.size:
+        assert run.code == 0, str(run)  # the other side knows the sizes
+    elif isinstance(case.expect, corpus.Read):
+        classes = {b[1] for b in case.expect.boxes}
+        if classes == {"cat", "dog"}:
+            assert run.code == 0, str(run)
+            assert plain_json(run.out)["results"][0]["summary"]["mAP"] == 1.0
+        else:
+            assert run.code in (0, 1)
+    else:
+        judge(case, run)
+        assert run.out == ""
+    told = [t.replace(f"--{own}-", f"--{wrong}-") for t in told]
+    other = corpus.lay(tmp_path / "another", corpus.csv(det=case.det))
+    sides = [str(other), built] if own == "gt" else [built, str(other)]
+    form = (
+        ["--gt-format", "csv", "--det-format", case.format]
+        if own == "gt"
+        else ["--det-format", "csv", "--gt-format", case.format]
+    )
+    run = checked(["eval", *sides, *form, *told], {0} if str(case) in EITHER else {1, 3})
+    assert (run.out == "") == (run.code != 0), str(run)
+    assert corpus.state(".") == before
+
+
+def test_the_python_interface_raises_only_what_it_promises(tmp_path):
+    for number, case in enumerate(corpus.CASES):
+        if "--follow-links" in case.told:
+            continue
+        home = tmp_path / str(number)
+        home.mkdir()
+        source = home / case.build(home)
+        try:
+            data = odm.read(source, case.format, **options_of(case.told, home))
+        except (DataError, PathError):
+            assert not isinstance(case.expect, corpus.Read), str(case)
+        else:
+            assert isinstance(case.expect, corpus.Read), str(case)
+            same_boxes(boxes_of(data), case.expect.boxes, 1e-6)
