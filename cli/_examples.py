@@ -39,6 +39,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '{"id": 3, "image_id": 1, "category_id": 1, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 2}',
         'input.json#/annotations/2/iscrowd: error bad-iscrowd [iscrowd] expected iscrowd to be 0 or 1, found 2; write 0 for a single object and 1 for a crowd',
     ),
+    'bad-mark': (
+        '<box label="car" occluded="maybe" xtl="1" ytl="2" xbr="30" ybr="40"></box>',
+        "input.xml:6: error bad-mark [occluded] expected 0 or 1, found 'maybe'; write one of these values",
+    ),
     'bad-name': (
         'images/b\\x01.jpg',
         "input/train.txt:2: error bad-name 'images/b\\x01.jpg' cannot be the name of a file: it holds a control character; use a relative path without '..'",
@@ -70,6 +74,18 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'coords-unclear': (
         'person 30 40 50 60',
         'input/a.txt:3: error coords-unclear 2 boxes lie in 0..1 and 1 do not, so it is unclear whether these are pixels; here is the first that does not; say --coords rel or --coords abs',
+    ),
+    'cvat-bad-frame': (
+        '<box frame="x1" outside="0" occluded="0" xtl="1" ytl="2" xbr="30" ybr="40"/>',
+        "input.xml:5: error cvat-bad-frame [frame] expected the number of a frame, from 0, found 'x1'; write a whole number",
+    ),
+    'cvat-no-files': (
+        '',
+        'input: error cvat-no-files expected annotations.xml, found no XML file among 1 files; name the folder that holds it, or the right format',
+    ),
+    'cvat-root': (
+        '<data><image name="a.jpg"/></data>',
+        'input.xml:1: error cvat-root expected the root element <annotations>, found <data>; export the file as CVAT for images 1.1, or name the format that it has',
     ),
     'device-name': (
         '{"id": 1, "file_name": "con.jpg", "width": 64, "height": 48}',
@@ -179,6 +195,14 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '',
         'input.json:13:508: error json-too-deep lists and objects are nested too deeply here; remove the nesting',
     ),
+    'labelme-path-differs': (
+        '"other.jpg"',
+        "input/street.json#/imagePath: warning labelme-path-differs [imagePath] imagePath says 'other.jpg'; the image is taken to be 'street.jpg', after the JSON file; rename the JSON file, or correct imagePath",
+    ),
+    'labelme-shape-type': (
+        '{"label": "person", "points": [[10, 20], [110, 220]], "shape_type": "blob", "flags": {}}',
+        "input/street.json#/shapes/1/shape_type: error labelme-shape-type [shape_type] there is no shape_type 'blob'; write rectangle or polygon, or remove the shape",
+    ),
     'looks-like-ltrb': (
         '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [300, 200, 600, 400], "area": 240000, "iscrowd": 0}',
         'input.json#/annotations/0: warning looks-like-ltrb 3 of 4 boxes reach beyond the image, and none would if its width and height were right and bottom edges; say --box ltrb, or correct the export',
@@ -218,6 +242,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'negative-area': (
         '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [100, 100, 20, 30], "area": -5, "iscrowd": 0}',
         'input.json#/annotations/1/area: warning negative-area [area] expected an area of at least 0, found -5; remove the area, or compute it anew',
+    ),
+    'no-annotation-file': (
+        '',
+        'input: error no-annotation-file no file here looks like LabelMe JSON; name the file itself, or choose another format',
     ),
     'no-annotations': (
         '',
@@ -262,6 +290,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'open-quote': (
         'b.jpg,640,480,"cat,,1,2,3,4,0,0,0,0,0',
         'input.csv:3: error open-quote [class] the quote opened here is never closed; close it, or write a quote that belongs to the text as ""',
+    ),
+    'outlines-as-boxes': (
+        '<polygon label="car" points="10,20;30,5;40,50"/>',
+        'input.xml:6: warning outlines-as-boxes [polygon] 1 of 2 objects are polygons, read as their bounding boxes; this is the first; nothing to do if boxes are what you want',
     ),
     'outside-image': (
         '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [600, 10, 100, 20], "area": 2000, "iscrowd": 0}',
@@ -382,6 +414,14 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'unreadable-picture': (
         '',
         "input/a.jpg: error unreadable-picture the picture's size cannot be read: it is cut or of no known kind; replace the picture, or say the size with --image-size or --image-sizes",
+    ),
+    'via-class-attribute': (
+        '',
+        'input.json: error via-class-attribute no region attribute can be taken for the class, found age, colour; say which one with -O attribute=NAME, or the class of all regions with -O category=NAME',
+    ),
+    'via-shape': (
+        '',
+        "input.json#/street.jpg9/regions/1/shape_attributes/name: error via-shape [name] there is no shape 'blob'; write rect or polygon, or remove the region",
     ),
     'voc-bad-flag': (
         '<object>',
