@@ -1,0 +1,333 @@
+"""DOTA: oriented boxes in aerial images, one ``.txt`` file per image, one object per line.
+
+::
+
+    imagesource:GoogleEarth
+    gsd:0.146343590398
+    x1 y1 x2 y2 x3 y3 x4 y4 category difficult
+
+The grammar is that of https://captain-whu.github.io/DOTA/dataset.html and of its tasks (``tasks.html``
+there): four corners in pixels, clockwise, from any corner on, taken as they stand. The two lines at the top
+may be missing.
+
+Reading
+-------
+- A folder of files, flat or with ``labelTxt/`` beside ``images/``, or one file. The file's name without
+  ``.txt`` is the image; an empty file, or one of the two lines alone, is an image without objects.
+- Each object is read as the upright box around its corners, in whatever order they are. Where that is more
+  than the four corners say, it is a warning, and the rotation is counted as lost.
+- ``difficult`` is 0 or 1, and may be missing; a 2 is read as a 1.
+- Categories may consist of several words.
+- Results are files ``Task1_<category>.txt`` of ``image score x1 y1 ... x4 y4`` or ``Task2_<category>.txt``
+  of ``image score xmin ymin xmax ymax``. In files per image, a score after ``difficult`` makes a row a
+  detection.
+- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
+  folder.
+
+Writing
+-------
+Rectangles, from the top left corner on, in one file per image without the two lines at the top; detections
+get their score at the end. ``-O results=true`` writes detections as ``Task2_<category>.txt`` instead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import BAD_NAME, Output, Source, accept_name
+from odm.formats._classes import refuse_class
+from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._faults import (
+    BAD_CLASS_NAME,
+    BAD_MARK,
+    OUTLINES,
+    SCORE_UNEXPECTED,
+    WRONG_COUNT,
+)
+from odm.formats._images import ImageOptions, Pictures
+from odm.formats._label_files import (
+    Cell,
+    Grammar,
+    Part,
+    Scan,
+    add_boxes,
+    add_images,
+    are_text,
+    block,
+    class_rows,
+    class_text,
+    count_extra,
+    file_names,
+    label_files,
+    numeric,
+    refuse_classes,
+    report_marks,
+    report_numbers,
+    sampled,
+    say_files,
+    scan,
+    settle_kind,
+    spans,
+    write_files,
+)
+from odm.formats._lines import NUMBER, Chunk
+from odm.formats._numbers import decimals
+from odm.issues import Log, UsageError
+from odm.tables import Builder, Dataset, Flag, Floats, stem
+
+FIELDS = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")
+EDGES = ("xmin", "ymin", "xmax", "ymax")
+_RESULT = re.compile(r"Task([12])_([^/]+)\.txt")
+_HEADERS = (b"imagesource:", b"gsd:")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DotaOptions(ImageOptions):
+    """How detections are written."""
+
+    results: bool = option(False, "write Task2_<category>.txt, one file per category", side="write")
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Lines of eight numbers, a word, and 0, 1 or 2; or files named like results."""
+    if not are_text(source):
+        return None
+    if results := _results(source):
+        what = "1 file is" if len(results) == 1 else f"{len(results)} files are"
+        return Sniff(
+            SURE, f"{what} named like the results of DOTA, Task1_<category>.txt or Task2_<category>.txt"
+        )
+    lines = fits = words = 0
+    for cells in sampled(source, label_files(source, GRAMMAR)):
+        if cells[0].startswith(_HEADERS):
+            continue
+        lines += 1
+        if len(cells) >= 9 and all(map(NUMBER.fullmatch, cells[:8])):
+            words += not NUMBER.fullmatch(cells[8])
+            fits += len(cells) == 9 or any(NUMBER.fullmatch(c) and float(c) in (0, 1, 2) for c in cells[-2:])
+    if not lines or 3 * fits < 2 * lines or not words:
+        return None
+    return Sniff(SURE, f"{fits} of {lines} lines are four corners, a category and a mark, as in DOTA")
+
+
+def _results(source: Source) -> list[str]:
+    files = source.with_suffix(".txt") if source.is_dir else [source.path.replace("\\", "/")]
+    return [f for f in files if _RESULT.fullmatch(f.rsplit("/", 1)[-1])]
+
+
+def _split(chunk: Chunk) -> Part:
+    heads = np.array([t.startswith(_HEADERS) for t in chunk.pick(chunk.first)] or [False])[: len(chunk)]
+    rows = np.flatnonzero((chunk.count >= 9) & ~heads)
+    first, count = chunk.first[rows], chunk.count[rows]
+    corners, sound = block(chunk, first, 8)
+    marked = count >= 10
+    marked[marked] = numeric(chunk, (first + count - 1)[marked])
+    scored = marked & (count >= 11)
+    scored[scored] = numeric(chunk, (first + count - 2)[scored])
+    last = first + count - 1
+    mark, score = np.zeros(len(rows)), np.full(len(rows), np.nan)
+    for mask, column, at in ((marked, mark, last - scored), (scored, score, last)):
+        if mask.any():
+            given, finite = block(chunk, at[mask], 1)
+            column[mask] = given[:, 0]
+            sound[mask] &= finite
+    names = spans(chunk, first + 8, count - 8 - marked - scored)
+    kept = np.flatnonzero(sound)
+    values = np.concatenate([corners, mark[:, None]], axis=1)[kept]
+    faulty = np.setdiff1d(np.flatnonzero(~heads), rows[kept])
+    return Part(rows[kept], [names[i] for i in kept.tolist()], values, score[kept], faulty)
+
+
+def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
+    n = len(cells)
+    expected = "8 numbers, a category, and 0 or 1"
+    if n < 9:
+        found = f"{n} value{'' if n == 1 else 's'}"
+        log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
+        return
+    if report_numbers(cells[:8], FIELDS, path, line, log):
+        return
+    tail = 0
+    while tail < 2 and n - tail > 9 and class_text(b"x " + cells[n - tail - 1][1]) is None:
+        tail += 1
+    if report_numbers(cells[n - tail :], ("difficult", "score")[:tail], path, line, log):
+        return
+    try:
+        name = b" ".join(word for _, word in cells[8 : n - tail]).decode()
+    except UnicodeDecodeError:
+        return  # the file's encoding has been reported
+    column = cells[8][0]
+    if (reason := refuse_class(name)) is not None:
+        log.report(
+            BAD_CLASS_NAME, path, line=line, column=column, field="category", value=name, reason=reason
+        )
+    else:
+        log.report(WRONG_COUNT, path, line=line, column=column, expected=expected, found=f"{n} values")
+
+
+def _split_results(width: int) -> Grammar:
+    """The rows of a result file: an image, a score and `width` numbers."""
+
+    def split(chunk: Chunk) -> Part:
+        rows = np.flatnonzero(chunk.count >= width + 2)
+        first, count = chunk.first[rows], chunk.count[rows]
+        values, sound = block(chunk, first + count - width - 1, width + 1)
+        kept = np.flatnonzero(sound)
+        names = spans(chunk, first, count - width - 1)
+        faulty = np.setdiff1d(np.arange(len(chunk)), rows[kept])
+        return Part(rows[kept], [names[i] for i in kept.tolist()], values[kept, 1:], values[kept, 0], faulty)
+
+    def explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
+        n = len(cells)
+        if n >= width + 2:
+            fields = ("score", *(FIELDS if width == 8 else EDGES))
+            if report_numbers(cells[-len(fields) :], fields, path, line, log):
+                return
+        expected, found = f"an image, a score and {width} numbers", f"{n} value{'' if n == 1 else 's'}"
+        log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
+
+    return Grammar(split, explain, width)
+
+
+GRAMMAR = Grammar(_split, _explain, 9, folders=re.compile("labelTxt.*", re.IGNORECASE))
+
+
+def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> None:
+    """Read a folder of label files, or one; or result files."""
+    if results := _results(source):
+        _read_results(source, results if source.is_dir else [""], builder, log, options)
+        return
+    files = label_files(source, GRAMMAR)
+    say_files(source, files, log)
+    found = scan(source, files, builder, log, GRAMMAR)
+    images = add_images(found, builder, log, options, GRAMMAR)
+    good = settle_kind(found, builder, log)
+    mark = found.values[:, 8]
+    wrong = good & ~np.isin(mark, (0, 1, 2))
+    report_marks(found, log, BAD_MARK, wrong, -2 if builder.kind == "det" else -1, "difficult", "0 or 1")
+    good &= ~wrong
+    flags = np.where(mark > 0, np.uint16(Flag.DIFFICULT), np.uint16(0))
+    xyxy = _upright(found, good, builder, log)
+    score = found.score if builder.kind == "det" else None
+    add_boxes(found, builder, images, good, class_rows(found, good, builder), xyxy, flags=flags, score=score)
+
+
+def _upright(found: Scan, good: NDArray[np.bool_], builder: Builder, log: Log) -> Floats:
+    """The upright boxes around the corners; those that are not the corners themselves are reported."""
+    points = found.values[:, :8].reshape(-1, 4, 2)
+    low, high = (f(points, axis=1) if len(points) else points[:, 0] for f in (np.min, np.max))
+    at_edges = np.logical_and.reduce(
+        ((points == low[:, None]) | (points == high[:, None])).reshape(-1, 8), axis=1
+    )
+    # The corners of an upright box: each at two edges, and those opposite each other at no common one.
+    flat = low == high
+    apart = ((points[:, :2] != points[:, 2:]) | flat[:, None]).reshape(-1, 4)
+    turned = good & ~(at_edges & np.logical_and.reduce(apart, axis=1))
+    if n := int(turned.sum()):
+        count_extra(builder, "rotation", turned)
+        values = {"n": n, "total": int(good.sum()), "what": "rotated boxes"}
+        found.rows.report(log, OUTLINES, np.flatnonzero(turned)[:1], lambda _: values)
+    return np.concatenate([low, high], axis=1)
+
+
+def _read_results(source: Source, files: list[str], builder: Builder, log: Log, options: DotaOptions) -> None:
+    """Read the detections of all categories."""
+    pictures = Pictures(options, builder, log, source)
+    builder.kind = wanted = builder.kind or "det"
+    for file in files:
+        match = _RESULT.fullmatch((file or source.path.replace("\\", "/")).rsplit("/", 1)[-1])
+        assert match is not None
+        found = scan(source, [file], builder, log, _split_results(8 if match[1] == "1" else 4))
+        number, path = builder.file(source.full(file)), source.full(file)
+        rows = np.full(len(found.texts) + 1, -1, np.int32)
+        first = dict(zip(found.name[::-1].tolist(), found.rows.line[::-1].tolist(), strict=True))
+        for i, name in enumerate(found.texts):
+            known = builder.image_row(name)
+            if known is None and accept_name(name, log, path, line=first.get(i, 0), field="image"):
+                width, height = pictures.size(name, pictures.find(name) if pictures else None) or (0, 0)
+                known = builder.image(name, width=width, height=height, file=number, line=first.get(i, 0))
+            rows[i] = -1 if known is None else known
+        good = rows[found.name] >= 0
+        if wanted == "gt":
+            report_marks(found, log, SCORE_UNEXPECTED, good, 1, "score", "")
+            good[:] = False
+        category = builder.category(match[2])
+        xyxy = _upright(found, good, builder, log) if match[1] == "1" else found.values
+        builder.skipped += len(good) - int(good.sum())
+        builder.boxes(
+            image=rows[found.name][good],
+            category=np.full(int(good.sum()), category),
+            xyxy=xyxy[good],
+            score=found.score[good],
+            file=number,
+            line=found.rows.line[good],
+        )
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: DotaOptions) -> None:
+    """Write one file per image, or with ``results`` one per category."""
+    boxes, classes = dataset.boxes, dataset.categories.name
+    if options.results:
+        _write_results(dataset, target, log)
+        return
+    refused = refuse_classes(dataset, log)
+    if not target.plan(file_names(dataset), dataset.images.name, log) or refused:
+        return
+    texts = decimals(boxes.xyxy.ravel())
+    left, top, right, bottom = (texts[i::4] for i in range(4))
+    difficult = ["1" if d else "0" for d in boxes.has(Flag.DIFFICULT).tolist()]
+    columns = [left, top, right, top, right, bottom, left, bottom]
+    columns += [[classes[c] for c in boxes.category.tolist()], difficult]
+    if dataset.kind == "det":
+        columns.append(decimals(boxes.score))
+    write_files(dataset, target, log, columns, " ")
+
+
+def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
+    if dataset.kind != "det":
+        raise UsageError("results=true writes detections, and this is ground truth")
+    boxes, classes = dataset.boxes, dataset.categories.name
+    names = [f"Task2_{name}.txt" for name in classes]
+    errors = log.errors
+    for row, name in enumerate(dataset.images.name):
+        if class_text(stem(name).encode()) is None:
+            path, line, pointer = dataset.image_place(row)
+            reason = "a number after its first word would be read as the score"
+            log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
+    if not target.plan(names, classes, log) or log.errors > errors:
+        return
+    texts = decimals(boxes.xyxy.ravel())
+    images = [stem(name) for name in dataset.images.name]
+    columns = (
+        [images[i] for i in boxes.image.tolist()],
+        decimals(boxes.score),
+        *(texts[i::4] for i in range(4)),
+    )
+    lines = list(map(" ".join, zip(*columns, strict=True)))
+    for row, name in enumerate(names):
+        kept = np.flatnonzero(boxes.category == row).tolist()
+        target.write(name, "".join(f"{lines[i]}\n" for i in kept).encode())
+
+
+def adapt(options: DotaOptions) -> dict[str, object]:
+    """What result files hold."""
+    return {"keeps": frozenset({"score", "unused"})} if options.results else {}
+
+
+FORMAT = Format(
+    name="dota",
+    title="DOTA oriented boxes",
+    doc=__doc__ or "",
+    suffixes=(".txt",),
+    single=False,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=DotaOptions,
+    keeps=frozenset("empty score difficult".split()),
+    adapt=adapt,
+)
