@@ -1,0 +1,461 @@
+"""Label Studio JSON: the tasks of a project with their annotations and predictions.
+
+Source: "Label Studio Task Format", "Export annotations" and the tag ``RectangleLabels`` in the
+documentation of Label Studio (https://labelstud.io/guide/task_format)::
+
+    [{"id": 1, "data": {"image": "/data/upload/1/7b2c0f1d-a.jpg"},
+      "annotations": [{"result": [
+          {"type": "rectanglelabels", "from_name": "label", "to_name": "image",
+           "original_width": 640, "original_height": 480, "image_rotation": 0,
+           "value": {"x": 12.5, "y": 10, "width": 25, "height": 50, "rotation": 0,
+                     "rectanglelabels": ["person"]}}]}],
+      "predictions": []}]
+
+``x``, ``y``, ``width`` and ``height`` are per cent of the image's width and height; they are multiplied by
+``original_width`` and ``original_height``, and nothing else. Where these are missing, ``data.width`` and
+``data.height``, the picture (``--images``), ``--image-size`` and ``--image-sizes`` say the size.
+
+Annotations are ground truth and predictions are detections, with a ``score`` in each result, else that of
+the prediction. Where a file has both, the annotations are read; ``--kind det`` reads the predictions. Of
+several annotations of a task the one marked ``ground_truth`` is read, else the first that was not
+cancelled; of several predictions the first. This is said aloud. ``completions``, as old versions write, are
+annotations. The short export (JSON-MIN), whose lists stand in the task itself, is read as well.
+
+Shapes: rectangles; rotated ones, polygons and ellipses are read as their bounding box, with a warning and
+counted. A rotation is about the left top corner, clockwise. A shape with several labels is as many boxes.
+Brushes, key points, choices and the like are counted. A null list is an empty one.
+
+The image's name is that of the file in ``data.image``: of a URL or a served path the last part, without the
+prefix of eight digits that an upload gets; after ``/data/local-files/?d=`` and of a relative path all of
+it.
+
+Writing: one task per image, with ``-O prefix=TEXT`` (``/data/local-files/?d=``) before the image's name,
+and as many decimals as bring the same pixels back within 1e-6.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._images import NO_SIZE, ImageOptions
+from odm.formats._json import Glance
+from odm.formats._jsonfiles import (
+    NAN,
+    At,
+    Corners,
+    Nothing,
+    Reader,
+    bounds,
+    dump,
+    groups,
+    is_upright,
+    lines,
+    may_write,
+    number,
+    sniff_json,
+)
+from odm.formats._lines import places_for
+from odm.formats._numbers import fixed
+from odm.issues import Code, Log, Shown, printable
+from odm.tables import PICTURE_SUFFIXES, Builder, Dataset
+
+SIZES_DIFFER = Code(
+    "labelstudio-size-conflict",
+    "error",
+    "the image is {value} pixels here and {other} in another result of the task",
+    "correct original_width and original_height",
+    "Coordinates are per cent of this size, so two sizes of one image make them doubtful.",
+    row=True,
+)
+
+_TASK = frozenset({"id", "data", "annotations", "predictions", "completions"})
+_RESULT = frozenset(
+    {"id", "type", "value", "original_width", "original_height", "from_name", "to_name", "score", "origin"}
+)
+_SHAPES = {"rectangle": "rectanglelabels", "polygon": "polygonlabels", "ellipse": "ellipselabels"}
+_KINDS = {**{k: k for k in _SHAPES}, **{v: k for k, v in _SHAPES.items()}}
+_SIZE_KEYS = ("original_width", "original_height")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelstudioOptions(ImageOptions):
+    """Options of Label Studio JSON."""
+
+    prefix: str = option(
+        "/data/local-files/?d=",
+        "text before the name of an image, which says where it is served",
+        side="write",
+    )
+
+
+def _looks_like(look: Glance, _: bytes) -> tuple[int, str] | None:
+    first = look.first.get("", {})
+    if look.top != "[":
+        return None
+    if first.get("data") == "{":
+        return SURE, "it is a list of tasks with data, as Label Studio has"
+    if {"annotator", "annotation_id"} <= first.keys():
+        return SURE, "it is a list of tasks with an annotator, as the short export of Label Studio has"
+    return None
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Look at the keys of the first task."""
+    return sniff_json(source, _looks_like)
+
+
+# ----------------------------------------------------------------------------------------------- reading
+
+
+def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions) -> None:
+    """Read the file, or those of a folder."""
+    reader = Reader(source, builder, log, options, ask_other=True)
+    tasks: list[tuple[dict[str, Any], At, int, int]] = []
+    for file in reader.choose(_looks_like, "Label Studio JSON"):
+        value = reader.value(file)
+        at = At(source.full(file))
+        if value is Nothing:
+            continue
+        if not isinstance(value, list):
+            reader.wrong(at, "a list of tasks", value)
+            continue
+        number_of = builder.file(at.path, "/")
+        for i, record in enumerate(value):
+            task = reader.mapping(record, at / i)
+            if task is not None:
+                tasks.append((task, at / i, number_of, i))
+    truth = any(task.get(key) for task, *_ in tasks for key in ("annotations", "completions"))
+    guesses = any(task.get("predictions") for task, *_ in tasks)
+    if builder.kind is None:
+        builder.kind = "det" if guesses and not truth else "gt"
+        if guesses and truth:
+            log.note(f"{printable(source.path)}: the annotations are read, not the predictions (--kind det)")
+    for item in log.track(tasks, "reading"):
+        _read_task(reader, *item)
+    reader.finish()
+
+
+def _read_task(reader: Reader, task: dict[str, Any], at: At, file: int, line: int) -> None:
+    short = "data" not in task
+    data = task if short else reader.mapping(task["data"], at / "data")
+    if data is None:
+        return
+    results = _short_results(task, at) if short else _results(reader, task, at)
+    if not short:
+        reader.count_unread(data, frozenset({"image", "img", "width", "height"}))
+    key = _image_key(data)
+    name = data.get(key)
+    found: list[tuple[dict[str, Any], At, str | int, float]] = []
+    size: tuple[int, int] | None = None
+    for item, place, index, score in results:
+        result = reader.mapping(item, place / index, row=True)
+        if result is None:
+            reader.builder.skipped += 1
+            continue
+        found.append((result, place, index, score))
+        size = size or _own_size(reader, result, place / index)
+    size = size or reader.size(data.get("width"), data.get("height"), at / "data", ("width", "height"))
+    name = image_name(name) if isinstance(name, str) else name
+    image = reader.image(name, at if short else at / "data", field=key, size=size, file=file, line=line)
+    if image is None:
+        reader.builder.skipped += len(found)
+        return
+    if size is None and found:
+        assert isinstance(name, str)
+        size = reader.pictures.size(name, reader.pictures.named(name))
+        if size is None:
+            reader.log.report(NO_SIZE, at.path, **at.where, value=name)
+            reader.builder.skipped += len(found)
+            return
+    labelled = {r.get("id") for r, *_ in found if isinstance(r.get("id"), str) and _labels(r) is not None}
+    lists: dict[At, int] = {}
+    for result, place, index, score in found:
+        rows = lists.setdefault(place, -1)
+        if rows < 0:
+            rows = lists[place] = reader.rows_of(place)
+        row = index if isinstance(index, int) else 0
+        if _labels(result) is None and isinstance(result.get("id"), str) and result["id"] in labelled:
+            continue  # its label is in another result
+        assert size is not None
+        if not _read_result(reader, result, place / index, image, size, score, rows, row):
+            reader.builder.skipped += 1
+
+
+def _image_key(data: dict[str, Any]) -> str:
+    """The key under which the data of a task names its picture."""
+    for key in ("image", "img"):
+        if key in data:
+            return key
+    suffixes = tuple(PICTURE_SUFFIXES)
+    return next((k for k, v in data.items() if isinstance(v, str) and v.lower().endswith(suffixes)), "image")
+
+
+_Results = list[tuple[Any, At, str | int, float]]
+
+
+def _results(reader: Reader, task: dict[str, Any], at: At) -> _Results:
+    """The results of a task with the place of their list, their index in it and the prediction's score."""
+    reader.count_unread(task, _TASK | _TASK_META)
+    det = reader.builder.kind == "det"
+    key = "predictions" if det else "completions" if "completions" in task else "annotations"
+    given = reader.items(task.get(key), at / key)
+    choices = []
+    for i, item in enumerate(given or ()):
+        choice = reader.mapping(item, at / key / i)
+        if choice is not None and not (choice.get("was_cancelled") is True and not det):
+            choices.append((i, choice))
+    if not choices:
+        return []
+    marked = [c for c in choices if c[1].get("ground_truth") is True]
+    if len(choices) > 1:
+        reader.log.note(
+            f"{printable(reader.source.path)}: of several {key} of a task only one is read, the one marked "
+            "ground_truth, else the first"
+        )
+        reader.count(f"further {key}", len(choices) - 1)
+    i, choice = (marked or choices)[0]
+    place = at / key / i
+    results = reader.items(choice.get("result"), place / "result")
+    score = reader.score(choice.get("score"), place / "score") if det else NAN
+    where = place / "result"
+    return [(r, where, k, NAN if score is None else score) for k, r in enumerate(results or ())]
+
+
+_TASK_META = frozenset(
+    (
+        "annotations file_upload drafts meta created_at updated_at inner_id total_annotations project "
+        "updated_by cancelled_annotations total_predictions comment_count unresolved_comment_count comment_authors "
+        "last_comment_updated_at allow_skip precomputed_agreement"
+    ).split()
+)
+"""What a task says of the work on it, which is not about the image."""
+
+
+def _short_results(task: dict[str, Any], at: At) -> _Results:
+    """The results of a task of the short export, whose values stand in lists of any name."""
+    found: _Results = []
+    for key, value in task.items():
+        if isinstance(value, list):
+            for i, item in enumerate(value):
+                if isinstance(item, dict) and ("original_width" in item or "x" in item or "points" in item):
+                    kind = next((k for k in _KINDS if k.endswith("labels") and k in item), "rectangle")
+                    result = {"type": kind, "value": item, **{k: item.get(k) for k in _SIZE_KEYS}}
+                    found.append((result, at / key, i, NAN))
+    return found
+
+
+def _labels(result: dict[str, Any]) -> list[Any] | None:
+    """The labels of a result; None if there are none."""
+    value = result.get("value")
+    if not isinstance(value, dict):
+        return None
+    given = next((value[k] for k in (*_SHAPES.values(), "labels") if value.get(k)), None)
+    return given if isinstance(given, list) else None
+
+
+def _own_size(reader: Reader, result: dict[str, Any], at: At) -> tuple[int, int] | None:
+    width, height = (result.get(key) for key in _SIZE_KEYS)
+    return reader.size(width, height, at, _SIZE_KEYS)
+
+
+def _read_result(
+    reader: Reader,
+    result: dict[str, Any],
+    at: At,
+    image: int,
+    size: tuple[int, int],
+    score: float,
+    rows: int,
+    line: int,
+) -> bool:
+    """Read one result; False, and an issue, if it should be a box and cannot be one."""
+    type_ = reader.text(result, "type", at, row=True)
+    if type_ is None:
+        return False
+    if "value" not in result:
+        reader.missing(at, "value", row=True)
+        return False
+    value = reader.mapping(result["value"], at / "value", row=True)
+    if value is None:
+        return False
+    kind = _KINDS.get(type_)
+    if type_ == "labels":
+        kind = "rectangle" if "width" in value else "polygon" if "points" in value else None
+    if kind is None:
+        reader.count(type_)
+        return True
+    own = _own_size(reader, result, at)
+    if own is not None and own != size:
+        shown, other = Shown(f"{own[0]}x{own[1]}"), Shown(f"{size[0]}x{size[1]}")
+        reader.log.report(SIZES_DIFFER, at.path, **at.where, value=shown, other=other)
+        return False
+    place = _place(reader, kind, value, size, at)
+    labels = _labels(result)
+    if labels is None:
+        key = type_ if type_.endswith("labels") else _SHAPES[kind]
+        if value.get(key):
+            reader.wrong(at / "value" / key, "a list of labels", value[key], row=True)
+        else:
+            reader.missing(at / "value", key, row=True)
+    if place is None or labels is None:
+        return False
+    if reader.builder.kind == "det":
+        own_score = reader.score(result.get("score"), at / "score")
+        if own_score is None:
+            return False
+        score = score if math.isnan(own_score) else own_score
+    reader.count_unread(result, _RESULT)
+    categories = [reader.category(label, at / "value" / type_ / i) for i, label in enumerate(labels)]
+    corners, wh = place
+    for category in categories:
+        if category is not None:
+            reader.box(image, category, corners, at, file=rows, line=line, wh=wh, score=score)
+    if len(labels) > 1:
+        reader.log.note(f"{printable(reader.source.path)}: a shape with several labels is as many boxes")
+    return None not in categories
+
+
+def _place(
+    reader: Reader, kind: str, value: dict[str, Any], size: tuple[int, int], at: At
+) -> tuple[Corners, tuple[float, float] | None] | None:
+    """Corners in pixels, and width and height of a rectangle; None, and an issue, if they cannot be had."""
+    here = at / "value"
+    width, height = size
+    if kind == "polygon":
+        if "points" not in value:
+            reader.missing(here, "points", row=True)
+            return None
+        points = reader.points(value["points"], here / "points", 1)
+        if points is None:
+            return None
+        if not is_upright(points):
+            reader.outline("polygons", at)
+        left, top, right, bottom = bounds(points)
+        return (left * width / 100, top * height / 100, right * width / 100, bottom * height / 100), None
+    keys = ("x", "y", "width", "height") if kind == "rectangle" else ("x", "y", "radiusX", "radiusY")
+    values = reader.members(value, keys, here)
+    rotation = 0.0 if value.get("rotation") is None else reader.number(value["rotation"], here / "rotation")
+    if values is None or rotation is None:
+        return None
+    x, y = values[0] * width / 100, values[1] * height / 100
+    w, h = values[2] * width / 100, values[3] * height / 100
+    c, s = math.cos(math.radians(rotation)), math.sin(math.radians(rotation))
+    if kind == "ellipse":
+        reader.outline("ellipses", at)
+        rx, ry = (math.hypot(w * c, h * s), math.hypot(w * s, h * c)) if rotation else (w, h)
+        return (x - rx, y - ry, x + rx, y + ry), None
+    if rotation % 360:
+        reader.outline("rotated boxes", at)
+        turned = [(x + a * c - b * s, y + a * s + b * c) for a, b in ((0, 0), (w, 0), (w, h), (0, h))]
+        return bounds(turned), None
+    return (x, y, x + w, y + h), (w, h)
+
+
+_UPLOAD = re.compile(r"[0-9a-f]{8}-(?=.)")
+_PERCENT = re.compile(rb"%([0-9a-fA-F]{2})")
+
+
+def image_name(text: str) -> str:
+    """The name of an image from where Label Studio serves it."""
+    if "?d=" in text:
+        return _unquote(text.split("?d=", 1)[1].split("&", 1)[0]).lstrip("/")
+    if "://" not in text and not text.startswith("/"):
+        return text
+    last = _unquote(text.split("?", 1)[0].rstrip("/").rpartition("/")[2])
+    return _UPLOAD.sub("", last, count=1) if "/upload/" in text and _UPLOAD.match(last) else last
+
+
+def _unquote(text: str) -> str:
+    raw = _PERCENT.sub(lambda m: bytes([int(m[1], 16)]), text.encode("utf-8", "surrogatepass"))
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return text
+
+
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
+
+
+def _quote(text: str) -> str:
+    """`text` as it may stand in a URL (RFC 3986)."""
+    return "".join(chr(b) if b in _PLAIN else f"%{b:02X}" for b in text.encode())
+
+
+# ----------------------------------------------------------------------------------------------- writing
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOptions) -> None:
+    """Write one file of tasks."""
+    name = "" if target.single else "tasks.json"
+    images, boxes = dataset.images, dataset.boxes
+    fits = may_write(dataset, log) and (not name or target.plan([name], ["the tasks"], log))
+    for row in np.unique(boxes.image).tolist():
+        if images.width[row] <= 0 or images.height[row] <= 0:
+            path, line, pointer = dataset.image_place(row)
+            log.report(NO_SIZE, path, line=line, pointer=pointer, value=images.name[row])
+            fits = False
+    if not fits:
+        return
+    size = np.stack([images.width, images.height], axis=1).astype(np.float64)
+    scale = np.concatenate([size, size], axis=1)[boxes.image]
+    with np.errstate(invalid="ignore"):
+        percent = np.concatenate([boxes.xyxy[:, :2], boxes.wh], axis=1) * 100 / scale
+    is_det = dataset.kind == "det"
+    quotes = "?" in options.prefix or "://" in options.prefix or options.prefix.startswith("/")
+    tasks = []
+    for row, (image, members) in enumerate(zip(images.name, groups(dataset), strict=True)):
+        width, height = int(images.width[row]), int(images.height[row])
+        # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
+        texts = fixed(percent[members].ravel(), places_for(width, height) + 1)
+        results = []
+        for k, i in enumerate(members):
+            x, y, w, h = (number(float(text)) for text in texts[4 * k : 4 * k + 4])
+            result: dict[str, Any] = {
+                "id": f"{row + 1}-{k + 1}",
+                "type": "rectanglelabels",
+                "from_name": "label",
+                "to_name": "image",
+                "original_width": width,
+                "original_height": height,
+                "image_rotation": 0,
+                "value": {
+                    "x": x,
+                    "y": y,
+                    "width": w,
+                    "height": h,
+                    "rotation": 0,
+                    "rectanglelabels": [dataset.categories.name[boxes.category[i]]],
+                },
+            }
+            results.append(result | {"score": number(float(boxes.score[i]))} if is_det else result)
+        data: dict[str, Any] = {"image": options.prefix + (_quote(image) if quotes else image)}
+        if width > 0 and height > 0:
+            data |= {"width": width, "height": height}
+        held: dict[str, Any] = {"annotations": [{"result": results}]}
+        if is_det:
+            held = {"predictions": [{"model_version": "detections", "result": results}]}
+        tasks.append(dump({"id": row + 1, "data": data, **held}))
+    target.write(name, f"{lines(iter(tasks))}\n".encode())
+
+
+FORMAT = Format(
+    name="labelstudio",
+    title="Label Studio JSON",
+    doc=__doc__ or "",
+    suffixes=(".json",),
+    single=True,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=LabelstudioOptions,
+    keeps=frozenset({"size", "extension", "empty", "score"}),
+    quantum=1e-6,
+    needs_size=True,
+)
