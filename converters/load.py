@@ -223,7 +223,11 @@ class _Side:
                 f"{', ...' if n > 1 else ''})"
             )
         self.source.memo.clear()
-        self._dataset = builder.build()
+        dataset = dataclasses.replace(builder.build(), path=self.source.path)
+        if "order" not in self.format.adapted(options).keeps:
+            categories = dataclasses.replace(dataset.categories, ordered=False)
+            dataset = dataclasses.replace(dataset, categories=categories)
+        self._dataset = dataset
         return self._dataset
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.issues import Code, DataError, Log, UsageError, hint, nearest, shorten
+from odm.issues import Code, DataError, Log, Shown, UsageError, hint, nearest, shorten
 from odm.tables import NO_ID, Boxes, Categories, Dataset, Flag, Floats, Images, Ints, Longs, stem
 
 NO_IMAGE_IN_COMMON = Code(
@@ -63,6 +63,15 @@ IMAGE_ONLY_IN_DETECTIONS = Code(
     "the image {value!r} of the detections is not in the ground truth{hint}",
     "remove it, or say --extra-images background to count its boxes as false positives",
     "Either the image belongs to another data set, or its name differs, or its ground truth is missing.",
+)
+CLASS_ORDER_GUESSED = Code(
+    "class-order-guessed",
+    "warning",
+    "classes here are numbers, and {whose} lists its classes only in order of appearance, so they were taken "
+    "as {order}",
+    "give the class list of the numbers, with --classes or --gt-classes or --det-classes",
+    "Numbers mean positions in a class list. A format without a list, such as XML files of objects, has its "
+    "classes in the order in which they appear, which need not be the list that the numbers were made with.",
 )
 CLASS_ONLY_IN_DETECTIONS = Code(
     "class-only-in-detections",
@@ -321,7 +330,7 @@ def join(
 
 
 def _source(dataset: Dataset) -> str:
-    return dataset.files[0].path if len(dataset.files) == 1 else ""
+    return dataset.path or (dataset.files[0].path if len(dataset.files) == 1 else "")
 
 
 def _check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
@@ -499,13 +508,19 @@ def _class_names(truth: Dataset, detections: Dataset, log: Log) -> tuple[list[st
     """The names of both sides; a side that has only numbers takes the names of the other."""
     ours, theirs = truth.categories, detections.categories
     if not theirs.named and ours.named and len(ours):
-        return list(ours.name), _named_by(theirs, ours, "the detections", "the ground truth", log)
+        return list(ours.name), _named_by(
+            theirs, ours, "the detections", "the ground truth", _source(detections), log
+        )
     if not ours.named and theirs.named and len(theirs):
-        return _named_by(ours, theirs, "the ground truth", "the detections", log), list(theirs.name)
+        return _named_by(ours, theirs, "the ground truth", "the detections", _source(truth), log), list(
+            theirs.name
+        )
     return list(ours.name), list(theirs.name)
 
 
-def _named_by(numbered: Categories, named: Categories, who: str, whose: str, log: Log) -> list[str]:
+def _named_by(
+    numbered: Categories, named: Categories, who: str, whose: str, path: str, log: Log
+) -> list[str]:
     """Names for categories that are only numbers.
 
     A number is the position in the other side's list, as YOLO counts. Only where a number lies beyond the
@@ -517,6 +532,10 @@ def _named_by(numbered: Categories, named: Categories, who: str, whose: str, log
     use_ids = beyond and all(n in by_id for n in numbers)
     lookup = by_id if use_ids else dict(enumerate(named.name))
     names = [lookup.get(n, name) for n, name in zip(numbers, numbered.name, strict=True)]
+    if not use_ids and not named.ordered and len(named) > 1:
+        order = ", ".join(f"{i} = {shorten(name, 30)!r}" for i, name in enumerate(named.name[:5]))
+        order += ", ..." if len(named) > 5 else ""
+        log.report(CLASS_ORDER_GUESSED, path, whose=whose, order=Shown(order))
     shown = ", ".join(f"{old} = {new!r}" for old, new in list(zip(numbered.name, names, strict=True))[:3])
     log.note(
         f"{who} give classes as numbers: they were taken as {'ids' if use_ids else 'positions from 0'} in "

@@ -10,6 +10,7 @@ import csv
 import dataclasses
 import io
 import warnings
+from collections import Counter
 from typing import Any
 
 from odm.files import MAX_SIZE, Source, Unreadable, open_binary
@@ -122,6 +123,8 @@ class Pictures:
         self._by_name: dict[str, Picture] = {}
         self._told: dict[str, tuple[int, int]] = {}
         self._others: dict[str, tuple[int, int]] | None = None
+        self._lasts: dict[str, tuple[int, int]] = {}
+        """Of the other side's sizes those whose name without folders is unique, as images are joined."""
         self._linked = False
         if options.images is not None:
             self._list(Source(options.images, follow_links=True, max_size=source.max_size))
@@ -212,7 +215,13 @@ class Pictures:
                     if min(size) > 0:
                         self._others[other_name] = size
                         self._others.setdefault(stem(other_name), size)
-        return self._others.get(name) or self._others.get(key)
+                lasts = Counter(stem(other_name).rpartition("/")[2] for other_name in other.images.name)
+                self._lasts = {
+                    last: self._others[known]
+                    for known in other.images.name
+                    if known in self._others and lasts[last := stem(known).rpartition("/")[2]] == 1
+                }
+        return self._others.get(name) or self._others.get(key) or self._lasts.get(key.rpartition("/")[2])
 
     def report_no_size(self, name: str, picture: Picture | None, path: str, **place: Any) -> None:
         """Report that the size of an image is needed and not known, and why if a link is in the way."""

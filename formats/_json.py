@@ -175,8 +175,12 @@ class Glance:
     cut: bool
 
 
+@functools.lru_cache(maxsize=128)
 def glance(head: bytes) -> Glance:
-    """Look at the first bytes of a JSON text, which may be cut anywhere. It never fails."""
+    """Look at the first bytes of a JSON text, which may be cut anywhere. It never fails.
+
+    Every format that is JSON asks the same of the same bytes, so the answer is kept.
+    """
     head = head.removeprefix(codecs.BOM_UTF8).lstrip(b" \t\r\n")
     keys: dict[str, str] = {}
     first: dict[str, dict[str, str]] = {}

@@ -145,6 +145,9 @@ NOTHING_TO_PUT = Code(
     "Pictures were asked for in the target, and the source does not say where this one is.",
 )
 SPLITS = ("train", "val", "valid", "validation", "test", "minival")
+DARKNET_FOLDER = re.compile(r"obj_([A-Za-z0-9]+)_data", re.ASCII)
+"""Where exports for darknet keep the labels and pictures of a split, beside ``obj.names``."""
+
 ALIASES = {"valid": "val", "validation": "val"}
 FAR = 2.0
 """Relative coordinates beyond this, or below 1 - this, are not relative; between, a box leaves the image."""
@@ -338,7 +341,11 @@ def _find_groups(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> 
         elif (in_labels or sibling) and len(rest) > 1 and rest[0] in SPLITS:
             split, inner, rest = rest[0], rest[:1], rest[1:]
         root = "/".join(before)
-        if in_labels:
+        darknet = None if in_labels or len(rest) < 2 or sibling else DARKNET_FOLDER.fullmatch(rest[0])
+        if darknet:  # pictures lie among the labels
+            split, inner, rest = darknet[1].lower(), rest[:1], rest[1:]
+            folder = source.full(inner[0])
+        elif in_labels:
             folder = source.full("/".join([*before, "images", *inner]))
         else:
             folder = "/".join([sibling, *inner]) if sibling else source.path

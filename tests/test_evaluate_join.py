@@ -363,3 +363,16 @@ def test_undefined_is_never_nan(output):
         assert "a\\|b" in text
     with pytest.raises(UsageError):
         render(evaluate(truth, det), "xml")
+
+
+def test_numbers_against_a_list_in_order_of_appearance_are_taken_and_said():
+    """Only a class list gives numbers a meaning; a guess is a warning."""
+    import dataclasses
+
+    truth = side(["i"], [(0, 0), (0, 1)], ("b", "a"), ltwh=[(0, 0, 9, 9), (50, 50, 9, 9)])
+    numbered = unnamed(scored(["i"], [(0, 0), (0, 1)], ("0", "1"), ltwh=[(0, 0, 9, 9), (50, 50, 9, 9)]))
+    for ordered in (True, False):
+        named = dataclasses.replace(truth, categories=dataclasses.replace(truth.categories, ordered=ordered))
+        log = Log()
+        assert evaluate(named, numbered, log=log).summary["mAP"] == 1
+        assert log.counts["class-order-guessed"] == (not ordered)

@@ -92,6 +92,8 @@ class Categories:
     """Row of the parent category, -1 = none; (n,)."""
     named: bool = True
     """False where the source gave only numbers: the names are then those numbers."""
+    ordered: bool = True
+    """False where the order is only that of appearance, so that a number says nothing about it."""
 
     def __len__(self) -> int:
         return len(self.name)
@@ -142,6 +144,8 @@ class Dataset:
     files: tuple[SourceFile, ...] = ()
     extras: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """What the source says beyond this model and how many times: ``{"pose": 12, "segmentation": 3}``."""
+    path: str = ""
+    """What the user named, for messages about the whole."""
     skipped: int = 0
     """Rows that the reader saw and could not make a box of; each is an error in the log."""
 
