@@ -231,8 +231,8 @@ def _results(reader: Reader, task: dict[str, Any], at: At) -> _Results:
 _TASK_META = frozenset(
     (
         "annotations file_upload drafts meta created_at updated_at inner_id total_annotations project "
-        "updated_by cancelled_annotations total_predictions comment_count unresolved_comment_count comment_authors "
-        "last_comment_updated_at allow_skip precomputed_agreement"
+        "updated_by cancelled_annotations total_predictions comment_count unresolved_comment_count "
+        "comment_authors last_comment_updated_at allow_skip precomputed_agreement"
     ).split()
 )
 """What a task says of the work on it, which is not about the image."""

@@ -1,0 +1,249 @@
+"""BDD100K: the labels of the Berkeley driving data, in the Scalabel format.
+
+Source: "Scalabel Format" in the documentation of Scalabel (https://doc.scalabel.ai/format.html), which
+BDD100K names as its own, and the label files of BDD100K (https://doc.bdd100k.com/format.html)::
+
+    [{"name": "a.jpg", "attributes": {"weather": "clear"}, "timestamp": 10000,
+      "labels": [{"id": "1", "category": "car", "score": 0.9,
+                  "attributes": {"occluded": false, "truncated": true, "crowd": false},
+                  "box2d": {"x1": 10, "y1": 20, "x2": 110, "y2": 220}}]}]
+
+The whole may also be an object ``{"frames": [...], "config": {"image_size": ..., "categories": [...]}}``
+whose categories keep their order, and the file of one image as the first release has it: ``{"name": "a",
+"frames": [{"timestamp": 10000, "objects": [...]}]}``. Such a folder is read file by file.
+
+``x1``, ``y1``, ``x2`` and ``y2`` are pixels from the image's top left corner, read and written verbatim.
+(The BDD100K toolkit counts the last pixel as inside when it turns them into widths.) The size of an image
+is ``size``, else that of ``config``, else not known; ``--images``, ``--image-size`` and ``--image-sizes``
+supply it.
+
+Flags: the attributes ``occluded``, ``truncated`` and ``crowd``; ``ignored`` is a crowd too, for what it
+covers counts neither for nor against. Other attributes are counted. If every label has a ``score`` the file
+holds detections; if only some have one it is ground truth, the scores are ignored, and that is a warning.
+``--kind`` decides by hand.
+
+``labels`` may be null or missing: an image without objects. Labels without a ``box2d`` (lanes, drivable
+areas, masks, tags) are no boxes: they are counted by what they have instead.
+
+Writing: a list of frames with their ``size`` where it is known.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from odm.files import Output, Source
+from odm.formats._contract import LIKELY, SURE, Format, Sniff
+from odm.formats._images import ImageOptions
+from odm.formats._json import Glance
+from odm.formats._jsonfiles import (
+    At,
+    Nothing,
+    Reader,
+    dump,
+    flags_of,
+    groups,
+    is_set,
+    lines,
+    may_write,
+    number,
+    sniff_json,
+    split_of,
+)
+from odm.issues import Log
+from odm.tables import Builder, Dataset, Flag
+
+_TOP = frozenset({"frames", "config", "groups"})
+_FRAME = frozenset({"name", "labels", "objects", "size", "timestamp", "url"})
+_LABEL = frozenset(
+    {"id", "category", "box2d", "attributes", "score", "manualShape", "manualAttributes", "index"}
+)
+_FLAGS = {
+    "occluded": Flag.OCCLUDED,
+    "truncated": Flag.TRUNCATED,
+    "crowd": Flag.CROWD,
+    "ignored": Flag.CROWD,
+}
+_WRITTEN = ("occluded", "truncated", "crowd")
+_OTHER_SHAPES = ("poly2d", "box3d", "rle", "graph")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BddOptions(ImageOptions):
+    """Options of BDD100K."""
+
+
+def _looks_like(look: Glance, _: bytes) -> tuple[int, str] | None:
+    if look.top == "[":
+        first = look.first.get("", {})
+        if first.get("name") == '"' and first.get("labels") in ("[", "n"):
+            return SURE, "it is a list of frames with name and labels, as BDD100K has"
+        if first.get("name") == '"' and {"timestamp", "videoName", "frameIndex"} & first.keys():
+            return LIKELY, "it is a list of frames with name and time, as BDD100K has"
+    frames = look.first.get("frames", {})
+    if look.top == "{" and frames.keys() & {"labels", "objects", "timestamp", "name"}:
+        return SURE, "it has frames with labels, as BDD100K has"
+    return None
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Look at the keys of the first frame."""
+    return sniff_json(source, _looks_like)
+
+
+def read(source: Source, builder: Builder, log: Log, options: BddOptions) -> None:
+    """Read the file, or those of a folder."""
+    reader = Reader(source, builder, log, options)
+    files = reader.choose(_looks_like, "BDD100K")
+    if len(files) > 1:  # one file per image: a broken one must not be passed over
+        files = source.with_suffix(".json")
+    for file in log.track(files, "reading"):
+        value = reader.value(file)
+        if value is not Nothing:
+            _read_file(reader, value, At(source.full(file)), split_of(file))
+    reader.finish()
+
+
+def _read_file(reader: Reader, value: Any, at: At, split: str) -> None:
+    size = None
+    if isinstance(value, list):
+        frames: list[Any] | None = value
+        here = at
+        name = None
+    else:
+        record = reader.mapping(value, at)
+        if record is None:
+            return
+        if "frames" not in record:
+            reader.missing(at, "frames")
+            return
+        name = record.get("name")
+        here = at / "frames"
+        frames = reader.items(record["frames"], here)
+        reader.count_unread(record, _TOP | {"name"})
+        size = _config(reader, record.get("config"), at / "config")
+    rows = reader.rows_of(here)
+    single = name is not None and frames is not None and len(frames) == 1
+    for i, item in enumerate(frames or ()):
+        frame = reader.mapping(item, here / i)
+        if frame is not None:
+            named = name if single and "name" not in frame else frame.get("name")
+            _read_frame(reader, frame, here / i, named, size, split, rows, i)
+
+
+def _config(reader: Reader, value: Any, at: At) -> tuple[int, int] | None:
+    """Add the categories of a configuration and answer its image size."""
+    config = {} if value is None else reader.mapping(value, at)
+    if not config:
+        return None
+    for i, item in enumerate(reader.items(config.get("categories"), at / "categories") or ()):
+        name = item.get("name") if isinstance(item, dict) else item
+        reader.category(name, at / "categories" / i)
+    key = "imageSize" if "imageSize" in config else "image_size"
+    return _size(reader, config.get(key), at / key)
+
+
+def _size(reader: Reader, value: Any, at: At) -> tuple[int, int] | None:
+    size = {} if value is None else reader.mapping(value, at)
+    return reader.size(size.get("width"), size.get("height"), at, ("width", "height")) if size else None
+
+
+def _read_frame(
+    reader: Reader,
+    frame: dict[str, Any],
+    at: At,
+    name: Any,
+    size: tuple[int, int] | None,
+    split: str,
+    file: int,
+    line: int,
+) -> None:
+    reader.count_unread(frame, _FRAME)
+    key = "objects" if "objects" in frame and "labels" not in frame else "labels"
+    labels = reader.items(frame.get(key), at / key)
+    own = _size(reader, frame.get("size"), at / "size")
+    image = reader.image(name, at, field="name", size=own or size, split=split, file=file, line=line)
+    if image is None or labels is None:
+        reader.builder.skipped += len(labels or ())
+        return
+    rows = reader.rows_of(at / key)
+    for i, label in enumerate(labels):
+        if not _read_label(reader, label, at / key / i, image, rows, i):
+            reader.builder.skipped += 1
+
+
+def _read_label(reader: Reader, value: Any, at: At, image: int, rows: int, line: int) -> bool:
+    """Read one label; False, and an issue, if it should be a box and cannot be one."""
+    label = reader.mapping(value, at, row=True)
+    if label is None:
+        return False
+    if label.get("box2d") is None:
+        reader.count(next((k for k in _OTHER_SHAPES if label.get(k)), "labels without a box"))
+        return True
+    box = reader.mapping(label["box2d"], at / "box2d", row=True)
+    corners = None if box is None else reader.members(box, ("x1", "y1", "x2", "y2"), at / "box2d")
+    if "category" not in label:
+        reader.missing(at, "category", row=True)
+        return False
+    category = reader.category(label["category"], at / "category")
+    score = reader.score(label.get("score"), at / "score")
+    given = label.get("attributes")
+    attributes = reader.mapping(given, at / "attributes", row=True) if given else {}
+    if corners is None or category is None or score is None or attributes is None:
+        return False
+    reader.count_unread(label, _LABEL)
+    flags = 0
+    for key, held in attributes.items():
+        if key in _FLAGS:
+            flags |= _FLAGS[key] if is_set(held) else 0
+        elif held not in (None, "", "NA", "none", False):
+            reader.count(key)
+    left, top, right, bottom = corners
+    place = left, top, right, bottom
+    reader.box(image, category, place, at, file=rows, line=line, score=score, flags=int(flags))
+    return True
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: BddOptions) -> None:
+    """Write one file."""
+    del options
+    name = "" if target.single else "labels.json"
+    if not may_write(dataset, log) or (name and not target.plan([name], ["the labels"], log)):
+        return
+    images, boxes = dataset.images, dataset.boxes
+    frames, n = [], 0
+    for row, (image, members) in enumerate(zip(images.name, groups(dataset), strict=True)):
+        labels = []
+        for i in members:
+            n += 1
+            x1, y1, x2, y2 = map(number, boxes.xyxy[i].tolist())
+            is_set_ = flags_of(int(boxes.flags[i]), _WRITTEN)
+            label: dict[str, Any] = {
+                "id": str(n),
+                "category": dataset.categories.name[boxes.category[i]],
+                "attributes": {key: key in is_set_ for key in _WRITTEN},
+                "box2d": {"x1": x1, "y1": y1, "x2": x2, "y2": y2},
+            }
+            labels.append(
+                label | {"score": number(float(boxes.score[i]))} if dataset.kind == "det" else label
+            )
+        frame: dict[str, Any] = {"name": image}
+        if images.width[row] > 0 and images.height[row] > 0:
+            frame["size"] = {"width": int(images.width[row]), "height": int(images.height[row])}
+        frames.append(dump(frame | {"labels": labels}))
+    target.write(name, f"{lines(iter(frames))}\n".encode())
+
+
+FORMAT = Format(
+    name="bdd100k",
+    title="BDD100K (Scalabel) JSON",
+    doc=__doc__ or "",
+    suffixes=(".json",),
+    single=True,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=BddOptions,
+    keeps=frozenset({"size", "extension", "empty", "score", *_WRITTEN}),
+)
