@@ -1,0 +1,391 @@
+"""WIDER FACE: the faces of many images in one text file.
+
+::
+
+    0--Parade/0_Parade_marchingband_1_849.jpg
+    1
+    449 330 122 149 0 0 0 0 0 0
+    0--Parade/0_Parade_Parade_0_452.jpg
+    0
+    0 0 0 0 0 0 0 0 0 0
+
+For each image a line with its name, a line with the number of faces, and a row for each face. The grammar
+is that of the readme in ``wider_face_split`` (http://shuoyang1213.me/WIDERFACE): ``left top width height
+blur expression illumination invalid occlusion pose``, in pixels, taken as they stand.
+
+Reading
+-------
+- A file, or a folder with ``wider_face_<split>_bbx_gt.txt`` or with any other files of this grammar, such
+  as the results of a detector, one per image. Names without a folder then get that of their file.
+- Rows of 10 or 4 numbers are ground truth, rows of 5 are detections: ``left top width height score``.
+  Scores are any numbers.
+- ``invalid`` 1 means that an evaluation ignores the face: it is read as crowd. ``occlusion`` 1 or 2 is the
+  mark *occluded*. The other attributes are counted, not kept.
+- An image without faces has the number 0, and may have one row of zeros, which is no face; so is a row of
+  ten zeros that is the only one of its image.
+- The class is ``face``, unless a name stands after the numbers of a row.
+- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
+  folder.
+
+Writing
+-------
+``wider_face_bbx_gt.txt``, or one file per split; detections as ``wider_face_det.txt`` likewise. Rows of
+other classes than ``face`` have the class at their end, which programs that count columns from the left do
+not see.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from odm.files import Output, Source, accept_name
+from odm.formats._classes import refuse_class
+from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._faults import (
+    BAD_CLASS_NAME,
+    BAD_MARK,
+    DUPLICATE_IMAGE,
+    SCORE_MISSING,
+    SCORE_UNEXPECTED,
+    WRONG_COUNT,
+)
+from odm.formats._images import ImageOptions, Pictures
+from odm.formats._label_files import (
+    are_text,
+    class_text,
+    corners,
+    refuse_classes,
+    report_numbers,
+)
+from odm.formats._lines import NUMBER, cells, listing, say_others, text_of
+from odm.formats._numbers import decimals, short_wh
+from odm.issues import Code, Log, shorten
+from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Flag, Kind
+
+BAD_COUNT = Code(
+    "widerface-count",
+    "error",
+    "expected {expected}, found {found}",
+    "write the name of an image, the number of its faces, and as many rows",
+    "The number before the rows says where the next image begins. If it is wrong, faces would be counted to "
+    "another image.",
+)
+NO_FILES = Code(
+    "widerface-no-files",
+    "error",
+    "expected text files, found none among {n} files",
+    "name the folder that holds them, or the right format",
+    "There is nothing to read as WIDER FACE here.",
+)
+FIELDS = (
+    *("left", "top", "width", "height", "blur", "expression"),
+    *("illumination", "invalid", "occlusion", "pose"),
+)
+CLASS = "face"
+_OFFICIAL = re.compile(r"wider_face_(?:([^/]+)_)?(bbx_gt|det)\.txt")
+_SUFFIXES = tuple(suffix.encode() for suffix in PICTURE_SUFFIXES)
+
+
+def sniff(source: Source) -> Sniff | None:
+    """A line with the name of an image, one with a whole number, and rows of numbers."""
+    if not are_text(source):
+        return None
+    files = _files(source)
+    fits = 0
+    for file in files[:20]:
+        lines = text_of(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
+        blocks = list(_blocks(lines[:-1] if len(lines) > 1 else lines))
+        name = (file or source.path).replace("\\", "/").rsplit("/", 1)[-1]
+        if blocks and blocks[0].count is not None and not blocks[0].stray:
+            named = (
+                blocks[0].name.lower().endswith(_SUFFIXES)
+                or blocks[0].name.decode("utf-8", "replace") in name
+            )
+            fits += named and (blocks[0].count == 0 or len(blocks[0].rows) > 0)
+        elif _OFFICIAL.fullmatch(name):
+            fits += 1
+    if not files or 2 * fits <= min(20, len(files)):
+        return None
+    what = "1 file is" if len(files) == 1 else f"{len(files)} files are"
+    return Sniff(SURE, f"{what} lists of an image, the number of its faces, and their rows, as in WIDER FACE")
+
+
+def _files(source: Source, kind: Kind | None = None) -> list[str]:
+    """The files to read: those of the usual names and one kind, else all that may be labels."""
+    if not source.is_dir:
+        return [""]
+    labels = [f for f in listing(source).labels if not f.endswith("_filelist.txt")]
+    named = {f: match[2] for f in labels if (match := _OFFICIAL.fullmatch(f.rsplit("/", 1)[-1]))}
+    for tail in {"gt": ("bbx_gt",), "det": ("det",)}.get(kind or "", ("bbx_gt", "det")):
+        if found := [f for f, its in named.items() if its == tail]:
+            return found
+    return labels
+
+
+# ------------------------------------------------------------------------------------------------ reading
+
+
+class _Block:
+    """The lines about one image."""
+
+    __slots__ = ("count", "line", "name", "rows", "said", "stray")
+
+    def __init__(self, name: bytes, line: int) -> None:
+        self.name, self.line = name, line
+        self.count: int | None = None
+        self.said = b""
+        self.rows: list[tuple[int, bytes]] = []
+        self.stray: list[tuple[int, bytes]] = []
+        """Rows beyond the number."""
+
+
+def _is_row(line: bytes) -> bool:
+    words = line.split(None, 4)[:4]
+    numbers = sum(NUMBER.fullmatch(word) is not None for word in words)
+    return len(words) >= 2 and numbers >= min(3, len(words)) and not line.lower().endswith(_SUFFIXES)
+
+
+def _blocks(lines: list[bytes]) -> Iterator[_Block]:
+    """The lines image by image, whatever is wrong with them."""
+    at, n = 0, len(lines)
+    while at < n:
+        line = lines[at].strip(b" \t")
+        at += 1
+        if not line:
+            continue
+        block = _Block(line, at)
+        if _is_row(line):  # rows without an image
+            block.name, block.stray = b"", [(at, line)]
+        elif at < n and (said := lines[at].strip(b" \t")).isdigit() and len(said) < 10:
+            block.said, block.count = said, int(said)
+            at += 1
+            end = min(n, at + block.count)
+            while at < end and _is_row(row := lines[at].strip(b" \t")):
+                at += 1
+                block.rows.append((at, row))
+            if block.count == 0 and at < n and _is_zero(lines[at]):
+                at += 1
+        elif at < n:
+            block.said = lines[at].strip(b" \t")
+        while at < n and (row := lines[at].strip(b" \t")) and _is_row(row):
+            at += 1
+            block.stray.append((at, row))
+        yield block
+
+
+def _is_zero(line: bytes) -> bool:
+    words = line.split()
+    return len(words) >= 4 and set(words) == {b"0"}
+
+
+def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+    """Read a file, or every file of a folder."""
+    files = _files(source, builder.kind)
+    if source.is_dir:
+        say_others(source, listing(source), log)
+    if not files:
+        log.report(NO_FILES, source.path, n=len(source.files))
+    reader = _Reader(source, builder, log, options)
+    for file in log.track(files, "reading"):
+        reader.read_file(file, several=len(files) > 1)
+    reader.finish()
+
+
+class _Reader:
+    def __init__(self, source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+        self.source, self.builder, self.log = source, builder, log
+        with_pictures = source.is_dir and bool(listing(source).pictures)
+        self.pictures = Pictures(options, builder, log, source, (source.path,) if with_pictures else ())
+        self.told = bool(self.pictures) or options.image_size is not None or options.image_sizes is not None
+        self.first: dict[str, str] = {}
+        self.paths: dict[int, str] = {}
+        self.rows: list[tuple[int, int, int, int]] = []
+        """Image, category, file and line of every row."""
+        self.values: list[list[float]] = []
+        """Box, score, invalid and occlusion."""
+
+    def read_file(self, file: str, *, several: bool) -> None:
+        log, path = self.log, self.source.full(file)
+        data = self.source.read(file, log)
+        if not data:
+            return
+        number = self.builder.file(path)
+        self.paths[number] = path
+        folder, _, base = file.rpartition("/")
+        match = _OFFICIAL.fullmatch(base or path.replace("\\", "/").rsplit("/", 1)[-1])
+        split = (match[1] or "") if match else ""
+        for block in _blocks(text_of(data, path, log).split(b"\n")):
+            if not self._sound(block, path):
+                self.builder.skipped += len(block.rows) + len(block.stray)
+                continue
+            name = block.name.decode("utf-8", "replace")
+            if several and not match and folder and "/" not in name:
+                name = f"{folder}/{name}"
+            image = self._image(name, split, number, block.line)
+            rows = block.rows
+            if len(rows) == 1 and _is_zero(rows[0][1]):
+                rows = []
+            for line, row in rows:
+                if image is None or not self._row(row, image, number, line):
+                    self.builder.skipped += 1
+
+    def _sound(self, block: _Block, path: str) -> bool:
+        if block.count is not None and len(block.rows) == block.count and not block.stray:
+            return True
+        if not block.name:
+            line, expected, found = block.line, "the name of an image", "a row of numbers"
+        elif block.count is None:
+            line = block.line + 1
+            expected, found = (
+                "the number of faces",
+                repr(shorten(block.said)) if block.said else "the end of the file",
+            )
+        else:
+            n = len(block.rows) + len(block.stray)
+            line, expected = block.line + 1, f"as many rows as the number {block.count} says"
+            found = f"{n} row{'' if n == 1 else 's'}"
+        self.log.report(BAD_COUNT, path, line=line, expected=expected, found=found)
+        return False
+
+    def _image(self, name: str, split: str, number: int, line: int) -> int | None:
+        path = self.paths[number]
+        if not accept_name(name, self.log, path, line=line):
+            return None
+        place = f"{path}:{line}"
+        if self.first.setdefault(name, place) != place:
+            self.log.report(DUPLICATE_IMAGE, path, line=line, value=name, first=self.first[name])
+            return None
+        picture = (self.pictures.named(name) or self.pictures.find(name)) if self.pictures else None
+        width, height = (self.pictures.size(name, picture) if self.told else None) or (0, 0)
+        shown = picture.path if picture else ""
+        return self.builder.image(
+            name, width=width, height=height, path=shown, split=split, file=number, line=line
+        )
+
+    def _row(self, row: bytes, image: int, number: int, line: int) -> bool:
+        """Take one row apart; False, and an issue, if it is no box."""
+        words, path = row.split(), self.paths[number]
+        n = next((i for i, word in enumerate(words[:10]) if not NUMBER.fullmatch(word)), min(10, len(words)))
+        n = n if n in (4, 10) else 5 if n > 5 and len(words) > n else n
+        if n == 6 and len(words) == 6:  # a class that is a number stands after a score
+            n = 5
+        name = b" ".join(words[n:]) or CLASS.encode()
+        text = class_text(name)
+        values = [float(word) for word in words[:n]]
+        if n not in (4, 5, 10) or text is None or not np.isfinite(values).all():
+            self._explain(row, n, name, path, line)
+            return False
+        score = values[4] if n == 5 else np.nan
+        invalid, occlusion = (values[7], values[8]) if n == 10 else (0.0, 0.0)
+        for value, field, known in ((invalid, "invalid", (0, 1)), (occlusion, "occlusion", (0, 1, 2))):
+            if value not in known:
+                expected = " or ".join(map(str, known))
+                self.log.report(BAD_MARK, path, line=line, field=field, value=value, expected=expected)
+                return False
+        for field, value in zip(FIELDS[4:], values[4:] if n == 10 else (), strict=False):
+            if value and field not in ("invalid", "occlusion"):
+                self.builder.extras[field] = self.builder.extras.get(field, 0) + 1
+        self.rows.append((image, self.builder.category(text), number, line))
+        self.values.append([*values[:4], score, invalid, occlusion])
+        return True
+
+    def _explain(self, row: bytes, n: int, name: bytes, path: str, line: int) -> None:
+        found = cells(row, None)
+        numbers = found[: 10 if len(found) >= 10 else 5 if len(found) == 5 else 4]
+        if report_numbers(numbers, FIELDS[: len(numbers)], path, line, self.log):
+            return
+        try:
+            reason = refuse_class(name.decode())
+        except UnicodeDecodeError:
+            return  # the file's encoding has been reported
+        if reason is not None and n in (4, 5, 10):
+            self.log.report(BAD_CLASS_NAME, path, line=line, value=name, reason=reason)
+            return
+        expected = "10 or 4 numbers, or 5 with a score, and perhaps a class"
+        self.log.report(WRONG_COUNT, path, line=line, expected=expected, found=f"{len(found)} values")
+
+    def finish(self) -> None:
+        """Decide on the kind, and fill the builder."""
+        builder, log = self.builder, self.log
+        values = np.array(self.values, np.float64).reshape(-1, 7)
+        columns = np.array(self.rows, np.int32).reshape(-1, 4)
+        scored = ~np.isnan(values[:, 4])
+        if builder.kind is None:
+            builder.kind = "det" if 2 * int(scored.sum()) > len(scored) else "gt"
+        good = scored if builder.kind == "det" else ~scored
+        code = SCORE_MISSING if builder.kind == "det" else SCORE_UNEXPECTED
+        for row in np.flatnonzero(~good).tolist():
+            _, _, number, line = columns[row].tolist()
+            value = float(values[row, 4])
+            log.report(code, self.paths[number], line=line, field="score", value=value)
+        builder.skipped += len(good) - int(good.sum())
+        flags = np.where(values[:, 5] > 0, np.uint16(Flag.CROWD), np.uint16(0))
+        flags |= np.where(values[:, 6] > 0, np.uint16(Flag.OCCLUDED), np.uint16(0))
+        if n := int((values[good, 6] == 2).sum()):
+            builder.extras["degrees of occlusion"] = n
+        xyxy, wh = corners(values)
+        builder.boxes(
+            image=columns[good, 0],
+            category=columns[good, 1],
+            xyxy=xyxy[good],
+            wh=wh[good],
+            score=values[good, 4],
+            flags=flags[good],
+            file=columns[good, 2],
+            line=columns[good, 3],
+        )
+
+
+# ------------------------------------------------------------------------------------------------ writing
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> None:
+    """Write one file, or one per split."""
+    del options
+    images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
+    det = dataset.kind == "det"
+    splits = list(dict.fromkeys(images.split)) or [""]
+    tail = "det" if det else "bbx_gt"
+    files = {s: f"wider_face_{s}_{tail}.txt" if s else f"wider_face_{tail}.txt" for s in splits}
+    refused = refuse_classes(dataset, log)
+    if not target.plan(list(files.values()), [f"the split {s}" for s in files], log) or refused:
+        return
+    order = np.argsort(boxes.image, kind="stable")
+    texts = decimals(np.concatenate([boxes.xyxy[:, :2], short_wh(boxes)], axis=1)[order].ravel())
+    if det:
+        ends = decimals(boxes.score[order])
+    else:
+        flags = boxes.flags[order].tolist()
+        ends = [f"0 0 0 {1 if f & Flag.CROWD else 0} {1 if f & Flag.OCCLUDED else 0} 0" for f in flags]
+    names = ["" if classes[c] == CLASS else f" {classes[c]}" for c in boxes.category[order].tolist()]
+    rows = [
+        f"{a} {b} {c} {d} {end}{name}\n"
+        for a, b, c, d, end, name in zip(*(texts[i::4] for i in range(4)), ends, names, strict=True)
+    ]
+    bounds = np.searchsorted(boxes.image[order], np.arange(len(images) + 1)).tolist()
+    parts: dict[str, list[str]] = {split: [] for split in splits}
+    for i, name in enumerate(images.name):
+        mine = rows[bounds[i] : bounds[i + 1]]
+        part = parts[images.split[i]]
+        part += [f"{name}\n{len(mine)}\n", *mine]
+        if not mine and not det:
+            part.append("0 0 0 0 0 0 0 0 0 0\n")
+    for split, name in files.items():
+        target.write(name, "".join(parts[split]).encode())
+
+
+FORMAT = Format(
+    name="widerface",
+    title="WIDER FACE",
+    doc=__doc__ or "",
+    suffixes=(".txt",),
+    single=False,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=ImageOptions,
+    keeps=frozenset("extension empty score wh split crowd occluded".split()),
+)
