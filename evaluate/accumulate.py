@@ -7,7 +7,8 @@ the detections before it that would be false if they matched nothing, less those
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from odm.evaluate.match import Mask, Matches, by_number, falling, threshold_bits, word_blocks
 from odm.evaluate.protocols import Protocol, recall_points
 from odm.evaluate.results import Curve, Result, Row
+from odm.evaluate.threads import in_order
 from odm.tables import Floats, Longs
 
 NAN = float("nan")
@@ -45,7 +47,10 @@ class _Ranked:
     a class; ``at`` (hits,) are the places of the hits in ``rows``, ``hits`` their numbers in the matches.
     """
 
-    def __init__(self, rows: Longs, counts: Longs, at: Longs, hits: Longs, matches: Matches) -> None:
+    def __init__(
+        self, first_class: int, rows: Longs, counts: Longs, at: Longs, hits: Longs, matches: Matches
+    ) -> None:
+        self.first_class = first_class
         self.rows, self.counts, self.at, self.hits = rows, counts, at, hits
         self.n_classes = len(counts)
         self.starts = np.cumsum(counts) - counts
@@ -56,8 +61,13 @@ class _Ranked:
         self.live = None if matches.live is None else matches.live[rows]
 
     @classmethod
-    def of(cls, matches: Matches, rows: Longs, counts: Longs, block: int = 2**62) -> Iterator[_Ranked]:
-        """Rankings of consecutive classes with about `block` hits each; `rows` are those of all classes."""
+    def of(
+        cls, matches: Matches, rows: Longs, counts: Longs, block: int = 2**62
+    ) -> Iterator[Callable[[], _Ranked]]:
+        """Makers of the rankings of consecutive classes with about `block` hits each.
+
+        `rows` are those of all classes.
+        """
         hit_of_row = np.full(len(matches.score), -1, np.int32)
         hit_of_row[matches.hit] = np.arange(len(matches.hit), dtype=np.int32)
         hits = hit_of_row[rows]
@@ -70,7 +80,8 @@ class _Ranked:
             start, first = (int(ends[k - 1]), int(hit_ends[k - 1])) if k else (0, 0)
             after = max(k + 1, int(np.searchsorted(hit_ends, first + block, side="right")))
             stop, last = int(ends[after - 1]), int(hit_ends[after - 1])
-            yield cls(rows[start:stop], counts[k:after], at[first:last] - start, of_hits[first:last], matches)
+            own = rows[start:stop], counts[k:after], at[first:last] - start, of_hits[first:last]
+            yield functools.partial(cls, k, *own, matches)
             k = after
 
     def alive(self, area: int) -> tuple[Counts, Mask]:
@@ -154,10 +165,10 @@ def accumulate(
     ap = np.full((len(rules.ious), len(rules.areas), n_classes), np.nan)
     recall = np.full((len(caps), len(rules.ious), len(rules.areas), n_classes), np.nan)
     det, tp, fp = (np.zeros(n_classes, np.int64) for _ in range(3))
-    points: list[dict[str, Any]] = []
-    curves: dict[str, Curve] = {}
-    for ranked in _Ranked.of(matches, *_by_class(matches, order), BLOCK):
-        own = slice(len(points), len(points) + ranked.n_classes)
+
+    def count(rank_block: Callable[[], _Ranked]) -> tuple[list[dict[str, Any]], dict[str, Curve]]:
+        ranked = rank_block()
+        own = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
         rank = matches.hit_rank[ranked.hits]
         for a in range(len(rules.areas)):
             alive = ranked.alive(a)
@@ -174,9 +185,15 @@ def accumulate(
                     recall[m, t, a, own] = _share(found, npos[own, a])
         reference = ranked.reference(rules)
         det[own], tp[own], fp[own] = ranked.counts, reference.tp, reference.fp
-        curves |= _curves(matches, ranked, reference, npos[own, 0], matches.classes[own])
-        points += _operating_points(matches, ranked, reference, npos[own, 0], at_score)
-    together = next(_Ranked.of(matches, order, np.array([len(order)])))
+        return (
+            _operating_points(matches, ranked, reference, npos[own, 0], at_score),
+            _curves(matches, ranked, reference, npos[own, 0], matches.classes[own]),
+        )
+
+    blocks = in_order(count, _Ranked.of(matches, *_by_class(matches, order), BLOCK))
+    points = [point for own_points, _ in blocks for point in own_points]
+    curves = {name: curve for _, own_curves in blocks for name, curve in own_curves.items()}
+    together = next(_Ranked.of(matches, order, np.array([len(order)])))()
     all_npos = npos[:, :1].sum(axis=0)
     overall_point = _operating_points(matches, together, together.reference(rules), all_npos, at_score)
     summary, errors = _summary(matches, ap, recall)
@@ -315,7 +332,7 @@ def _pooled_ap(matches: Matches) -> float:
     rows = np.flatnonzero((matches.npos[:, 0] > 0)[matches.category])
     rows = rows[np.lexsort((matches.row[rows], matches.image[rows], matches.category[rows]))]
     rows = rows[falling(matches.score[rows])]
-    ranked = next(_Ranked.of(matches, rows, np.array([len(rows)])))
+    ranked = next(_Ranked.of(matches, rows, np.array([len(rows)])))()
     npos = matches.npos[:, :1].sum(axis=0)
     return float(_Reading(rules, npos).average(ranked.reference(rules))[0])
 
@@ -341,7 +358,8 @@ def curve_arrays(matches: Matches) -> CurveArrays:
         if within is not rows:
             counts = np.bincount(matches.category[within], minlength=n_classes)
         done = 0
-        for ranked in _Ranked.of(matches, within, counts, BLOCK):
+        for make in _Ranked.of(matches, within, counts, BLOCK):
+            ranked = make()
             for a in range(len(rules.areas)):
                 npos = matches.npos[done : done + ranked.n_classes, a]
                 some = np.flatnonzero(npos > 0)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate.join import Joined, Side, expand, keep_wanted, labelled
 from odm.evaluate.protocols import AreaRange, Protocol
+from odm.evaluate.threads import in_order
 from odm.tables import Flag, Floats, Ints, Longs
 
 Words = NDArray[np.uint64]
@@ -225,12 +226,10 @@ def find_pairs(joined: Joined, protocol: Protocol, floor: float, order: Longs | 
     grouped = (truth.flags & np.uint16(protocol.many)) != 0
     if protocol.group_weight is not None:
         grouped |= (truth.flags & np.uint16(Flag.GROUP_OF)) != 0
-    parts = list(
-        _compare(
-            joined, protocol, floor, order, n_truth[group], first[group], truth_order, grouped[truth_order]
-        )
+    parts = _compare(
+        joined, protocol, floor, order, n_truth[group], first[group], truth_order, grouped[truth_order]
     )
-    if not parts:
+    if not any(len(part[0]) for part in parts):
         return empty
     det, gt, iou = (np.concatenate([p[i] for p in parts]) for i in range(3))
     cover = np.concatenate([p[3] for p in parts]) if grouped.any() else None
@@ -272,22 +271,19 @@ def _compare(
     first: Longs,
     truth_order: Longs,
     grouped: Mask,
-) -> Iterator[tuple[Ints, Ints, Floats, Floats]]:
+) -> list[tuple[Ints, Ints, Floats, Floats]]:
     """Compare the contending detections, in order, with the `n_truth` ground truths from `first` on."""
     any_grouped = bool(grouped.any())
     truth = [c[truth_order] for c in geometry(joined.truth.xyxy, joined.truth.wh, protocol)]
     xyxy, wh = joined.detections.xyxy, joined.detections.wh
     ends = np.cumsum(n_truth)
-    done = 0
-    while done < len(order):
-        before = int(ends[done - 1]) if done else 0
-        stop = max(int(np.searchsorted(ends, before + CHUNK, side="right")), done + 1)
-        part = slice(done, stop)
-        done = stop
+
+    def compare(part: slice) -> tuple[Ints, Ints, Floats, Floats]:
+        before = int(ends[part.start - 1]) if part.start else 0
         count = n_truth[part]
         rows = order[part]
         local = np.repeat(np.arange(len(rows)), count)
-        place = np.arange(int(ends[stop - 1]) - before)
+        place = np.arange(int(ends[part.stop - 1]) - before)
         place += np.repeat(first[part] - (ends[part] - count - before), count)
         det = [c[local] for c in geometry(xyxy[rows], wh[rows], protocol)]
         # Most pairs lie apart in x already; only the others are looked at further.
@@ -306,13 +302,24 @@ def _compare(
             cover = np.where(grouped[place], cover, 0)
             keep |= cover >= floor
         kept = np.flatnonzero(keep & (inter > 0))
-        if len(kept):
-            yield (
-                rows[local[kept]].astype(np.int32),
-                truth_order[place[kept]].astype(np.int32),
-                iou[kept],
-                cover[kept],
-            )
+        return (
+            rows[local[kept]].astype(np.int32),
+            truth_order[place[kept]].astype(np.int32),
+            iou[kept],
+            cover[kept],
+        )
+
+    return in_order(compare, _chunks(ends))
+
+
+def _chunks(ends: Longs) -> Iterator[slice]:
+    """Slices of detections with about `CHUNK` pairs each; `ends` (n,) are the running sums of pairs."""
+    start = 0
+    while start < len(ends):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(int(np.searchsorted(ends, before + CHUNK, side="right")), start + 1)
+        yield slice(start, stop)
+        start = stop
 
 
 # ---------------------------------------------------------------------------------------------- matching

@@ -542,3 +542,41 @@ def test_no_detections_is_zero(protocol):
     assert next(iter(evaluation.summary.values())) == 0
     assert evaluation.log.counts["no-detections"] == 1
     assert evaluation.result.arrays.precision.max(initial=0) == 0
+
+
+def test_threads_change_nothing():
+    """Work that is shared comes back in its order, and the first fault is raised where it was asked for."""
+    import odm.evaluate.threads as threads
+
+    assert threads.in_order(lambda n: n * n, iter(range(100)), 3) == [n * n for n in range(100)]
+    assert threads.in_order(str, [], 3) == []
+    with pytest.raises(ZeroDivisionError):
+        threads.in_order(lambda n: 1 // n, [1, 2, 0, 3], 2)
+
+
+def test_the_number_of_threads_changes_no_bit(monkeypatch):
+    import odm.evaluate.accumulate as accumulate_module
+    import odm.evaluate.match as match_module
+    import odm.evaluate.threads as threads
+    from odm.evaluate import evaluate
+
+    rng = np.random.default_rng(3)
+    n, m = 300, 900
+    corner = rng.integers(0, 80, (n, 2)).astype(float)
+    truth = Dataset.from_arrays(
+        images=[str(i) for i in range(20)], categories=list("abcdefg"), image=rng.integers(0, 20, n),
+        category=rng.integers(0, 7, n), ltwh=np.c_[corner, rng.integers(5, 40, (n, 2))],
+    )  # fmt: skip
+    pick = rng.integers(0, n, m)
+    found = Dataset.from_arrays(
+        images=truth.images.name, categories=truth.categories.name, image=truth.boxes.image[pick],
+        category=truth.boxes.category[pick], score=rng.integers(0, 20, m) / 20,
+        ltwh=np.c_[truth.boxes.xyxy[pick, :2] + rng.integers(-4, 5, (m, 2)), truth.boxes.wh[pick]],
+    )  # fmt: skip
+    monkeypatch.setattr(accumulate_module, "BLOCK", 20)
+    monkeypatch.setattr(match_module, "CHUNK", 50)
+    answers = []
+    for n_cores in (1, 2, 4):
+        monkeypatch.setattr(threads, "cores", lambda n_cores=n_cores: n_cores)
+        answers.append(evaluate(truth, found, ["coco", "voc2012"]).to_dict())
+    assert answers[0] == answers[1] == answers[2]
