@@ -1,0 +1,248 @@
+"""FiftyOne: its detection data set, ``data/`` and ``labels.json``.
+
+Source: "FiftyOneImageDetectionDataset" in the documentation of FiftyOne
+(https://docs.voxel51.com/user_guide/export_datasets.html)::
+
+    {"classes": ["person", "car"],
+     "labels": {"a": [{"label": 0, "bounding_box": [0.1, 0.2, 0.3, 0.4], "confidence": 0.9,
+                       "attributes": {"occluded": true}}],
+                "b": null}}
+
+``bounding_box`` is left, top, width and height relative to the image's size. They are multiplied by the
+size and nothing else; it is read from the pictures in ``data/`` beside the file, or by ``--images``,
+``--image-size`` and ``--image-sizes``. A key of ``labels`` is the image's name without its extension, which
+the picture supplies. ``null`` or an empty list is an image without objects.
+
+``label`` is the position of a class in ``classes``, from 0; where there is no list of ``classes`` it is the
+class's name. A name where there is a list is read too, if the list has it. Every detection that has a
+``confidence`` makes detections; if only some have one it is ground truth, they are ignored, and that is a
+warning. ``--kind`` decides by hand.
+
+Flags: the attributes ``difficult``, ``crowd`` or ``iscrowd``, ``truncated``, ``occluded``, ``group_of``,
+``depiction`` and ``inside``. All others are counted.
+
+Writing: a ``.json`` target is the file, another target a folder with ``labels.json``, beside whose
+``data/`` the pictures belong; as many decimals as bring the same pixels back within 1e-6.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from odm.files import COLLISION, Output, Source
+from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._faults import UNKNOWN_CLASS
+from odm.formats._images import NO_SIZE, ImageOptions
+from odm.formats._json import Glance
+from odm.formats._jsonfiles import (
+    FLAG_NAMES,
+    At,
+    Nothing,
+    Reader,
+    dump,
+    fitting,
+    flags_of,
+    groups,
+    is_set,
+    may_write,
+    number,
+    show,
+    sniff_json,
+    split_of,
+)
+from odm.formats._lines import places_for
+from odm.formats._numbers import fixed
+from odm.issues import Log, Shown
+from odm.tables import Builder, Dataset, Flag, stem
+
+_BOX = frozenset({"label", "bounding_box", "confidence", "attributes"})
+_FLAGS = {**FLAG_NAMES, "iscrowd": Flag.CROWD}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FiftyoneOptions(ImageOptions):
+    """Options of FiftyOne."""
+
+
+def _looks_like(look: Glance, head: bytes) -> tuple[int, str] | None:
+    if look.top != "{" or look.keys.get("labels") != "{" or look.keys.get("classes", "[") not in ("[", "n"):
+        return None
+    if "classes" in look.keys or b'"bounding_box"' in head:
+        return SURE, "it has classes and labels by image, as FiftyOne has"
+    return None
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Look at the outermost keys."""
+    return sniff_json(source, _looks_like)
+
+
+def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -> None:
+    """Read the file, or those of a folder."""
+    folders: tuple[str, ...] = ()
+    if source.is_dir:
+        homes = dict.fromkeys(file.rpartition("/")[0] for file in fitting(source, _looks_like))
+        folders = tuple(source.full(f"{home}/data".lstrip("/")) for home in homes)
+    elif source.path.replace("\\", "/").rpartition("/")[2] == "labels.json":
+        folders = (source.path[: -len("labels.json")] + "data",)
+    reader = Reader(source, builder, log, options, folders, ask_other=True)
+    for file in reader.choose(_looks_like, "the detection data set of FiftyOne"):
+        value = reader.value(file)
+        at = At(source.full(file))
+        record = None if value is Nothing else reader.mapping(value, at)
+        if record is not None:
+            _read_file(reader, record, at, split_of(file))
+    reader.finish(score_key="confidence")
+
+
+def _read_file(reader: Reader, record: dict[str, Any], at: At, split: str) -> None:
+    reader.count_unread(record, frozenset({"classes", "labels"}))
+    if "labels" not in record:
+        reader.missing(at, "labels")
+        return
+    errors = reader.log.errors
+    names = None
+    if record.get("classes") is not None:
+        names = reader.items(record["classes"], at / "classes")
+        for i, name in enumerate(names or ()):
+            reader.category(name, at / "classes" / i)
+    labels = reader.mapping(record["labels"], at / "labels")
+    if labels is None or reader.log.errors > errors:
+        return
+    for key, value in labels.items():
+        here = at / "labels" / key
+        boxes = reader.items(value, here)
+        picture = reader.pictures.find(key, path=at.path) if reader.pictures else None
+        name = picture.name if picture else key
+        size = reader.pictures.size(name, picture) if boxes else None
+        image = reader.image(name, here, size=size, picture=picture, split=split)
+        if image is None or boxes is None:
+            reader.builder.skipped += len(boxes or ())
+            continue
+        if boxes and size is None:
+            reader.log.report(NO_SIZE, here.path, **here.where, value=name)
+            reader.builder.skipped += len(boxes)
+            continue
+        rows = reader.rows_of(here)
+        for i, box in enumerate(boxes):
+            assert size is not None
+            if not _read_box(reader, box, here / i, image, size, names, rows, i):
+                reader.builder.skipped += 1
+
+
+def _read_box(
+    reader: Reader,
+    value: Any,
+    at: At,
+    image: int,
+    size: tuple[int, int],
+    names: list[Any] | None,
+    rows: int,
+    line: int,
+) -> bool:
+    """Read one detection; False, and an issue, if it cannot be a box."""
+    box = reader.mapping(value, at, row=True)
+    if box is None:
+        return False
+    for key in ("label", "bounding_box"):
+        if key not in box:
+            reader.missing(at, key, row=True)
+            return False
+    label, known = box["label"], True
+    if names is not None:
+        if type(label) is int and 0 <= label < len(names):
+            label = names[label]
+        elif type(label) is not str or label not in names:
+            reader.log.report(
+                UNKNOWN_CLASS,
+                at.path,
+                **(at / "label").where,
+                field="label",
+                value=Shown(show(label)),
+                n=len(names),
+                where=Shown("the list of classes"),
+            )
+            known = False
+    category = reader.category(label, at / "label") if known else None
+    values = reader.numbers(
+        box["bounding_box"], 4, "4 numbers: left, top, width, height", at / "bounding_box"
+    )
+    score = reader.score(box.get("confidence"), at / "confidence")
+    given = box.get("attributes")
+    attributes = reader.mapping(given, at / "attributes", row=True) if given else {}
+    if category is None or values is None or score is None or attributes is None:
+        return False
+    reader.count_unread(box, _BOX)
+    flags = 0
+    for key, held in attributes.items():
+        if key in _FLAGS:
+            flags |= _FLAGS[key] if is_set(held) else 0
+        elif held not in (None, ""):
+            reader.count(key)
+    width, height = size
+    x, y, w, h = (v * s for v, s in zip(values, (width, height, width, height), strict=True))
+    corners = x, y, x + w, y + h
+    reader.box(image, category, corners, at, file=rows, line=line, wh=(w, h), score=score, flags=int(flags))
+    return True
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) -> None:
+    """Write ``labels.json``."""
+    del options
+    images, boxes = dataset.images, dataset.boxes
+    name = "" if target.single else "labels.json"
+    keys = [stem(image) for image in images.name]
+    fits = may_write(dataset, log) and (not name or target.plan([name], ["the labels"], log))
+    first: dict[str, str] = {}
+    for key, image in zip(keys, images.name, strict=True):
+        if first.setdefault(key, image) != image:
+            log.report(COLLISION, "", first=first[key], second=image, value=f"labels/{key}")
+            fits = False
+    for row in np.unique(boxes.image).tolist():
+        if images.width[row] <= 0 or images.height[row] <= 0:
+            path, line, pointer = dataset.image_place(row)
+            log.report(NO_SIZE, path, line=line, pointer=pointer, value=images.name[row])
+            fits = False
+    if not fits:
+        return
+    size = np.stack([images.width, images.height], axis=1).astype(np.float64)
+    relative = np.concatenate([boxes.xyxy[:, :2], boxes.wh], axis=1)
+    relative /= np.concatenate([size, size], axis=1)[boxes.image]
+    used = sorted(FLAG_NAMES)
+    entries = []
+    for row, members in enumerate(groups(dataset)):
+        # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
+        places = places_for(int(images.width[row]), int(images.height[row])) + 3
+        texts = fixed(relative[members].ravel(), places)
+        found = []
+        for k, i in enumerate(members):
+            place = [number(float(text)) for text in texts[4 * k : 4 * k + 4]]
+            box: dict[str, Any] = {"label": int(boxes.category[i]), "bounding_box": place}
+            if dataset.kind == "det":
+                box["confidence"] = number(float(boxes.score[i]))
+            if names := flags_of(int(boxes.flags[i]), used):
+                box["attributes"] = dict.fromkeys(names, True)
+            found.append(box)
+        entries.append(f"{dump(keys[row])}: {dump(found)}")
+    body = ",\n".join(entries)
+    text = f'{{"classes": {dump(list(dataset.categories.name))},\n"labels": {{\n{body}\n}}}}\n'
+    target.write(name, text.encode())
+
+
+FORMAT = Format(
+    name="fiftyone",
+    title="FiftyOne detection data set",
+    doc=__doc__ or "",
+    suffixes=(".json",),
+    single=True,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=FiftyoneOptions,
+    keeps=frozenset({"empty", "unused", "order", "score", *FLAG_NAMES}),
+    quantum=1e-6,
+    needs_size=True,
+)
