@@ -546,7 +546,7 @@ def test_no_detections_is_zero(protocol):
 
 def test_threads_change_nothing():
     """Work that is shared comes back in its order, and the first fault is raised where it was asked for."""
-    import odm.evaluate.threads as threads
+    from odm.evaluate import threads
 
     assert threads.in_order(lambda n: n * n, iter(range(100)), 3) == [n * n for n in range(100)]
     assert threads.in_order(str, [], 3) == []
@@ -555,10 +555,9 @@ def test_threads_change_nothing():
 
 
 def test_the_number_of_threads_changes_no_bit(monkeypatch):
-    import odm.evaluate.accumulate as accumulate_module
-    import odm.evaluate.match as match_module
-    import odm.evaluate.threads as threads
-    from odm.evaluate import evaluate
+    import sys
+
+    from odm.evaluate import evaluate, threads
 
     rng = np.random.default_rng(3)
     n, m = 300, 900
@@ -573,8 +572,8 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch):
         category=truth.boxes.category[pick], score=rng.integers(0, 20, m) / 20,
         ltwh=np.c_[truth.boxes.xyxy[pick, :2] + rng.integers(-4, 5, (m, 2)), truth.boxes.wh[pick]],
     )  # fmt: skip
-    monkeypatch.setattr(accumulate_module, "BLOCK", 20)
-    monkeypatch.setattr(match_module, "CHUNK", 50)
+    monkeypatch.setattr(sys.modules["odm.evaluate.accumulate"], "BLOCK", 20)
+    monkeypatch.setattr(sys.modules["odm.evaluate.match"], "CHUNK", 50)
     answers = []
     for n_cores in (1, 2, 4):
         monkeypatch.setattr(threads, "cores", lambda n_cores=n_cores: n_cores)
