@@ -1,0 +1,336 @@
+"""Supervisely: a project of data sets, one JSON file per image.
+
+Source: "Supervisely annotation format" in the developer documentation
+(https://developer.supervisely.com/getting-started/supervisely-annotation-format)::
+
+    meta.json
+        {"classes": [{"title": "person", "shape": "rectangle", "color": "#FF0000"}], "tags": []}
+    <data set>/img/a.jpg
+    <data set>/ann/a.jpg.json
+        {"description": "", "tags": [], "size": {"height": 480, "width": 640},
+         "objects": [{"classTitle": "person", "geometryType": "rectangle",
+                      "tags": [{"name": "occluded", "value": null}],
+                      "points": {"exterior": [[10, 20], [110, 220]], "interior": []}}]}
+
+The points of a rectangle are two opposite corners in any order, in pixels from the image's top left corner,
+read and written verbatim. A polygon is read as its bounding box, with a warning and counted. Bitmaps,
+lines, points, cuboids and the like are counted and not read. Without a ``geometryType``, as in old files,
+the class's shape in ``meta.json`` holds, else two points are a rectangle and more a polygon. A null list is
+an empty one.
+
+The image is named after the annotation file without its ``.json``, below its ``ann`` folder. The data set's
+folder is the split of its images, but for ``ds0``, ``ds``, ``dataset`` and the like, which name no part of
+a whole. A folder of annotation files alone, or one such file, is read as well. A size that is missing or 0
+is taken from the picture in ``img``, or from ``--images``, ``--image-size``, ``--image-sizes``.
+
+Flags are tags of an object: ``difficult``, ``crowd``, ``truncated``, ``occluded``, ``group_of``,
+``depiction`` and ``inside``, with no value or one that says yes. The value of a tag ``confidence`` or
+``score`` is the score of a detection; if only some objects have one it is ground truth, the scores are
+ignored, and that is a warning. ``--kind`` decides by hand.
+
+Writing: a project whose data set is ``ds0``, or one data set for each split; colours follow from the order
+of the classes.
+"""
+
+from __future__ import annotations
+
+import colorsys
+import dataclasses
+import re
+from typing import Any
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._images import ImageOptions
+from odm.formats._json import Glance
+from odm.formats._jsonfiles import (
+    FLAG_NAMES,
+    NAN,
+    NO_FILES,
+    At,
+    Nothing,
+    Reader,
+    bounds,
+    dump,
+    flags_of,
+    groups,
+    is_set,
+    is_upright,
+    judge,
+    may_write,
+    number,
+)
+from odm.issues import Log, Shown, printable
+from odm.tables import Builder, Dataset, stem
+
+_TOP = frozenset({"size", "objects", "tags", "description", "name"})
+_OBJECT = frozenset(
+    {
+        "id", "classId", "classTitle", "geometryType", "points", "tags", "description", "labelerLogin",
+        "createdAt", "updatedAt",
+    }
+)  # fmt: skip
+_SHAPES = frozenset({"rectangle", "polygon"})
+_SCORES = ("confidence", "score")
+_WHOLE = re.compile(r"ds[ _-]?[0-9]*|data[ _-]?set[ _-]?[0-9]*|", re.IGNORECASE)
+"""Names of data sets that say nothing of a split."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SuperviselyOptions(ImageOptions):
+    """Options of Supervisely."""
+
+
+def _looks_like(look: Glance, _: bytes) -> tuple[int, str] | None:
+    first = look.first.get("objects", {})
+    if look.top == "{" and look.keys.get("objects") in ("[", "n") and look.keys.get("size") == "{":
+        return SURE, "it has objects and the size of one image, as Supervisely has"
+    if look.top == "{" and first.keys() & {"classTitle", "geometryType"}:
+        return SURE, "its objects have a classTitle, as Supervisely has"
+    return None
+
+
+def _annotations(source: Source) -> list[str]:
+    """The annotation files of a folder: what lies below ``ann``, else all but the files about the whole."""
+    files = source.with_suffix(".json")
+    found = [f for f in files if "ann" in f.split("/")[:-1]]
+    about = {"meta.json", "obj_class_to_machine_color.json", "key_id_map.json"}
+    return found or [f for f in files if f.rpartition("/")[2] not in about]
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Look at the keys of some annotation files."""
+    if not source.is_dir:
+        found = judge(source.head(), _looks_like)
+        return Sniff(*found) if found else None
+    files = _annotations(source)
+    answers = [answer for file in files[:20] if (answer := judge(source.head(file), _looks_like))]
+    if not answers:
+        return None
+    return Sniff(answers[0][0], f"of {printable(files[0])} and {len(files) - 1} more: {answers[0][1]}")
+
+
+def read(source: Source, builder: Builder, log: Log, options: SuperviselyOptions) -> None:
+    """Read the annotation files of all data sets."""
+    files = _annotations(source) if source.is_dir else [""]
+    if not files:
+        log.report(NO_FILES, source.path, title=Shown("an annotation of Supervisely"))
+    homes = dict.fromkeys(_home(file) for file in files) if source.is_dir else {}
+    folders = tuple(source.full(f"{home}/img".lstrip("/")) for home in homes)
+    reader = Reader(source, builder, log, options, folders, sized=True)
+    shapes: dict[str, str] = {}
+    for file in source.with_suffix("meta.json") if source.is_dir else ():
+        if file.rpartition("/")[2] == "meta.json":
+            _read_meta(reader, file, shapes)
+    several = len({_home(file) for file in files}) > 1
+    for file in log.track(files, "reading"):
+        value = reader.value(file)
+        if value is not Nothing:
+            _read_image(reader, file, value, shapes, several=several)
+    reader.finish(score_key="tags")
+
+
+def _home(file: str) -> str:
+    """The folder of the data set that an annotation file is part of."""
+    parts = file.split("/")
+    return "/".join(parts[: parts.index("ann")]) if "ann" in parts[:-1] else ""
+
+
+def _read_meta(reader: Reader, file: str, shapes: dict[str, str]) -> None:
+    value = reader.value(file)
+    at = At(reader.source.full(file))
+    meta = None if value is Nothing else reader.mapping(value, at)
+    if meta is None:
+        return
+    for i, item in enumerate(reader.items(meta.get("classes"), at / "classes") or ()):
+        here = at / "classes" / i
+        entry = reader.mapping(item, here)
+        name = None if entry is None else reader.text(entry, "title", here)
+        if entry is not None and name is not None and reader.category(name, here / "title") is not None:
+            shape = entry.get("shape")
+            shapes[name] = shape if isinstance(shape, str) else ""
+
+
+def _read_image(reader: Reader, file: str, value: Any, shapes: dict[str, str], *, several: bool) -> None:
+    at = At(reader.source.full(file))
+    record = reader.mapping(value, at)
+    if record is None:
+        return
+    if "objects" not in record:
+        reader.missing(at, "objects")
+        return
+    reader.count_unread(record, _TOP)
+    if record.get("tags"):
+        reader.count("tags of images")
+    objects = reader.items(record["objects"], at / "objects")
+    given = record.get("size")
+    sizes = {} if given is None else reader.mapping(given, at / "size")
+    size = None
+    if sizes is not None:
+        width, height = sizes.get("width"), sizes.get("height")
+        size = reader.size(width, height, at / "size", ("width", "height"))
+    home = _home(file)
+    path = file or reader.source.path.replace("\\", "/").rpartition("/")[2]
+    key = path[len(f"{home}/ann/".lstrip("/")) :] if "ann" in path.split("/")[:-1] else path
+    name = key[: -len(".json")] if key.lower().endswith(".json") else key
+    picture = None
+    if reader.pictures:
+        picture = reader.pictures.named(name) or reader.pictures.find(stem(name), path=at.path)
+        if picture and stem(name) == name:
+            name += picture.name[len(stem(picture.name)) :]
+    split = home.rpartition("/")[2]
+    if _WHOLE.fullmatch(split) and not several:
+        split = ""
+    image = None
+    if sizes is not None:
+        image = reader.image(
+            name, at, size=size, picture=picture, split=split, file=reader.builder.file(at.path)
+        )
+    if image is None or objects is None:
+        reader.builder.skipped += len(objects or ())
+        return
+    rows = reader.rows_of(at / "objects")
+    for i, item in enumerate(objects):
+        if not _read_object(reader, item, at / "objects" / i, image, shapes, rows, i):
+            reader.builder.skipped += 1
+
+
+def _read_object(
+    reader: Reader, value: Any, at: At, image: int, shapes: dict[str, str], rows: int, line: int
+) -> bool:
+    """Read one object; False, and an issue, if it should be a box and cannot be one."""
+    record = reader.mapping(value, at, row=True)
+    if record is None:
+        return False
+    name = reader.text(record, "classTitle", at, row=True)
+    if name is None:
+        return False
+    kind = record.get("geometryType") or shapes.get(name)
+    if isinstance(kind, str) and kind not in _SHAPES and kind not in ("any", ""):
+        reader.count(f"{kind} objects")
+        return True
+    category = reader.category(name, at / "classTitle")
+    if "points" not in record:
+        reader.missing(at, "points", row=True)
+        return False
+    place = reader.mapping(record["points"], at / "points", row=True)
+    if place is None:
+        return False
+    if "exterior" not in place:
+        reader.missing(at / "points", "exterior", row=True)
+        return False
+    points = reader.points(place["exterior"], at / "points" / "exterior", 2)
+    score, flags = _tags(reader, record, at)
+    if category is None or points is None or score is None or flags is None:
+        return False
+    reader.count_unread(record, _OBJECT)
+    if place.get("interior"):
+        reader.count("holes")
+    if (kind == "polygon" or len(points) > 2) and not is_upright(points):
+        reader.outline("polygons", at)
+    reader.box(image, category, bounds(points), at, file=rows, line=line, score=score, flags=flags)
+    return True
+
+
+def _tags(reader: Reader, record: dict[str, Any], at: At) -> tuple[float | None, int | None]:
+    """Score and flags of an object; None, and an issue, for one that cannot be read."""
+    tags = reader.items(record.get("tags"), at / "tags", row=True)
+    if tags is None:
+        return None, None
+    score: float | None = NAN
+    flags: int | None = 0
+    for i, item in enumerate(tags):
+        here = at / "tags" / i
+        if isinstance(item, str):  # as old files have it
+            item = {"name": item}  # noqa: PLW2901
+        tag = reader.mapping(item, here, row=True)
+        name = None if tag is None else reader.text(tag, "name", here, row=True)
+        if tag is None or name is None:
+            flags = None
+            continue
+        held = tag.get("value")
+        if name in _SCORES:
+            score = reader.score(held, here / "value", as_text=True)
+        elif name in FLAG_NAMES:
+            if flags is not None and (held is None or is_set(held)):
+                flags |= FLAG_NAMES[name]
+        else:
+            reader.count(f"the tag {name}")
+    return score, flags
+
+
+# ----------------------------------------------------------------------------------------------- writing
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: SuperviselyOptions) -> None:
+    """Write a project without its pictures."""
+    del options
+    images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
+    is_split = any(images.split)
+    homes = [(split or "unsplit") if is_split else "ds0" for split in images.split]
+    files = [f"{home}/ann/{name}.json" for home, name in zip(homes, images.name, strict=True)]
+    fits = target.plan(["meta.json", *files], ["the project", *images.name], log)
+    if not may_write(dataset, log) or not fits:
+        return
+    used = sorted(FLAG_NAMES)
+    found: set[str] = set()
+    texts = []
+    for row, members in enumerate(groups(dataset)):
+        objects = []
+        for i in members:
+            left, top, right, bottom = map(number, boxes.xyxy[i].tolist())
+            tags: list[dict[str, Any]] = [
+                {"name": flag, "value": None} for flag in flags_of(int(boxes.flags[i]), used)
+            ]
+            if dataset.kind == "det":
+                tags.append({"name": "confidence", "value": number(float(boxes.score[i]))})
+            found.update(tag["name"] for tag in tags)
+            objects.append(
+                {
+                    "description": "",
+                    "geometryType": "rectangle",
+                    "tags": tags,
+                    "classTitle": classes[boxes.category[i]],
+                    "points": {"exterior": [[left, top], [right, bottom]], "interior": []},
+                }
+            )
+        size = {"height": int(images.height[row]), "width": int(images.width[row])}
+        record = {"description": "", "tags": [], "size": size, "objects": objects}
+        texts.append(f"{dump(record, 1)}\n")
+    meta = {
+        "classes": [
+            {"title": name, "shape": "rectangle", "color": _colour(i, len(classes)), "geometry_config": {}}
+            for i, name in enumerate(classes)
+        ],
+        "tags": [
+            {
+                "name": name,
+                "value_type": "any_number" if name in _SCORES else "none",
+                "color": _colour(i, len(found)),
+            }
+            for i, name in enumerate(sorted(found))
+        ],
+        "projectType": "images",
+    }
+    target.write("meta.json", f"{dump(meta, 1)}\n".encode())
+    for file, text in zip(log.track(files, "writing"), texts, strict=True):
+        target.write(file, text.encode())
+
+
+def _colour(i: int, n: int) -> str:
+    red, green, blue = colorsys.hsv_to_rgb(i / max(n, 1), 0.8, 0.9)
+    return f"#{round(red * 255):02X}{round(green * 255):02X}{round(blue * 255):02X}"
+
+
+FORMAT = Format(
+    name="supervisely",
+    title="Supervisely project",
+    doc=__doc__ or "",
+    suffixes=(".json",),
+    single=False,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=SuperviselyOptions,
+    keeps=frozenset({"size", "extension", "empty", "unused", "order", "score", "split", *FLAG_NAMES}),
+)
