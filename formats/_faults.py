@@ -219,3 +219,34 @@ BAD_MARK = Code(
     "Marks such as occluded, truncated or ignored decide what counts, so other values are not guessed.",
     row=True,
 )
+DUPLICATE_ID = Code(
+    "duplicate-id",
+    "error",
+    "the id {value} is there already, first in {first}",
+    "give every image and every category an id of its own",
+    "If two entries have one id, it is unclear which of them an annotation means.",
+)
+DUPLICATE_BOX_ID = Code(
+    "duplicate-box-id",
+    "error",
+    "the annotation id {value} is there already, first in {first}",
+    "give every annotation an id of its own",
+    "Official tools keep annotations by id, so the second silently replaces the first.",
+    row=True,
+)
+UNKNOWN_IMAGE = Code(
+    "unknown-image-id",
+    "error",
+    "there is no image with the id {value}{near}",
+    "correct the id, or add the image",
+    "The box belongs to an image that the file, or the ground truth of a results file, does not list.",
+    row=True,
+)
+UNKNOWN_CATEGORY = Code(
+    "unknown-category-id",
+    "error",
+    "there is no category with the id {value}{near}",
+    "correct the id, or add the category",
+    "The box belongs to a category that the file, or the ground truth of a results file, does not list.",
+    row=True,
+)

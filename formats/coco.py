@@ -57,6 +57,8 @@ from odm.formats._contract import LIKELY, SURE, Format, Sniff, option, parse_boo
 from odm.formats._faults import (
     BAD_CLASS_NAME,
     BAD_IMAGE_SIZE,
+    DUPLICATE_BOX_ID,
+    DUPLICATE_ID,
     DUPLICATE_IMAGE,
     MISSING_BOX_KEY,
     MISSING_KEY,
@@ -65,6 +67,8 @@ from odm.formats._faults import (
     SIZE_FROM_PICTURE,
     SIZE_MISSING,
     SOME_SCORES,
+    UNKNOWN_CATEGORY,
+    UNKNOWN_IMAGE,
     UNKNOWN_SPLIT,
     WRONG_BOX_TYPE,
     WRONG_COUNT,
@@ -89,37 +93,6 @@ from odm.formats._numbers import short_wh
 from odm.issues import KEPT_PER_CODE, Code, Log, Shown, UsageError, hint, printable
 from odm.tables import NO_ID, Builder, Categories, Dataset, Flag, Floats, Id, Longs, stem
 
-DUPLICATE_ID = Code(
-    "duplicate-id",
-    "error",
-    "the id {value} is there already, first in {first}",
-    "give every image and every category an id of its own",
-    "If two entries have one id, it is unclear which of them an annotation means.",
-)
-DUPLICATE_BOX_ID = Code(
-    "duplicate-box-id",
-    "error",
-    "the annotation id {value} is there already, first in {first}",
-    "give every annotation an id of its own",
-    "Official tools keep annotations by id, so the second silently replaces the first.",
-    row=True,
-)
-UNKNOWN_IMAGE = Code(
-    "unknown-image-id",
-    "error",
-    "there is no image with the id {value}{near}",
-    "correct the id, or add the image",
-    "The box belongs to an image that the file, or the ground truth of a results file, does not list.",
-    row=True,
-)
-UNKNOWN_CATEGORY = Code(
-    "unknown-category-id",
-    "error",
-    "there is no category with the id {value}{near}",
-    "correct the id, or add the category",
-    "The box belongs to a category that the file, or the ground truth of a results file, does not list.",
-    row=True,
-)
 FLOAT_ID = Code(
     "id-written-as-float",
     "warning",
