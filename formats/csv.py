@@ -53,6 +53,18 @@ from numpy.typing import NDArray
 from odm.files import COLLISION, Output, Source, accept_name
 from odm.formats._classes import refuse_class
 from odm.formats._contract import LIKELY, SURE, Format, Sniff, option, parse_mapping
+from odm.formats._csv import (
+    INCOMPLETE_BOX,
+    NO_HEADER,
+    NUL,
+    OPEN_QUOTE,
+    QUOTE_SPAN,
+    SIZE_CONFLICT,
+    Quote,
+    byte_shown,
+    read_record,
+    utf8_text,
+)
 from odm.formats._faults import (
     BAD_CLASS_LIST,
     BAD_CLASS_NAME,
@@ -75,13 +87,6 @@ from odm.formats._numbers import decimals
 from odm.issues import Code, Log, UsageError, hint, nearest, shorten
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Flag, Floats, Ints, Longs, stem
 
-NO_HEADER = Code(
-    "header-missing",
-    "error",
-    "expected a header line that names the columns, found {found}",
-    "write a header, or name the format that this file has",
-    "A CSV file is read by the names of its columns. An empty file may be the rest of a failed export.",
-)
 MISSING_COLUMN = Code(
     "missing-column",
     "error",
@@ -103,38 +108,6 @@ DUPLICATE_COLUMN = Code(
     "rename or remove one of them",
     "Two columns have one name, so it is unclear which of them holds.",
 )
-OPEN_QUOTE = Code(
-    "open-quote",
-    "error",
-    "the quote opened here is never closed{found}",
-    'close it, or write a quote that belongs to the text as ""',
-    "An open quote swallows everything up to the next quote, and with it whole rows.",
-    row=True,
-)
-STRAY_QUOTE = Code(
-    "stray-quote",
-    "error",
-    "expected quotes around the whole cell, found {value!r}",
-    'put the cell in quotes and write each quote inside it as ""',
-    "A quote in the middle of a cell, or text after a closing quote, often means that a quote was lost.",
-    row=True,
-)
-NUL = Code(
-    "nul-character",
-    "error",
-    "expected text, found a NUL character in {value!r}",
-    "remove it; the file may be damaged, or in UTF-16 without a byte order mark",
-    "A NUL is never part of a name or a number. Some programs end the text there, others drop it.",
-    row=True,
-)
-INCOMPLETE_BOX = Code(
-    "incomplete-box",
-    "error",
-    "expected four coordinates with a class, or none of them, found no value for {missing}",
-    "fill in the row, or leave class, score and coordinates empty for an image without objects",
-    "A row with some of its box missing is neither a box nor an image without objects.",
-    row=True,
-)
 BAD_FLAG = Code(
     "bad-flag",
     "error",
@@ -142,13 +115,6 @@ BAD_FLAG = Code(
     "write 1 where the mark is set, 0 or nothing where it is not",
     "Marks such as difficult or truncated decide what an evaluation counts, so other values are not guessed.",
     row=True,
-)
-SIZE_CONFLICT = Code(
-    "image-size-conflict",
-    "error",
-    "image {value!r} is {found} here and {other} in an earlier row",
-    "correct the size in one of the rows",
-    "One image has one size. Two different ones mean that rows of different images were mixed up.",
 )
 MIXED_DECIMALS = Code(
     "mixed-decimal-marks",
@@ -255,14 +221,10 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:[eE][+-]?[0-9
 _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _THOUSANDS = re.compile(r"\s*[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+\s*")
 _NUMERIC = b"0123456789.+-eE \t"
-_QUOTED = re.compile(r'"[^"]*+(?:""[^"]*+)*+"')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _CHUNK = 2**18
 """Bytes that are split at a time; small, so that the cells stay in the caches."""
-_QUOTE_SPAN = 2**14
-"""Characters after the end of its line within which a quote must be closed."""
-
 _FAR = (-1.0, 2.0)
 """A relative coordinate outside of these is no coordinate of a box that only hangs over the edge."""
 
@@ -415,6 +377,7 @@ def _header_layout(cells: Sequence[str], sep: str, options: CsvOptions | None) -
             coords="rel",
             spaced=spaced,
             strings=places["predictionstring"][0],
+            sure=False,  # strings of other groups have this header too
         )
 
     form = _find_coordinates(roles, places, told, one)
@@ -443,7 +406,9 @@ def _header_layout(cells: Sequence[str], sep: str, options: CsvOptions | None) -
             f"{role} = {shorten(columns[i])}" for role, i in roles.items() if role != columns[i]
         )
         title, coords = "CSV by the names of its columns" + (f" ({named})" if named else ""), "sniff"
-    return _Layout(title, sep, columns, roles, form, coords, constants, spaced=spaced)
+    # A format whose header this is may be surer of it than usual names of columns can make.
+    sure = not title.startswith("CSV by")
+    return _Layout(title, sep, columns, roles, form, coords, constants, spaced=spaced, sure=sure)
 
 
 def _report_lacking(
@@ -512,7 +477,7 @@ def _find_layout(text: str, options: CsvOptions | None) -> _Layout | _Faults | N
     candidates = [told_sep] if told_sep else list(_SEPARATORS)
     best: _Faults | None = None
     for sep in candidates:
-        record = _record(text, 0, sep, spaced=False)
+        record = read_record(text, 0, sep, spaced=False)
         if isinstance(record[0], tuple):
             code, _, _, what = record[0]
             faulty = [(code, "", {"found": what, "value": what})]
@@ -538,7 +503,7 @@ def _sep_line(text: str) -> tuple[str | None, str]:
 
 
 def _retinanet_layout(text: str, sep: str) -> _Layout | None:
-    rows = [_record(line, 0, sep, spaced=False)[0] for line in text.split("\n", 50)[:50] if line.strip()]
+    rows = [read_record(line, 0, sep, spaced=False)[0] for line in text.split("\n", 50)[:50] if line.strip()]
     fitting = 0
     for cells in rows:
         if isinstance(cells, list) and len(cells) == 6 and cells[0].strip():
@@ -562,49 +527,6 @@ def _retinanet_layout(text: str, sep: str) -> _Layout | None:
 # ---------------------------------------------------------------------------------------------- records
 
 
-def _record(
-    text: str, start: int, sep: str, *, spaced: bool
-) -> tuple[list[str], int] | tuple[tuple[Code, int, int, str], int]:
-    """The cells of the record that begins at `start`, and where it ends.
-
-    Instead of the cells it answers a code, the number of the cell, where in the text that cell begins, and
-    what was found, where the quotes are wrong.
-    """
-    line_end = text.find("\n", start)
-    line_end = len(text) if line_end < 0 else line_end
-    cells: list[str] = []
-    at = start
-    while True:
-        while spaced and text[at : at + 1] == " ":
-            at += 1
-        if text[at : at + 1] == '"':
-            match = _QUOTED.match(text, at, min(len(text), line_end + _QUOTE_SPAN))
-            if match is None:
-                return (OPEN_QUOTE, len(cells), at, ""), line_end
-            stop = match.end()
-            if stop < len(text) and text[stop] not in (sep, "\n"):
-                if "\n" in match[0]:
-                    return (
-                        OPEN_QUOTE,
-                        len(cells),
-                        at,
-                        f", and runs on to {text[stop - 9 : stop]!r}",
-                    ), line_end
-                return (STRAY_QUOTE, len(cells), at, text[at : min(stop + 20, line_end)]), line_end
-            cells.append(match[0][1:-1].replace('""', '"'))
-        else:
-            stop = text.find(sep, at)
-            end = text.find("\n", at, stop if stop >= 0 else len(text))
-            stop = end if end >= 0 else stop if stop >= 0 else len(text)
-            cell = text[at:stop]
-            if '"' in cell:
-                return (STRAY_QUOTE, len(cells), at, cell), line_end
-            cells.append(cell)
-        if stop >= len(text) or text[stop] == "\n":
-            return cells, stop
-        at = stop + 1
-
-
 def _cut(data: bytes, start: int, *, size: int = _CHUNK) -> list[tuple[int, int]]:
     """Places to cut the data in pieces that end with a line, and not within quotes."""
     cuts = []
@@ -615,7 +537,7 @@ def _cut(data: bytes, start: int, *, size: int = _CHUNK) -> list[tuple[int, int]
             at = end
             for _ in range(1000):  # a quote may be open here: look for the line where it is closed
                 after = data.find(b"\n", at) + 1
-                if not after or after - end > 4 * _QUOTE_SPAN:
+                if not after or after - end > 4 * QUOTE_SPAN:
                     break
                 if data.count(b'"', at, after) % 2:
                     end = after
@@ -724,13 +646,15 @@ class _ClassNames:
         try:
             text = data.removeprefix(b"\xef\xbb\xbf").decode()
         except UnicodeDecodeError as e:
-            log.report(NOT_UTF8, path, line=data.count(b"\n", 0, e.start) + 1, value=_byte(data[e.start]))
+            log.report(
+                NOT_UTF8, path, line=data.count(b"\n", 0, e.start) + 1, value=byte_shown(data[e.start])
+            )
             return
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = [(i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip()]
         rows = []
         for number, line in lines:
-            cells, _ = _record(line, 0, "\t" if "\t" in line and "," not in line else ",", spaced=False)
+            cells, _ = read_record(line, 0, "\t" if "\t" in line and "," not in line else ",", spaced=False)
             if isinstance(cells, tuple):
                 log.report(cells[0], path, line=number, found=cells[3], value=cells[3])
                 return
@@ -774,29 +698,6 @@ class _ClassNames:
         return {name: label for label, name in reversed(self._by_cell.items()) if label != name}
 
 
-def _byte(value: int) -> str:
-    shown = bytes([value]).decode("cp1252", "replace")
-    return f"the byte 0x{value:02X}" + (f" ({shown!r} in Windows-1252)" if shown.isprintable() else "")
-
-
-def _utf8(data: bytes) -> tuple[bytes, str] | str:
-    """The text as UTF-8 with plain line breaks, and its encoding; or what is wrong with it."""
-    encoding = ""
-    if data.startswith(b"\xef\xbb\xbf"):
-        data = data[3:]
-    elif data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        encoding = "utf-32" if data.startswith(b"\xff\xfe\0\0") else "utf-16"
-        try:
-            data = data.decode(encoding).encode()
-        except UnicodeError:
-            return f"{encoding.upper()} that is cut or damaged"
-    elif len(data) >= 8 and data[:64].count(b"\0") * 3 >= len(data[:64]):
-        return "UTF-16 without a byte order mark"
-    if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    return data, encoding
-
-
 # --------------------------------------------------------------------------------------------- sniffing
 
 
@@ -806,7 +707,7 @@ def sniff(source: Source) -> Sniff | None:
     found: list[_Layout] = []
     for file in files[:50]:
         head = source.head(file)
-        decoded = _utf8(head[: len(head) // 4 * 4])
+        decoded = utf8_text(head[: len(head) // 4 * 4])
         if isinstance(decoded, str):
             continue
         text = decoded[0].decode("utf-8", "replace")
@@ -926,7 +827,7 @@ class _Reader:
         data = self.source.read(file, log)
         if data is None:
             return
-        decoded = _utf8(data)
+        decoded = utf8_text(data)
         if isinstance(decoded, str):
             log.report(NOT_UTF8, path, value=decoded)
             return
@@ -959,7 +860,7 @@ class _Reader:
         self.plain_comma = False
         self.known = frozenset(layout.roles.values())
         if layout.header:
-            record = _record(head, start, layout.sep, spaced=layout.spaced)
+            record = read_record(head, start, layout.sep, spaced=layout.spaced)
             stop = record[1] + 1
             bad = [i for i, name in enumerate(layout.columns) if _SURROGATE.search(name) or "\0" in name]
             if bad:
@@ -1016,7 +917,7 @@ class _Reader:
                 at, line = end + 1, line + 1
                 continue
             if '"' in content:
-                found, stop = _record(text, at, sep, spaced=layout.spaced)
+                found, stop = read_record(text, at, sep, spaced=layout.spaced)
                 if isinstance(found, tuple):
                     code, cell, place, what = found
                     opened = line + text.count("\n", at, place)
@@ -1059,7 +960,7 @@ class _Reader:
                 self.log.report(NUL, self.path, line=line, field=self._name(i), value=cell)
                 good = False
             elif not cell.isascii() and (match := _SURROGATE.search(cell)):
-                value = _byte(ord(match[0]) - 0xDC00)
+                value = byte_shown(ord(match[0]) - 0xDC00)
                 self.log.report(NOT_UTF8, self.path, line=line, field=self._name(i), value=value)
                 good = False
         return good
@@ -1675,7 +1576,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: CsvOptions) -> No
     if options.classes is not None:
         names = _read_class_names(Source(options.classes, follow_links=True), "", log)
         labels = names.labels() if names is not None else {}
-    quote = _Quote(sep)
+    quote = Quote(sep)
     classes = [quote(labels.get(name, name)) for name in dataset.categories.name]
     header, lines = {
         "canonical": _canonical,
@@ -1708,17 +1609,6 @@ def _can_be_relative(dataset: Dataset, log: Log, dialect: str) -> bool:
     return log.errors == errors
 
 
-class _Quote:
-    """Puts a cell in quotes where RFC 4180 needs them."""
-
-    def __init__(self, sep: str) -> None:
-        self.sep = sep
-        self._special = re.compile(f'[{re.escape(sep)}"\r\n]|^\ufeff')
-
-    def __call__(self, cell: str) -> str:
-        return '"' + cell.replace('"', '""') + '"' if self._special.search(cell) else cell
-
-
 def _ordered(dataset: Dataset) -> NDArray[np.intp]:
     return np.argsort(dataset.boxes.image, kind="stable")
 
@@ -1746,7 +1636,7 @@ def _size_texts(values: Ints) -> list[str]:
     return [str(value) if value > 0 else "" for value in values.tolist()]
 
 
-def _canonical(dataset: Dataset, classes: list[str], quote: _Quote) -> tuple[list[str], list[str]]:
+def _canonical(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
     boxes, sep, order = dataset.boxes, quote.sep, _ordered(dataset)
     widths, heights = _size_texts(dataset.images.width), _size_texts(dataset.images.height)
     images = [sep.join(parts) for parts in zip(map(quote, dataset.images.name), widths, heights, strict=True)]
@@ -1771,7 +1661,7 @@ def _canonical(dataset: Dataset, classes: list[str], quote: _Quote) -> tuple[lis
     return CANONICAL, _merge(dataset, rows, order, [image + sep * 11 for image in images])
 
 
-def _tfod(dataset: Dataset, classes: list[str], quote: _Quote) -> tuple[list[str], list[str]]:
+def _tfod(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
     boxes, sep, order = dataset.boxes, quote.sep, _ordered(dataset)
     widths, heights = _size_texts(dataset.images.width), _size_texts(dataset.images.height)
     images = [sep.join(parts) for parts in zip(map(quote, dataset.images.name), widths, heights, strict=True)]
@@ -1785,7 +1675,7 @@ def _tfod(dataset: Dataset, classes: list[str], quote: _Quote) -> tuple[list[str
     return TFOD, list(map(sep.join, cells))
 
 
-def _retinanet(dataset: Dataset, classes: list[str], quote: _Quote) -> tuple[list[str], list[str]]:
+def _retinanet(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
     boxes, sep, order = dataset.boxes, quote.sep, _ordered(dataset)
     images = list(map(quote, dataset.images.name))
     numbers = decimals(boxes.xyxy[order].reshape(-1))
@@ -1810,7 +1700,7 @@ def _relative(dataset: Dataset, order: NDArray[np.intp]) -> list[list[str]]:
     return [texts[k::4] for k in range(4)]
 
 
-def _open_images(dataset: Dataset, classes: list[str], quote: _Quote) -> tuple[list[str], list[str]]:
+def _open_images(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
     boxes, sep, order = dataset.boxes, quote.sep, _ordered(dataset)
     images = [quote(stem(name)) for name in dataset.images.name]
     left, top, right, bottom = _relative(dataset, order)
@@ -1831,7 +1721,7 @@ def _open_images(dataset: Dataset, classes: list[str], quote: _Quote) -> tuple[l
     return OPEN_IMAGES, list(map(sep.join, cells))
 
 
-def _prediction_strings(dataset: Dataset, classes: list[str], quote: _Quote) -> tuple[list[str], list[str]]:
+def _prediction_strings(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
     del classes  # a prediction string is quoted as a whole, not by its words
     boxes, order = dataset.boxes, _ordered(dataset)
     texts = list(
