@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.files import Source, accept_name
 from odm.formats._classes import UNWRITABLE, refuse_class
@@ -182,6 +183,7 @@ class Reader:
         self._images: dict[str, At] = {}
         self._classes: dict[str, int | None] = {}
         self._rows: list[tuple[Any, ...]] = []
+        self._tables: list[tuple[At, tuple[NDArray[Any], ...]]] = []
         self._files: list[At] = []
         self._outlines: Counter[str] = Counter()
         self._first_outline: At | None = None
@@ -357,7 +359,7 @@ class Reader:
         """Register the list that rows come from; the number goes to `box` and `image`."""
         return self.builder.file(at.path, at.pointer or "/")
 
-    def category(self, name: Any, at: At) -> int | None:
+    def category(self, name: Any, at: At, *, source_id: Id | None = None) -> int | None:
         """The row of a class, added if it is new; None and an issue if it cannot be one."""
         if type(name) is not str:
             self.wrong(at, "the name of a class as text", name, row=True)
@@ -368,7 +370,7 @@ class Reader:
         if (reason := refuse_class(name)) is not None:
             self.log.report(BAD_CLASS_NAME, at.path, **at.where, field=at.field, value=name, reason=reason)
             return None
-        row = self._classes[name] = self.builder.category(name)
+        row = self._classes[name] = self.builder.category(name, source_id=source_id)
         return row
 
     def image(
@@ -462,44 +464,83 @@ class Reader:
         self._rows.append((image, category, *corners, *wh, score, flags, file, line))
         self._files.append(at)
 
+    def add(self, at: At, *columns: NDArray[Any]) -> None:
+        """Add the n boxes of a list.
+
+        The columns are rows of image and category, (n, 4) corners, (n, 2) sizes, scores, areas, ids, and the
+        index of each box in the list.
+        """
+        self._tables.append((at, columns))
+
     def finish(self, *, score_key: str = "score") -> None:
         """Decide between ground truth and detections, and hand over the boxes."""
-        builder, log, rows, places = self.builder, self.log, self._rows, self._files
-        total = len(rows)
-        table = np.array(rows, np.float64).reshape(-1, 12)
+        builder, log, places = self.builder, self.log, self._files
+        table = np.array(self._rows, np.float64).reshape(-1, 12)
         scored = ~np.isnan(table[:, 8])
-        found = int(np.count_nonzero(scored))
+        masks = [~np.isnan(columns[4]) for _, columns in self._tables]
+        total = len(table) + sum(map(len, masks))
+        found = int(np.count_nonzero(scored)) + sum(int(np.count_nonzero(mask)) for mask in masks)
         if builder.kind is None:
             builder.kind = "det" if total and found == total else "gt"
-        if builder.kind == "det":
-            for row in np.flatnonzero(~scored).tolist():
-                log.report(SCORE_MISSING, places[row].path, **places[row].where, field=score_key)
+        is_det = builder.kind == "det"
+        if is_det and found < total:
+            bad = [places[row] for row in np.flatnonzero(~scored).tolist()]
+            for (at, columns), mask in zip(self._tables, masks, strict=True):
+                bad += [at / int(i) for i in columns[7][~mask].tolist()]
+            for at in bad:
+                log.report(SCORE_MISSING, at.path, **at.where, field=score_key)
             builder.skipped += total - found
             table = table[scored]
-        elif found:
-            at = places[int(np.argmax(scored))]
+        elif found and not is_det:
+            at = self._first_scored(scored, masks)
             log.report(SOME_SCORES, at.path, **at.where, field=score_key, found=found, total=total)
-        if self._outlines:
-            kinds = list(self._outlines)
-            at = self._first_outline or At(self.source.path)
-            n = self._outlines.total()
-            what = Shown(kinds[0] if len(kinds) == 1 else "outlines")
-            log.report(OUTLINES, at.path, **at.where, n=n, total=max(total, n), what=what)
-            rotated = self._outlines["rotated boxes"]
-            for key, m in (("rotation", rotated), ("segmentation", n - rotated)):
-                if m:
-                    self.count(key, m)
+        self._say_outlines(total)
         if len(table):
             builder.boxes(
                 image=table[:, 0],
                 category=table[:, 1],
                 xyxy=table[:, 2:6],
                 wh=table[:, 6:8],
-                score=table[:, 8] if builder.kind == "det" else None,
+                score=table[:, 8] if is_det else None,
                 flags=table[:, 9],
                 file=table[:, 10],
                 line=table[:, 11],
             )
+        for (at, columns), mask in zip(self._tables, masks, strict=True):
+            keep = mask if is_det else np.ones(len(mask), bool)
+            image, category, xyxy, wh, score, area, ids, line = (column[keep] for column in columns)
+            builder.boxes(
+                image=image,
+                category=category,
+                xyxy=xyxy,
+                wh=wh,
+                score=score if is_det else None,
+                area=area,
+                source_id=ids,
+                file=self.rows_of(at),
+                line=line,
+            )
+
+    def _first_scored(self, scored: NDArray[Any], masks: Sequence[NDArray[Any]]) -> At:
+        if scored.any():
+            return self._files[int(np.argmax(scored))]
+        for (at, columns), mask in zip(self._tables, masks, strict=True):
+            if mask.any():
+                return at / int(columns[7][np.argmax(mask)])
+        raise AssertionError
+
+    def _say_outlines(self, total: int) -> None:
+        if not self._outlines:
+            return
+        kinds = list(self._outlines)
+        at = self._first_outline or At(self.source.path)
+        n = self._outlines.total()
+        what = Shown(kinds[0] if len(kinds) == 1 else "outlines")
+        self.log.report(OUTLINES, at.path, **at.where, n=n, total=max(total, n), what=what)
+        rotated = self._outlines["rotated boxes"]
+        for key, m in (("rotation", rotated), ("segmentation", n - rotated)):
+            if m:
+                self.count(key, m)
 
 
 def bounds(points: Sequence[Sequence[float]]) -> Corners:

@@ -1,0 +1,401 @@
+"""LVIS JSON: COCO's outline with many classes, their frequencies, and lists of what was not looked for.
+
+Source: "Data format" of LVIS (https://www.lvisdataset.org/dataset) and its reader
+(https://github.com/lvis-dataset/lvis-api)::
+
+    {"images": [{"id": 1, "coco_url": "http://images.cocodataset.org/val2017/000000000001.jpg", "width": 640,
+                 "height": 480, "neg_category_ids": [3], "not_exhaustive_category_ids": [2]}],
+     "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [x, y, w, h], "area": 9,
+                      "segmentation": [[...]]}],
+     "categories": [{"id": 1, "name": "person", "synset": "person.n.01", "frequency": "f",
+                     "image_count": 120, "instance_count": 700}]}
+
+``bbox`` is left, top, width and height in pixels from the image's top left corner, read and written
+verbatim. The name of an image is its ``file_name``, else the last folder and file of ``coco_url``
+(``val2017/000000000001.jpg``). ``area`` stays beside the box: it is the mask's. There are no crowds.
+
+``segmentation``, the two lists of an image and all other keys are counted and not read; the ledger names
+them. A file whose first bytes show only annotations looks like COCO: say ``--format lvis``. If every
+annotation has a ``score`` the file holds detections; if only some have one it is ground truth, the scores
+are ignored, and that is a warning. Results of LVIS are those of COCO, a list of records: read them as
+``coco`` with ``--gt`` this file.
+
+Writing: ids of images, classes and annotations are kept where they are unique whole numbers from 1, else
+they count from 1. ``image_count``, ``instance_count`` and ``frequency`` (``r`` up to 10 images, ``c`` up to
+100, ``f`` above) are counted from the boxes; the two lists of an image are empty.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Output, Source
+from odm.formats._classes import DUPLICATE_CLASS
+from odm.formats._contract import NARROWER, Format, Sniff
+from odm.formats._faults import (
+    DUPLICATE_BOX_ID,
+    DUPLICATE_ID,
+    MISSING_KEY,
+    UNKNOWN_CATEGORY,
+    UNKNOWN_IMAGE,
+)
+from odm.formats._images import ImageOptions
+from odm.formats._json import NONE, Broken, Chunk, Document, Field, Glance, load
+from odm.formats._jsonfiles import NAN, At, Reader, dump, lines, may_write, number, sniff_json, split_of
+from odm.formats._numbers import short_wh
+from odm.issues import Log, Shown
+from odm.tables import Builder, Dataset
+
+_ANNOTATION = (
+    Field("image_id", "int", required=True),
+    Field("category_id", "int", required=True),
+    Field("bbox", "numbers", required=True),
+    Field("area", "number"),
+    Field("score", "number"),
+    Field("id", "int"),
+)
+_IMAGE = (
+    Field("id", "int", required=True),
+    Field("file_name", "text"),
+    Field("coco_url", "text"),
+    Field("width", "int"),
+    Field("height", "int"),
+)
+_CATEGORY = (Field("id", "int", required=True), Field("name", "text", required=True))
+_KEYS = frozenset(field.key for field in _ANNOTATION)
+_IMAGE_KEYS = frozenset(
+    {"id", "file_name", "coco_url", "width", "height", "license", "date_captured", "flickr_url"}
+)
+_UNSAID = frozenset({"license", "date_captured", "flickr_url", "image_count", "instance_count"})
+"""Keys that are not worth a word where they are not read."""
+_OWN = frozenset({"neg_category_ids", "not_exhaustive_category_ids"})
+_WHAT = "4 numbers: left, top, width, height"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LvisOptions(ImageOptions):
+    """Options of LVIS JSON."""
+
+
+def _looks_like(look: Glance, head: bytes) -> tuple[int, str] | None:
+    if look.top != "{" or not look.keys.keys() & {"images", "annotations"}:
+        return None
+    if look.first.get("images", {}).keys() & _OWN:
+        return NARROWER, "its images list what was not looked for, as only LVIS has"
+    if {"frequency", "synset"} & look.first.get("categories", {}).keys() and b'"frequency"' in head:
+        return NARROWER, "its categories have a frequency, as only LVIS has"
+    return None
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Look at the keys of the first image and the first category."""
+    return sniff_json(source, _looks_like)
+
+
+# ----------------------------------------------------------------------------------------------- reading
+
+
+def read(source: Source, builder: Builder, log: Log, options: LvisOptions) -> None:
+    """Read the file, or those of a folder."""
+    reader = Reader(source, builder, log, options, sized=True)
+    for file in reader.choose(_looks_like, "LVIS JSON"):
+        data = source.read(file, log)
+        if data is not None:
+            path = source.full(file)
+            try:
+                _read_file(reader, Document(load(data, log, path), log, path), At(path), split_of(file))
+            except Broken:
+                continue
+    reader.finish()
+
+
+@dataclasses.dataclass(slots=True)
+class _Parts:
+    """Columns of the annotations that are good so far, part by part."""
+
+    index: list[NDArray[Any]] = dataclasses.field(default_factory=list)
+    ids: list[NDArray[Any]] = dataclasses.field(default_factory=list)
+    """(n, 3): image_id, category_id and id."""
+    numbers: list[NDArray[Any]] = dataclasses.field(default_factory=list)
+    """(n, 6): bbox, area and score."""
+
+    def add(self, index: Any, ids: Any, numbers: Any) -> None:
+        self.index.append(np.asarray(index, np.int64).reshape(-1))
+        self.ids.append(np.asarray(ids, np.int64).reshape(-1, 3))
+        self.numbers.append(np.asarray(numbers, np.float64).reshape(-1, 6))
+
+
+def _read_file(reader: Reader, document: Document, at: At, split: str) -> None:
+    if document.top != "{":
+        value = document.value()
+        document.end()
+        reader.wrong(at, "an object", value)
+        return
+    parts = _Parts()
+    images: dict[int, int] = {}
+    categories: dict[int, int] = {}
+    seen: set[str] = set()
+    for key, top in document.members():
+        here = at / key
+        if key not in ("images", "annotations", "categories"):
+            if key not in ("info", "licenses"):
+                reader.count(key)
+            continue
+        seen.add(key)
+        if top != "[":
+            reader.wrong(here, "a list", document.value())
+        elif key == "annotations":
+            for chunk in document.records(_ANNOTATION):
+                _take(reader, chunk, here, parts)
+        else:
+            file = reader.rows_of(here)
+            for i, item in _items(reader, document, _IMAGE if key == "images" else _CATEGORY):
+                if key == "images":
+                    _read_image(reader, item, here / i, images, split, file, i)
+                else:
+                    _read_category(reader, item, here / i, categories, here)
+    for key in ("images", "annotations", "categories"):
+        if key not in seen:
+            reader.log.report(MISSING_KEY, at.path, value=key)
+    if len(seen) == 3 and parts.index:
+        _hand_over(reader, parts, at / "annotations", images, categories)
+
+
+def _items(reader: Reader, document: Document, fields: Sequence[Field]) -> Iterator[tuple[int, Any]]:
+    """Index and record of each entry of a list; of columns only what the fields name."""
+    for chunk in document.records(fields):
+        if chunk.records is not None:
+            yield from enumerate(chunk.records, chunk.start)
+            continue
+        for key, n in chunk.extras.items():
+            if key not in _UNSAID:
+                reader.count(key, n)
+        lists = {k: c.tolist() if isinstance(c, np.ndarray) else c for k, c in chunk.columns.items()}
+        for i in range(chunk.n):
+            yield chunk.start + i, {k: c[i] for k, c in lists.items() if c[i] is not None and c[i] != NONE}
+
+
+def _whole(reader: Reader, record: dict[str, Any], key: str, at: At, *, row: bool = False) -> int | None:
+    """A whole number under a key, or None and an issue."""
+    value = record.get(key)
+    if type(value) is int and abs(value) < 2**63 - 1:
+        return value
+    if key not in record:
+        reader.missing(at, key, row=row)
+    else:
+        reader.wrong(at / key, "a whole number", value, row=row)
+    return None
+
+
+def _read_image(
+    reader: Reader, item: Any, at: At, images: dict[int, int], split: str, file: int, line: int
+) -> None:
+    record = reader.mapping(item, at)
+    if record is None:
+        return
+    reader.count_unread(record, _IMAGE_KEYS)
+    id_ = _whole(reader, record, "id", at)
+    if id_ is None:
+        return
+    if id_ in images:
+        reader.log.report(DUPLICATE_ID, at.path, **at.where, value=id_, first=Shown("this list"))
+        return
+    images[id_] = -2
+    key = "file_name" if record.get("file_name") is not None else "coco_url"
+    name = record.get(key)
+    if key == "coco_url" and isinstance(name, str):
+        name = "/".join(name.split("?", 1)[0].split("/")[-2:])
+    size = reader.size(record.get("width"), record.get("height"), at, ("width", "height"))
+    row = reader.image(name, at, field=key, size=size, split=split, source_id=id_, file=file, line=line)
+    if row is not None:
+        images[id_] = row
+
+
+def _read_category(reader: Reader, item: Any, at: At, categories: dict[int, int], place: At) -> None:
+    record = reader.mapping(item, at)
+    if record is None:
+        return
+    reader.count_unread(record, frozenset({"id", "name", "image_count", "instance_count"}))
+    id_ = _whole(reader, record, "id", at)
+    name = reader.text(record, "name", at)
+    if id_ is None or name is None:
+        return
+    if id_ in categories:
+        reader.log.report(DUPLICATE_ID, at.path, **at.where, value=id_, first=Shown("this list"))
+        return
+    known = reader.builder.category_row(name)
+    if known is not None and known in categories.values():
+        ids = {row: i for i, row in categories.items()}
+        reader.log.report(DUPLICATE_CLASS, place.path, value=name, first=ids[known], second=id_)
+    row = reader.category(name, at / "name", source_id=id_)
+    categories[id_] = -2 if row is None else row
+
+
+def _take(reader: Reader, chunk: Chunk, at: At, parts: _Parts) -> None:
+    """Keep the columns of a slice, or where it has none look at its records one by one."""
+    for key, n in chunk.extras.items():
+        reader.count(key, n)
+    if chunk.records is None:
+        n, columns = chunk.n, chunk.columns
+        none, nan = np.full(n, NONE), np.full(n, NAN)
+        ids = np.stack([np.asarray(columns.get(k, none)) for k in ("image_id", "category_id", "id")], axis=1)
+        more = np.stack([np.asarray(columns.get(k, nan)) for k in ("area", "score")], axis=1)
+        parts.add(
+            np.arange(chunk.start, chunk.start + n),
+            ids,
+            np.concatenate([np.asarray(columns["bbox"]), more], axis=1),
+        )
+        return
+    for i, item in enumerate(chunk.records, chunk.start):
+        here = at / i
+        record = reader.mapping(item, here, row=True)
+        found = None if record is None else _record(reader, record, here)
+        if found is None:
+            reader.builder.skipped += 1
+        else:
+            parts.add([i], *found)
+
+
+def _record(reader: Reader, record: dict[str, Any], at: At) -> tuple[list[int], list[float]] | None:
+    """Ids and numbers of one annotation; None, and an issue, if it cannot be a box."""
+    image = _whole(reader, record, "image_id", at, row=True)
+    category = _whole(reader, record, "category_id", at, row=True)
+    own = NONE if record.get("id") is None else _whole(reader, record, "id", at, row=True)
+    box = None
+    if "bbox" in record:
+        box = reader.numbers(record["bbox"], 4, _WHAT, at / "bbox")
+    else:
+        reader.missing(at, "bbox", row=True)
+    more = [reader.score(record.get(key), at / key) for key in ("area", "score")]
+    given = [value for value in more if value is not None]
+    if image is None or category is None or own is None or box is None or len(given) < 2:
+        return None
+    reader.count_unread(record, _KEYS)
+    return [image, category, own], [*box, *given]
+
+
+def _hand_over(
+    reader: Reader, parts: _Parts, at: At, images: dict[int, int], categories: dict[int, int]
+) -> None:
+    """Turn ids into rows and add the boxes; unknown ids and repeated ones are issues."""
+    index, ids = np.concatenate(parts.index), np.concatenate(parts.ids)
+    numbers = np.concatenate(parts.numbers)
+    good = np.ones(len(index), bool)
+    rows = []
+    for k, (known, code, key) in enumerate(
+        ((images, UNKNOWN_IMAGE, "image_id"), (categories, UNKNOWN_CATEGORY, "category_id"))
+    ):
+        found = np.array([known.get(i, -1) for i in ids[:, k].tolist()], np.int64)
+        for row in np.flatnonzero(found == -1).tolist():
+            there = at / int(index[row]) / key
+            reader.log.report(code, at.path, **there.where, field=key, value=int(ids[row, k]), near=Shown(""))
+        good &= found >= 0
+        rows.append(found)
+    first: dict[int, int] = {}
+    for row, id_ in enumerate(ids[:, 2].tolist()):
+        if id_ != NONE and first.setdefault(id_, row) != row:
+            there = at / int(index[row]) / "id"
+            place = Shown(f"#{at.pointer}/{index[first[id_]]}")
+            reader.log.report(DUPLICATE_BOX_ID, at.path, **there.where, field="id", value=id_, first=place)
+            good[row] = False
+    reader.builder.skipped += int(np.count_nonzero(~good))
+    box = numbers[:, :4]
+    with np.errstate(over="ignore", invalid="ignore"):  # wrong boxes can be held, quietly
+        corners = np.concatenate([box[:, :2], box[:, :2] + box[:, 2:]], axis=1)
+    columns = [rows[0], rows[1], corners, box[:, 2:], numbers[:, 5], numbers[:, 4], ids[:, 2], index]
+    reader.add(at, *(column[good] for column in columns))
+
+
+# ----------------------------------------------------------------------------------------------- writing
+
+
+def _own_ids(given: NDArray[Any]) -> list[int]:
+    """The ids of the source if all are different whole numbers from 1, else numbers from 1."""
+    ids = given.tolist()
+    fits = all(type(i) is int and 1 <= i < 2**53 for i in ids) and len(set(ids)) == len(ids)
+    return ids if fits else list(range(1, len(ids) + 1))
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: LvisOptions) -> None:
+    """Write one file."""
+    del options
+    name = "" if target.single else "lvis.json"
+    if not may_write(dataset, log) or (name and not target.plan([name], ["the annotations"], log)):
+        return
+    images, boxes, classes = dataset.images, dataset.boxes, dataset.categories
+    image_ids, class_ids = _own_ids(images.source_id), _own_ids(classes.source_id)
+    box_ids = _own_ids(boxes.source_id)
+    places = np.concatenate([boxes.xyxy[:, :2], short_wh(boxes)], axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        area = np.where(np.isnan(boxes.area), places[:, 2] * places[:, 3], boxes.area)
+    area = np.nan_to_num(area)
+    pairs = np.unique(np.stack([boxes.category, boxes.image], axis=1), axis=0)
+    in_images = np.bincount(pairs[:, 0], minlength=len(classes)).tolist()
+    instances = np.bincount(boxes.category, minlength=len(classes)).tolist()
+
+    def image(i: int) -> dict[str, Any]:
+        record: dict[str, Any] = {"id": image_ids[i], "file_name": images.name[i]}
+        if images.width[i] > 0 and images.height[i] > 0:
+            record |= {"width": int(images.width[i]), "height": int(images.height[i])}
+        return record | {"neg_category_ids": [], "not_exhaustive_category_ids": []}
+
+    def annotation(i: int) -> dict[str, Any]:
+        record = {
+            "id": box_ids[i],
+            "image_id": image_ids[boxes.image[i]],
+            "category_id": class_ids[boxes.category[i]],
+            "bbox": [number(v) for v in places[i].tolist()],
+            "area": number(float(area[i])),
+        }
+        return record | {"score": number(float(boxes.score[i]))} if dataset.kind == "det" else record
+
+    def category(i: int) -> dict[str, Any]:
+        n = in_images[i]
+        return {
+            "id": class_ids[i],
+            "name": classes.name[i],
+            "frequency": "r" if n <= 10 else "c" if n <= 100 else "f",
+            "image_count": n,
+            "instance_count": instances[i],
+        }
+
+    made: Sequence[tuple[str, Any, int]] = (
+        ("images", image, len(images)),
+        ("annotations", annotation, len(boxes)),
+        ("categories", category, len(classes)),
+    )
+    body = ",\n".join(f'"{key}": {lines(dump(make(i)) for i in range(n))}' for key, make, n in made)
+    target.write(name, f'{{"info": {{}}, "licenses": [],\n{body}}}\n'.encode())
+
+
+FORMAT = Format(
+    name="lvis",
+    title="LVIS JSON",
+    doc=__doc__ or "",
+    suffixes=(".json",),
+    single=True,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=LvisOptions,
+    keeps=frozenset(
+        {
+            "size",
+            "extension",
+            "empty",
+            "unused",
+            "order",
+            "score",
+            "area",
+            "wh",
+            "image_id",
+            "category_id",
+            "box_id",
+        }
+    ),
+)
