@@ -47,6 +47,11 @@ Examples:
     help="Rename a class; two may get one name. Repeatable; @FILE names a file of such lines.",
 )
 @click.option("--drop", multiple=True, metavar="NAME", help="Leave out a class and its boxes; repeatable.")
+@click.option(
+    "--coco-ids",
+    type=click.Choice(["80", "91"]),
+    help="Number COCO's 80 classes as trainers do (0 to 79) or as its files do (1 to 90, with gaps).",
+)
 @click.option("--only-classes", metavar="A,B", help="Keep only these classes.")
 @click.option("--overwrite", is_flag=True, help="Replace files in a target that exists; others stay.")
 @click.option("--dry-run", is_flag=True, help="Print the ledger and write nothing.")
@@ -58,6 +63,7 @@ def command(
     rename: tuple[str, ...],
     drop: tuple[str, ...],
     only_classes: str | None,
+    coco_ids: Any,
     options: dict[str, dict[str, Any]],
     **given: Any,
 ) -> int:
@@ -76,7 +82,10 @@ def command(
             from_options=options["from"],
             to_options=options["to"],
             edits=Edits(
-                only=split_names(only_classes), drop=drop, rename=parse_renames(lines_of_files(rename))
+                only=split_names(only_classes),
+                drop=drop,
+                rename=parse_renames(lines_of_files(rename)),
+                coco_ids=coco_ids,
             ),
             log=log,
             **{

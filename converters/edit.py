@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 import numpy as np
 
 from odm.converters.ledger import Ledger
+from odm.formats._coco80 import IDS, NAMES
 from odm.issues import UsageError, hint, shorten
 from odm.tables import NO_ID, Categories, Dataset
 
@@ -22,9 +24,11 @@ class Edits:
     only: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     rename: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    coco_ids: Literal["80", "91"] | None = None
+    """Last, number COCO's classes as its files do (1 to 90 with gaps: 91) or as trainers do (0 to 79: 80)."""
 
     def __bool__(self) -> bool:
-        return bool(self.only or self.drop or self.rename)
+        return bool(self.only or self.drop or self.rename or self.coco_ids)
 
 
 def apply(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
@@ -35,8 +39,37 @@ def apply(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     UsageError
         If a class that is named does not exist.
     """
-    if not edits:
-        return dataset
+    if edits.only or edits.drop or edits.rename:
+        dataset = _edit_names(edits, dataset, ledger)
+    return _number(dataset, edits.coco_ids, ledger) if edits.coco_ids else dataset
+
+
+def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
+    """The dataset with COCO's own names and ids; classes that are only numbers are positions, 0 to 79."""
+    categories = dataset.categories
+    names = list(categories.name)
+    if not categories.named:
+        numbers = [int(name) if name.isascii() and name.isdigit() else -1 for name in names]
+        names = [NAMES[n] if 0 <= n < len(NAMES) else name for n, name in zip(numbers, names, strict=True)]
+    position = {name: at for at, name in enumerate(NAMES)}
+    strange = [name for name in names if name not in position]
+    if strange:
+        some = ", ".join(repr(shorten(name, 30)) for name in strange[:5])
+        near = hint(strange[0], NAMES)
+        raise UsageError(f"--coco-ids: not among COCO's 80 classes: {some}{near}; --rename or --drop them")
+    at = [position[name] for name in names]
+    ids = np.array(at if scheme == "80" else [IDS[p] for p in at], np.int64)
+    ledger.change("class ids set to COCO's", int(np.count_nonzero(categories.source_id != ids)))
+    ledger.change(
+        "classes given COCO's names", sum(a != b for a, b in zip(names, categories.name, strict=True))
+    )
+    ids.flags.writeable = False
+    return dataclasses.replace(
+        dataset, categories=dataclasses.replace(categories, name=tuple(names), source_id=ids, named=True)
+    )
+
+
+def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     names = dataset.categories.name
     _check_names("--only-classes", edits.only, names)
     _check_names("--drop", edits.drop, names)

@@ -53,6 +53,7 @@ from numpy.typing import NDArray
 
 from odm.files import UNREADABLE, Output, Source, Unreadable, accept_name, read_head
 from odm.formats._classes import DUPLICATE_CLASS, refuse_class
+from odm.formats._coco80 import IDS, NAMES
 from odm.formats._contract import LIKELY, SURE, Format, Sniff, option, parse_bool
 from odm.formats._faults import (
     BAD_CLASS_NAME,
@@ -164,6 +165,12 @@ class CocoOptions(ImageOptions):
         "left out, as a list where --gt says the ids",
         side="write",
         parse=parse_bool,
+    )
+    ids: str | None = option(
+        None,
+        "80: the category ids of results are positions among COCO's 80 classes, 0 to 79, as trainers count",
+        choices=("80",),
+        side="read",
     )
     reference: Dataset | None = None
     """The ground truth whose ids a results list is written with; the framework fills it in."""
@@ -464,6 +471,7 @@ class _Reader:
         self.source = source
         self.builder = builder
         self.log = log
+        self.counted = options.ids == "80"
         self.tables: list[_Table] = []
         self.lists = False
         self.fast = True
@@ -921,7 +929,11 @@ class _Reader:
                 table, "image_id", images.source_id, lambda: _image_readings(images.name), path
             )
             table.categories = self._choose_ids(
-                table, "category_id", categories.source_id, lambda: _category_readings(categories), path
+                table,
+                "category_id",
+                _trainers_ids(categories) if self.counted else categories.source_id,
+                lambda: [] if self.counted else _category_readings(categories),
+                path,
             )
 
     def _add_reference(self, reference: Dataset) -> None:
@@ -1162,6 +1174,14 @@ def _category_readings(categories: Categories) -> list[tuple[str, dict[Id, int]]
         ("the position in the order of the classes, from 1, for the ground truth has no ids", by_position),
         ("the names of the classes", by_name),
     ]
+
+
+def _trainers_ids(categories: Categories) -> NDArray[np.int64]:
+    """(n,) the position of each category among COCO's 80 classes, by its name, else by its id."""
+    by_name = {name: at for at, name in enumerate(NAMES)}
+    by_id = {number: at for at, number in enumerate(IDS)}
+    pairs = zip(categories.name, categories.source_id.tolist(), strict=True)
+    return np.array([by_name.get(name, by_id.get(number, NO_ID)) for name, number in pairs], np.int64)
 
 
 def _unique(keys: Iterable[Any]) -> dict[Id, int]:

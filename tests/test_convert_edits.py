@@ -1,0 +1,100 @@
+"""Classes renamed, merged, dropped, kept and numbered on the way from one format to another."""
+
+import json
+
+import numpy as np
+import pytest
+
+import odm
+from odm.converters import Edits, Ledger
+from odm.converters.edit import apply, parse_renames
+from odm.formats._coco80 import IDS, NAMES
+from odm.issues import UsageError
+from odm.tables import Dataset
+
+
+def data(names=("cat", "dog", "bird"), category=(0, 1, 2, 1), **given):
+    n = len(category)
+    return Dataset.from_arrays(
+        images=["a.jpg"], width=[100], height=[100], categories=names, image=[0] * n, category=category,
+        ltwh=[(i, i, 10, 10) for i in range(n)], **given,
+    )  # fmt: skip
+
+
+def edited(dataset, **edits):
+    ledger = Ledger("txt", "txt", read=len(dataset))
+    result = apply(Edits(**edits), dataset, ledger)
+    ledger.written = len(result)
+    assert ledger.balances
+    return result, ledger
+
+
+def names_of(dataset):
+    return [dataset.categories.name[c] for c in dataset.boxes.category]
+
+
+def test_two_names_may_merge_in_the_place_of_the_first():
+    result, ledger = edited(data(), rename={"cat": "pet", "dog": "pet"})
+    assert result.categories.name == ("pet", "bird")
+    assert names_of(result) == ["pet", "pet", "bird", "pet"]
+    assert ledger.changed == {"boxes of renamed classes": 3, "classes merged into another": 1}
+    assert ledger.lossless
+
+
+def test_drop_and_only_are_booked_and_keep_the_order():
+    result, ledger = edited(data(), drop=("dog",))
+    assert result.categories.name == ("cat", "bird")
+    assert sum(ledger.left_out.values()) == 2
+    result, ledger = edited(data(), only=("bird", "cat"))
+    assert result.categories.name == ("cat", "bird")
+    assert names_of(result) == ["cat", "bird"]
+
+
+def test_names_that_do_not_exist_are_wrong_use_with_a_hint():
+    for edits in ({"drop": ("dgo",)}, {"only": ("dgo",)}, {"rename": {"dgo": "x"}}):
+        with pytest.raises(UsageError, match="dog"):
+            edited(data(), **edits)
+
+
+def test_contradicting_renames_are_refused():
+    assert parse_renames(["a=b", "c=d=e"]) == {"a": "b", "c": "d=e"}
+    for texts in (["a"], ["=b"], ["a="], ["a=b", "a=c"]):
+        with pytest.raises(UsageError):
+            parse_renames(texts)
+
+
+def test_cocos_ids():
+    """As in COCO's own files: 80 classes, ids up to 90, ten of them unused."""
+    assert len(NAMES) == len(IDS) == 80
+    assert dict(zip(NAMES, IDS, strict=True)) | {"person": 1, "stop sign": 13, "toothbrush": 90} == dict(
+        zip(NAMES, IDS, strict=True)
+    )
+    result, _ = edited(data(), coco_ids="91")
+    assert result.categories.source_id.tolist() == [17, 18, 16]
+    assert edited(data(), coco_ids="80")[0].categories.source_id.tolist() == [15, 16, 14]
+    numbered = data(names=("0", "79"), category=(0, 1))
+    import dataclasses
+
+    numbered = dataclasses.replace(numbered, categories=dataclasses.replace(numbered.categories, named=False))
+    result, _ = edited(numbered, coco_ids="91")
+    assert result.categories.name == ("person", "toothbrush")
+    assert result.categories.source_id.tolist() == [1, 90]
+    with pytest.raises(UsageError, match="unicorn"):
+        edited(data(names=("unicorn",), category=(0,)), coco_ids="91")
+
+
+def test_results_counted_as_trainers_do(tmp_path):
+    truth = data(
+        names=("person", "stop sign", "toothbrush"),
+        category=(0, 1, 2),
+        category_ids=[1, 13, 90],
+        image_ids=[7],
+    )
+    odm.write(truth, tmp_path / "gt.json", "coco")
+    rows = [{"image_id": 7, "category_id": c, "bbox": [0, 0, 5, 5], "score": 0.5} for c in (0, 11, 79)]
+    (tmp_path / "dt.json").write_text(json.dumps(rows))
+    with pytest.raises(odm.DataError, match="unknown-category"):
+        odm.read(tmp_path / "dt.json", gt=tmp_path / "gt.json")
+    found = odm.read(tmp_path / "dt.json", gt=tmp_path / "gt.json", ids="80")
+    assert names_of(found) == ["person", "stop sign", "toothbrush"]
+    assert np.array_equal(found.categories.source_id, [1, 13, 90])
