@@ -19,7 +19,8 @@ The format knows neither the size of an image nor flags. A folder is read by its
 as in ``train/_annotations.createml.json``; a folder called ``train``, ``valid``, ``test`` or the like names
 the split.
 
-Writing: the shortest centre from which the same edges are read back; whole numbers have no point.
+Writing: the shortest centre from which the same edges are read back, or where none is, the nearest; whole
+numbers have no point.
 """
 
 from __future__ import annotations
@@ -216,4 +217,5 @@ FORMAT = Format(
     write=write,
     options=CreatemlOptions,
     keeps=frozenset({"extension", "empty", "score", "wh"}),
+    quantum=1e-9,
 )

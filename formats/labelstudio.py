@@ -181,7 +181,8 @@ def _read_task(reader: Reader, task: dict[str, Any], at: At, file: int, line: in
         if rows < 0:
             rows = lists[place] = reader.rows_of(place)
         row = index if isinstance(index, int) else 0
-        if _labels(result) is None and isinstance(result.get("id"), str) and result["id"] in labelled:
+        bare = _labels(result) is None and result.get("type") in tuple(_SHAPES)
+        if bare and isinstance(result.get("id"), str) and result["id"] in labelled:
             continue  # its label is in another result
         assert size is not None
         if not _read_result(reader, result, place / index, image, size, score, rows, row):
