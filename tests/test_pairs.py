@@ -46,6 +46,8 @@ class_names = st.one_of(
         ]
     ),
 )
+# In plain text the numbers are taken from the right, so a name may not end in what reads as one.
+class_names = class_names.filter(lambda name: name.split(" ")[-1].lower() not in {"nan", "inf", "infinity"})
 FLAGS = [0, Flag.DIFFICULT, Flag.TRUNCATED, Flag.OCCLUDED, Flag.CROWD, Flag.DIFFICULT | Flag.TRUNCATED]
 
 
@@ -152,13 +154,27 @@ def reference_options(format_):
     return {"results": False} if "results" in {s.name for s in option_specs(format_.options)} else {}
 
 
+CORE = {"coco", "csv", "txt", "voc", "yolo"}
 PAIRS = [(a, b) for a in FORMATS for b in FORMATS]
+CORE_PAIRS = [(a, b) for a, b in PAIRS if a == b or {a, b} <= CORE]
 
 
-@pytest.mark.parametrize(("a", "b"), PAIRS)
+@pytest.mark.parametrize(("a", "b"), CORE_PAIRS)
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_there_and_back(a, b, data):
+    there_and_back(a, b, data)
+
+
+@pytest.mark.parametrize(("a", "b"), [pair for pair in PAIRS if pair not in CORE_PAIRS])
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_there_and_back_by_a_neighbour(a, b, data):
+    """The pairs grow with the square of the formats, so each of these gets fewer examples a run."""
+    there_and_back(a, b, data)
+
+
+def there_and_back(a, b, data):
     dataset = data.draw(datasets())
     one, two = FORMATS[a], FORMATS[b]
     keeps = one.keeps & two.keeps
