@@ -124,6 +124,7 @@ def test_the_same_boxes_in_every_other_writing(odm_run, tmp_path):
     """Other corners, relative numbers, YOLO, other orders of lines: the same AP, TP and FP."""
     from odm.formats import FORMATS
 
+    names = ["txt", *FORMATS]
     variants = {"gt": [GT], "det": [DET]}
     for side, source in (("gt", GT), ("det", DET)):
         for name, format_ in FORMATS.items():
@@ -146,18 +147,30 @@ def test_the_same_boxes_in_every_other_writing(odm_run, tmp_path):
                 *options,
             )
             variants[side].append(str(target))
-    for gt in variants["gt"]:
-        for det in variants["det"]:
+    for i, gt in enumerate(variants["gt"]):
+        for k, det in enumerate(variants["det"]):
+            if 0 not in (i, k) and i != k and {names[i], names[k]} - CORE:
+                continue  # these grow with the square of the formats
             out = odm_run("eval", gt, det, "--iou", 0.3, "--output", "json", *_sides(gt, det)).out
             result = json.loads(out)["results"][0]
             assert result["summary"]["mAP"] == pytest.approx(EXACT["voc2012"], abs=1e-12), (gt, det)
             assert (result["classes"][0]["tp"], result["classes"][0]["fp"]) == (7, 17)
 
 
+CORE = {"coco", "csv", "txt", "voc", "yolo"}
+
+
 def _sides(gt, det):
+    from odm.formats import FORMATS
+
+    relative = tuple(
+        f"-{name}{format_.suffixes[0] if format_.single else ''}"
+        for name, format_ in FORMATS.items()
+        if format_.needs_size and "size" not in format_.keeps
+    )
     options = []
     for side, path in (("gt", gt), ("det", det)):
-        if path.endswith("-yolo"):
+        if path.endswith(relative):
             options += [f"--{side}-image-size", "200x200"]
         if path.endswith(("groundtruths", "detections")):
             options += [f"--{side}-box", "ltwh"]
