@@ -203,6 +203,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '{"label": "person", "points": [[10, 20], [110, 220]], "shape_type": "blob", "flags": {}}',
         "input/street.json#/shapes/1/shape_type: error labelme-shape-type [shape_type] there is no shape_type 'blob'; write rectangle or polygon, or remove the shape",
     ),
+    'labelstudio-size-conflict': (
+        '',
+        'input.json#/0/annotations/0/result/1: error labelstudio-size-conflict the image is 320x480 pixels here and 640x480 in another result of the task; correct original_width and original_height',
+    ),
     'looks-like-ltrb': (
         '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [300, 200, 600, 400], "area": 240000, "iscrowd": 0}',
         'input.json#/annotations/0: warning looks-like-ltrb 3 of 4 boxes reach beyond the image, and none would if its width and height were right and bottom edges; say --box ltrb, or correct the export',
@@ -235,6 +239,18 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         'c.jpg,640,480,cat,,1.5,2,3,4,0,0,0,0,0',
         'input.csv:4: error mixed-decimal-marks this line has a decimal point, and line 3 has a decimal comma; write all numbers with a decimal point',
     ),
+    'mot-bad-frame': (
+        '4,2,10,20,100,200,1,1,1',
+        "input/gt/gt.txt:2:1: error mot-bad-frame [frame] expected the number of a frame in 1..3, found '4'; write a whole number, or correct the number of frames",
+    ),
+    'mot-bad-image-list': (
+        '',
+        'input/images.txt:2: error mot-bad-image-list a line of images.txt is blank, so the numbers of the frames after it shift; write one name per line',
+    ),
+    'mot-no-files': (
+        '',
+        'input: error mot-no-files expected gt.txt, found none among 1 files; name the folder that holds it, or the right format',
+    ),
     'near-duplicate-box': (
         '{"id": 3, "image_id": 1, "category_id": 1, "bbox": [100, 100, 100, 99], "area": 9900, "iscrowd": 0}',
         'input.json#/annotations/2/bbox: warning near-duplicate-box [bbox] the box overlaps with another of its class (IoU 0.990), in input.json#/annotations/1; remove one of the two if they show the same object',
@@ -253,7 +269,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'no-class-in-common': (
         '',
-        "-: error no-class-in-common no class of the detections is in the ground truth: they have 'bird', 'ship', the ground truth has 'dog', 'cat'; rename the classes of one side, or give its list of names",
+        "det.json: error no-class-in-common no class of the detections is in the ground truth: they have 'bird', 'ship', the ground truth has 'dog', 'cat'; rename the classes of one side, or give its list of names",
     ),
     'no-coco-file': (
         '',
@@ -261,7 +277,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'no-image-in-common': (
         '',
-        "-: error no-image-in-common no image of the detections is in the ground truth: they have 'z9.jpg', the ground truth has 'a.jpg'; check that both belong to the same data set, and that the names differ at most in folder and extension",
+        "det.json: error no-image-in-common no image of the detections is in the ground truth: they have 'z9.jpg', the ground truth has 'a.jpg'; check that both belong to the same data set, and that the names differ at most in folder and extension",
     ),
     'not-a-number': (
         'car 1 2x 3 4',
@@ -474,6 +490,14 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'voc-two-splits': (
         '',
         "input: warning voc-two-splits the image 'b' is also listed in 'val'; it is taken as 'train'; take it off one of the lists",
+    ),
+    'widerface-count': (
+        '2',
+        'input.txt:2: error widerface-count expected as many rows as the number 2 says, found 1 row; write the name of an image, the number of its faces, and as many rows',
+    ),
+    'widerface-no-files': (
+        '',
+        'input: error widerface-no-files expected text files, found none among 1 files; name the folder that holds them, or the right format',
     ),
     'wrong-box-type': (
         '{"id": 3, "image_id": 1, "category_id": 1, "bbox": "10,10,5,5", "area": 410, "iscrowd": 0}',
