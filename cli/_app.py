@@ -68,7 +68,7 @@ class _Commands(click.Group):
 )
 @click.version_option(odm.__version__, prog_name="odm")
 def app() -> None:
-    r"""Convert, check and evaluate object-detection files.
+    """Convert, check and evaluate object-detection files.
 
     \b
     odm convert --from yolo --to txt labels/ out/
@@ -76,7 +76,7 @@ def app() -> None:
     odm validate annotations.json --images photos/
     odm stats annotations.json
     odm formats yolo
-    """
+    """  # noqa: D301 -- click reads the escape
 
 
 def run(args: Sequence[str]) -> int:

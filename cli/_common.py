@@ -32,7 +32,15 @@ def number_of_bytes(text: str | int) -> int:
 
 def format_choice(*names: str, help: str) -> Callable[[Function], Function]:  # noqa: A002 -- as in click
     """An option that names a format."""
-    return click.option(*names, metavar="FORMAT", help=f"{help} ({', '.join(FORMATS)}).")
+    return click.option(
+        *names, metavar="FORMAT", shell_complete=complete_format, help=f"{help} ({', '.join(FORMATS)})."
+    )
+
+
+def complete_format(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The formats that begin so, for the shell."""
+    del ctx, param
+    return [name for name in FORMATS if name.startswith(incomplete)]
 
 
 def format_options(*sides: str) -> Callable[[Function], Function]:

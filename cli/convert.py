@@ -48,6 +48,12 @@ Examples:
 )
 @click.option("--drop", multiple=True, metavar="NAME", help="Leave out a class and its boxes; repeatable.")
 @click.option(
+    "--class-list",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write these classes, one name per line, in this order; the data may have no others.",
+)
+@click.option(
     "--coco-ids",
     type=click.Choice(["80", "91"]),
     help="Number COCO's 80 classes as trainers do (0 to 79) or as its files do (1 to 90, with gaps).",
@@ -64,6 +70,7 @@ def command(
     drop: tuple[str, ...],
     only_classes: str | None,
     coco_ids: Any,
+    class_list: str | None,
     options: dict[str, dict[str, Any]],
     **given: Any,
 ) -> int:
@@ -86,6 +93,7 @@ def command(
                 drop=drop,
                 rename=parse_renames(lines_of_files(rename)),
                 coco_ids=coco_ids,
+                order=tuple(lines_of_files([f"@{class_list}"])) if class_list else (),
             ),
             log=log,
             **{

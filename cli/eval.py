@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import click
+import numpy as np
 
 from odm.cli._common import (
     common_options,
@@ -16,13 +18,17 @@ from odm.cli._common import (
     split_names,
     terminal_log,
 )
-from odm.converters import Request, load_pair
+from odm.converters import Edits, Ledger, Request, load_pair
+from odm.converters.edit import apply, parse_renames
 from odm.converters.labels import read_descriptions, read_hierarchy, read_image_labels
-from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation, evaluate, render, save
-from odm.evaluate.gates import failures, parse_gate
+from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation, Protocol, evaluate, render, resolve, save
+from odm.evaluate.gates import check_gates, failures, parse_gate
+from odm.evaluate.join import DOUBTFUL
+from odm.evaluate.protocols import check_scores
 from odm.files import Output
-from odm.issues import Log
-from odm.tables import Kind
+from odm.formats._faults import CATEGORY_POSITION_GUESSED
+from odm.issues import Log, UsageError
+from odm.tables import Dataset, Kind
 
 EXAMPLES = """
 \b
@@ -33,20 +39,11 @@ Examples:
   odm eval instances.json results.json --protocol coco --output json > metrics.json
   odm eval gt/ det/ --fail-under mAP=0.5 --fail-under 'AP[person]=0.4'
   odm eval gt/ det/ --save run1/ --plots run1-plots/
+  odm eval gt/ det/ --rename 'motor bike=motorbike' --extra-images ignore
 """
 
-SWITCHES = (
-    *(
-        "interpolation",
-        "area",
-        "max_dets",
-        "score_min",
-        "keep_difficult",
-        "pixels",
-        "at_score",
-        "extra_images",
-    ),
-)
+RULES = ("interpolation", "area", "max_dets", "keep_difficult", "pixels")
+SWITCHES = (*RULES, "score_min", "at_score", "extra_images")
 
 
 @click.command(epilog=EXAMPLES)
@@ -105,10 +102,16 @@ SWITCHES = (
 )
 @click.option(
     "--extra-images",
-    type=click.Choice(["error", "background"]),
+    type=click.Choice(["error", "background", "ignore"]),
     default="error",
     show_default=True,
-    help="Images that only DET has.",
+    help="Images that only DET has: an error, false positives, or left out.",
+)
+@click.option(
+    "--rename",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Rename a class of DET; repeatable, @FILE names a file of such lines.",
 )
 @click.option(
     "--image-labels", type=click.Path(), metavar="FILE", help="Open Images' verified image labels (CSV)."
@@ -126,6 +129,8 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
     """
     log = terminal_log()
     gates = [parse_gate(text) for text in given["fail_under"]]
+    renames = parse_renames(lines_of_files(given["rename"]))
+    check_gates(gates, _rules(given))
     outputs = {
         name: Output(given[name], overwrite=given["overwrite"], sources=(gt, det), dry_run=True)
         for name in ("save_to", "plots")
@@ -136,7 +141,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
 
         require()  # before the work, not after it
     try:
-        evaluation = _evaluate(gt, det, options, given, log)
+        evaluation = _evaluate(gt, det, options, given, renames, log)
         click.echo(render(evaluation, given["output"]), nl=False)
         if given["save_to"]:
             with Output(given["save_to"], overwrite=given["overwrite"], sources=(gt, det)) as output:
@@ -148,14 +153,58 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
                 draw(evaluation, output.write)
         failed = failures(evaluation, gates)
     finally:
+        if given["quiet"]:  # what makes the result doubtful is never hidden
+            _print_doubts(log)
         print_log(log, quiet=given["quiet"], limit=given["max_errors"])
     for line in failed:
         click.echo(f"odm: gate failed: {line}", err=True)
     return 1 if failed else 0
 
 
+def _rules(given: dict[str, Any]) -> list[Protocol]:
+    """The protocols that are asked for; wrong values are said before anything is read."""
+    try:
+        check_scores(at_score=given["at_score"], score_min=given["score_min"])
+        return resolve(
+            list(dict.fromkeys(given["protocol"])),
+            iou=list(dict.fromkeys(given["iou"])) or None,
+            **{name: given[name] for name in RULES},
+        )
+    except UsageError as e:
+        # A message begins with the name of what is wrong: here that is a flag.
+        name, space, rest = str(e.args[0]).partition(" ")
+        if name in {"iou", "at_score", *SWITCHES}:
+            raise UsageError(f"--{name.replace('_', '-')}{space}{rest}") from None
+        raise
+
+
+def _print_doubts(log: Log) -> None:
+    codes = {code.name for code in (*DOUBTFUL, CATEGORY_POSITION_GUESSED)}
+    for issue in log.issues:
+        if issue.code in codes:
+            click.echo(str(issue), err=True)
+
+
+def _renamed(dataset: Dataset, renames: dict[str, str], log: Log) -> Dataset:
+    """The detections with some classes renamed."""
+    if not renames:
+        return dataset
+    renamed = apply(Edits(rename=renames), dataset, Ledger("", ""))
+    n = np.bincount(dataset.boxes.category, minlength=len(dataset.categories)).tolist()
+    for name, count in zip(dataset.categories.name, n, strict=True):
+        if name in renames:
+            log.note(f"--rename: {name!r} of {count} detections is taken as {renames[name]!r}")
+    categories = dataclasses.replace(renamed.categories, ordered=dataset.categories.ordered)
+    return dataclasses.replace(renamed, categories=categories)
+
+
 def _evaluate(
-    gt: str, det: str, options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log
+    gt: str,
+    det: str,
+    options: dict[str, dict[str, Any]],
+    given: dict[str, Any],
+    renames: dict[str, str],
+    log: Log,
 ) -> Evaluation:
     sides: tuple[tuple[str, Kind, str], ...] = (("gt", "gt", gt), ("det", "det", det))
     truth, detections = (
@@ -183,7 +232,7 @@ def _evaluate(
         )
     return evaluate(
         loaded[0].dataset,
-        loaded[1].dataset,
+        _renamed(loaded[1].dataset, renames, log),
         list(dict.fromkeys(given["protocol"])),
         iou=list(dict.fromkeys(given["iou"])) or None,
         only_classes=split_names(given["only_classes"]) if given["only_classes"] is not None else None,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from odm.cli._common import complete_format
 from odm.formats import FORMATS, Format, get, option_specs
 
 
 @click.command(epilog="\b\nExamples:\n  odm formats\n  odm formats yolo\n  odm formats --output markdown")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_format)
 @click.option(
     "--output",
     type=click.Choice(["table", "markdown", "json"]),

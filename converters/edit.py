@@ -24,11 +24,13 @@ class Edits:
     only: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     rename: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    order: tuple[str, ...] = ()
+    """Then, the class list to be written: all names in their order, those without objects too."""
     coco_ids: Literal["80", "91"] | None = None
     """Last, number COCO's classes as its files do (1 to 90 with gaps: 91) or as trainers do (0 to 79: 80)."""
 
     def __bool__(self) -> bool:
-        return bool(self.only or self.drop or self.rename or self.coco_ids)
+        return bool(self.only or self.drop or self.rename or self.order or self.coco_ids)
 
 
 def apply(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
@@ -41,7 +43,44 @@ def apply(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     """
     if edits.only or edits.drop or edits.rename:
         dataset = _edit_names(edits, dataset, ledger)
+    if edits.order:
+        dataset = _put_in_order(dataset, edits.order, ledger)
     return _number(dataset, edits.coco_ids, ledger) if edits.coco_ids else dataset
+
+
+def _put_in_order(dataset: Dataset, order: tuple[str, ...], ledger: Ledger) -> Dataset:
+    """The dataset with the classes of a list, in its order."""
+    names = dataset.categories.name
+    row_of = {name: row for row, name in enumerate(order)}
+    if len(row_of) < len(order):
+        twice = next(name for row, name in enumerate(order) if row_of[name] != row)
+        raise UsageError(f"--class-list: {shorten(twice)!r} is listed twice")
+    missing = [name for name in names if name not in row_of]
+    if missing:
+        raise UsageError(
+            f"--class-list: the data has a class {shorten(missing[0])!r} that is not listed"
+            f"{hint(missing[0], order)}; list it, or --rename or --drop it"
+        )
+    old = {name: row for row, name in enumerate(names)}
+    ledger.change(
+        "classes put in the order of --class-list", sum(row_of[name] != old[name] for name in names)
+    )
+    ledger.change("classes without objects added by --class-list", len(order) - len(names))
+    rows = np.array([old.get(name, -1) for name in order])
+    ids = dataset.categories.source_id
+    source_id = np.array([ids[row] if row >= 0 else NO_ID for row in rows.tolist()], ids.dtype)
+    parent = dataset.categories.parent
+    parents = [int(parent[row]) if row >= 0 else -1 for row in rows.tolist()]
+    categories = Categories(
+        name=order,
+        source_id=source_id,
+        parent=np.array([row_of[names[p]] if p >= 0 else -1 for p in parents], np.int32),
+    )
+    new_rows = np.array([row_of[name] for name in names], np.int32)
+    boxes = dataclasses.replace(dataset.boxes, category=new_rows[dataset.boxes.category])
+    for array in (categories.source_id, categories.parent, boxes.category):
+        array.flags.writeable = False
+    return dataclasses.replace(dataset, categories=categories, boxes=boxes)
 
 
 def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:

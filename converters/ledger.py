@@ -56,7 +56,12 @@ class Ledger:
         rows += [(n, f"left out: {reason}") for reason, n in self.left_out.items()]
         rows += [(n, f"lost: {what}") for what, n in self.lost.items()]
         rows += [(n, f"changed: {what}") for what, n in self.changed.items()]
-        rows += [(self.images, "images"), (self.categories, "classes"), (len(self.files), f"files {verb}")]
+        for n, one, many in (
+            (self.images, "image", "images"),
+            (self.categories, "class", "classes"),
+            (len(self.files), f"file {verb}", f"files {verb}"),
+        ):
+            rows.append((n, one if n == 1 else many))
         if self.stayed:
             some = ", ".join(self.stayed[:5]) + (", ..." if len(self.stayed) > 5 else "")
             rows.append((len(self.stayed), f"files stayed that were there before: {some}"))

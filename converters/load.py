@@ -12,8 +12,18 @@ from numpy.typing import NDArray
 from odm import checks
 from odm.files import MAX_SIZE, Source
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
-from odm.issues import DataError, Log, PathError, UsageError, printable
+from odm.formats._faults import NUMBERED_CLASSES, SCORE_MISSING, SCORE_UNEXPECTED, UNKNOWN_SPLIT
+from odm.issues import Code, DataError, Log, PathError, UsageError, printable
 from odm.tables import Builder, Dataset, Kind
+
+
+SIDES_SWAPPED = Code(
+    "sides-swapped",
+    "error",
+    "expected ground truth here and detections in {other!r}, found every box here with a score and none there",
+    "give the ground truth first and the detections second",
+    "Detections are ranked by their scores, and ground truth has none.",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -106,32 +116,76 @@ def load_pair(
     UsageError, PathError
         If the requests do not fit or a path is not usable.
     """
-    sides = _Side(truth, log), _Side(detections, log)
+    sides = _Side(truth, log.fresh()), _Side(detections, log.fresh())
+    try:
+        loaded = _read_pair(sides, skip_bad, check, refuse=refuse)
+    finally:
+        for side in sides:
+            log.extend(side.log)
+    if refuse and any(_refuses(side.log, skip_bad) for side in sides):
+        counts = [(side.request.path, side.log.errors) for side in sides if side.log.errors]
+        said = ", ".join(f"{printable(path)}: {n} error{'s' if n != 1 else ''}" for path, n in counts)
+        raise DataError(f"{said} in the data", log)
+    return loaded
+
+
+def _read_pair(
+    sides: tuple[_Side, _Side], skip_bad: bool, check: Check, *, refuse: bool
+) -> tuple[Loaded, Loaded]:
     _find_formats(sides)
+    if refuse:
+        uses = [(side.format, "read") for side in sides if side.format is not None]
+        check_shared({**sides[0].request.shared, **sides[1].request.shared}, uses)
     for one, two in (sides, sides[::-1]):
         if one.format is two.format and one.own_options() == two.own_options():
             one.peers = [two.source]
+        one.forgives_split = True
     datasets = []
     for one, two in (sides, sides[::-1]):
         dataset = one.read(lambda two=two, one=one: two.read(one.answer))  # type: ignore[misc]
         assert dataset is not None
         datasets.append(dataset)
+    if not any(side.has_option("split") and side.without_split is None for side in sides):
+        for side in sides:  # neither has it: the option meant nothing
+            if side.without_split is not None:
+                side.log.extend(side.without_split)
+    _say_if_swapped(sides, datasets)
+    for one, other in (datasets, datasets[::-1]):
+        if not one.categories.named and other.categories.named and len(other.categories):
+            sides[one is datasets[1]].log.withdraw(NUMBERED_CLASSES)  # the other side names them
     return (
-        _judge(sides[0], datasets[0], log, skip_bad, check, refuse=False),
-        _judge(sides[1], datasets[1], log, skip_bad, check, refuse=refuse),
+        _judge(sides[0], datasets[0], sides[0].log, skip_bad, check, refuse=False),
+        _judge(sides[1], datasets[1], sides[1].log, skip_bad, check, refuse=False),
     )
+
+
+def _say_if_swapped(sides: tuple[_Side, _Side], datasets: list[Dataset]) -> None:
+    """One error in place of one per row where ground truth and detections changed places."""
+    truth, detections = (side.log for side in sides)
+    if any(map(len, datasets)):
+        return
+    given_scores = truth.counts[SCORE_UNEXPECTED.name] + truth.counts["results-as-ground-truth"]
+    if given_scores and detections.counts[SCORE_MISSING.name]:
+        truth.withdraw(SCORE_UNEXPECTED)
+        detections.withdraw(SCORE_MISSING)
+        path = sides[0].request.path
+        truth.report(SIDES_SWAPPED, path, other=sides[1].request.path)
 
 
 def _judge(side: _Side, dataset: Dataset, log: Log, skip_bad: bool, check: Check, *, refuse: bool) -> Loaded:
     assert side.format is not None
     wrong = check(dataset, log)
-    if refuse and (log.fatal or (log.errors and not skip_bad)):
+    if refuse and _refuses(log, skip_bad):
         raise refusal(log, side.request.path)
     bad = dataset.skipped
     if skip_bad and wrong.any():
         bad += int(np.count_nonzero(wrong))
         dataset = dataset.take(~wrong)
     return Loaded(dataset, side.format, bad, side.source)
+
+
+def _refuses(log: Log, skip_bad: bool) -> bool:
+    return bool(log.fatal or (log.errors and not skip_bad))
 
 
 def refusal(log: Log, path: str) -> DataError:
@@ -172,6 +226,10 @@ class _Side:
         self.source = Source(request.path, follow_links=request.follow_links, max_size=request.max_size)
         self.format: Format | None = None
         self.peers: list[Source] = []
+        self.forgives_split = False
+        """Whether a split that is asked of both sides may be unknown here, where there are no splits."""
+        self.without_split: Log | None = None
+        """What was said of the split that is unknown here, if it was forgiven."""
         self._dataset: Dataset | None = None
         self._reading = False
 
@@ -182,7 +240,19 @@ class _Side:
 
     def own_options(self) -> Any:
         assert self.format is not None
-        return choose_options(self.format, self.request.options, self.request.shared, "read")
+        return choose_options(self.format, self.request.options, self._shared(), "read")
+
+    def _shared(self) -> Mapping[str, Any]:
+        shared = self.request.shared
+        if self.without_split is None:
+            return shared
+        return {name: value for name, value in shared.items() if name != "split"}
+
+    def has_option(self, name: str) -> bool:
+        """Whether the format has an option of that name for reading, and it was given to both sides."""
+        assert self.format is not None
+        known = (s.name for s in option_specs(self.format.options) if s.side in ("read", "both"))
+        return name in self.request.shared and name not in self.request.options and name in known
 
     @property
     def is_empty(self) -> bool:
@@ -200,20 +270,12 @@ class _Side:
         if self._reading:
             return None
         assert self.format is not None
-        options = self.own_options()
-        builder = Builder(other)
-        builder.kind = self.request.kind
-        builder.peers = list(self.peers)
         self._reading = True
         try:
-            if self.source.is_dir and not self.source.files and not self.source.bad_links:
-                if self.request.kind != "det":
-                    raise PathError(f"{printable(self.source.path)}: there is no file in this folder")
-                self.log.note(f"{printable(self.source.path)}: an empty folder, so there are no detections")
-            else:
-                self.format.read(self.source, builder, self.log, options)
+            dataset = self._read(other)
         finally:
             self._reading = False
+        options = self.own_options()
         self.source.report_links(self.log)
         if self.source.hidden:
             n = len(self.source.hidden)
@@ -223,12 +285,49 @@ class _Side:
                 f"{', ...' if n > 1 else ''})"
             )
         self.source.memo.clear()
-        dataset = dataclasses.replace(builder.build(), path=self.source.path)
+        dataset = dataclasses.replace(dataset, path=self.source.path)
         if "order" not in self.format.adapted(options).keeps:
             categories = dataclasses.replace(dataset.categories, ordered=False)
             dataset = dataclasses.replace(dataset, categories=categories)
         self._dataset = dataset
         return self._dataset
+
+    def _read(self, other: Callable[[], Dataset | None] | None) -> Dataset:
+        if self.source.is_dir and not self.source.files and not self.source.bad_links:
+            if self.request.kind != "det":
+                raise PathError(f"{printable(self.source.path)}: there is no file in this folder")
+            self.log.note(f"{printable(self.source.path)}: an empty folder, so there are no detections")
+            return self._builder(other).build()
+        if not (self.forgives_split and self.has_option("split")):
+            return self._read_with(other, self.log)
+        first = self.log.fresh()
+        dataset = self._read_with(other, first)
+        if first.counts[UNKNOWN_SPLIT.name]:
+            # Only where the source has no splits at all is it taken whole.
+            self.without_split = first
+            self.source.memo.clear()
+            whole = self.log.fresh()
+            again = self._read_with(other, whole)
+            wanted = self.request.shared["split"]
+            if set(again.images.split) <= {"", wanted}:
+                whole.note(f"{printable(self.source.path)}: there are no splits here, so all of it is read")
+                self.log.extend(whole)
+                return again
+            self.without_split = None
+        self.log.extend(first)
+        return dataset
+
+    def _builder(self, other: Callable[[], Dataset | None] | None) -> Builder:
+        builder = Builder(other)
+        builder.kind = self.request.kind
+        builder.peers = list(self.peers)
+        return builder
+
+    def _read_with(self, other: Callable[[], Dataset | None] | None, log: Log) -> Dataset:
+        assert self.format is not None
+        builder = self._builder(other)
+        self.format.read(self.source, builder, log, self.own_options())
+        return builder.build()
 
 
 def _find_formats(sides: tuple[_Side, _Side]) -> None:

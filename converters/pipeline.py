@@ -182,6 +182,8 @@ def convert(
     source, target = os.fspath(source), os.fspath(target)
     shared = dict(options or {})
     to_format = get(to) if to else for_target(target)
+    if not to:
+        log.note(f"{printable(target)}: written as {to_format.name}, as its suffix says")
     to_chosen = choose_options(to_format, to_options or {}, shared, "write")
     # The target is looked at before anything is read, so that a wrong one costs no time.
     Output(target, single=_is_single(to_format, target), overwrite=overwrite, sources=(source,), dry_run=True)
@@ -368,6 +370,7 @@ def _write(
     ledger.written = len(dataset)
     ledger.images, ledger.categories = len(dataset.images), len(dataset.categories)
     if strict and not ledger.lossless:
+        ledger.dry_run = True
         losses = ", ".join(f"{n} {what}" for what, n in {**ledger.left_out, **ledger.lost}.items())
         raise StrictLoss(f"{printable(target)}: --strict, and there would be a loss: {losses}", log, ledger)
     output = Output(

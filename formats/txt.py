@@ -95,6 +95,15 @@ COORDS_UNCLEAR = Code(
     "say --coords rel or --coords abs",
     "Fractions of the image's size and pixels cannot be told apart where both seem to occur.",
 )
+LAYOUTS_MAY_DIFFER = Code(
+    "box-layouts-may-differ",
+    "warning",
+    "none of the {n} boxes here is inverted as ltrb, but {inverted} of {m} boxes of {other!r} are; both were "
+    "read as ltwh",
+    "if this side holds corners, say --gt-box and --det-box",
+    "Both sides of an evaluation are usually written by one tool, so they decide together what their numbers "
+    "mean. Where one side alone would be read otherwise, the two may differ.",
+)
 SIDES_DIFFER = Code(
     "sides-differ",
     "error",
@@ -449,6 +458,10 @@ def _decide(scan: Scan, peers: list[Source], log: Log, options: TxtOptions) -> M
     return meaning
 
 
+SURE_ALONE = 20
+"""Boxes of which one at least would be inverted, most likely, if they were widths and heights."""
+
+
 def _find_meaning(sides: list[Scan], log: Log, options: TxtOptions) -> Meaning:
     n = sum(len(side.box) for side in sides)
     together = " (both sides together)" if sum(len(side.box) > 0 for side in sides) > 1 else ""
@@ -479,6 +492,11 @@ def _find_meaning(sides: list[Scan], log: Log, options: TxtOptions) -> Meaning:
         )
     if 20 * k >= n and (k >= 3 or k == n):
         because = f"{k} of {n} boxes would be inverted as ltrb{together}"
+        for side, rows in zip(sides, inverted, strict=True):
+            if not len(rows) and len(side.box) >= SURE_ALONE:
+                (other,) = (s for s in sides if s is not side)
+                path, m = other.source.path, len(other.box)
+                log.report(LAYOUTS_MAY_DIFFER, side.source.path, n=len(side.box), inverted=k, m=m, other=path)
         return Meaning(
             is_relative=False, box="ltwh", reasons=(f"read as ltwh, because {because} (--box otherwise)",)
         )

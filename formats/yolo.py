@@ -1325,6 +1325,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
     target.write("data.yaml", _data_yaml(dataset, splits))
     for row, name in enumerate(pictures):
         (target.copy if options.copy_images else target.link)(name, images.path[row])
+    named = {split for split in dataset.images.split if split}
+    for needed in ("train", "val"):
+        if named and needed not in named:
+            log.note(
+                f"there is no split {needed!r}, so data.yaml names another in its place; trainers need both"
+            )
     if not wants:
         log.note("the pictures were not put in images/ (--link-images or --copy-images do)")
 
@@ -1376,6 +1382,14 @@ def quoted(text: str) -> str:
     return '"' + "".join(parts) + '"'
 
 
+KEEPS = frozenset({"score", "empty", "unused", "order", "split"})
+
+
+def adapt(options: YoloOptions) -> dict[str, Any]:
+    """Pictures that are put in the target keep the size of their image."""
+    return {"keeps": KEEPS | {"size"} if options.link_images or options.copy_images else KEEPS}
+
+
 FORMAT = Format(
     name="yolo",
     title="YOLO (Ultralytics, darknet)",
@@ -1386,7 +1400,8 @@ FORMAT = Format(
     read=read,
     write=write,
     options=YoloOptions,
-    keeps=frozenset({"score", "empty", "unused", "order", "split"}),
+    keeps=KEEPS,
     quantum=1e-6,
     needs_size=True,
+    adapt=adapt,
 )

@@ -98,3 +98,16 @@ def test_results_counted_as_trainers_do(tmp_path):
     found = odm.read(tmp_path / "dt.json", gt=tmp_path / "gt.json", ids="80")
     assert names_of(found) == ["person", "stop sign", "toothbrush"]
     assert np.array_equal(found.categories.source_id, [1, 13, 90])
+
+
+def test_a_class_list_says_the_order():
+    result, ledger = edited(data(), order=("bird", "fish", "dog", "cat"))
+    assert result.categories.name == ("bird", "fish", "dog", "cat")
+    assert names_of(result) == ["cat", "dog", "bird", "dog"]
+    assert ledger.changed == {
+        "classes put in the order of --class-list": 3,
+        "classes without objects added by --class-list": 1,
+    }
+    for order in (("bird", "dog"), ("bird", "bird", "cat", "dog")):
+        with pytest.raises(UsageError, match="class-list"):
+            edited(data(), order=order)
