@@ -1,0 +1,220 @@
+"""AutoML and Vertex AI CSV: one row per box, relative to the size of the image, without a header.
+
+::
+
+    TRAINING,gs://bucket/street.jpg,person,0.1,0.1,,,0.3,0.3,,
+    UNASSIGNED,gs://bucket/yard.png,car,0.1,0.1,0.2,0.1,0.2,0.3,0.1,0.3
+    TEST,gs://bucket/empty.jpg,,,,,,,,,
+
+The grammar is that of https://cloud.google.com/vision/automl/object-detection/docs/csv-format: the set, the
+path of the picture, the label, and four corners ``x_min,y_min,x_max,y_min,x_max,y_max,x_min,y_max`` in
+0..1, of which two opposite ones are enough. Edges are multiplied by the size of the image, and nothing
+else.
+
+Reading
+-------
+- A file, or every CSV file of a folder. The set may be left out; commas at the end of a line may be
+  missing.
+- ``gs://`` and the bucket are cut from the path; the rest is the name of the image.
+- The box is the upright one around the corners that are given, in whatever order. A row without label and
+  corners is an image without objects.
+- The sets TRAINING (or TRAIN), VALIDATION and TEST are the splits train, val and test, in any letter case.
+- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, the pictures in the folder,
+  or the other side of an evaluation.
+- A twelfth cell is a score, which Google's own imports do not have.
+
+Writing
+-------
+Two opposite corners; ``-O prefix=gs://bucket/folder`` stands before the names. Other splits than the three
+are UNASSIGNED, which is said aloud. As many decimals as bring the pixels back within 1e-6.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._csv import Collector, Columns, Quote, head_rows, is_number, merged, table_rows
+from odm.formats._faults import DUPLICATE_IMAGE, WRONG_COUNT
+from odm.formats._images import NO_SIZE, ImageOptions
+from odm.formats._lines import relative
+from odm.formats._numbers import decimals
+from odm.issues import Code, Log
+from odm.tables import Builder, Dataset, Floats
+
+BAD_SET = Code(
+    "automl-set",
+    "error",
+    "expected TRAINING, VALIDATION, TEST or UNASSIGNED, found {value!r}",
+    "write one of these sets",
+    "The first cell of a row says to which set the image belongs.",
+    row=True,
+)
+SET_CONFLICT = Code(
+    "automl-set-conflict",
+    "error",
+    "image {value!r} is in {found} here and in {other} in an earlier row",
+    "give all rows of the image the same set",
+    "An image in two sets is seen in training and in testing.",
+)
+SPLITS = {
+    "": "", "UNASSIGNED": "", "TRAIN": "train", "TRAINING": "train", "VALIDATION": "val", "VALIDATE": "val",
+    "TEST": "test",
+}  # fmt: skip
+_WRITTEN = {"": "UNASSIGNED", "train": "TRAINING", "val": "VALIDATION", "test": "TEST"}
+FIELDS = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AutomlOptions(ImageOptions):
+    """Where the pictures will lie."""
+
+    prefix: str = option("", "what stands before the names, as in gs://bucket/folder", side="write")
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Rows of a set, a path, a label and corners in 0..1."""
+    lines = fits = 0
+    for file in source.with_suffix(".csv")[:20]:
+        for cells in head_rows(source, file):
+            lines += 1
+            if len(cells) not in (10, 11, 12) and not (len(cells) > 1 and cells[1].startswith("gs://")):
+                continue
+            row = cells if cells[0].strip().upper() in SPLITS else ["", *cells]
+            corners = [cell.strip() for cell in row[3:11]]
+            inside = all(not c or (is_number(c) and -1 <= float(c) <= 2) for c in corners)
+            fits += inside and bool(cells[0].strip()) and (sum(map(bool, corners)) in (0, 4, 8))
+    if not lines or 3 * fits < 2 * lines:
+        return None
+    return Sniff(
+        SURE, f"{fits} of {lines} rows are a set, a path, a label and corners in 0..1, as for AutoML"
+    )
+
+
+def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> None:
+    """Read a file, or every CSV file of a folder."""
+    collector = Collector(source, builder, log, options)
+    paths: dict[str, str] = {}
+    sets: dict[str, str] = {}
+    for file in log.track(source.with_suffix(".csv") if source.is_dir else source.files, "reading"):
+        path = source.full(file)
+        data = None if file and options.image_sizes == path else source.read(file, log)
+        rows = None if data is None else table_rows(data, path, log, builder)
+        kept: list[tuple[int, list[str]]] = []
+        for line, cells in rows or ():
+            row = _row(cells, path, line, log)
+            if row is not None and _agrees(row, path, line, paths, sets, log):
+                kept.append((line, row))
+            else:
+                builder.skipped += 1
+        if rows is None:
+            continue
+        columns = [[row[k] for _, row in kept] for k in range(12)]
+        collector.add(
+            Columns(
+                path,
+                [line for line, _ in kept],
+                image=columns[1],
+                box=columns[3:11],
+                fields=FIELDS,
+                category=columns[2],
+                score=columns[11],
+                split=columns[0],
+            )
+        )
+    collector.finish(_edges, is_relative=True)
+
+
+def _row(cells: list[str], path: str, line: int, log: Log) -> list[str] | None:
+    """Split, path, label, corners and score: twelve cells; None, and an issue, if there are others."""
+    said = cells[0].strip().upper()
+    if said not in SPLITS and ("/" in cells[0] or "." in cells[0]):
+        cells = ["", *cells]  # no set
+        said = ""
+    if said not in SPLITS:
+        log.report(BAD_SET, path, line=line, field="set", value=cells[0])
+        return None
+    n = len(cells)
+    if n > 12 or n < 2 or (n > 3 and not n >= 9):
+        expected = "a set, a path, a label and 8 cells of corners"
+        log.report(WRONG_COUNT, path, line=line, expected=expected, found=f"{n} cells")
+        return None
+    return [SPLITS[said], cells[1], *cells[2:], *[""] * (12 - n)]
+
+
+def _agrees(
+    row: list[str], path: str, line: int, paths: dict[str, str], sets: dict[str, str], log: Log
+) -> bool:
+    """Cut the bucket from the path of a row; False, and an issue, if it contradicts an earlier row."""
+    full = row[1].strip(" \t")
+    name = full.partition("://")[2].partition("/")[2] if full.startswith("gs://") else row[1]
+    row[1] = name
+    if paths.setdefault(name, full) != full:
+        log.report(DUPLICATE_IMAGE, path, line=line, field="path", value=name, first=paths[name])
+        return False
+    if sets.setdefault(name, row[0]) != row[0]:
+        found, other = (_WRITTEN[word] for word in (row[0], sets[name]))
+        log.report(SET_CONFLICT, path, line=line, field="set", value=name, found=found, other=other)
+        return False
+    return True
+
+
+def _edges(corners: Floats) -> tuple[Floats, None]:
+    """The upright box around the corners that are given; NaN where less than two, or half of one, are."""
+    points = corners.reshape(-1, 4, 2)
+    there = ~np.isnan(points)
+    whole = (there[:, :, 0] == there[:, :, 1]).all(axis=1) & (there[:, :, 0].sum(axis=1) >= 2)
+    low, high = np.fmin.reduce(points, axis=1), np.fmax.reduce(points, axis=1)
+    edges = np.concatenate([low, high], axis=1)
+    edges[~whole] = np.nan
+    return edges, None
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) -> None:
+    """Write one file."""
+    name = "" if target.single else "import.csv"
+    boxes, images, errors = dataset.boxes, dataset.images, log.errors
+    for row in np.unique(boxes.image).tolist():
+        if images.width[row] <= 0 or images.height[row] <= 0:
+            path, line, pointer = dataset.image_place(row)
+            log.report(NO_SIZE, path, line=line, pointer=pointer, value=images.name[row])
+    if (name and not target.plan([name], ["the boxes"], log)) or log.errors > errors:
+        return
+    if others := sorted({split for split in images.split if split not in _WRITTEN}):
+        log.note(f"images of the splits {', '.join(others)} are written as UNASSIGNED")
+    quote = Quote(",")
+    prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
+    sets = [_WRITTEN.get(split, "UNASSIGNED") for split in images.split]
+    starts = [f"{word},{quote(prefix + text)}," for word, text in zip(sets, images.name, strict=True)]
+    classes = [quote(text) for text in dataset.categories.name]
+    width, height = images.width[boxes.image], images.height[boxes.image]
+    texts = relative(boxes.xyxy / np.stack([width, height, width, height], axis=1), width, height)
+    left, top, right, bottom = (texts[k::4] for k in range(4))
+    ends = [f",{score}" for score in decimals(boxes.score)] if dataset.kind == "det" else [""] * len(boxes)
+    rows = [
+        f"{starts[i]}{classes[c]},{a},{b},,,{x},{y},,{end}"
+        for i, c, a, b, x, y, end in zip(
+            boxes.image.tolist(), boxes.category.tolist(), left, top, right, bottom, ends, strict=True
+        )
+    ]
+    lines = merged(dataset, rows, [start + "," * 8 for start in starts])
+    target.write(name, "".join(f"{line}\n" for line in lines).encode())
+
+
+FORMAT = Format(
+    name="automl",
+    title="AutoML and Vertex AI CSV",
+    doc=__doc__ or "",
+    suffixes=(".csv",),
+    single=True,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=AutomlOptions,
+    keeps=frozenset("extension empty score split".split()),
+    quantum=1e-6,
+    needs_size=True,
+)

@@ -1,0 +1,128 @@
+"""VoTT CSV: one row per box, as the Visual Object Tagging Tool exports it.
+
+::
+
+    "image","xmin","ymin","xmax","ymax","label"
+    "street.jpg",10,20,110,220,"person"
+
+The grammar is that of VoTT's CSV export (https://github.com/microsoft/VoTT): exactly these columns, in this
+order, edges in pixels, taken as they stand. Detections have a seventh column ``score``, which VoTT itself
+does not know.
+
+Reading
+-------
+- A file, or every CSV file of a folder (``train-export.csv`` and others). Quotes may be there or not.
+- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
+  folder.
+- A row with a name and nothing else is an image without objects.
+
+Writing
+-------
+One file. An image without objects, which VoTT itself does not export, is a row with its name alone.
+"""
+
+from __future__ import annotations
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._csv import NO_HEADER, Collector, Columns, head_rows, is_number, merged, table_rows
+from odm.formats._faults import WRONG_COUNT
+from odm.formats._images import ImageOptions
+from odm.formats._numbers import decimals
+from odm.issues import Log
+from odm.tables import Builder, Dataset
+
+HEADER = ["image", "xmin", "ymin", "xmax", "ymax", "label"]
+_HEADERS = (HEADER, [*HEADER, "score"])
+
+
+def sniff(source: Source) -> Sniff | None:
+    """The header of VoTT, above pixels."""
+    files = source.with_suffix(".csv")
+    for file in files:
+        rows = head_rows(source, file)
+        numbers = [float(cell) for cells in rows[1:] for cell in cells[1:5] if is_number(cell)]
+        if not rows or rows[0] not in _HEADERS or (numbers and max(numbers) <= 1):
+            return None
+    return Sniff(SURE, f"the header is {','.join(HEADER)}, as VoTT writes it") if files else None
+
+
+def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+    """Read a file, or every CSV file of a folder."""
+    collector = Collector(source, builder, log, options)
+    for file in log.track(source.with_suffix(".csv") if source.is_dir else source.files, "reading"):
+        if file and options.image_sizes == source.full(file):
+            continue
+        data, path = source.read(file, log), source.full(file)
+        if data is None:
+            continue
+        rows = table_rows(data, path, log, builder)
+        if rows is None:
+            continue
+        header = rows[0][1] if rows else []
+        if header not in _HEADERS:
+            found = repr(",".join(header)) if header else "an empty file"
+            log.report(NO_HEADER, path, line=1 if header else 0, found=found)
+            continue
+        n, kept = len(header), []
+        for line, cells in rows[1:]:
+            if len(cells) == n:
+                kept.append((line, cells))
+            else:
+                expected = f"{n} cells as in the header"
+                log.report(WRONG_COUNT, path, line=line, expected=expected, found=str(len(cells)))
+                builder.skipped += 1
+        columns = [[cells[k] for _, cells in kept] for k in range(n)]
+        collector.add(
+            Columns(
+                path,
+                [line for line, _ in kept],
+                image=columns[0],
+                box=columns[1:5],
+                fields=HEADER[1:5],
+                category=columns[5],
+                score=columns[6] if n == 7 else None,
+            )
+        )
+    collector.finish(lambda box: (box, None))
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> None:
+    """Write one file."""
+    del options
+    name = "" if target.single else "vott-export.csv"
+    if name and not target.plan([name], ["the boxes"], log):
+        return
+    boxes = dataset.boxes
+    images, classes = ([_quote(n) for n in table.name] for table in (dataset.images, dataset.categories))
+    texts = decimals(boxes.xyxy.ravel())
+    columns = [[images[i] for i in boxes.image.tolist()], *(texts[k::4] for k in range(4))]
+    columns.append([classes[c] for c in boxes.category.tolist()])
+    header = HEADER
+    if dataset.kind == "det":
+        header = [*HEADER, "score"]
+        columns.append(decimals(boxes.score))
+    empty = [image + "," * (len(header) - 1) for image in images]
+    lines = [
+        ",".join(map(_quote, header)),
+        *merged(dataset, list(map(",".join, zip(*columns, strict=True))), empty),
+    ]
+    target.write(name, "".join(f"{line}\n" for line in lines).encode())
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+FORMAT = Format(
+    name="vott",
+    title="VoTT CSV",
+    doc=__doc__ or "",
+    suffixes=(".csv",),
+    single=True,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=ImageOptions,
+    keeps=frozenset({"extension", "empty", "score"}),
+)

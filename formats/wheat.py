@@ -1,0 +1,247 @@
+"""Kaggle wheat CSV: one row per box of the Global Wheat Detection competition.
+
+::
+
+    image_id,width,height,bbox,source
+    b6ab77fd7,1024,1024,"[834.0, 222.0, 56.0, 36.0]",usask_1
+
+The grammar is that of ``train.csv`` and ``sample_submission.csv`` of
+https://www.kaggle.com/c/global-wheat-detection: left, top, width and height in pixels, taken as they stand.
+Submissions are detections::
+
+    image_id,PredictionString
+    aac893a91,0.95 834 222 56 36 0.5 10 20 30 40
+
+Reading
+-------
+- A file, or every CSV file of a folder with one of these headers. Where both are there, ground truth is
+  read; ``--kind det`` reads the submission.
+- The image is called after its id, with the extension of its picture, if one is found.
+- An image with an empty ``bbox`` or string, or ``[]``, has no objects.
+- The class is ``wheat``, unless there is a column ``class``; a column ``score`` makes detections.
+  ``source`` is counted, not kept.
+
+Writing
+-------
+The columns of ``train.csv``, with ``class`` where there are other classes than wheat and ``score`` for
+detections. ``-O results=true`` writes detections of wheat as a submission.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from odm.files import COLLISION, Output, Source
+from odm.formats._classes import UNWRITABLE
+from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._csv import (
+    NO_HEADER,
+    Collector,
+    Columns,
+    Quote,
+    head_rows,
+    is_number,
+    merged,
+    table_rows,
+)
+from odm.formats._faults import WRONG_COUNT
+from odm.formats._images import ImageOptions
+from odm.formats._label_files import corners
+from odm.formats._numbers import decimals, short_wh
+from odm.issues import Log, UsageError
+from odm.tables import Builder, Dataset, stem
+
+HEADER = ["image_id", "width", "height", "bbox", "source"]
+SUBMISSION = ["image_id", "PredictionString"]
+CLASS = "wheat"
+_BOX = ("bbox[0]", "bbox[1]", "bbox[2]", "bbox[3]")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WheatOptions(ImageOptions):
+    """How detections are written."""
+
+    results: bool = option(False, "write detections as a submission: image_id,PredictionString", side="write")
+
+
+def _kind_of(header: list[str]) -> str | None:
+    """What a file holds by its header: ``boxes``, ``strings`` or neither."""
+    if header == SUBMISSION:
+        return "strings"
+    known = {*HEADER, "class", "score"}
+    return "boxes" if set(HEADER[:4]) <= set(header) <= known and len(set(header)) == len(header) else None
+
+
+def sniff(source: Source) -> Sniff | None:
+    """The header of train.csv, or that of a submission above strings of five numbers a box."""
+    found: list[str] = []
+    for file in source.with_suffix(".csv")[:20]:
+        rows = head_rows(source, file)
+        kind = _kind_of(rows[0]) if rows else None
+        if kind == "strings":
+            words = [cells[1].split() for cells in rows[1:] if len(cells) == 2]
+            counts = [len(w) for w in words]
+            if (
+                not any(counts)
+                or any(n % 5 for n in counts)
+                or not all(is_number(x) for w in words for x in w)
+            ):
+                continue
+        if kind is not None:
+            found.append(",".join(rows[0]))
+    return Sniff(SURE, f"the header is {found[0]}, as in Kaggle's wheat competition") if found else None
+
+
+def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> None:
+    """Read a file, or the CSV files of a folder."""
+    collector = Collector(source, builder, log, options, CLASS)
+    files: dict[str, tuple[str, list[tuple[int, list[str]]]]] = {}
+    for file in log.track(source.with_suffix(".csv") if source.is_dir else source.files, "reading"):
+        path = source.full(file)
+        data = None if file and options.image_sizes == path else source.read(file, log)
+        rows = None if data is None else table_rows(data, path, log, builder)
+        if rows is None:
+            continue
+        header = [cell.strip(" \t") for cell in rows[0][1]] if rows else []
+        if (kind := _kind_of(header)) is not None:
+            files[path] = kind, rows
+        else:
+            found = repr(",".join(header)) if header else "an empty file"
+            log.report(NO_HEADER, path, line=rows[0][0] if rows else 0, found=found)
+    kinds = {kind for kind, _ in files.values()}
+    wanted = kinds
+    if len(kinds) > 1:
+        wanted = {"strings"} if builder.kind == "det" else {"boxes"}
+        log.note(
+            f"{source.path}: there are boxes and submissions; --kind gt or det chooses, else boxes are read"
+        )
+    for path, (kind, rows) in files.items():
+        if kind in wanted:
+            (_add_boxes if kind == "boxes" else _add_strings)(path, rows, collector, builder, log)
+    if builder.kind is None and wanted == {"strings"}:
+        builder.kind = "det"
+    collector.finish(corners)
+
+
+def _add_boxes(
+    path: str, rows: list[tuple[int, list[str]]], collector: Collector, builder: Builder, log: Log
+) -> None:
+    header = [cell.strip(" \t") for cell in rows[0][1]]
+    at = {name: k for k, name in enumerate(header)}
+    kept: list[tuple[int, list[str], list[str]]] = []
+    for line, cells in rows[1:]:
+        expected, found = f"{len(header)} cells as in the header", str(len(cells))
+        if len(cells) == len(header):
+            text = cells[at["bbox"]].strip(" \t").removeprefix("[").removesuffix("]").strip(" \t")
+            numbers = [part.strip(" \t") for part in text.split(",")] if text else [""] * 4
+            if len(numbers) == 4:
+                kept.append((line, cells, numbers))
+                continue
+            expected, found = "[left, top, width, height]", f"{len(numbers)} values"
+        log.report(WRONG_COUNT, path, line=line, field="bbox", expected=expected, found=found)
+        builder.skipped += 1
+    columns = {name: [cells[k] for _, cells, _ in kept] for name, k in at.items()}
+    if n := sum(map(bool, columns.get("source", ()))):
+        builder.extras["source"] = builder.extras.get("source", 0) + n
+    collector.add(
+        Columns(
+            path,
+            [line for line, _, _ in kept],
+            image=columns["image_id"],
+            box=[[numbers[k] for _, _, numbers in kept] for k in range(4)],
+            fields=_BOX,
+            category=columns.get("class"),
+            score=columns.get("score"),
+            width=columns["width"],
+            height=columns["height"],
+        )
+    )
+
+
+def _add_strings(
+    path: str, rows: list[tuple[int, list[str]]], collector: Collector, builder: Builder, log: Log
+) -> None:
+    lines: list[int] = []
+    images: list[str] = []
+    words: list[str] = []
+    for line, cells in rows[1:]:
+        found = cells[1].split() if len(cells) == 2 else []
+        if len(cells) != 2 or len(found) % 5:
+            what = f"{len(found)} words" if len(cells) == 2 else f"{len(cells)} cells"
+            expected = "an image and groups of five: score left top width height"
+            log.report(WRONG_COUNT, path, line=line, field="PredictionString", expected=expected, found=what)
+            builder.skipped += 1
+            continue
+        n = max(1, len(found) // 5)
+        lines += [line] * n
+        images += [cells[0]] * n
+        words += found or [""] * 5
+    box = [words[k::5] for k in range(1, 5)]
+    collector.add(Columns(path, lines, image=images, box=box, fields=_BOX, score=words[::5]))
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> None:
+    """Write one file."""
+    det = dataset.kind == "det"
+    name = "" if target.single else ("submission.csv" if options.results else "train.csv")
+    errors = log.errors
+    if options.results and not det:
+        raise UsageError("results=true writes detections, and this is ground truth")
+    boxes, images, classes = dataset.boxes, dataset.images, dataset.categories.name
+    others = [classes[c] for c in np.unique(boxes.category).tolist() if classes[c] != CLASS]
+    for other in others if options.results else ():
+        log.report(
+            UNWRITABLE, "", value=other, reason="a submission holds no classes", way="leave out results=true"
+        )
+    stems = [stem(name) for name in images.name]
+    first: dict[str, str] = {}
+    for image, key in zip(images.name, stems, strict=True):
+        if first.setdefault(key, image) != image:
+            log.report(COLLISION, "", first=first[key], second=image, value=key)
+    if (name and not target.plan([name], ["the boxes"], log)) or log.errors > errors:
+        return
+    quote = Quote(",")
+    texts = decimals(np.concatenate([boxes.xyxy[:, :2], short_wh(boxes)], axis=1).ravel())
+    scores = decimals(boxes.score) if det else []
+    rows = boxes.image.tolist()
+    if options.results:
+        groups: list[list[str]] = [[] for _ in stems]
+        for i, row in enumerate(rows):
+            groups[row] += [scores[i], *texts[4 * i : 4 * i + 4]]
+        lines = [",".join(SUBMISSION)]
+        lines += [f"{quote(name)},{' '.join(words)}" for name, words in zip(stems, groups, strict=True)]
+    else:
+        header = [*HEADER, *(["class"] if others else []), *(["score"] if det else [])]
+        sizes = zip(stems, images.width.tolist(), images.height.tolist(), strict=True)
+        starts = [f"{quote(name)},{w or ''},{h or ''}," for name, w, h in sizes]
+        written = []
+        for i, (row, c) in enumerate(zip(rows, boxes.category.tolist(), strict=True)):
+            more = [quote(classes[c])] if others else []
+            more += [scores[i]] if det else []
+            box = ", ".join(texts[4 * i : 4 * i + 4])
+            written.append(starts[row] + ",".join([f'"[{box}]"', "", *more]))
+        empty = [start + "," * (len(header) - 4) for start in starts]
+        lines = [",".join(header), *merged(dataset, written, empty)]
+    target.write(name, "".join(f"{line}\n" for line in lines).encode())
+
+
+def adapt(options: WheatOptions) -> dict[str, object]:
+    """What a submission holds."""
+    return {"keeps": frozenset({"empty", "score", "wh"})} if options.results else {}
+
+
+FORMAT = Format(
+    name="wheat",
+    title="Kaggle wheat CSV",
+    doc=__doc__ or "",
+    suffixes=(".csv",),
+    single=True,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=WheatOptions,
+    keeps=frozenset("size empty score wh".split()),
+    adapt=adapt,
+)
