@@ -13,14 +13,13 @@ from odm import checks
 from odm.files import MAX_SIZE, Source
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
 from odm.formats._faults import NUMBERED_CLASSES, SCORE_MISSING, SCORE_UNEXPECTED, UNKNOWN_SPLIT
-from odm.issues import Code, DataError, Log, PathError, UsageError, printable
+from odm.issues import CODES, Code, DataError, Log, PathError, UsageError, printable
 from odm.tables import Builder, Dataset, Kind
-
 
 SIDES_SWAPPED = Code(
     "sides-swapped",
     "error",
-    "expected ground truth here and detections in {other!r}, found every box here with a score and none there",
+    "expected ground truth here and detections in {other!r}, found a score with every box here and none there",
     "give the ground truth first and the detections second",
     "Detections are ranked by their scores, and ground truth has none.",
 )
@@ -150,9 +149,9 @@ def _read_pair(
             if side.without_split is not None:
                 side.log.extend(side.without_split)
     _say_if_swapped(sides, datasets)
-    for one, other in (datasets, datasets[::-1]):
-        if not one.categories.named and other.categories.named and len(other.categories):
-            sides[one is datasets[1]].log.withdraw(NUMBERED_CLASSES)  # the other side names them
+    for side, own, other in zip(sides, datasets, datasets[::-1], strict=True):
+        if not own.categories.named and other.categories.named and len(other.categories):
+            side.log.withdraw(NUMBERED_CLASSES)  # the other side names them
     return (
         _judge(sides[0], datasets[0], sides[0].log, skip_bad, check, refuse=False),
         _judge(sides[1], datasets[1], sides[1].log, skip_bad, check, refuse=False),
@@ -176,7 +175,7 @@ def _judge(side: _Side, dataset: Dataset, log: Log, skip_bad: bool, check: Check
     assert side.format is not None
     wrong = check(dataset, log)
     if refuse and _refuses(log, skip_bad):
-        raise refusal(log, side.request.path)
+        raise refusal(log, side.request.path, skip_bad=skip_bad)
     bad = dataset.skipped
     if skip_bad and wrong.any():
         bad += int(np.count_nonzero(wrong))
@@ -188,10 +187,14 @@ def _refuses(log: Log, skip_bad: bool) -> bool:
     return bool(log.fatal or (log.errors and not skip_bad))
 
 
-def refusal(log: Log, path: str) -> DataError:
+def refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
     """The error that refuses data with the errors that `log` holds."""
     n = log.errors
-    return DataError(f"{printable(path)}: {n} error{'s' if n != 1 else ''} in the data", log)
+    text = f"{printable(path)}: {n} error{'s' if n != 1 else ''} in the data"
+    if skip_bad and log.fatal:
+        codes = [name for name in log.counts if CODES[name].severity == "error" and not CODES[name].row]
+        text += f"; --skip-bad leaves out rows, and these concern more than a row: {', '.join(codes)}"
+    return DataError(text, log)
 
 
 def choose_options(format_: Format, own: Mapping[str, Any], shared: Mapping[str, Any], side: str) -> Any:
