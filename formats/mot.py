@@ -327,7 +327,7 @@ class _Frames:
 
     def _frames(self, found: Scan, sequence: _Sequence) -> tuple[NDArray[np.bool_], Longs]:
         frame = found.values[:, 0]
-        limit = sequence.length or 10**9
+        limit = (sequence.length or 10**9) if sequence.names is None else len(sequence.names)
         good = (
             (frame == np.rint(frame)) & (frame >= (1 if sequence.names is not None else 0)) & (frame <= limit)
         )
