@@ -8,13 +8,12 @@ detections, and every fault is told with its JSON pointer.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,8 +79,7 @@ class Nothing:
     """Stands for a value that could not be read; the log says why."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class At:
+class At(NamedTuple):
     """A place in a JSON file: ``at / "objects" / 3``. With a line it is a row of a table that holds JSON."""
 
     path: str
@@ -89,8 +87,8 @@ class At:
     line: int = 0
 
     def __truediv__(self, key: str | int) -> At:
-        text = key if isinstance(key, str) else str(key)
-        return At(self.path, f"{self.pointer}/{escape(text)}", self.line)
+        text = escape(key) if isinstance(key, str) else str(key)
+        return At(self.path, f"{self.pointer}/{text}", self.line)
 
     @property
     def where(self) -> dict[str, Any]:
@@ -232,8 +230,12 @@ class Reader:
 
     def wrong(self, at: At, expected: str, value: Any, *, row: bool = False) -> None:
         """Report a value of another kind than the format says."""
+        code = WRONG_BOX_TYPE if row else WRONG_TYPE
+        if not self.log.keeps(code):  # a million of them are only counted
+            self.log.counts[code.name] += 1
+            return
         self.log.report(
-            WRONG_BOX_TYPE if row else WRONG_TYPE,
+            code,
             at.path,
             **at.where,
             field=at.field,
@@ -243,7 +245,11 @@ class Reader:
 
     def missing(self, at: At, key: str, *, row: bool = False) -> None:
         """Report a key that is not there."""
-        self.log.report(MISSING_BOX_KEY if row else MISSING_KEY, at.path, **at.where, value=key)
+        code = MISSING_BOX_KEY if row else MISSING_KEY
+        if self.log.keeps(code):
+            self.log.report(code, at.path, **at.where, value=key)
+        else:
+            self.log.counts[code.name] += 1
 
     def mapping(self, value: Any, at: At, *, row: bool = False) -> dict[str, Any] | None:
         """An object without repeated keys, or None and an issue."""

@@ -167,9 +167,10 @@ def _read_frame(
     if image is None or labels is None:
         reader.builder.skipped += len(labels or ())
         return
-    rows = reader.rows_of(at / key)
+    here = at / key
+    rows = reader.rows_of(here)
     for i, label in enumerate(labels):
-        if not _read_label(reader, label, at / key / i, image, rows, i):
+        if not _read_label(reader, label, here / i, image, rows, i):
             reader.builder.skipped += 1
 
 

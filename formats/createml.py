@@ -121,9 +121,10 @@ def _read_image(
             reader.builder.skipped += len(boxes)
             return
         scale = float(size[0]), float(size[1])
-    rows = reader.rows_of(at / list_key)
+    here = at / list_key
+    rows = reader.rows_of(here)
     for i, box in enumerate(boxes):
-        if not _read_box(reader, box, at / list_key / i, image, scale, rows, i):
+        if not _read_box(reader, box, here / i, image, scale, rows, i):
             reader.builder.skipped += 1
 
 

@@ -138,9 +138,10 @@ def _read_image(reader: Reader, file: str, value: Any) -> None:
     if image is None:
         reader.builder.skipped += len(shapes)
         return
-    rows = reader.rows_of(at / "shapes")
+    here = at / "shapes"
+    rows = reader.rows_of(here)
     for i, shape in enumerate(shapes):
-        if not _read_shape(reader, shape, at / "shapes" / i, image, rows, i):
+        if not _read_shape(reader, shape, here / i, image, rows, i):
             reader.builder.skipped += 1
 
 

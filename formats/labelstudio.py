@@ -81,6 +81,7 @@ _RESULT = frozenset(
 )
 _SHAPES = {"rectangle": "rectanglelabels", "polygon": "polygonlabels", "ellipse": "ellipselabels"}
 _KINDS = {**{k: k for k in _SHAPES}, **{v: k for k, v in _SHAPES.items()}}
+_BARE = tuple(_SHAPES)
 _SIZE_KEYS = ("original_width", "original_height")
 
 
@@ -181,7 +182,7 @@ def _read_task(reader: Reader, task: dict[str, Any], at: At, file: int, line: in
         if rows < 0:
             rows = lists[place] = reader.rows_of(place)
         row = index if isinstance(index, int) else 0
-        bare = _labels(result) is None and result.get("type") in tuple(_SHAPES)
+        bare = result.get("type") in _BARE and _labels(result) is None
         if bare and isinstance(result.get("id"), str) and result["id"] in labelled:
             continue  # its label is in another result
         assert size is not None
@@ -262,8 +263,8 @@ def _labels(result: dict[str, Any]) -> list[Any] | None:
 
 
 def _own_size(reader: Reader, result: dict[str, Any], at: At) -> tuple[int, int] | None:
-    width, height = (result.get(key) for key in _SIZE_KEYS)
-    return reader.size(width, height, at, _SIZE_KEYS)
+    width, height = result.get("original_width"), result.get("original_height")
+    return reader.size(width, height, at, _SIZE_KEYS) if width is not None or height is not None else None
 
 
 def _read_result(

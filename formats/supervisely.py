@@ -189,9 +189,10 @@ def _read_image(reader: Reader, file: str, value: Any, shapes: dict[str, str], *
     if image is None or objects is None:
         reader.builder.skipped += len(objects or ())
         return
-    rows = reader.rows_of(at / "objects")
+    here = at / "objects"
+    rows = reader.rows_of(here)
     for i, item in enumerate(objects):
-        if not _read_object(reader, item, at / "objects" / i, image, shapes, rows, i):
+        if not _read_object(reader, item, here / i, image, shapes, rows, i):
             reader.builder.skipped += 1
 
 

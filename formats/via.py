@@ -185,9 +185,10 @@ def _read_json(reader: Reader, file: str, regions: list[_Region]) -> None:
         if row is None or listed is None:
             reader.builder.skipped += len(listed or ())
             continue
-        rows = reader.rows_of(here / "regions")
+        home = here / "regions"
+        rows = reader.rows_of(home)
         for i, (index, item) in enumerate(listed):
-            place = here / "regions" / index
+            place = home / index
             region = reader.mapping(item, place, row=True)
             parts = _parts(reader, region, place) if region is not None else None
             if parts is None:
