@@ -19,6 +19,14 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '{"id": 0, "image_id": 1, "category_id": 1, "bbox": [10, 10, 50, 50], "area": 2500, "iscrowd": 0}',
         'input.json#/annotations/0/id: warning annotation-id-zero expected annotation ids from 1, found 0; number the annotations from 1; converting to coco does it',
     ),
+    'automl-set': (
+        'LEARN,gs://bucket/a.jpg,car,0.1,0.1,,,0.3,0.3,,',
+        "input.csv:2: error automl-set [set] expected TRAINING, VALIDATION, TEST or UNASSIGNED, found 'LEARN'; write one of these sets",
+    ),
+    'automl-set-conflict': (
+        'TEST,gs://bucket/a.jpg,car,0.1,0.1,,,0.3,0.3,,',
+        "input.csv:2: error automl-set-conflict [set] image 'a.jpg' is in TEST here and in TRAINING in an earlier row; give all rows of the image the same set",
+    ),
     'bad-class-list': (
         '',
         'names.txt:2: error bad-class-list the list of class names is not usable: a line is blank, so the ids after it shift; write one name per class, in the order of the ids, without gaps',
@@ -269,7 +277,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'no-class-in-common': (
         '',
-        "det.json: error no-class-in-common no class of the detections is in the ground truth: they have 'bird', 'ship', the ground truth has 'dog', 'cat'; rename the classes of one side, or give its list of names",
+        "det.json: error no-class-in-common no class of the detections is in the ground truth: they have 'bird', 'ship', the ground truth has 'dog', 'cat'; rename the classes of one side (eval --rename OLD=NEW those of the detections), or give its list of names",
     ),
     'no-coco-file': (
         '',
