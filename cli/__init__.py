@@ -12,6 +12,10 @@ def main() -> None:
     import gc
     import os
 
+    if os.name == "posix" and not sys.flags.utf8_mode and sys.getfilesystemencoding() != "utf-8":
+        # Names of files and words of the command line mean the same in every locale; Python settles their
+        # encoding when it starts, so it is started anew.
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
     # A command is a short process whose data are arrays: looking for cycles costs time and finds nothing.
     gc.disable()
     try:

@@ -1192,6 +1192,11 @@ case(
 )
 case("csv", "na", edited("csv", "cat", "NA"), Read((("a", "NA", BOXES[0][2]), *BOXES[1:])))
 
+for value in ("1e308", "1e200", "1.7e308"):
+    for format_, old, place in [("txt", "40 30", "in/a.txt:1"), ("csv", "40,30", "in/boxes.csv:2")]:
+        large = edited(format_, old, old.replace("40", "V").replace("30", "V").replace("V", value))
+        case(format_, f"too-large-{value}", large, Refused("coordinates-not-finite", place))
+
 # ------------------------------------------------------------------------- pictures, and files beside good ones
 
 

@@ -30,8 +30,8 @@ COORDINATES_NOT_FINITE = Code(
     "expected finite coordinates, found {value}",
     "find out where it came from, or leave the box out with --skip-bad",
     "An edge, a width or an area is infinite or not a number, for instance because left + width is too "
-    "large for "
-    "a number. Such a box overlaps with nothing and no format can hold it.",
+    "large for a number, or so large that an area computed from it would be. Such a box overlaps with "
+    "nothing and no format can hold it.",
     row=True,
 )
 INVERTED = Code(
@@ -335,7 +335,7 @@ class Facts:
             given_width, given_height = boxes.wh[piece].T
             good &= given_width >= 0
             good &= given_height >= 0
-            good &= given_width + given_height < 1e300
+            good &= given_width + given_height < _TOO_LARGE
             if not good.all():
                 found.append(np.flatnonzero(~good) + start)
         return np.concatenate(found) if found else _NONE
@@ -344,9 +344,8 @@ class Facts:
     def not_finite(self) -> NDArray[np.intp]:
         """Rows with an edge, a width, a height or an area that no file can hold."""
         rows = self.suspects
-        wrong = ~(
-            np.isfinite(self.boxes.xyxy[rows]).all(axis=1) & np.isfinite(self.boxes.wh[rows]).all(axis=1)
-        )
+        values = np.concatenate([self.boxes.xyxy[rows], self.boxes.wh[rows]], axis=1)
+        wrong = ~(np.abs(values) < _TOO_LARGE).all(axis=1)
         rows = rows[wrong]
         infinite = np.flatnonzero(np.isinf(self.boxes.area))
         return np.union1d(rows, infinite) if len(infinite) else rows
@@ -396,6 +395,8 @@ class Facts:
 
 
 _CHUNK = 16_384
+_TOO_LARGE = 1e100
+"""Pixels; products of areas of such numbers can still be held."""
 _NONE = np.zeros(0, np.intp)
 _MIX = [np.uint64(m) for m in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93,
                                0xA0761D6478BD642F, 0xE7037ED1A0B428DB)]  # fmt: skip

@@ -1,0 +1,441 @@
+"""Whole commands under faults: a disk that fills up, a process that is stopped or killed, files that change meanwhile.
+
+Every conversion is also run under another locale, hash seed and order of files, and must give the same bytes.
+"""
+
+import errno
+import importlib.util
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from odm import files
+from odm.formats import FORMATS
+from odm.issues import Log
+
+
+def load_beside(name):
+    """A module of this folder, by path."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+corpus = load_beside("corpus")
+seam = load_beside("test_files")  # which stands in for the operating system
+CORE = list(corpus.BASE)
+each_format = pytest.mark.parametrize("name", CORE)
+
+
+def target_of(name):
+    return "out" + (FORMATS[name].suffixes[0] if FORMATS[name].single else "")
+
+
+def arguments(home, name, det=False):
+    """A small conversion from another format: CSV, or text where the target is CSV."""
+    source = "txt" if name == "csv" else "csv"
+    corpus.lay(home / "in", corpus.BASE[source](det))
+    told = [f"--from-{t[2:]}" if t.startswith("--") else t for t in corpus.TOLD.get(source, ())]
+    return ["convert", str(home / "in"), str(home / target_of(name)), "--from", source, "--to", name, *told]
+
+
+def shown(home):
+    """What a user sees below a folder: everything but staging folders."""
+    return {k: v for k, v in seam.snapshot(home).items() if ".odm-" not in k}
+
+
+def complete(home, name):
+    run = corpus.Run(arguments(home, name))
+    assert run.code == 0, str(run)
+    return shown(home)
+
+
+# ------------------------------------------------------------------------------- faults at every call that writes
+
+
+@each_format
+def test_a_full_disk_at_every_call_of_a_conversion(tmp_path, monkeypatch, name):
+    (tmp_path / "whole").mkdir()
+    after = complete(tmp_path / "whole", name)
+    for at in itertools.count(1):
+        home = tmp_path / str(at)
+        home.mkdir()
+        args = arguments(home, name)
+        before = shown(home)
+        faults = seam.Faults(at, seam.no_space)
+        with monkeypatch.context() as m:
+            m.setattr(files, "os", faults)
+            sync = files._sync_file_system
+            m.setattr(
+                files, "_sync_file_system", lambda folder, f=faults, s=sync: (f.step("syncfs"), s(folder))
+            )
+            run = corpus.Run(args)
+        assert run.code in (0, 3), str(run)
+        assert "internal error" not in run.err
+        if run.code == 3:
+            assert "No space left" in run.err
+            assert "nothing was changed" in run.err
+            assert shown(home) == before
+        else:
+            assert shown(home) == after
+        again = corpus.Run([*args, "--overwrite"])
+        assert again.code == 0, str(again)
+        assert shown(home) == after
+        assert not seam.litter(home)
+        if faults.count < at:
+            break
+    assert at > 8
+
+
+KILLED = """
+import importlib.util, os, signal, sys
+spec = importlib.util.spec_from_file_location("test_faults", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+sys.modules["test_faults"] = module
+spec.loader.exec_module(module)
+from odm import files
+from pathlib import Path
+
+corpus, seam = module.corpus, module.seam
+warm = Path(sys.argv[2], "warm")
+warm.mkdir()
+for name in module.CORE:  # so that the children find everything imported
+    (warm / name).mkdir()
+    module.complete(warm / name, name)
+for name in module.CORE:
+    at = 0
+    while True:
+        at += 1
+        home = Path(sys.argv[2], name, str(at))
+        home.mkdir(parents=True)
+        args = module.arguments(home, name)
+        child = os.fork()
+        if child == 0:
+            faults = seam.Faults(at, lambda name: os.kill(os.getpid(), signal.SIGKILL))
+            files.os = faults
+            sync = files._sync_file_system
+            files._sync_file_system = lambda folder: (faults.step("syncfs"), sync(folder))
+            os._exit(100 + corpus.Run(args).code)
+        _, status = os.waitpid(child, 0)
+        if os.WIFEXITED(status):
+            assert os.WEXITSTATUS(status) == 100, (name, at, status)
+            break
+        assert os.WTERMSIG(status) == signal.SIGKILL
+    print(name, at)
+"""
+
+
+def test_a_kill_at_every_call_of_a_conversion(tmp_path):
+    """Right before its n-th call that changes the disk, for every n, without any chance to clean up."""
+    (tmp_path / "kill.py").write_text(KILLED)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "kill.py"), __file__, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for line in done.stdout.splitlines():
+        name, runs = line.split()
+        assert int(runs) > 8
+        whole = tmp_path / name / "whole"
+        whole.mkdir()
+        after = complete(whole, name)
+        states = set()
+        for at in range(1, int(runs) + 1):
+            home = tmp_path / name / str(at)
+            now = shown(home)
+            before = {k: v for k, v in after.items() if k.split("/")[0] == "in"}
+            assert now in (before, after), (name, at)
+            states.add(now == after)
+            args = arguments(home, name)
+            run = corpus.Run(args if now == before else [*args, "--overwrite"])
+            assert run.code == 0, str(run)
+            assert shown(home) == after
+            assert not seam.litter(home)
+        assert states == {True, False}
+
+
+STOPPED = """
+import os, random, signal, sys, threading, time
+from odm.cli import _app
+number, delay = int(sys.argv[1]), float(sys.argv[2])
+threading.Thread(target=lambda: (time.sleep(delay), os.kill(os.getpid(), number)), daemon=True).start()
+sys.exit(_app.run(sys.argv[3:]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_at_any_moment_leaves_all_or_nothing(tmp_path, number):
+    """Of a conversion and of an evaluation that saves its results: the target is whole or not there."""
+    rows = "".join(f"cat {i} {i} {i + 5} {i + 5}\n" for i in range(40))
+    found = "".join(f"cat 0.5 {i} {i} {i + 5} {i + 5}\n" for i in range(40))
+    source = corpus.lay(tmp_path / "in", {f"{i}.txt": rows for i in range(100)})
+    detections = corpus.lay(tmp_path / "det", {f"{i}.txt": found for i in range(100)})
+    commands = {
+        "convert": ["convert", str(source), "{}", "--from", "txt", "--to", "voc", "--from-box", "ltrb"],
+        "eval": ["eval", str(source), str(detections), "--save", "{}", "--box", "ltrb"],
+    }
+    begin = time.perf_counter()
+    first = subprocess.run(
+        [sys.executable, "-c", STOPPED, str(int(number)), "1000", *(a.format(tmp_path / "first") for a in commands["convert"])],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert first.returncode == 0, first.stderr
+    usual = time.perf_counter() - begin
+    ends = set()
+    draw = random.Random(int(number))
+    for command, args in commands.items():
+        for attempt in range(3):
+            home = tmp_path / f"{command}{attempt}"
+            home.mkdir()
+            delay = usual * draw.uniform(0.2, 1.1)
+            done = subprocess.run(
+                [sys.executable, "-c", STOPPED, str(int(number)), str(delay), *(a.format(home / "out") for a in args)],
+                capture_output=True, text=True, timeout=60, check=False,
+            )  # fmt: skip
+            assert done.returncode in (0, 130 if number == signal.SIGINT else -signal.SIGTERM), done.stderr
+            assert "Traceback" not in done.stderr, done.stderr
+            there = shown(home)
+            assert not seam.litter(home)
+            ends.add(bool(there))
+            if there and command == "convert":
+                assert len([k for k in there if k.endswith(".xml")]) == 100
+            elif there:
+                json.loads(there["out/results.json"])
+    assert False in ends
+
+
+def test_a_small_disk_that_fills_up(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("mount is not permitted")
+    try:
+        rows = "".join(f"cat {i} {i} {i + 5} {i + 5}\n" for i in range(300))
+        source = corpus.lay(tmp_path / "in", {f"{i}.txt": rows for i in range(50)})
+        for name in CORE:
+            run = corpus.Run(
+                [
+                    "convert",
+                    source,
+                    disk / target_of(name),
+                    "--from",
+                    "txt",
+                    "--to",
+                    name,
+                    "--from-box",
+                    "ltrb",
+                    "--image-size",
+                    "640x480",
+                ]
+            )
+            assert run.code == 3, str(run)
+            assert "No space left" in run.err
+            assert os.listdir(disk) == []
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become somebody else"
+)
+def test_a_read_only_target_and_an_unreadable_source_for_an_ordinary_user():
+    with tempfile.TemporaryDirectory() as top:
+        os.chmod(top, 0o755)
+        refused_to_an_ordinary_user(Path(top))
+
+
+def refused_to_an_ordinary_user(tmp_path):
+    source = corpus.lay(tmp_path / "in", corpus.csv())
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o555)
+    hidden = corpus.lay(tmp_path / "hidden", corpus.txt())
+    os.chmod(hidden / "a.txt", 0)
+    script = "import os, sys; from odm.cli import _app; _app.run(['formats', 'csv']); import odm.cli.convert, odm.cli.validate, odm.formats; os.setgid(65534); os.setuid(65534); sys.exit(_app.run(sys.argv[1:]))"
+
+    def run(*args):
+        return subprocess.run(
+            [sys.executable, "-c", script, *map(str, args)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    done = run("convert", source, locked / "out", "--to", "txt")
+    assert done.returncode == 3, done.stderr
+    assert "nothing may be written" in done.stderr
+    assert os.listdir(locked) == []
+    done = run("validate", hidden, "--format", "txt", "--box", "ltrb")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "a.txt: error unreadable-file the file cannot be read: Permission denied" in done.stdout
+
+
+# -------------------------------------------------------------------------------- files that change meanwhile
+
+
+@each_format
+@pytest.mark.parametrize("change", ["vanishes", "grows", "shrinks", "becomes a folder", "becomes a FIFO"])
+def test_a_file_that_changes_while_it_is_read(tmp_path, monkeypatch, name, change):
+    source = corpus.lay(tmp_path / "in", corpus.BASE[name]())
+    main = source / corpus.MAIN[name]
+    real_open = files._open
+    armed = [True]
+
+    def now():
+        armed.clear()
+        if change == "grows":
+            with main.open("ab") as stream:
+                stream.write(b" " * 10)
+        elif change == "shrinks":
+            os.truncate(main, 5)
+        else:
+            main.unlink()
+            if "folder" in change:
+                main.mkdir()
+            elif "FIFO" in change:
+                os.mkfifo(main)
+
+    def opened(path, max_size):
+        late = change in ("grows", "shrinks")
+        ours = (
+            armed and os.path.realpath(path) == os.path.realpath(main) and max_size != 2**63
+        )  # not the first look
+        if ours and not late:
+            now()
+        found = real_open(path, max_size)
+        if ours and late:
+            now()
+        return found
+
+    monkeypatch.setattr(files, "_open", opened)
+    run = corpus.Run(
+        [
+            "convert",
+            source,
+            tmp_path / target_of("txt"),
+            "--from",
+            name,
+            "--to",
+            "txt",
+            *(f"--from-{t[2:]}" if t.startswith("--") else t for t in corpus.TOLD.get(name, ())),
+        ]
+    )
+    assert not armed
+    assert run.code == 1, str(run)
+    assert f"{main}: error unreadable-file" in run.err, str(run)
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_a_folder_that_vanishes_while_it_is_walked(tmp_path, monkeypatch):
+    source = corpus.lay(tmp_path / "in", {f"{k}/{n}": v for k in "abc" for n, v in corpus.txt().items()})
+    real = os.scandir
+
+    def scandir(path):
+        if str(path).endswith("b"):
+            raise FileNotFoundError(errno.ENOENT, "gone")
+        return real(path)
+
+    monkeypatch.setattr(files.os, "scandir", scandir)
+    log = Log()
+    found = files.Source(str(source))
+    assert found.files == ["a/a.txt", "a/b.txt", "c/a.txt", "c/b.txt"]
+    found.report_links(log)
+    assert [i.code for i in log] == ["unreadable-file"]
+
+
+# ------------------------------------------------------------------------------------------------ same bytes out
+
+ENVIRONMENTS = [
+    {"LC_ALL": "C", "PYTHONHASHSEED": "0"},
+    {"LC_ALL": "de_DE.UTF-8", "PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "1"},
+    {"LC_ALL": "tr_TR.UTF-8", "PYTHONHASHSEED": "2", "OMP_NUM_THREADS": "7", "TZ": "Asia/Tokyo"},
+]
+
+EVERYTHING = """
+import os, sys
+from odm.cli import _app
+home, order = sys.argv[1], sys.argv[2:]
+os.chdir(home)
+for source, name, suffix, more in [line.split("|") for line in open("jobs")]:
+    assert _app.run(["convert", source, f"out/{source}-{name}{suffix}", "--to", name, *more.split()]) == 0, (source, name)
+assert _app.run(["eval", "gt-csv", "det-csv", "--output", "json", "--save", "out/saved"]) == 0
+"""
+
+
+def test_the_same_names_where_the_locale_is_not_utf_8(tmp_path):
+    source = corpus.lay(tmp_path / "in", {"İ é.txt": "cat 1 2 3 4\n"})
+    trees = []
+    for more in ({}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}):
+        out = tmp_path / f"out{len(trees)}"
+        done = subprocess.run(
+            [sys.executable, "-m", "odm", "convert", source, out, "--to", "voc", "--from-box", "ltrb", "--rename", "cat=Kätzchen"],
+            env={k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG", "PYTHONUTF8"))} | more,
+            capture_output=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        trees.append(seam.snapshot(out))
+    assert trees[0] == trees[1]
+    assert "Kätzchen".encode() in trees[0]["İ é.xml"]
+
+
+def test_the_same_bytes_for_any_locale_hash_seed_and_order_of_files(tmp_path):
+    trees, prints = [], []
+    for number, environment in enumerate(ENVIRONMENTS):
+        home = tmp_path / str(number)
+        jobs = []
+        for source, make in corpus.BASE.items():
+            for kind in ("gt", "det"):
+                made = make(kind == "det")
+                made |= {
+                    k.replace("a.", "İ é."): v.replace("a.jpg", "İ é.jpg")
+                    for k, v in made.items()
+                    if k in ("a.txt", "a.xml")
+                }
+                names = list(made)
+                random.Random(number).shuffle(names)
+                corpus.lay(home / f"{kind}-{source}", {k: made[k] for k in names})
+                told = [f"--from-{t[2:]}" if t.startswith("--") else t for t in corpus.TOLD.get(source, ())]
+                for name in CORE:
+                    suffix = FORMATS[name].suffixes[0] if FORMATS[name].single else ""
+                    jobs.append(
+                        "|".join(
+                            [
+                                f"{kind}-{source}",
+                                name,
+                                suffix,
+                                " ".join(["--from", source, "--kind", kind, *told]),
+                            ]
+                        )
+                    )
+        (home / "jobs").write_text("\n".join(jobs))
+        done = subprocess.run(
+            [sys.executable, "-c", EVERYTHING, str(home)],
+            env={**os.environ, **environment},
+            capture_output=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        trees.append(seam.snapshot(home / "out"))
+        prints.append((done.stdout, done.stderr))
+    assert len(trees[0]) > 60
+    for tree, said in zip(trees[1:], prints[1:], strict=True):
+        assert tree == trees[0]
+        assert said == prints[0]
