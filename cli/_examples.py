@@ -277,7 +277,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'no-class-in-common': (
         '',
-        "det.json: error no-class-in-common no class of the detections is in the ground truth: they have 'bird', 'ship', the ground truth has 'dog', 'cat'; rename the classes of one side (eval --rename OLD=NEW those of the detections), or give its list of names",
+        "det.json: error no-class-in-common no class of the detections is in the ground truth: they have 'bird', 'ship', the ground truth has 'dog', 'cat'; rename the classes of one side, or give its list of names",
     ),
     'no-coco-file': (
         '',
