@@ -19,7 +19,7 @@ from odm.tables import Builder, Dataset, Kind
 SIDES_SWAPPED = Code(
     "sides-swapped",
     "error",
-    "expected ground truth here and detections in {other!r}, found a score with every box here and none there",
+    "expected ground truth here and detections in {other!r}, found scores with every box here and none there",
     "give the ground truth first and the detections second",
     "Detections are ranked by their scores, and ground truth has none.",
 )

@@ -11,12 +11,10 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from odm.evaluate.accumulate import CurveArrays, accumulate
 from odm.evaluate.join import ExtraImages, Joined, JoinReport, Label, count, join
 from odm.evaluate.match import Matches, concatenate, match, match_all
-from odm.evaluate.protocols import AREAS, PROTOCOLS, AreaRange, Protocol, resolve
+from odm.evaluate.protocols import AREAS, PROTOCOLS, AreaRange, Protocol, check_scores, resolve
 from odm.evaluate.report import OUTPUTS, render, save
 from odm.evaluate.results import VERSION, Curve, Evaluation, Result, Row
 from odm.issues import Log, UsageError
@@ -97,7 +95,8 @@ def evaluate(
     at_score
         The score of the operating point; without it that of the best F1.
     extra_images
-        Images that only the detections have are an ``error``, or ``background``.
+        Images that only the detections have are an ``error``, or ``background`` whose boxes are all false
+        positives, or left out (``ignore``).
     image_labels
         Rows (image, class, whether it is there), for `openimages-challenge`.
     hierarchy
@@ -122,8 +121,7 @@ def evaluate(
         keep_difficult=keep_difficult,
         pixels=pixels,
     )
-    if at_score is not None and not np.isfinite(at_score):
-        raise UsageError(f"at_score={at_score}: give a finite number")
+    check_scores(at_score=at_score, score_min=score_min)
     if hierarchy is not None and not any(p.hierarchical for p in rules):
         raise UsageError("a class hierarchy is used by openimages and openimages-challenge only")
     if image_labels is not None and not any(p.labelled_only for p in rules):
@@ -165,8 +163,10 @@ def _common_switches(
         said.append(f"only {len(set(only_classes))} classes")
     if only_images is not None:
         said.append(f"only {len(set(only_images))} images")
-    if extra_images == "background" and joined.report.images_det_only:
-        said.append(f"{len(joined.report.images_det_only)} extra images as background")
+    extra = joined.report.images_det_only
+    if extra_images != "error" and extra:
+        what = "as background" if extra_images == "background" else "left out"
+        said.append(f"{len(extra)} extra image{'s' if len(extra) > 1 else ''} {what}")
     return said
 
 

@@ -465,6 +465,32 @@ def _summary(matches: Matches, ap: Floats, recall: Floats) -> tuple[dict[str, fl
     return _averages(rules, ap, recall), {}
 
 
+def summary_keys(rules: Protocol) -> tuple[str, ...]:
+    """The keys of a protocol's summary."""
+    if rules.metric == "top-k":
+        return "top1_cls", "top5_cls", "top1_loc", "top5_loc"
+    if rules.metric == "corloc":
+        return ("CorLoc",)
+    if rules.metric == "pooled":
+        return ("AP",)
+    return tuple(_no_averages(rules)) if rules.averaged else ("mAP",)
+
+
+def class_keys(rules: Protocol) -> tuple[str, ...]:
+    """The keys of a protocol's class rows that hold a number from 0 to 1."""
+    keys = ["precision", "recall", "f1", "score"]
+    if rules.metric == "ap":
+        keys.insert(0, "ap")
+    if rules.metric == "corloc":
+        keys.append("corloc")
+    return (*keys, *(key for key in (_no_averages(rules) if rules.averaged else ()) if key != "AP"))
+
+
+def _no_averages(rules: Protocol) -> dict[str, float]:
+    undefined = np.full((len(rules.ious), len(rules.areas), 1), NAN)
+    return _averages(rules, undefined, np.stack([undefined] * max(len(rules.caps), 1)))
+
+
 def _averages(rules: Protocol, ap: Floats, recall: Floats) -> dict[str, float]:
     """The numbers of COCO; `ap` is (T, A, ...), `recall` (M, T, A, ...)."""
 

@@ -6,6 +6,8 @@ import dataclasses
 import math
 import re
 
+from odm.evaluate.accumulate import class_keys, summary_keys
+from odm.evaluate.protocols import Protocol
 from odm.evaluate.results import Evaluation
 from odm.issues import UsageError, hint, shorten
 
@@ -36,6 +38,26 @@ def parse_gate(text: str) -> Gate:
     raise UsageError(
         f"--fail-under {shorten(text)}: give a metric and a bound in 0..1, as in mAP=0.5 or AP[person]=0.4"
     )
+
+
+def check_gates(gates: list[Gate], rules: list[Protocol]) -> None:
+    """Make sure, before anything is read, that some result will have what each gate is about.
+
+    Raises
+    ------
+    UsageError
+        If none has; it lists the keys there are.
+    """
+    for gate in gates:
+        known = dict.fromkeys(
+            key for one in rules for key in (summary_keys(one) if gate.category is None else class_keys(one))
+        )
+        if gate.key not in known and (gate.category is None or gate.key.lower() not in known):
+            what = "summary" if gate.category is None else "class row"
+            raise UsageError(
+                f"--fail-under {gate}: no {what} has {shorten(gate.key)!r}{hint(gate.key, known)}; "
+                f"there are: {', '.join(known)}"
+            )
 
 
 def failures(evaluation: Evaluation, gates: list[Gate]) -> list[str]:
@@ -69,7 +91,13 @@ def failures(evaluation: Evaluation, gates: list[Gate]) -> list[str]:
                     found.append((where, value))
         if not found:
             wanted = gate.category if gate.category is not None else gate.key
-            raise UsageError(f"--fail-under {gate}: no result has {shorten(wanted)!r}{hint(wanted, known)}")
+            some = ", ".join(shorten(name, 30) for name in list(known)[:20]) + (
+                ", ..." if len(known) > 20 else ""
+            )
+            raise UsageError(
+                f"--fail-under {gate}: no result has {shorten(wanted)!r}{hint(wanted, known)}; "
+                f"there are: {some}"
+            )
         lines += [
             f"{gate} is not reached under {where}: {'undefined' if value is None else repr(value)}"
             for where, value in found

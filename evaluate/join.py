@@ -10,6 +10,7 @@ What cannot be joined is never a silent zero: it is an error, a warning with the
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.evaluate.protocols import check_scores
 from odm.issues import Code, DataError, Log, Shown, UsageError, hint, nearest, shorten
 from odm.tables import NO_ID, Boxes, Categories, Dataset, Flag, Floats, Images, Ints, Longs, stem
 
@@ -32,7 +34,8 @@ NO_CLASS_IN_COMMON = Code(
     "no-class-in-common",
     "error",
     "no class of the detections is in the ground truth: they have {theirs}, the ground truth has {ours}",
-    "rename the classes of one side, or give its list of names",
+    "rename the classes of one side (eval --rename OLD=NEW those of the detections), or give its list of "
+    "names",
     "Classes are joined by name. If none joins, every metric would be 0 for a reason that has nothing to do "
     "with the detector.",
 )
@@ -60,15 +63,16 @@ NO_DETECTIONS = Code(
 IMAGE_ONLY_IN_DETECTIONS = Code(
     "image-only-in-detections",
     "error",
-    "the image {value!r} of the detections is not in the ground truth{hint}",
-    "remove it, or say --extra-images background to count its boxes as false positives",
+    "expected images of the ground truth, found {n} only in the detections{first} {value!r}{hint}",
+    "remove them, or say --extra-images background to count their boxes as false positives, or ignore to "
+    "leave them out",
     "Either the image belongs to another data set, or its name differs, or its ground truth is missing.",
 )
 CLASS_ORDER_GUESSED = Code(
     "class-order-guessed",
     "warning",
-    "classes here are numbers, and {whose} lists its classes only in order of appearance, so they were taken "
-    "as {order}",
+    "classes here are numbers, and the classes of {whose} are only in order of appearance, so they were "
+    "taken as {order}",
     "give the class list of the numbers, with --classes or --gt-classes or --det-classes",
     "Numbers mean positions in a class list. A format without a list, such as XML files of objects, has its "
     "classes in the order in which they appear, which need not be the list that the numbers were made with.",
@@ -77,7 +81,7 @@ CLASS_ONLY_IN_DETECTIONS = Code(
     "class-only-in-detections",
     "warning",
     "the class {value!r} of {n} detections is not in the ground truth{hint}",
-    "rename it if it is the same class",
+    "rename it if it is the same class (eval --rename OLD=NEW)",
     "Its detections are shown and not averaged. A different spelling of one class costs the detector all of "
     "its objects.",
 )
@@ -92,7 +96,7 @@ DETECTIONS_AS_TRUTH = Code(
     "detections-as-ground-truth",
     "error",
     "expected ground truth, found {n} boxes with scores",
-    "give the ground truth as the first argument, or say --kind gt for it if that is what these are",
+    "give the ground truth as the first argument, or remove the scores if that is what these are",
     "Detections given as ground truth are the wrong thing to measure against.",
 )
 SCORE_NOT_FINITE = Code(
@@ -126,10 +130,28 @@ PERCENT_SCORES = Code(
     "AP depends only on the order of scores, but thresholds do not.",
 )
 
+NOTHING_LEFT = Code(
+    "nothing-left",
+    "warning",
+    "{option} leaves none of {n} {what}",
+    "check the value",
+    "Of no detections every metric is 0, and of no ground truth it is undefined, whatever the detector does.",
+)
+
+DOUBTFUL = (
+    NO_BOXES,
+    NO_DETECTIONS,
+    CLASS_ORDER_GUESSED,
+    CLASS_ONLY_IN_DETECTIONS,
+    PERCENT_SCORES,
+    NOTHING_LEFT,
+)
+"""The warnings that make a result doubtful: they are to be seen wherever it is."""
+
 FILTERED = 0.25
 """Detections that all score at least this look as if a threshold had been applied."""
 
-ExtraImages = Literal["error", "background"]
+ExtraImages = Literal["error", "background", "ignore"]
 Label = tuple[str, str, bool]
 """Image, class, and whether the class is said to be on the image or not to be on it."""
 
@@ -190,7 +212,7 @@ class JoinReport:
         }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Joined:
     """Both sides over one list of images and one list of classes.
 
@@ -211,6 +233,12 @@ class Joined:
     """The ancestors of each class that has any."""
     wanted: frozenset[str] | None = None
     """The classes to keep, where that waits for the hierarchy to be applied."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<Joined: {len(self.images)} images, {len(self.classes)} classes, {len(self.truth)} ground "
+            f"truths, {len(self.detections)} detections>"
+        )
 
     def only(
         self, *, truth: NDArray[Any] | slice = slice(None), detections: NDArray[Any] | slice = slice(None)
@@ -251,7 +279,7 @@ def join(
         Takes the issues and the notes.
     extra_images
         What an image is that only the detections have: an ``error``, or ``background`` whose boxes are all
-        false positives.
+        false positives, or nothing (``ignore``): it is left out.
     only_classes, only_images
         Names to keep; an image's may lack the extension.
     score_min
@@ -268,10 +296,9 @@ def join(
     UsageError
         If a name in `only_classes` or `only_images` exists on neither side, or a value is out of range.
     """
-    if extra_images not in ("error", "background"):
-        raise UsageError(f"extra_images={extra_images}: choose error or background")
-    if score_min is not None and not np.isfinite(score_min):
-        raise UsageError(f"score_min={score_min}: give a finite number")
+    if extra_images not in ("error", "background", "ignore"):
+        raise UsageError(f"extra_images {extra_images}: choose error, background or ignore")
+    check_scores(score_min=score_min)
     log = log or Log()
     errors_before = log.errors
     _check_sides(truth, detections, log)
@@ -282,7 +309,12 @@ def join(
     _check_images(truth, detections, partner, extra_images, log)
     gt_names, det_names = _class_names(truth, detections, log)
     asked = None if only_classes is None else set(only_classes)
-    classes, report_classes, hints = _join_classes(truth, detections, gt_names, det_names, asked, log)
+    counted = detections.boxes.category
+    if extra_images == "ignore" and (partner < 0).any() and len(counted):
+        counted = counted[partner[detections.boxes.image] >= 0]
+    classes, report_classes, hints = _join_classes(
+        truth, detections, (gt_names, det_names), counted, asked, log
+    )
     if log.errors > errors_before:
         raise DataError("the ground truth and the detections cannot be compared", log)
 
@@ -308,15 +340,23 @@ def join(
         ),
         hierarchy=None if hierarchy is None else ancestors(hierarchy),
     )
+    if extra_images == "ignore" and len(extra):
+        joined = _without_extra(joined, log)
     if only_classes is not None:
-        joined = _only_classes(joined, only_classes)
+        before, joined = joined, _only_classes(joined, only_classes)
+        if joined.wanted is None:  # else it is done later, and who knows
+            _say_if_nothing_is_left(before, joined, "--only-classes", _source(detections), log)
     if only_images is not None:
-        joined = _only_images(joined, only_images)
+        before, joined = joined, _only_images(joined, only_images)
+        _say_if_nothing_is_left(before, joined, "--only-images", _source(detections), log)
     if score_min is not None:
         keep = joined.detections.score >= score_min
         if not keep.all():
+            highest = float(joined.detections.score.max())
             log.note(f"{int((~keep).sum())} detections score below {score_min:g} and were dropped")
-            joined = joined.only(detections=keep)
+            before, joined = joined, joined.only(detections=keep)
+            option = f"--score-min {score_min:g}, above the highest score {highest:g},"
+            _say_if_nothing_is_left(before, joined, option, _source(detections), log)
     if image_labels is not None:
         joined = dataclasses.replace(joined, image_labels=_label_columns(joined, image_labels, log))
     if joined.hierarchy is not None and not set(joined.classes) & (
@@ -420,12 +460,62 @@ def _check_images(
             theirs=_some(detections.images.name),
             ours=_some(truth.images.name),
         )
-    elif extra_images == "error":
-        for n, row in enumerate(np.flatnonzero(partner < 0).tolist()):
-            path, line, pointer = detections.image_place(row)
-            name = detections.images.name[row]
-            near = hint(name, truth.images.name) if n < 10 else ""  # the search is slow
-            log.report(IMAGE_ONLY_IN_DETECTIONS, path, line=line, pointer=pointer, value=name, hint=near)
+    elif extra_images == "error" and (partner < 0).any():
+        rows = np.flatnonzero(partner < 0).tolist()
+        path, line, pointer = detections.image_place(rows[0])
+        name = detections.images.name[rows[0]]
+        log.report(
+            IMAGE_ONLY_IN_DETECTIONS,
+            path or _source(detections),
+            line=line,
+            pointer=pointer,
+            n=Shown(f"{len(rows)} images" if len(rows) > 1 else "1 image"),
+            first=Shown(", the first is" if len(rows) > 1 else ","),
+            value=name,
+            hint=Shown(_hint(_nearest(name, truth.images.name))),
+        )
+
+
+_DIGITS = re.compile("[0-9]+")
+
+
+def _nearest(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` most like `name`, but none that differs in its numbers alone: that is another."""
+    shape, numbers = _DIGITS.sub("0", stem(name)), [int(n) for n in _DIGITS.findall(stem(name))]
+    return nearest(
+        name,
+        (
+            other
+            for other in names
+            if _DIGITS.sub("0", stem(other)) != shape
+            or [int(n) for n in _DIGITS.findall(stem(other))] == numbers
+        ),
+    )
+
+
+def _hint(near: str | None) -> str:
+    return f" (did you mean {shorten(near)!r}?)" if near is not None else ""
+
+
+def _say_if_nothing_is_left(before: Joined, after: Joined, option: str, path: str, log: Log) -> None:
+    for had, has, what in (
+        (before.truth, after.truth, "ground truth boxes"),
+        (before.detections, after.detections, "detections"),
+    ):
+        if len(had) and not len(has):
+            log.report(NOTHING_LEFT, path, option=Shown(option), n=len(had), what=Shown(what))
+
+
+def _without_extra(joined: Joined, log: Log) -> Joined:
+    """The same without the images that only the detections have."""
+    names = joined.images[joined.n_truth_images :]
+    keep = joined.detections.image < joined.n_truth_images
+    n = int(np.count_nonzero(~keep))
+    log.note(
+        f"{len(names)} image{'s' if len(names) > 1 else ''} only in the detections left out with {n} "
+        f"detection{'s' if n != 1 else ''}: {_some(names)}"
+    )
+    return dataclasses.replace(joined.only(detections=keep), images=joined.images[: joined.n_truth_images])
 
 
 def _some(names: Sequence[str]) -> str:
@@ -535,7 +625,7 @@ def _named_by(
     if not use_ids and not named.ordered and len(named) > 1:
         order = ", ".join(f"{i} = {shorten(name, 30)!r}" for i, name in enumerate(named.name[:5]))
         order += ", ..." if len(named) > 5 else ""
-        log.report(CLASS_ORDER_GUESSED, path, whose=whose, order=Shown(order))
+        log.report(CLASS_ORDER_GUESSED, path, whose=Shown(whose), order=Shown(order))
     shown = ", ".join(f"{old} = {new!r}" for old, new in list(zip(numbered.name, names, strict=True))[:3])
     log.note(
         f"{who} give classes as numbers: they were taken as {'ids' if use_ids else 'positions from 0'} in "
@@ -547,14 +637,18 @@ def _named_by(
 def _join_classes(
     truth: Dataset,
     detections: Dataset,
-    gt_names: list[str],
-    det_names: list[str],
+    names: tuple[list[str], list[str]],
+    counted: Ints,
     asked: set[str] | None,
     log: Log,
 ) -> tuple[list[str], dict[str, Any], dict[str, str]]:
-    """All classes, the report's lists of them, and the nearest names; warns of those `asked` for alone."""
+    """All classes, the report's lists of them, and the nearest names; warns of those `asked` for alone.
+
+    `counted` are the categories of the detections that count.
+    """
+    gt_names, det_names = names
     ours, theirs = set(gt_names), set(det_names)
-    n_boxes = np.bincount(detections.boxes.category, minlength=len(det_names)).tolist()
+    n_boxes = np.bincount(counted, minlength=len(det_names)).tolist()
     used = Counter[str]()
     for name, n in zip(det_names, n_boxes, strict=True):
         used[name] += n
@@ -564,7 +658,7 @@ def _join_classes(
         log.report(NO_CLASS_IN_COMMON, _source(detections), theirs=_some(det_names), ours=_some(gt_names))
     else:
         for n, name in enumerate(det_only):
-            near = nearest(name, gt_names) if n < 100 else None
+            near = _nearest(name, gt_names) if n < 100 else None
             if near is not None:
                 hints[name] = near
             if asked is not None and name not in asked:
@@ -574,7 +668,7 @@ def _join_classes(
                 _source(detections),
                 value=name,
                 n=used[name],
-                hint=f" (did you mean {shorten(near)!r}?)" if near else "",
+                hint=Shown(_hint(near)),
             )
     lists = {
         "classes_both": tuple(name for name in gt_names if name in theirs),

@@ -282,7 +282,7 @@ def resolve(
             changed["areas"] = (_area(area), *base.areas[1:])
         if max_dets is not None:
             if isinstance(max_dets, bool) or int(max_dets) != max_dets or max_dets < 1:
-                raise UsageError(f"max_dets={max_dets}: give a whole number from 1")
+                raise UsageError(f"max_dets {max_dets}: give a whole number from 1")
             if base.metric == "corloc":
                 raise UsageError("corloc looks at the top detection only, so max_dets has no meaning for it")
             changed["max_dets"] = int(max_dets)
@@ -290,7 +290,7 @@ def resolve(
             changed["ignored"] = base.ignored & ~Flag.DIFFICULT
         if pixels is not None:
             if pixels not in ("edges", "inclusive"):
-                raise UsageError(f"pixels={pixels}: choose edges or inclusive")
+                raise UsageError(f"pixels {pixels}: choose edges or inclusive")
             changed["pixels"] = pixels
         words = [_SWITCH_WORDS[k](v) for k, v in changed.items() if v != getattr(base, k)]
         if ious is not None and base.size_threshold:
@@ -316,12 +316,19 @@ _SWITCH_WORDS: dict[str, Any] = {
 }
 
 
+def check_scores(*, at_score: float | None = None, score_min: float | None = None) -> None:
+    """Make sure that scores given by the user are finite: UsageError if one is not."""
+    for name, value in (("at_score", at_score), ("score_min", score_min)):
+        if value is not None and not math.isfinite(value):
+            raise UsageError(f"{name} {value}: give a finite number")
+
+
 def _ious(given: Sequence[float]) -> tuple[float, ...]:
     if not given:
         raise UsageError("give at least one IoU threshold")
     for value in given:
         if not (math.isfinite(value) and 0 < value <= 1):
-            raise UsageError(f"iou={value}: give an IoU above 0 and up to 1, as in 0.5")
+            raise UsageError(f"iou {value}: give an IoU above 0 and up to 1, as in 0.5")
     return tuple(dict.fromkeys(float(value) for value in given))
 
 
@@ -329,7 +336,7 @@ def _interpolation(given: str | int, base: Protocol) -> str:
     if base.metric in ("corloc", "top-k"):
         raise UsageError(f"{base.name} has no precision-recall curve to interpolate")
     if str(given) not in ("all", "11", "101"):
-        raise UsageError(f"interpolation={given}: choose all, 11 or 101")
+        raise UsageError(f"interpolation {given}: choose all, 11 or 101")
     return str(given)
 
 
@@ -340,9 +347,9 @@ def _area(given: str | tuple[float, float]) -> AreaRange:
         try:
             low, high = (float(part) for part in given.replace("..", ":").replace(",", ":").split(":"))
         except ValueError:
-            raise UsageError(f"area={given}: choose {', '.join(AREAS)}, or give LOW:HIGH") from None
+            raise UsageError(f"area {given}: choose {', '.join(AREAS)}, or give LOW:HIGH") from None
     else:
         low, high = given
     if not (math.isfinite(low) and math.isfinite(high) and 0 <= low <= high):
-        raise UsageError(f"area={given}: give two areas in square pixels, the lower one first")
+        raise UsageError(f"area {given}: give two areas in square pixels, the lower one first")
     return AreaRange(f"{low:g}..{high:g}", float(low), float(high))

@@ -82,7 +82,7 @@ class Curve:
     score: Floats
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """One protocol's numbers.
 
@@ -111,6 +111,11 @@ class Result:
     dropped: dict[str, int]
     matches: Matches
     joined: Joined | None = None
+
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{k} {'-' if math.isnan(v) else f'{v:.4f}'}" for k, v in self.summary.items())
+        iou = "" if self.rules.averaged else f" at IoU {self.iou:g}"
+        return f"<Result: {self.protocol}{iou}, {len(self.classes)} classes: {numbers}>"
 
     @property
     def protocol(self) -> str:
@@ -170,13 +175,16 @@ class Result:
         return data
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """The join report and one result per protocol and IoU."""
 
     joined: Joined
     results: list[Result]
     log: Log
+
+    def __repr__(self) -> str:
+        return f"<Evaluation: {len(self.joined.images)} images, results {self.results!r}>"
 
     @property
     def join(self) -> JoinReport:

@@ -136,6 +136,15 @@ NUMBERED_CLASSES = Code(
     "give the list of class names with --classes",
     "Without names, an evaluation or a conversion cannot tell whether class 0 here is class 0 there.",
 )
+CATEGORY_POSITION_GUESSED = Code(
+    "category-position-guessed",
+    "warning",
+    "category ids here are read as positions, from 1, in the ground truth's classes, which are only in order "
+    "of appearance: {order}",
+    "give ground truth whose categories have ids, or a list of the classes",
+    "Ids mean something only together with the list they count in. A format without a list, such as XML "
+    "files of objects, has its classes in the order in which they appear, which need not be that of the ids.",
+)
 BAD_IMAGE_SIZE = Code(
     "bad-image-size",
     "error",

@@ -58,6 +58,7 @@ from odm.formats._contract import LIKELY, SURE, Format, Sniff, option, parse_boo
 from odm.formats._faults import (
     BAD_CLASS_NAME,
     BAD_IMAGE_SIZE,
+    CATEGORY_POSITION_GUESSED,
     DUPLICATE_BOX_ID,
     DUPLICATE_ID,
     DUPLICATE_IMAGE,
@@ -91,7 +92,7 @@ from odm.formats._json import (
     load,
 )
 from odm.formats._numbers import short_wh
-from odm.issues import KEPT_PER_CODE, Code, Log, Shown, UsageError, hint, printable
+from odm.issues import KEPT_PER_CODE, Code, Log, Shown, UsageError, hint, printable, shorten
 from odm.tables import NO_ID, Builder, Categories, Dataset, Flag, Floats, Id, Longs, stem
 
 FLOAT_ID = Code(
@@ -935,6 +936,7 @@ class _Reader:
                 lambda: [] if self.counted else _category_readings(categories),
                 path,
             )
+            self._say_categories(table, reference, path)
 
     def _add_reference(self, reference: Dataset) -> None:
         images, categories = reference.images, reference.categories
@@ -976,6 +978,21 @@ class _Reader:
         if known is not by_id and max(hits):
             self.log.note(f"{printable(path)}: {key} is read as {what}")
         return known
+
+    def _say_categories(self, table: _Table, reference: Dataset, path: str) -> None:
+        """Say which class is which where the ids are only places in a list."""
+        categories, known = reference.categories, table.categories
+        if len(categories) < 2 or self.counted or not known or isinstance(next(iter(known)), str):
+            return
+        listed = [f"{id_} = {shorten(categories.name[row], 30)!r}" for id_, row in list(known.items())[:3]]
+        shown = ", ".join(listed) + (", ..." if len(known) > 3 else "")
+        if (categories.source_id == NO_ID).all():
+            if not categories.ordered:
+                self.log.report(CATEGORY_POSITION_GUESSED, path, field="category_id", order=Shown(shown))
+        elif list(known) == list(range(len(categories))) and not any(f.pointer for f in reference.files):
+            self.log.note(
+                f"{printable(path)}: category_id is read as the place in the ground truth's list, {shown}"
+            )
 
     # -- values
 

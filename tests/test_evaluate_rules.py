@@ -229,8 +229,8 @@ def test_switches(scene, cap):
     check(evaluate(*sides, pixels="edges", interpolation=101).result, plain, 101)
     capped, kept, small = [], [], []
     for gt, det in scene.classes():
-        first = [d for image in range(scene.n_images) for d in best(det, image, cap)]
-        capped.append(voc_class(gt, [d for d in det if d in first], 0.5, 1))
+        first = {i for image in range(scene.n_images) for i in best(det, image, cap)}
+        capped.append(voc_class(gt, [d for i, d in enumerate(det) if i in first], 0.5, 1))
         kept.append(voc_class([(*g[:3], Flag(0)) for g in gt], det, 0.5, 1))
         outside = [
             (*g[:3], Flag(0) if (g[2][2] - g[2][0]) * (g[2][3] - g[2][1]) <= 1024 else Flag.DIFFICULT)
@@ -252,8 +252,8 @@ def test_switches(scene, cap):
 
 
 def best(det, image, cap):
-    own = [d for d in det if d[0] == image]
-    return [own[i] for i in ranked(own)[:cap]]
+    """Positions, because two detections may be equal in everything."""
+    return [i for i in ranked(det) if det[i][0] == image][:cap]
 
 
 @lots

@@ -146,6 +146,13 @@ class Log:
         if text not in self.notes:
             self.notes.append(text)
 
+    def withdraw(self, *codes: Code) -> None:
+        """Take back all issues of these codes, which something found later makes void."""
+        names = {code.name for code in codes}
+        self.issues = [issue for issue in self.issues if issue.code not in names]
+        for name in names:
+            del self.counts[name]
+
     def track(self, items: Sequence[T], what: str) -> Iterable[T]:
         """The same items; on a terminal a progress bar named `what` follows them."""
         return self._track(items, what) if self._track else items

@@ -58,7 +58,7 @@ class SourceFile:
     pointer: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Images:
     """One row per image; the row number is the internal id."""
 
@@ -77,11 +77,14 @@ class Images:
     """Row in `Dataset.files` where the image was named, -1 = none; (n,)."""
     line: Ints
 
+    def __repr__(self) -> str:
+        return f"<Images: {_listed(self.name)}>"
+
     def __len__(self) -> int:
         return len(self.name)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Categories:
     """One row per category, in the source's order."""
 
@@ -95,11 +98,14 @@ class Categories:
     ordered: bool = True
     """False where the order is only that of appearance, so that a number says nothing about it."""
 
+    def __repr__(self) -> str:
+        return f"<Categories: {_listed(self.name)}>"
+
     def __len__(self) -> int:
         return len(self.name)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Boxes:
     """One row per box, in the order of the source."""
 
@@ -120,6 +126,9 @@ class Boxes:
     line: Ints
     """Line in that file from 1, or index from 0 where the file has a ``pointer``; (n,)."""
 
+    def __repr__(self) -> str:
+        return f"<Boxes: {len(self)}>"
+
     def __len__(self) -> int:
         return len(self.image)
 
@@ -133,7 +142,7 @@ class Boxes:
         return found
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dataset:
     """Images, categories and boxes of one source, ground truth (``gt``) or detections (``det``)."""
 
@@ -148,6 +157,14 @@ class Dataset:
     """What the user named, for messages about the whole."""
     skipped: int = 0
     """Rows that the reader saw and could not make a box of; each is an error in the log."""
+
+    def __repr__(self) -> str:
+        what = "detections" if self.kind == "det" else "ground truth"
+        where = f" of {self.path!r}" if self.path else ""
+        return (
+            f"<Dataset: {what}{where}, {len(self.boxes)} boxes, "
+            f"images {_listed(self.images.name)}, categories {_listed(self.categories.name)}>"
+        )
 
     def __len__(self) -> int:
         return len(self.boxes)
@@ -456,6 +473,12 @@ def stem(name: str) -> str:
     """
     dot = name.rfind(".")
     return name[:dot] if dot > 0 and name[dot:].lower() in PICTURE_SUFFIXES and name[dot - 1] != "/" else name
+
+
+def _listed(names: Sequence[str]) -> str:
+    """How many names there are, and the first three."""
+    shown = ", ".join(map(repr, names[:3]))
+    return f"{len(names)} ({shown}{', ...' if len(names) > 3 else ''})" if names else "0"
 
 
 _INNER = {"xyxy": (4,), "wh": (2,)}
