@@ -35,7 +35,7 @@ FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 EXAMPLES = int(os.environ.get("ODM_FUZZ", "0"))
 
 fuzzed = settings(
-    max_examples=EXAMPLES or 12,
+    max_examples=EXAMPLES or 5,
     derandomize=not EXAMPLES,
     phases=[Phase.generate] if EXAMPLES else list(Phase),
     database=None,
