@@ -277,7 +277,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'no-class-in-common': (
         '',
-        "det.json: error no-class-in-common no class of the detections is in the ground truth: they have 'bird', 'ship', the ground truth has 'dog', 'cat'; rename the classes of one side, or give its list of names",
+        "det.json: error no-class-in-common no class of the detections is in the ground truth: they have 'bird', 'ship', the ground truth has 'dog', 'cat'; rename the classes of one side (eval --rename OLD=NEW those of the detections), or give its list of names",
     ),
     'no-coco-file': (
         '',
@@ -369,7 +369,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'score-missing': (
         'person 10 20 30 40',
-        'input/b.txt:2: error score-missing expected a detection with a score, found a box without one; add the score, or say --kind gt if this is ground truth',
+        'input/b.txt:2: error score-missing expected a detection with a score, found a box without one; add the score, or say --kind gt if this is ground truth (to eval, give it first)',
     ),
     'score-out-of-range': (
         'person 88 1 2 3 4',
@@ -377,7 +377,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'score-unexpected': (
         'person .9 10 20 30 40',
-        "input/b.txt:1:8: error score-unexpected [score] expected ground truth without scores, found the score '.9'; remove the score, or say --kind det if these are detections",
+        "input/b.txt:1:8: error score-unexpected [score] expected ground truth without scores, found the score '.9'; remove the score, or say --kind det if these are detections (to eval, give them second)",
     ),
     'scores-in-percent': (
         '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [10, 10, 50, 50], "score": 95}',

@@ -151,7 +151,7 @@ def _read_pair(
     _say_if_swapped(sides, datasets)
     for side, own, other in zip(sides, datasets, datasets[::-1], strict=True):
         if not own.categories.named and other.categories.named and len(other.categories):
-            side.log.withdraw(NUMBERED_CLASSES)  # the other side names them
+            side.log.withdraw(NUMBERED_CLASSES.name)  # the other side names them
     return (
         _judge(sides[0], datasets[0], sides[0].log, skip_bad, check, refuse=False),
         _judge(sides[1], datasets[1], sides[1].log, skip_bad, check, refuse=False),
@@ -163,10 +163,10 @@ def _say_if_swapped(sides: tuple[_Side, _Side], datasets: list[Dataset]) -> None
     truth, detections = (side.log for side in sides)
     if any(map(len, datasets)):
         return
-    given_scores = truth.counts[SCORE_UNEXPECTED.name] + truth.counts["results-as-ground-truth"]
-    if given_scores and detections.counts[SCORE_MISSING.name]:
-        truth.withdraw(SCORE_UNEXPECTED)
-        detections.withdraw(SCORE_MISSING)
+    scored = (SCORE_UNEXPECTED.name, "results-as-ground-truth")
+    if any(truth.counts[name] for name in scored) and detections.counts[SCORE_MISSING.name]:
+        truth.withdraw(*scored)
+        detections.withdraw(SCORE_MISSING.name)
         path = sides[0].request.path
         truth.report(SIDES_SWAPPED, path, other=sides[1].request.path)
 

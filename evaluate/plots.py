@@ -124,7 +124,7 @@ def _axes(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="none" if fixed else "constrained")
+    figure = Figure(figsize=(width, height), layout=None if fixed else "constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     if fixed:

@@ -40,7 +40,7 @@ SCORE_MISSING = Code(
     "score-missing",
     "error",
     "expected a detection with a score, found a box without one",
-    "add the score, or say --kind gt if this is ground truth",
+    "add the score, or say --kind gt if this is ground truth (to eval, give it first)",
     "Detections are ranked by score, so one without a score cannot be evaluated.",
     row=True,
 )
@@ -48,7 +48,7 @@ SCORE_UNEXPECTED = Code(
     "score-unexpected",
     "error",
     "expected ground truth without scores, found the score {value!r}",
-    "remove the score, or say --kind det if these are detections",
+    "remove the score, or say --kind det if these are detections (to eval, give them second)",
     "A score in ground truth usually means that detections were given in its place.",
     row=True,
 )

@@ -376,3 +376,84 @@ def test_numbers_against_a_list_in_order_of_appearance_are_taken_and_said():
         log = Log()
         assert evaluate(named, numbered, log=log).summary["mAP"] == 1
         assert log.counts["class-order-guessed"] == (not ordered)
+
+
+def test_numbered_ground_truth_against_a_list_in_order_of_appearance():
+    import dataclasses
+
+    found = scored(["i"], [(0, 0), (0, 1)], ("b", "a"), ltwh=[(0, 0, 9, 9), (50, 50, 9, 9)])
+    numbered = unnamed(side(["i"], [(0, 0), (0, 1)], ("0", "1"), ltwh=[(0, 0, 9, 9), (50, 50, 9, 9)]))
+    found = dataclasses.replace(found, categories=dataclasses.replace(found.categories, ordered=False))
+    evaluation = evaluate(numbered, found)  # without a log of one's own
+    assert evaluation.log.counts == {"class-order-guessed": 1}
+    assert "the classes of the detections are only in order" in str(evaluation.log.issues[0])
+
+
+def test_extra_images_can_be_left_out():
+    log = Log()
+    evaluation = evaluate(
+        side(["a", "b"], [(0, 0)], ["c"]),
+        scored(["x", "a", "y"], [(0, 1), (1, 0), (2, 0)], ["c", "other"]),
+        extra_images="ignore",
+        log=log,
+    )
+    assert evaluation.summary["mAP"] == 1
+    assert evaluation.result.overall.det == 1
+    assert evaluation.result.definition.endswith("[changed: 2 extra images left out]")
+    assert evaluation.join.images_det_only == ("x", "y")
+    assert evaluation.joined.images == ("a", "b")
+    assert not log.counts  # the class of a box that was left out is nobody's concern
+    assert log.notes == ["2 images only in the detections left out with 2 detections: 'x', 'y'"]
+    assert evaluation.result.detections.row.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "near"),
+    [
+        ("000004", ["000005", "000014"], None),
+        ("img_4.jpg", ["img_5.png", "img_40.png"], None),
+        ("img_4", ["img_5", "Img-4"], "Img-4"),
+        ("12", ["0012"], "0012"),
+        ("class 7", ["class 5"], None),
+    ],
+)
+def test_names_that_differ_in_their_numbers_are_no_hint(name, others, near):
+    from odm.evaluate.join import _nearest
+
+    assert _nearest(name, others) == near
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"score_min": 50}, ["detections"]),
+        ({"only_images": ["b"]}, ["ground truth boxes", "detections"]),
+        ({"only_classes": ["d"]}, ["ground truth boxes", "detections"]),
+    ],
+)
+def test_a_choice_that_leaves_nothing_is_a_warning(given, what):
+    evaluation = evaluate(
+        side(["a", "b"], [(0, 0)], ["c", "d"]), scored(["a"], [(0, 0)], ["c", "d"]), **given
+    )
+    assert evaluation.log.counts == {"nothing-left": len(what)}
+    for issue, word in zip(evaluation.log.issues, what, strict=True):
+        assert f"leaves none of 1 {word}; check" in issue.message
+
+
+def test_tables_and_results_print_on_a_line():
+    names = [f"{i:05d}.jpg" for i in range(5000)]
+    truth, found = side(names, [(0, 0)]), scored(names, [(0, 0)])
+    evaluation = evaluate(truth, found)
+    for thing in (
+        truth,
+        truth.images,
+        truth.categories,
+        truth.boxes,
+        evaluation,
+        evaluation.result,
+        evaluation.joined,
+    ):
+        assert len(str(thing)) < 250
+        assert "\n" not in str(thing)
+    assert repr(truth.images) == "<Images: 5000 ('00000.jpg', '00001.jpg', '00002.jpg', ...)>"
+    assert "mAP 1.0000" in repr(evaluation)

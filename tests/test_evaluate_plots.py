@@ -63,3 +63,19 @@ def test_same_bytes_twice():
     one, other = (drawn(["voc2012", "imagenet-loc"], ["a <&> b", "never"]) for _ in range(2))
     assert one == other
     assert b"a &lt;&amp;&gt; b" in one["voc2012-0.5/precision-recall-0001-a_b.svg"]
+
+
+def test_f1_curves_reach_their_best():
+    """The step of the best F1 is drawn, however narrow, and at the score that the legend says."""
+    from odm.evaluate.errors import outcomes
+    from odm.evaluate.plots import _f1_at, _steps
+
+    result = evaluate(*sides(["x", "y", "z"])).result
+    outcome, _ = outcomes(result.matches)
+    for grid in (np.linspace(0, 1, 501), np.linspace(0, 1, 7)):
+        for k, row in enumerate(result.classes[:2]):
+            chosen = result.matches.category == k
+            scores = _steps(grid, result.matches.score[chosen], row.score)
+            f1 = _f1_at(scores, result.matches.score, outcome, chosen, row.gt)
+            assert f1.max() == pytest.approx(row.f1, nan_ok=True) or np.isnan(row.f1)
+            assert np.isnan(row.f1) or f1[scores == row.score] == row.f1

@@ -146,9 +146,8 @@ class Log:
         if text not in self.notes:
             self.notes.append(text)
 
-    def withdraw(self, *codes: Code) -> None:
-        """Take back all issues of these codes, which something found later makes void."""
-        names = {code.name for code in codes}
+    def withdraw(self, *names: str) -> None:
+        """Take back all issues of the codes of these names, which something found later makes void."""
         self.issues = [issue for issue in self.issues if issue.code not in names]
         for name in names:
             del self.counts[name]

@@ -1,0 +1,183 @@
+"""`odm eval` as a new user tries it: wrong order, wrong names, wrong values, and what is said of each."""
+
+import json
+
+import pytest
+
+from odm.cli import _app
+
+GT = {f"00000{i}.txt": "cat 10 20 100 120\ndog 30 40 80 90\n" for i in range(3)}
+DET = {f"00000{i}.txt": "cat 0.9 10 20 100 120\ndog 0.8 30 40 80 90\n" for i in range(3)}
+YOLO_GT = {f"00000{i}.txt": "0 0.5 0.5 0.2 0.2\n1 0.3 0.3 0.1 0.1\n" for i in range(3)}
+YOLO_DET = {f"00000{i}.txt": "0 0.5 0.5 0.2 0.2 0.9\n1 0.3 0.3 0.1 0.1 0.8\n" for i in range(3)}
+XML = (
+    "<annotation><size><width>200</width><height>200</height><depth>3</depth></size>"
+    + "".join(
+        f"<object><name>{name}</name><bndbox><xmin>30</xmin><ymin>40</ymin><xmax>80</xmax><ymax>90</ymax></bndbox></object>"
+        for name in ("dog", "cat")
+    )
+    + "</annotation>"
+)
+SIZE = ("--image-size", "200x200")
+
+
+def make(path, files):
+    for name, text in files.items():
+        place = path / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    return path
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, files in (("gt", GT), ("det", DET), ("ygt", YOLO_GT), ("ydet", YOLO_DET)):
+        make(tmp_path / name, files)
+    make(tmp_path / "voc", {f"00000{i}.xml": XML for i in range(3)})
+    results = [
+        {"image_id": i, "category_id": c, "bbox": [30, 40, 50, 50], "score": 0.9} for i in range(3) for c in (1, 2)
+    ]  # fmt: skip
+    (tmp_path / "results.json").write_text(json.dumps(results))
+
+    def run(*args, code=0):
+        got = _app.run(["eval", *map(str, args)])
+        out, err = capsys.readouterr()
+        assert got == code, f"exit code {got}\n{out}\n{err}"
+        return out, err
+
+    return run
+
+
+@pytest.mark.parametrize("sides", [("det", "gt"), ("ydet", "ygt", *SIZE), ("results.json", "voc")])
+def test_swapped_sides_are_one_error(run, sides):
+    _, err = run(*sides, code=1)
+    (only,) = [line for line in err.splitlines() if ": error " in line and not line.startswith("odm:")]
+    assert only == (
+        f"{sides[0]}: error sides-swapped expected ground truth here and detections in '{sides[1]}', found "
+        "scores with every box here and none there; give the ground truth first and the detections second"
+    )
+
+
+def test_the_last_line_names_the_sides_with_errors(run, tmp_path):
+    (tmp_path / "gt" / "000000.txt").write_text("cat 1 2 three 4\n")
+    assert run("gt", "det", code=1)[1].endswith("odm: error: gt: 1 error in the data\n")
+    (tmp_path / "det" / "000000.txt").write_text("cat 0.5 1 2 three 4\ncat 0.5 1 2 3\n")
+    assert run("gt", "det", code=1)[1].endswith("odm: error: gt: 1 error, det: 2 errors in the data\n")
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [
+        (("--split", "val"), "'split'"),
+        (("-O", "nosuch=1"), "'nosuch'"),
+        (("--link-images",), "'link-images'"),
+        (("--gt-conf-column", "last"), "'conf_column'"),
+    ],
+)
+def test_options_without_meaning_are_refused(run, option, name):
+    assert name in run("gt", "det", *option, code=2)[1]
+
+
+def test_a_split_goes_to_the_side_that_has_splits(run, tmp_path):
+    make(
+        tmp_path / "whole",
+        {
+            "data.yaml": "train: images/train\nval: images/val\nnames: [cat, dog]\n",
+            "labels/train/000000.txt": YOLO_GT["000000.txt"],
+            "labels/val/000001.txt": YOLO_GT["000001.txt"],
+            "images/train/.keep": "",
+            "images/val/.keep": "",
+        },
+    )
+    one = make(tmp_path / "one", {"000001.txt": YOLO_DET["000001.txt"]})
+    out, err = run("whole", one, "--split", "val", *SIZE, "--output", "json")
+    assert json.loads(out)["results"][0]["summary"]["mAP"] == 1
+    assert "there are no splits here, so all of it is read" in err
+    # Where neither side has splits, or not this one, it is an error as ever.
+    assert "unknown-split" in run("ygt", "ydet", "--split", "val", *SIZE, code=1)[1]
+    err = run("whole", one, "--split", "nope", *SIZE, code=1)[1]
+    assert "there is no split 'nope', found train, val" in err
+
+
+def test_extra_images(run, tmp_path):
+    part = make(tmp_path / "part", {"000000.txt": GT["000000.txt"]})
+    err = run(part, "det", code=1)[1]
+    assert err.count("image-only-in-detections expected") == 1
+    assert "found 2 images only in the detections, the first is '000001'; remove" in err  # no useless hint
+    out, err = run(part, "det", "--extra-images", "ignore")
+    assert "[changed: 2 extra images left out]" in out
+    assert "2 images only in the detections left out with 4 detections: '000001', '000002'" in err
+    assert "100.00 %" in out
+
+
+def test_rename(run, tmp_path):
+    make(tmp_path / "det", {name: text.replace("dog", "Doggy") for name, text in DET.items()})
+    _, err = run("gt", "det")
+    assert "eval --rename OLD=NEW" in err
+    (tmp_path / "renames").write_text("Doggy=dog\n")
+    for value in ("Doggy=dog", "@renames"):
+        out, err = run("gt", "det", "--rename", value, "--output", "json")
+        assert json.loads(out)["results"][0]["summary"]["mAP"] == 1
+        assert "'Doggy' of 3 detections is taken as 'dog'" in err
+    assert "there is no class 'x'" in run("gt", "det", "--rename", "x=dog", code=2)[1]
+
+
+def test_doubts_are_never_hidden(run):
+    err = run("voc", "ydet", "-q", "--det-image-size", "200x200")[1]
+    assert err.count("\n") == 1
+    assert "warning class-order-guessed" in err
+    err = run("voc", "results.json", "-q")[1]
+    assert "warning category-position-guessed" in err
+    assert "1 = 'dog', 2 = 'cat'" in err
+    assert run("gt", "det", "-q")[1] == ""
+    assert "warning nothing-left --score-min 50, above the highest score 0.9," in run(
+        "gt", "det", "-q", "--score-min", 50
+    )[1]  # fmt: skip
+
+
+def test_category_ids_that_are_places_in_a_list_are_said(run, tmp_path):
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
+    text = (tmp_path / "results.json").read_text()
+    shifted = text.replace('"category_id": 1', '"category_id": 0').replace(
+        '"category_id": 2', '"category_id": 1'
+    )
+    (tmp_path / "results.json").write_text(shifted)
+    err = run("ygt", "results.json", "--gt-image-size", "200x200", "--gt-classes", "classes.txt")[1]
+    assert "category_id is read as the place in the ground truth's list, 0 = 'cat', 1 = 'dog'" in err
+
+
+def test_numbers_that_the_other_side_names_are_not_called_names(run, tmp_path):
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
+    err = run("ygt", "ydet", *SIZE, "--gt-classes", "classes.txt")[1]
+    assert "numbered-classes" not in err
+    assert "positions from 0" in err
+    assert "numbered-classes" in run("ygt", "ydet", *SIZE)[1]
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("--iou", 1.5), "--iou 1.5: give"),
+        (("--max-dets", 0), "--max-dets 0: give"),
+        (("--at-score", "nan"), "--at-score nan: give"),
+        (("--score-min", "inf"), "--score-min inf: give"),
+        (("--area", "huge"), "--area huge: choose"),
+        (("--fail-under", "nAP=0.5"), "there are: mAP"),
+        (("--fail-under", "mAP=0.5", "--protocol", "coco"), "there are: AP, AP50, AP75, APs"),
+        (("--fail-under", "map[cat]=0.5"), "there are: ap, precision"),
+        (("--rename", "a"), "--rename a: give old=new"),
+    ],
+)
+def test_wrong_values_are_said_before_anything_is_read(run, args, says):
+    err = run("nowhere", "also-nowhere", *args, code=2)[1]
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_gates(run):
+    run(
+        "gt", "det", "--fail-under", "mAP=0.5", "--fail-under", "AP[cat]=0.5", "--fail-under", "recall[dog]=1"
+    )
+    err = run("gt", "det", "--fail-under", "AP[catt]=0.5", code=2)[1]
+    assert "did you mean 'cat'?); there are: cat, dog" in err
