@@ -989,7 +989,9 @@ class _Reader:
         if (categories.source_id == NO_ID).all():
             if not categories.ordered:
                 self.log.report(CATEGORY_POSITION_GUESSED, path, field="category_id", order=Shown(shown))
-        elif list(known) == list(range(len(categories))) and not any(f.pointer for f in reference.files):
+        elif reference.files and not any(f.pointer for f in reference.files):  # lines: a list of names
+            if list(known) != list(range(len(categories))):
+                return
             self.log.note(
                 f"{printable(path)}: category_id is read as the place in the ground truth's list, {shown}"
             )
