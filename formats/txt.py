@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from odm.files import Output, Source, accept_name
 from odm.formats._classes import UNWRITABLE, add_list, read_list, refuse_class
-from odm.formats._contract import LIKELY, Format, Sniff, option
+from odm.formats._contract import LIKELY, POOR, Format, Sniff, option
 from odm.formats._faults import (
     BAD_CLASS_NAME,
     DUPLICATE_IMAGE,
@@ -184,6 +184,8 @@ def sniff(source: Source) -> Sniff | None:
     if mine < found.relative or not _numbers_follow(found.counts):
         return None
     what = f"{found.rows} of {found.lines} lines are a class and numbers"
+    if not found.rows:
+        return Sniff(POOR, f"these are .txt files with numbers, though {what}")
     if found.named >= found.pixels:
         return Sniff(LIKELY, f"{what}, and the classes are words")
     return Sniff(LIKELY, f"{what} in pixels")

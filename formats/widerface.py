@@ -100,8 +100,9 @@ def sniff(source: Source) -> Sniff | None:
         blocks = list(_blocks(lines[:-1] if len(lines) > 1 else lines))
         name = (file or source.path).replace("\\", "/").rsplit("/", 1)[-1]
         if blocks and blocks[0].count is not None and not blocks[0].stray:
-            named = (
-                blocks[0].name.lower().endswith(_SUFFIXES)
+            named = bool(
+                _OFFICIAL.fullmatch(name)
+                or blocks[0].name.lower().endswith(_SUFFIXES)
                 or blocks[0].name.decode("utf-8", "replace") in name
             )
             fits += named and (blocks[0].count == 0 or len(blocks[0].rows) > 0)
