@@ -142,6 +142,7 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
         source_id=source_id,
         parent=np.where(parent >= 0, row_of[parent], -1).astype(np.int32),
         named=dataset.categories.named or bool(edits.rename),
+        ordered=dataset.categories.ordered,
     )
     boxes = dataclasses.replace(dataset.boxes, category=row_of[dataset.boxes.category])
     for array in (categories.source_id, categories.parent, boxes.category):

@@ -30,8 +30,8 @@ from odm.issues import Log, UsageError, hint
 from odm.tables import Builder, Dataset
 
 POOR, LIKELY, SURE, NARROWER = 0, 1, 2, 3
-"""Confidences of a `Sniff`: what it is at best, what it looks like, what it cannot be mistaken for, and a narrower kind of what
-another format is right to be sure of as well."""
+"""Confidences of a `Sniff`: what it is at best, what it looks like, what it cannot be mistaken for, and a
+narrower kind of what another format is right to be sure of as well."""
 
 Side = Literal["read", "write", "both"]
 
