@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import click
@@ -189,13 +188,11 @@ def _renamed(dataset: Dataset, renames: dict[str, str], log: Log) -> Dataset:
     """The detections with some classes renamed."""
     if not renames:
         return dataset
-    renamed = apply(Edits(rename=renames), dataset, Ledger("", ""))
     n = np.bincount(dataset.boxes.category, minlength=len(dataset.categories)).tolist()
     for name, count in zip(dataset.categories.name, n, strict=True):
         if name in renames:
             log.note(f"--rename: {name!r} of {count} detections is taken as {renames[name]!r}")
-    categories = dataclasses.replace(renamed.categories, ordered=dataset.categories.ordered)
-    return dataclasses.replace(renamed, categories=categories)
+    return apply(Edits(rename=renames), dataset, Ledger("", ""))
 
 
 def _evaluate(
