@@ -9,13 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from odm.tables import Dataset
 
 Severity = Literal["error", "warning"]
 T = TypeVar("T")
@@ -80,6 +79,14 @@ class Issue:
         return f"{self.place}: {self.severity} {self.code}{field} {self.message}"
 
 
+class Placed(Protocol):
+    """Rows that know where they were read."""
+
+    def place(self, row: int) -> tuple[str, int, str]:
+        """Path, line and JSON pointer of a row."""
+        ...
+
+
 class Log:
     """Counts all issues and keeps a bounded number of each code, in the order in which they were reported."""
 
@@ -114,7 +121,7 @@ class Log:
     def report_rows(
         self,
         code: Code,
-        dataset: Dataset,
+        dataset: Placed,
         rows: NDArray[np.intp],
         values: Callable[[int], dict[str, Any]],
         *,
