@@ -112,12 +112,7 @@ def scan(source: Source, files: list[str], builder: Builder, log: Log, grammar: 
         parts.append((name[good], part.values[good], part.score[good], chunk.file[kept], chunk.line[kept]))
         faulty = np.union1d(part.faulty, part.rows[~good])
         builder.skipped += len(faulty)
-
-        def explain(row: int, chunk: Chunk = chunk) -> None:
-            path = source.full(files[int(chunk.file[row])])
-            grammar.explain(chunk.cells(row), path, int(chunk.line[row]), log)
-
-        explain_rows(chunk, faulty, log, explain)
+        explain_rows(chunk, faulty, source, files, log, grammar.explain)
     if not parts:
         none = np.zeros(0, np.int32)
         parts.append((none, np.zeros((0, grammar.columns)), np.zeros(0), none, none))

@@ -330,14 +330,21 @@ def check_number(cell: tuple[int, bytes], log: Log, path: str, line: int, field:
     return False
 
 
-def explain_rows(chunk: Chunk, faulty: NDArray[Any], log: Log, explain: Callable[[int], None]) -> None:
+Explain = Callable[[list[tuple[int, bytes]], str, int, Log], None]
+"""Reports what is wrong with one row, given its cells, the path of its file and its line."""
+
+
+def explain_rows(
+    chunk: Chunk, faulty: NDArray[Any], source: Source, files: list[str], log: Log, explain: Explain
+) -> None:
     """Have the faulty rows explained. Those with less than five values are all one fault, so they are only
     counted once the log keeps no more of it.
     """
     short = np.flatnonzero(chunk.count[faulty] < 5)
     beyond = short[max(0, log.room(WRONG_COUNT)) :]
     for row in np.delete(faulty, beyond).tolist():
-        explain(row)
+        path = source.full(files[int(chunk.file[row])])
+        explain(chunk.cells(row), path, int(chunk.line[row]), log)
     if len(beyond):
         log.counts[WRONG_COUNT.name] += len(beyond)
 

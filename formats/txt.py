@@ -36,6 +36,7 @@ Writing
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 from typing import Any
@@ -289,7 +290,7 @@ def _scan(source: Source, log: Log, options: TxtOptions) -> Scan:
     for chunk in chunks(source, files, own, sep=options.sep or None):
         part, faulty = _rows(chunk, names)
         parts.append(part)
-        explain_rows(chunk, faulty, own, _Explainer(chunk, source, files, own))
+        explain_rows(chunk, faulty, source, files, own, functools.partial(_explain, sep=chunk.separated))
         lost += len(faulty)
     if not parts:
         none = np.zeros(0, np.int32)
@@ -382,22 +383,8 @@ def _rows(chunk: Chunk, names: _Names) -> tuple[tuple[Ints, Floats, Floats, Ints
     return (name[sound], score[sound], box[sound], chunk.file[kept], chunk.line[kept]), faulty
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Explainer:
-    """Reports what is wrong with one row: the slow twin of `_rows`."""
-
-    chunk: Chunk
-    source: Source
-    files: list[str]
-    log: Log
-
-    def __call__(self, row: int) -> None:
-        path = self.source.full(self.files[int(self.chunk.file[row])])
-        line = int(self.chunk.line[row])
-        _explain(self.chunk.cells(row), line, path, self.log, sep=self.chunk.separated)
-
-
-def _explain(cells: list[tuple[int, bytes]], line: int, path: str, log: Log, *, sep: bool) -> None:
+def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log, *, sep: bool) -> None:
+    """Report what is wrong with one row: the slow twin of `_rows`."""
     expected = "a class and 4 numbers, or a class, a confidence and 4 numbers"
     n = len(cells)
     if n < 5 or (sep and n > 6):

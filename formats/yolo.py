@@ -1039,7 +1039,7 @@ def _scan(source: Source, files: list[str], log: Log, plan: Plan) -> Scan:
         part, faulty = _rows(chunk, plan.key_points)
         parts.append(part)
         lost += len(faulty)
-        explain_rows(chunk, faulty, log, _Explainer(chunk, source, files, log))
+        explain_rows(chunk, faulty, source, files, log, _explain)
     if not parts:
         none = np.zeros(0, np.int32)
         flags = np.zeros(0, bool)
@@ -1116,21 +1116,8 @@ def _outlines(chunk: Chunk, rows: NDArray[Any]) -> tuple[NDArray[np.bool_], NDAr
     return sound, far, columns
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Explainer:
-    """Reports what is wrong with one row: the slow twin of `_rows`."""
-
-    chunk: Chunk
-    source: Source
-    files: list[str]
-    log: Log
-
-    def __call__(self, row: int) -> None:
-        path = self.source.full(self.files[int(self.chunk.file[row])])
-        _explain(self.chunk.cells(row), int(self.chunk.line[row]), path, self.log)
-
-
-def _explain(cells: list[tuple[int, bytes]], line: int, path: str, log: Log) -> None:
+def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log) -> None:
+    """Report what is wrong with one row: the slow twin of `_rows`."""
     column, value = cells[0]
     if len(cells) < 5:
         expected = "a class id and 4 numbers, or these and a confidence"
