@@ -11,7 +11,7 @@ import numpy as np
 from odm.converters.ledger import Ledger
 from odm.formats._coco80 import IDS, NAMES
 from odm.issues import UsageError, hint, shorten
-from odm.tables import NO_ID, Categories, Dataset
+from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, ImageLabels, Ints, Verdict
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,16 +71,40 @@ def _put_in_order(dataset: Dataset, order: tuple[str, ...], ledger: Ledger) -> D
     source_id = np.array([ids[row] if row >= 0 else NO_ID for row in rows.tolist()], ids.dtype)
     parent = dataset.categories.parent
     parents = [int(parent[row]) if row >= 0 else -1 for row in rows.tolist()]
+    frequency = dataset.categories.frequency
     categories = Categories(
         name=order,
         source_id=source_id,
         parent=np.array([row_of[names[p]] if p >= 0 else -1 for p in parents], np.int32),
+        frequency=tuple(frequency[row] if row >= 0 else "" for row in rows.tolist()),
     )
     new_rows = np.array([row_of[name] for name in names], np.int32)
     boxes = dataclasses.replace(dataset.boxes, category=new_rows[dataset.boxes.category])
     for array in (categories.source_id, categories.parent, boxes.category):
         array.flags.writeable = False
-    return dataclasses.replace(dataset, categories=categories, boxes=boxes)
+    labels = _moved_labels(dataset.labels, new_rows, ledger)
+    return dataclasses.replace(dataset, categories=categories, boxes=boxes, labels=labels)
+
+
+def _moved_labels(labels: ImageLabels, row_of: Ints, ledger: Ledger) -> ImageLabels:
+    """What is said of whole images, for categories whose rows become those of `row_of`; -1 = left out.
+
+    What several categories were merged into is absent only where all of them are.
+    """
+    moved = dataclasses.replace(labels, category=row_of[labels.category])
+    keep = moved.category >= 0
+    merged = np.bincount(row_of[row_of >= 0])
+    if len(labels) and merged.max(initial=0) > 1:
+        table = np.stack([moved.image, moved.category, moved.verdict], axis=1)
+        _, first, place = np.unique(table, axis=0, return_index=True, return_inverse=True)
+        place = place.reshape(-1)
+        once = np.unique(np.stack([place, labels.category], axis=1), axis=0)[:, 0]
+        some = keep & (moved.verdict == Verdict.ABSENT) & (np.bincount(once)[place] < merged[moved.category])
+        ledger.change("absences of a class that was merged with one that may be there", int(some.sum()))
+        again = np.ones(len(labels), np.bool_)
+        again[first] = False
+        keep &= ~some & ~again
+    return moved.take(keep)
 
 
 def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
@@ -137,17 +161,24 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     source_id = dataset.categories.source_id[first].copy()
     if not dataset.categories.named:
         source_id[:] = NO_ID
+    frequency = dataset.categories.frequency
+    most = [0] * len(new_rows)  # a class is at least as frequent as any that it was merged from
+    for row, new in enumerate(row_of.tolist()):
+        if new >= 0 and frequency[row]:
+            most[new] = max(most[new], 1 + FREQUENCIES.index(frequency[row]))
     categories = Categories(
         name=tuple(new_rows),
         source_id=source_id,
         parent=np.where(parent >= 0, row_of[parent], -1).astype(np.int32),
+        frequency=tuple(FREQUENCIES[n - 1] if n else "" for n in most),
         named=dataset.categories.named or bool(edits.rename),
         ordered=dataset.categories.ordered,
     )
     boxes = dataclasses.replace(dataset.boxes, category=row_of[dataset.boxes.category])
     for array in (categories.source_id, categories.parent, boxes.category):
         array.flags.writeable = False
-    return dataclasses.replace(dataset, categories=categories, boxes=boxes)
+    labels = _moved_labels(dataset.labels, row_of, ledger)
+    return dataclasses.replace(dataset, categories=categories, boxes=boxes, labels=labels)
 
 
 def _check_names(flag: str, wanted: Iterable[str], names: tuple[str, ...]) -> None:

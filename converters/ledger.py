@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from odm.formats import Format
-from odm.tables import GROUPS, NO_ID, Dataset, Flag, stem
+from odm.tables import GROUPS, NO_ID, Dataset, Flag, Verdict, stem
 
 
 @dataclasses.dataclass
@@ -127,6 +127,11 @@ def fit(
         ledger.lose("classes without objects", len(categories) - len(np.unique(boxes.category)))
     if "parent" not in keeps:
         ledger.lose("parents of classes", int(np.count_nonzero(categories.parent >= 0)))
+    if "frequency" not in keeps:
+        ledger.lose("frequencies of classes", sum(map(bool, categories.frequency)))
+    for verdict, words in _VERDICT_WORDS.items():
+        if verdict.name.lower() not in keeps:
+            ledger.lose(words, int(np.count_nonzero(dataset.labels.verdict == verdict)))
     for name, n in dataset.extras.items():
         if name not in keeps:
             ledger.lose(name, n)
@@ -137,3 +142,10 @@ def fit(
         renumbered = categories.source_id != np.arange(len(categories))
         ledger.change("class ids are numbered anew", int(np.count_nonzero(renumbered & ids_differ)))
     return dataset
+
+
+_VERDICT_WORDS = {
+    Verdict.ABSENT: "classes said to be absent from an image",
+    Verdict.PRESENT: "classes said to be on an image",
+    Verdict.PARTIAL: "classes of which an image is said to have objects without a box",
+}

@@ -70,8 +70,9 @@ class Format:
     keeps: frozenset[str]
     """What survives in a file: of ``size`` (image sizes), ``extension`` (of image names), ``empty`` (images
     without objects), ``unused`` (classes without objects), ``order`` (of classes), ``score``, ``area``,
-    ``wh``, ``image_id``, ``category_id``, ``box_id``, ``parent``, ``split``, the names of the flags in lower
-    case (``difficult``, ``crowd``, ...), and names of ``Dataset.extras``."""
+    ``wh``, ``image_id``, ``category_id``, ``box_id``, ``parent``, ``frequency`` (of classes), ``split``, the
+    names of the flags and of what is said of whole images in lower case (``difficult``, ``crowd``, ...;
+    ``absent``, ``partial``, ...), and names of ``Dataset.extras``."""
     quantum: float = 0.0
     """The largest distance, in pixels, between a coordinate written and read back."""
     needs_size: bool = False

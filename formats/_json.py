@@ -72,7 +72,7 @@ NONE = int(np.iinfo(np.int64).min)
 SLICE = 2**18
 """Bytes of a slice; larger ones leave the cache, smaller ones cost more calls."""
 
-Kind = Literal["id", "int", "number", "numbers", "text"]
+Kind = Literal["id", "int", "number", "numbers", "text", "ints"]
 Column = NDArray[Any] | list[Any]
 
 
@@ -97,7 +97,8 @@ class Field:
     """A key of a record and what its column becomes.
 
     ``id`` and ``int`` become (n,) int64 with `NONE` where the key is missing, or a list where an id is text;
-    ``number`` becomes (n,) float64 with NaN; ``numbers`` (n, ``count``) float64; ``text`` a list with None.
+    ``number`` becomes (n,) float64 with NaN; ``numbers`` (n, ``count``) float64; ``text``, and ``ints`` for
+    lists of whole numbers, a list with None.
     """
 
     key: str
@@ -605,6 +606,8 @@ class _Shape:
                 )
             elif kind == "text":
                 type_, default = str, None
+            elif kind == "ints":
+                type_, default = list[int], None
             else:
                 type_, default = msgspec.Raw, msgspec.Raw(b"")
             # Fields without a default come first.
@@ -658,6 +661,10 @@ class _Shape:
                 if not always:
                     return None
                 column = self._floats(values, n, self._fields[key].count)
+            elif kind == "ints":
+                column = values
+                if not always:
+                    keys = n - values.count(None)
             elif kind == "text":
                 column = values
                 if not always:

@@ -365,7 +365,7 @@ class Reader:
         """Register the list that rows come from; the number goes to `box` and `image`."""
         return self.builder.file(at.path, at.pointer or "/")
 
-    def category(self, name: Any, at: At, *, source_id: Id | None = None) -> int | None:
+    def category(self, name: Any, at: At, *, source_id: Id | None = None, frequency: str = "") -> int | None:
         """The row of a class, added if it is new; None and an issue if it cannot be one."""
         if type(name) is not str:
             self.wrong(at, "the name of a class as text", name, row=True)
@@ -376,7 +376,7 @@ class Reader:
         if (reason := refuse_class(name)) is not None:
             self.log.report(BAD_CLASS_NAME, at.path, **at.where, field=at.field, value=name, reason=reason)
             return None
-        row = self._classes[name] = self.builder.category(name, source_id=source_id)
+        row = self._classes[name] = self.builder.category(name, source_id=source_id, frequency=frequency)
         return row
 
     def image(

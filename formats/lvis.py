@@ -14,15 +14,21 @@ Source: "Data format" of LVIS (https://www.lvisdataset.org/dataset) and its read
 verbatim. The name of an image is its ``file_name``, else the last folder and file of ``coco_url``
 (``val2017/000000000001.jpg``). ``area`` stays beside the box: it is the mask's. There are no crowds.
 
-``segmentation``, the two lists of an image and all other keys are counted and not read; the ledger names
-them. A file whose first bytes show only annotations looks like COCO: say ``--format lvis``. If every
-annotation has a ``score`` the file holds detections; if only some have one it is ground truth, the scores
-are ignored, and that is a warning. Results of LVIS are those of COCO, a list of records: read them as
-``coco`` with ``--gt`` this file.
+``frequency`` of a class (``r`` rare, ``c`` common, ``f`` frequent) and the two lists of an image are kept for
+evaluation: classes of ``neg_category_ids`` are absent from the image, and of those in
+``not_exhaustive_category_ids`` it has objects without a box. Of any other class without a box nothing is
+known. Ids there that are no category are counted and left out, as files cut down to some classes still list
+the others.
+
+``segmentation`` and all other keys are counted and not read; the ledger names them. A file whose first bytes
+show only annotations looks like COCO: say ``--format lvis``. If every annotation has a ``score`` the file
+holds detections; if only some have one it is ground truth, the scores are ignored, and that is a warning.
+Results of LVIS are those of COCO, a list of records: read them as ``coco`` with ``--gt`` this file (in
+``eval`` the other side).
 
 Writing: ids of images, classes and annotations are kept where they are unique whole numbers from 1, else
-they count from 1. ``image_count``, ``instance_count`` and ``frequency`` (``r`` up to 10 images, ``c`` up to
-100, ``f`` above) are counted from the boxes; the two lists of an image are empty.
+they count from 1. ``image_count`` and ``instance_count`` are counted from the boxes, and so is a
+``frequency`` that is not known (``r`` up to 10 images, ``c`` up to 100, ``f`` above).
 """
 
 from __future__ import annotations
@@ -49,7 +55,7 @@ from odm.formats._json import NONE, Broken, Chunk, Document, Field, Glance, load
 from odm.formats._jsonfiles import NAN, At, Reader, dump, lines, may_write, number, sniff_json, split_of
 from odm.formats._numbers import short_wh
 from odm.issues import Log, Shown
-from odm.tables import Builder, Dataset
+from odm.tables import FREQUENCIES, Builder, Dataset, Verdict
 
 _ANNOTATION = (
     Field("image_id", "int", required=True),
@@ -65,15 +71,21 @@ _IMAGE = (
     Field("coco_url", "text"),
     Field("width", "int"),
     Field("height", "int"),
+    Field("neg_category_ids", "ints"),
+    Field("not_exhaustive_category_ids", "ints"),
 )
-_CATEGORY = (Field("id", "int", required=True), Field("name", "text", required=True))
+_CATEGORY = (
+    Field("id", "int", required=True),
+    Field("name", "text", required=True),
+    Field("frequency", "text"),
+)
 _KEYS = frozenset(field.key for field in _ANNOTATION)
-_IMAGE_KEYS = frozenset(
-    {"id", "file_name", "coco_url", "width", "height", "license", "date_captured", "flickr_url"}
-)
 _UNSAID = frozenset({"license", "date_captured", "flickr_url", "image_count", "instance_count"})
 """Keys that are not worth a word where they are not read."""
-_OWN = frozenset({"neg_category_ids", "not_exhaustive_category_ids"})
+_IMAGE_KEYS = _UNSAID | {field.key for field in _IMAGE}
+_CATEGORY_KEYS = _UNSAID | {field.key for field in _CATEGORY}
+_OWN = {"neg_category_ids": Verdict.ABSENT, "not_exhaustive_category_ids": Verdict.PARTIAL}
+"""The lists of an image, and what they say of their classes."""
 _WHAT = "4 numbers: left, top, width, height"
 
 
@@ -85,7 +97,7 @@ class LvisOptions(ImageOptions):
 def _looks_like(look: Glance, head: bytes) -> tuple[int, str] | None:
     if look.top != "{" or not look.keys.keys() & {"images", "annotations"}:
         return None
-    if look.first.get("images", {}).keys() & _OWN:
+    if look.first.get("images", {}).keys() & _OWN.keys():
         return NARROWER, "its images list what was not looked for, as only LVIS has"
     if {"frequency", "synset"} & look.first.get("categories", {}).keys() and b'"frequency"' in head:
         return NARROWER, "its categories have a frequency, as only LVIS has"
@@ -137,6 +149,7 @@ def _read_file(reader: Reader, document: Document, at: At, split: str) -> None:
         reader.wrong(at, "an object", value)
         return
     parts = _Parts()
+    labels: dict[str, list[tuple[int, list[int]]]] = {key: [] for key in _OWN}
     images: dict[int, int] = {}
     categories: dict[int, int] = {}
     seen: set[str] = set()
@@ -156,14 +169,16 @@ def _read_file(reader: Reader, document: Document, at: At, split: str) -> None:
             file = reader.rows_of(here)
             for i, item in _items(reader, document, _IMAGE if key == "images" else _CATEGORY):
                 if key == "images":
-                    _read_image(reader, item, here / i, images, split, file, i)
+                    _read_image(reader, item, here / i, images, labels, split, file, i)
                 else:
                     _read_category(reader, item, here / i, categories, here)
     for key in ("images", "annotations", "categories"):
         if key not in seen:
             reader.log.report(MISSING_KEY, at.path, value=key)
-    if len(seen) == 3 and parts.index:
-        _hand_over(reader, parts, at / "annotations", images, categories)
+    if len(seen) == 3:
+        _label(reader, labels, categories)
+        if parts.index:
+            _hand_over(reader, parts, at / "annotations", images, categories)
 
 
 def _items(reader: Reader, document: Document, fields: Sequence[Field]) -> Iterator[tuple[int, Any]]:
@@ -193,7 +208,14 @@ def _whole(reader: Reader, record: dict[str, Any], key: str, at: At, *, row: boo
 
 
 def _read_image(
-    reader: Reader, item: Any, at: At, images: dict[int, int], split: str, file: int, line: int
+    reader: Reader,
+    item: Any,
+    at: At,
+    images: dict[int, int],
+    labels: dict[str, list[tuple[int, list[int]]]],
+    split: str,
+    file: int,
+    line: int,
 ) -> None:
     record = reader.mapping(item, at)
     if record is None:
@@ -214,15 +236,44 @@ def _read_image(
     row = reader.image(name, at, field=key, size=size, split=split, source_id=id_, file=file, line=line)
     if row is not None:
         images[id_] = row
+    for key, listed in labels.items():
+        found = record.get(key)
+        if found is None:
+            continue
+        if not isinstance(found, list):
+            reader.wrong(at / key, "a list of whole numbers", found)
+            continue
+        wrong = [i for i, value in enumerate(found) if type(value) is not int]
+        for i in wrong:
+            reader.wrong(at / key / i, "a whole number", found[i])
+        if found and not wrong and row is not None:
+            listed.append((row, found))
+
+
+def _label(
+    reader: Reader, labels: dict[str, list[tuple[int, list[int]]]], categories: dict[int, int]
+) -> None:
+    """Hand over what the lists of the images say of the classes that there are."""
+    for key, listed in labels.items():
+        image = np.repeat([row for row, _ in listed], [len(ids) for _, ids in listed])
+        category = np.array([categories.get(i, -1) for _, ids in listed for i in ids], np.int64)
+        known = category >= 0
+        reader.builder.labels(image=image[known], category=category[known], verdict=_OWN[key])
+        if not known.all():
+            reader.count(f"{key} of classes that are not listed", int(np.count_nonzero(~known)))
 
 
 def _read_category(reader: Reader, item: Any, at: At, categories: dict[int, int], place: At) -> None:
     record = reader.mapping(item, at)
     if record is None:
         return
-    reader.count_unread(record, frozenset({"id", "name", "image_count", "instance_count"}))
+    reader.count_unread(record, _CATEGORY_KEYS)
     id_ = _whole(reader, record, "id", at)
     name = reader.text(record, "name", at)
+    frequency = record.get("frequency") or ""
+    if frequency and frequency not in FREQUENCIES:
+        reader.wrong(at / "frequency", "r, c or f", frequency)
+        frequency = ""
     if id_ is None or name is None:
         return
     if id_ in categories:
@@ -232,7 +283,7 @@ def _read_category(reader: Reader, item: Any, at: At, categories: dict[int, int]
     if known is not None and known in categories.values():
         ids = {row: i for i, row in categories.items()}
         reader.log.report(DUPLICATE_CLASS, place.path, value=name, first=ids[known], second=id_)
-    row = reader.category(name, at / "name", source_id=id_)
+    row = reader.category(name, at / "name", source_id=id_, frequency=frequency)
     categories[id_] = -2 if row is None else row
 
 
@@ -338,11 +389,18 @@ def write(dataset: Dataset, target: Output, log: Log, options: LvisOptions) -> N
     in_images = np.bincount(pairs[:, 0], minlength=len(classes)).tolist()
     instances = np.bincount(boxes.category, minlength=len(classes)).tolist()
 
+    listed: dict[str, dict[int, list[int]]] = {}
+    for key, verdict in _OWN.items():
+        said = dataset.labels.take(dataset.labels.verdict == verdict)
+        lists = listed[key] = {}
+        for row, k in zip(said.image.tolist(), said.category.tolist(), strict=True):
+            lists.setdefault(row, []).append(class_ids[k])
+
     def image(i: int) -> dict[str, Any]:
         record: dict[str, Any] = {"id": image_ids[i], "file_name": images.name[i]}
         if images.width[i] > 0 and images.height[i] > 0:
             record |= {"width": int(images.width[i]), "height": int(images.height[i])}
-        return record | {"neg_category_ids": [], "not_exhaustive_category_ids": []}
+        return record | {key: lists.get(i, []) for key, lists in listed.items()}
 
     def annotation(i: int) -> dict[str, Any]:
         record = {
@@ -359,7 +417,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: LvisOptions) -> N
         return {
             "id": class_ids[i],
             "name": classes.name[i],
-            "frequency": "r" if n <= 10 else "c" if n <= 100 else "f",
+            "frequency": classes.frequency[i] or ("r" if n <= 10 else "c" if n <= 100 else "f"),
             "image_count": n,
             "instance_count": instances[i],
         }
@@ -396,6 +454,9 @@ FORMAT = Format(
             "image_id",
             "category_id",
             "box_id",
+            "frequency",
+            "absent",
+            "partial",
         }
     ),
 )

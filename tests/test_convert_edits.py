@@ -10,7 +10,7 @@ from odm.converters import Edits, Ledger
 from odm.converters.edit import apply, parse_renames
 from odm.formats._coco80 import IDS, NAMES
 from odm.issues import UsageError
-from odm.tables import Dataset
+from odm.tables import Dataset, Verdict
 
 
 def data(names=("cat", "dog", "bird"), category=(0, 1, 2, 1), **given):
@@ -111,3 +111,28 @@ def test_a_class_list_says_the_order():
     for order in (("bird", "dog"), ("bird", "bird", "cat", "dog")):
         with pytest.raises(UsageError, match="class-list"):
             edited(data(), order=order)
+
+
+def test_what_is_said_of_whole_images_follows_the_classes():
+    """A class that two were merged into is absent only where both are, and as frequent as the one or the other."""
+    absent, partial = Verdict.ABSENT, Verdict.PARTIAL
+
+    def said(dataset):
+        names = dataset.categories.name
+        rows = zip(dataset.labels.image, dataset.labels.category, dataset.labels.verdict, strict=True)
+        return [(int(image), names[category], Verdict(verdict)) for image, category, verdict in rows]
+
+    given = Dataset.from_arrays(
+        images=["a", "b", "c"], categories=["cat", "dog", "bird", "fish"], image=[0], category=[2],
+        ltwh=[(0, 0, 1, 1)], frequency=["r", "f", "", "c"],
+        labels=[(0, 0, absent), (0, 1, absent), (0, 1, partial), (1, 1, absent), (1, 1, absent), (2, 0, partial),
+                (2, 1, partial), (1, 3, absent), (2, 2, absent)],
+    )  # fmt: skip
+    result, ledger = edited(given, rename={"cat": "pet", "dog": "pet"}, drop=("fish",))
+    assert said(result) == [(0, "pet", absent), (0, "pet", partial), (2, "pet", partial), (2, "bird", absent)]
+    assert result.categories.frequency == ("f", "")
+    assert ledger.changed["absences of a class that was merged with one that may be there"] == 2
+    result, _ = edited(given, order=("fish", "bird", "ox", "dog", "cat"))
+    assert said(result) == said(given)
+    assert result.categories.frequency == ("c", "", "", "f", "r")
+    assert said(edited(given, only=("fish",))[0]) == [(1, "fish", absent)]

@@ -19,7 +19,7 @@ from odm import checks
 from odm.files import Source
 from odm.formats import FORMATS, detect, make_options
 from odm.issues import CODES, Log, UsageError
-from odm.tables import Builder, Flag, stem
+from odm.tables import Builder, Flag, Verdict, stem
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 MIXED = sorted(p for p in FIXTURES.glob("mixed/*") if p.is_dir())
@@ -38,6 +38,12 @@ BOXES = [
     (YARD, "traffic light", (250, 300, 125, 75), 0),
 ]
 SCORES = [0.95, 0.9, 0.8, 0.7, 0.6, 0.5]
+FREQUENCIES = ["f", "c", "r"]
+LABELS = [
+    ("empty", "007", Verdict.ABSENT),
+    ("empty", "traffic light", Verdict.ABSENT),
+    (YARD, "person", Verdict.PARTIAL),
+]
 
 
 @dataclasses.dataclass
@@ -127,6 +133,16 @@ def test_mixed_reads_to_the_same_tables(folder, log):
     assert sorted(classes) == sorted(CLASSES)
     if "order" in keeps:
         assert classes == CLASSES
+    if not variant:
+        frequencies = FREQUENCIES if "frequency" in keeps else [""] * len(classes)
+        assert sorted(zip(data.categories.frequency, classes, strict=True)) == sorted(
+            zip(frequencies, CLASSES, strict=True)
+        )
+        labels = data.labels
+        assert [
+            (images_of(data, image), classes[category], verdict)
+            for image, category, verdict in zip(labels.image, labels.category, labels.verdict, strict=True)
+        ] == [label for label in LABELS if label[2].name.lower() in keeps]
 
     boxes = data.boxes
     det = data.kind == "det"

@@ -18,7 +18,7 @@ import odm.evaluate
 import odm.formats
 from odm.formats import FORMATS
 from odm.issues import CODES
-from odm.tables import Flag
+from odm.tables import Flag, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = {
@@ -236,7 +236,7 @@ def test_the_version_is_one():
 
 KEEPS = {
     "size", "extension", "empty", "unused", "order", "score", "area", "wh", "image_id", "category_id", "box_id",
-    "parent", "split", *(flag.name.lower() for flag in Flag),
+    "parent", "frequency", "split", *(word.name.lower() for kind in (Flag, Verdict) for word in kind),
 }  # fmt: skip
 
 

@@ -237,7 +237,7 @@ CASES = {
         "lvis", {},
         {"a.json": {"info": {}, "images": [
             {"id": 9, "coco_url": "http://images.cocodataset.org/val2017/000000000009.jpg", "width": 200, "height": 100,
-             "neg_category_ids": [4], "not_exhaustive_category_ids": []}],
+             "neg_category_ids": [4], "not_exhaustive_category_ids": [5, 6]}],
             "annotations": [{"id": 1, "image_id": 9, "category_id": 4, "bbox": [10, 20, 30, 40], "area": 7.5,
                              "segmentation": [[1, 2, 3, 4, 5, 6]]}],
             "categories": [{"id": 4, "name": "x", "synset": "x.n.01", "frequency": "r", "def": "an x"}]}},
@@ -269,7 +269,7 @@ def test_what_is_not_read_is_counted(tmp_path):
 
     assert extras("labelme: circle and points") == {"point shapes": 1, "segmentation": 1}
     assert extras("lvis: images by their address") == {
-        "neg_category_ids": 1, "segmentation": 1, "synset": 1, "frequency": 1, "def": 1,
+        "segmentation": 1, "synset": 1, "def": 1, "not_exhaustive_category_ids of classes that are not listed": 2,
     }  # fmt: skip
     found = extras("labelstudio: rotated, polygon, brush")
     assert (found["brushlabels"], found["rotation"], found["segmentation"]) == (1, 1, 1)
@@ -319,6 +319,10 @@ def test_lvis_reads_columns_and_records_alike(tmp_path, monkeypatch):
     assert rows(fast) == rows(slow)
     for column in ("wh", "area", "source_id", "line"):
         np.testing.assert_array_equal(getattr(fast.boxes, column), getattr(slow.boxes, column))
+    for column in ("image", "category", "verdict"):
+        np.testing.assert_array_equal(getattr(fast.labels, column), getattr(slow.labels, column))
+    assert len(fast.labels)
+    assert fast.categories.frequency == slow.categories.frequency
     assert fast.images.name == slow.images.name
     assert fast.extras == slow.extras
 

@@ -17,7 +17,7 @@ from odm.converters import load
 from odm.converters.load import Request
 from odm.formats import FORMATS, option_specs
 from odm.issues import Log
-from odm.tables import GROUPS, Dataset, Flag, stem
+from odm.tables import FREQUENCIES, GROUPS, Dataset, Flag, Verdict, stem
 
 SLACK = 1e-9
 """Pixels; what adding and subtracting an edge costs in double precision."""
@@ -76,6 +76,18 @@ def datasets(draw, kind=None):
         ltwh=np.array(ltwh, float).reshape(-1, 4),
         flags=[draw(st.sampled_from(FLAGS)) if kind == "gt" else 0 for _ in range(n)],
         score=[draw(st.integers(0, 1000)) / 1000 for _ in range(n)] if kind == "det" else None,
+        frequency=[draw(st.sampled_from(["", *FREQUENCIES])) for _ in classes],
+        labels=draw(
+            st.lists(
+                st.tuples(
+                    st.integers(0, len(stems) - 1),
+                    st.integers(0, len(classes) - 1),
+                    st.sampled_from(list(Verdict)),
+                ),
+                max_size=3,
+                unique=True,
+            )
+        ),
         kind=kind,
     )
 
@@ -143,6 +155,20 @@ def assert_same(one, two, keeps, tolerance):
         assert a[3] == b[3]
         assert a[2] == b[2]
         np.testing.assert_allclose(a[4], b[4], rtol=0, atol=tolerance + SLACK)
+
+
+def said(dataset, keeps):
+    """What is said of whole images, and the frequencies that are known, in a canonical order."""
+    labels, classes = dataset.labels, dataset.categories
+    return sorted(
+        (stem(dataset.images.name[image]), classes.name[category], int(verdict))
+        for image, category, verdict in zip(labels.image, labels.category, labels.verdict, strict=True)
+        if Verdict(verdict).name.lower() in keeps
+    ), {
+        name: frequency
+        for name, frequency in zip(classes.name, classes.frequency, strict=True)
+        if frequency and "frequency" in keeps
+    }
 
 
 def target(folder, name, format_):
@@ -218,6 +244,17 @@ def test_through_the_format(name, data):
             )
         back = read(path, name, dataset.kind, told(dataset, folder, format_))
         assert_same(dataset, back, format_.keeps, format_.quantum)
+        labels, frequencies = said(dataset, format_.keeps)
+        assert said(back, format_.keeps)[0] == labels
+        assert said(back, format_.keeps)[1].items() >= frequencies.items()
+        words = " ".join(ledger.lost)
+        for verdict, word in (
+            (Verdict.ABSENT, "absent"),
+            (Verdict.PRESENT, "to be on"),
+            (Verdict.PARTIAL, "without a"),
+        ):
+            lost = verdict in dataset.labels.verdict and verdict.name.lower() not in format_.keeps
+            assert (word in words) == lost
         if "empty" in format_.keeps:
             assert {stem(n) for n in back.images.name} == {stem(n) for n in dataset.images.name}
         if "extension" in format_.keeps:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odm.tables import GROUPS, NO_ID, PICTURE_SUFFIXES, Builder, Dataset, Flag, SourceFile, stem
+from odm.tables import GROUPS, NO_ID, PICTURE_SUFFIXES, Builder, Dataset, Flag, SourceFile, Verdict, stem
 
 SMALL = {"images": ["a.jpg", "b.png"], "categories": ["x", "y"]}
 
@@ -146,6 +146,26 @@ def test_the_other_side_is_read_when_it_is_asked_for():
     assert calls == []
     assert builder.other() is other
     assert Builder().other() is None
+
+
+def test_what_is_said_of_whole_images():
+    none = {"image": [], "category": [], "xyxy": []}
+    data = Dataset.from_arrays(
+        **SMALL, **none, frequency=["", "r"], labels=[(1, 0, Verdict.ABSENT), (0, 1, Verdict.PARTIAL)]
+    )
+    assert data.categories.frequency == ("", "r")
+    assert (data.labels.image.tolist(), data.labels.category.tolist()) == ([1, 0], [0, 1])
+    assert data.labels.verdict.tolist() == [Verdict.ABSENT, Verdict.PARTIAL]
+    assert data.labels.take(data.labels.image == 0).category.tolist() == [1]
+    with pytest.raises(ValueError, match="read-only"):
+        data.labels.image[0] = 0
+    assert len(Dataset.from_arrays(**SMALL, **none).labels) == 0
+    for wrong in ([(2, 0, 0)], [(0, 2, 0)], [(-1, 0, 0)], [(0, 0, 3)]):
+        with pytest.raises(ValueError, match=r"row number|verdict"):
+            Dataset.from_arrays(**SMALL, **none, labels=wrong)
+    for frequency in (["r"], ["r", "often"]):
+        with pytest.raises(ValueError, match="frequency"):
+            Dataset.from_arrays(**SMALL, **none, frequency=frequency)
 
 
 def test_flags_are_bits_and_slices_take_all_columns():

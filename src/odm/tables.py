@@ -1,7 +1,8 @@
 """The one model that every format is read into and written from: columns, not objects.
 
-A `Dataset` holds three tables of NumPy columns. Rows refer to each other by row number: ``boxes.image``
-and ``boxes.category`` are rows of the image and the category table. Arrays are read-only once built.
+A `Dataset` holds tables of NumPy columns: images, categories, boxes, and what else is said of whole images.
+Rows refer to each other by row number: ``boxes.image`` and ``boxes.category`` are rows of the image and the
+category table. Arrays are read-only once built.
 
 Coordinates are pixels with the origin at the image's top left corner, exactly as the source gives them;
 nothing is shifted, rounded or clipped on the way in. A dataset can hold wrong boxes: `odm.checks` judges.
@@ -43,6 +44,21 @@ class Flag(enum.IntFlag):
 
 GROUPS = Flag.CROWD | Flag.GROUP_OF
 """Flags of boxes that stand for many objects."""
+
+
+class Verdict(enum.IntEnum):
+    """What is said of a class on a whole image, beside its boxes there."""
+
+    ABSENT = 0
+    """It was looked for, and there is none."""
+    PRESENT = 1
+    """It was looked for, and there is one."""
+    PARTIAL = 2
+    """Not all of its objects there have a box."""
+
+
+FREQUENCIES = ("r", "c", "f")
+"""How many images of a training set show a class: rare (up to 10), common (up to 100), frequent."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,6 +109,8 @@ class Categories:
     """(n,) int64 with `NO_ID` for none, or object holding int and str where some ids are strings."""
     parent: Ints
     """Row of the parent category, -1 = none; (n,)."""
+    frequency: tuple[str, ...]
+    """One of `FREQUENCIES` for each, empty where the source says none."""
     named: bool = True
     """False where the source gave only numbers: the names are then those numbers."""
     ordered: bool = True
@@ -143,6 +161,26 @@ class Boxes:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ImageLabels:
+    """One row per class and image of which something is said beside the boxes; most sources say nothing."""
+
+    image: Ints
+    category: Ints
+    verdict: NDArray[np.uint8]
+    """(n,) `Verdict`; several may hold of one class and image."""
+
+    def __repr__(self) -> str:
+        return f"<ImageLabels: {len(self)}>"
+
+    def __len__(self) -> int:
+        return len(self.image)
+
+    def take(self, rows: NDArray[Any]) -> ImageLabels:
+        """The labels at `rows`, a mask or row numbers."""
+        return ImageLabels(*(_frozen(getattr(self, f.name)[rows]) for f in dataclasses.fields(self)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dataset:
     """Images, categories and boxes of one source, ground truth (``gt``) or detections (``det``)."""
 
@@ -157,6 +195,7 @@ class Dataset:
     """What the user named, for messages about the whole."""
     skipped: int = 0
     """Rows that the reader saw and could not make a box of; each is an error in the log."""
+    labels: ImageLabels = dataclasses.field(default_factory=lambda: _image_labels([]))
 
     def __repr__(self) -> str:
         what = "detections" if self.kind == "det" else "ground truth"
@@ -207,6 +246,8 @@ class Dataset:
         height: ArrayLike | None = None,
         image_ids: Sequence[Id] | None = None,
         category_ids: Sequence[int] | None = None,
+        frequency: Sequence[str] | None = None,
+        labels: Iterable[tuple[int, int, int]] = (),
         kind: Kind | None = None,
     ) -> Dataset:
         """Make a dataset in memory.
@@ -221,6 +262,10 @@ class Dataset:
             (n,) confidences; without it the boxes are ground truth.
         width, height
             Image sizes in pixels, one per image.
+        frequency
+            One of `FREQUENCIES`, or empty, per category.
+        labels
+            What is said of whole images: rows of an image, a category and a `Verdict`.
 
         Raises
         ------
@@ -239,8 +284,14 @@ class Dataset:
             raise ValueError("two categories have the same name")
         if category_ids is not None and len(category_ids) != len(categories):
             raise ValueError(f"category_ids has {len(category_ids)} rows, not {len(categories)}")
+        if frequency is not None and (len(frequency) != len(categories) or {*frequency} - {"", *FREQUENCIES}):
+            raise ValueError(f"frequency must give one of {', '.join(FREQUENCIES)}, or '', to each category")
         for i, name in enumerate(categories):
-            builder.category(name, source_id=None if category_ids is None else category_ids[i])
+            builder.category(
+                name,
+                source_id=None if category_ids is None else category_ids[i],
+                frequency="" if frequency is None else frequency[i],
+            )
         if (xyxy is None) == (ltwh is None):
             raise ValueError("give xyxy or ltwh, one of the two")
         wh: Floats | None = None
@@ -260,6 +311,12 @@ class Dataset:
             flags=None if flags is None else np.array(flags).astype(np.uint16),
             area=None if area is None else np.array(area, np.float64),
             source_id=None if source_id is None else np.array(source_id, np.int64),
+        )
+        rows = np.array(list(labels)).reshape(-1, 3)
+        builder.labels(
+            image=_row_numbers(rows[:, 0], "labels"),
+            category=_row_numbers(rows[:, 1], "labels"),
+            verdict=rows[:, 2],
         )
         builder.kind = kind or ("gt" if score is None else "det")
         return builder.build()
@@ -289,6 +346,8 @@ class Builder:
         self._category_rows: dict[str, int] = {}
         self._category_ids: list[Id] = []
         self._parents: list[int] = []
+        self._frequencies: list[str] = []
+        self._labels: list[NDArray[np.int32]] = []
         self._chunks: list[dict[str, NDArray[Any]]] = []
 
     def other(self) -> Dataset | None:
@@ -359,18 +418,31 @@ class Builder:
         """The row of the image of that name, if it was added."""
         return self._image_rows.get(name)
 
-    def category(self, name: str, *, source_id: Id | None = None, parent: int = -1) -> int:
+    def category(
+        self, name: str, *, source_id: Id | None = None, parent: int = -1, frequency: str = ""
+    ) -> int:
         """The row of the category of that name, added if it is new."""
         row = self._category_rows.get(name)
         if row is None:
             row = self._category_rows[name] = len(self._category_ids)
             self._category_ids.append(NO_ID if source_id is None else source_id)
             self._parents.append(parent)
+            self._frequencies.append(frequency)
         return row
 
     def category_row(self, name: str) -> int | None:
         """The row of the category of that name, if it was added."""
         return self._category_rows.get(name)
+
+    def labels(self, *, image: ArrayLike, category: ArrayLike, verdict: ArrayLike) -> None:
+        """Say `Verdict` of n categories on images: (n,) row numbers, and (n,) verdicts or one for all.
+
+        ValueError if the shapes disagree or a number is no `Verdict`.
+        """
+        columns = np.asarray(image, np.int32), np.asarray(category, np.int32), np.asarray(verdict, np.int32)
+        self._labels.append(np.stack(np.broadcast_arrays(*columns), axis=-1).reshape(-1, 3))
+        if not np.isin(columns[2], list(Verdict)).all():
+            raise ValueError("a verdict is none of " + ", ".join(f"{v.value} ({v.name})" for v in Verdict))
 
     @property
     def n_images(self) -> int:
@@ -432,10 +504,10 @@ class Builder:
             parts = [chunk.pop(name) for chunk in self._chunks]
             columns[name] = _frozen(parts[0] if len(parts) == 1 else np.concatenate(parts))
             parts.clear()
-        boxes = Boxes(**columns)
-        if len(boxes):
-            for rows, limit in ((boxes.image, self.n_images), (boxes.category, self.n_categories)):
-                if rows.min() < 0 or rows.max() >= limit:
+        boxes, labels = Boxes(**columns), _image_labels(self._labels)
+        for table in (boxes, labels):
+            for rows, limit in ((table.image, self.n_images), (table.category, self.n_categories)):
+                if len(rows) and (rows.min() < 0 or rows.max() >= limit):
                     raise ValueError(f"a row number is outside 0..{limit - 1}")
         kind = self.kind
         if kind is None:
@@ -456,6 +528,7 @@ class Builder:
                 name=tuple(self._category_rows),
                 source_id=_frozen(_id_column(self._category_ids)),
                 parent=_frozen(np.array(self._parents, np.int32)),
+                frequency=tuple(self._frequencies),
                 named=self.named,
             ),
             boxes=boxes,
@@ -463,6 +536,7 @@ class Builder:
             files=tuple(self._files),
             extras=dict(self.extras),
             skipped=self.skipped,
+            labels=labels,
         )
 
 
@@ -487,6 +561,12 @@ _INNER = {"xyxy": (4,), "wh": (2,)}
 def _extent(xyxy: Floats) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):  # wrong boxes can be held, quietly
         return xyxy[:, 2:] - xyxy[:, :2]
+
+
+def _image_labels(chunks: Sequence[NDArray[np.int32]]) -> ImageLabels:
+    table = np.concatenate([np.zeros((0, 3), np.int32), *chunks])
+    image, category, verdict = (np.ascontiguousarray(column) for column in table.T)
+    return ImageLabels(_frozen(image), _frozen(category), _frozen(verdict.astype(np.uint8)))
 
 
 def _row_numbers(rows: ArrayLike, what: str) -> Longs:
