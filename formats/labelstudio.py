@@ -153,15 +153,19 @@ def _read_task(reader: Reader, task: dict[str, Any], at: At, file: int, line: in
         reader.count_unread(data, frozenset({"image", "img", "width", "height"}))
     key = _image_key(data)
     name = data.get(key)
-    found: list[tuple[dict[str, Any], At, str | int, float]] = []
+    found: list[tuple[dict[str, Any], tuple[int, int] | None, At, str | int, float]] = []
     size: tuple[int, int] | None = None
     for item, place, index, score in results:
         result = reader.mapping(item, place / index, row=True)
         if result is None:
             reader.builder.skipped += 1
             continue
-        found.append((result, place, index, score))
-        size = size or _own_size(reader, result, place / index)
+        own = _own_size(reader, result, place / index)
+        if own == _FAULTY:
+            reader.builder.skipped += 1
+            continue
+        found.append((result, own, place, index, score))
+        size = size or own
     size = size or reader.size(data.get("width"), data.get("height"), at / "data", ("width", "height"))
     name = image_name(name) if isinstance(name, str) else name
     image = reader.image(name, at if short else at / "data", field=key, size=size, file=file, line=line)
@@ -175,9 +179,12 @@ def _read_task(reader: Reader, task: dict[str, Any], at: At, file: int, line: in
             reader.log.report(NO_SIZE, at.path, **at.where, value=name)
             reader.builder.skipped += len(found)
             return
+    if size == _FAULTY:
+        reader.builder.skipped += len(found)
+        return
     labelled = {r.get("id") for r, *_ in found if isinstance(r.get("id"), str) and _labels(r) is not None}
     lists: dict[At, int] = {}
-    for result, place, index, score in found:
+    for result, own, place, index, score in found:
         rows = lists.setdefault(place, -1)
         if rows < 0:
             rows = lists[place] = reader.rows_of(place)
@@ -186,7 +193,7 @@ def _read_task(reader: Reader, task: dict[str, Any], at: At, file: int, line: in
         if bare and isinstance(result.get("id"), str) and result["id"] in labelled:
             continue  # its label is in another result
         assert size is not None
-        if not _read_result(reader, result, place / index, image, size, score, rows, row):
+        if not _read_result(reader, result, place / index, image, (own, size), score, rows, row):
             reader.builder.skipped += 1
 
 
@@ -262,6 +269,10 @@ def _labels(result: dict[str, Any]) -> list[Any] | None:
     return given if isinstance(given, list) else None
 
 
+_FAULTY = (0, 0)
+"""A size that is given and cannot be one; that is an issue already."""
+
+
 def _own_size(reader: Reader, result: dict[str, Any], at: At) -> tuple[int, int] | None:
     width, height = result.get("original_width"), result.get("original_height")
     return reader.size(width, height, at, _SIZE_KEYS) if width is not None or height is not None else None
@@ -272,12 +283,16 @@ def _read_result(
     result: dict[str, Any],
     at: At,
     image: int,
-    size: tuple[int, int],
+    sizes: tuple[tuple[int, int] | None, tuple[int, int]],
     score: float,
     rows: int,
     line: int,
 ) -> bool:
-    """Read one result; False, and an issue, if it should be a box and cannot be one."""
+    """Read one result; False, and an issue, if it should be a box and cannot be one.
+
+    `sizes` are the result's own, where it says one, and the image's.
+    """
+    own, size = sizes
     type_ = reader.text(result, "type", at, row=True)
     if type_ is None:
         return False
@@ -293,7 +308,6 @@ def _read_result(
     if kind is None:
         reader.count(type_)
         return True
-    own = _own_size(reader, result, at)
     if own is not None and own != size:
         shown, other = Shown(f"{own[0]}x{own[1]}"), Shown(f"{size[0]}x{size[1]}")
         reader.log.report(SIZES_DIFFER, at.path, **at.where, value=shown, other=other)
