@@ -487,6 +487,8 @@ class SetRule:
     code: Code
     find: Callable[[Facts], Iterator[tuple[tuple[str, int, str], dict[str, Any]]]]
     deep: bool = False
+    unless: tuple[str, ...] = ()
+    """Codes by which a reader has said the same already, image by image."""
 
 
 def _number(value: float) -> str:
@@ -876,7 +878,7 @@ RULES: tuple[BoxRule | SetRule, ...] = (
     SetRule(PERCENT, _percent, deep=True),
     SetRule(EQUAL_SCORES, _equal_scores, deep=True),
     SetRule(RARE_CLASS, _rare_classes, deep=True),
-    SetRule(NO_SIZES, _no_sizes, deep=True),
+    SetRule(NO_SIZES, _no_sizes, deep=True, unless=("image-size-missing", "bad-image-size")),
     SetRule(ID_ZERO, _id_zero, deep=True),
     SetRule(SAME_LAST_PART, _same_last_part, deep=True),
     SetRule(LOOKS_LTWH, _looks_ltwh, deep=True),
@@ -919,6 +921,8 @@ def run(dataset: Dataset, log: Log, *, deep: bool = False, tolerance: float = TO
             if rule.deep and not deep:
                 continue
             if isinstance(rule, SetRule):
+                if any(log.counts[name] for name in rule.unless):
+                    continue
                 for (path, line, pointer), values in rule.find(facts):
                     log.report(rule.code, path, line=line, pointer=pointer, **values)
                 continue
