@@ -1,4 +1,4 @@
-"""An example of each code: a line of input, where one line shows it, and what is printed.
+"""An example of each code: the line of input, the command or the Python that shows it, and what is printed.
 
 Made from the bad fixtures by ``python tests/write_examples.py``; do not edit it by hand.
 """
@@ -39,6 +39,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         'b.jpg,640,480,cat,,1,2,3,4,2,0,0,0,0',
         "input.csv:3: error bad-flag [difficult] expected 0 or 1, found '2'; write 1 where the mark is set, 0 or nothing where it is not",
     ),
+    'bad-hierarchy': (
+        'odm eval gt det --box ltwh --protocol openimages --hierarchy tree.json',
+        'tree.json#/Subcategory/0: error bad-hierarchy there is no class with a LabelName here; give JSON of nested {"LabelName": ..., "Subcategory": [...]}',
+    ),
     'bad-image-size': (
         'b.jpg,640.5,480,cat,,1,2,3,4,0,0,0,0,0',
         "input.csv:3: error bad-image-size [width] expected a whole number of pixels in 1..2147483647, found '640.5'; write the size of the picture, or leave it out",
@@ -46,6 +50,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'bad-iscrowd': (
         '{"id": 3, "image_id": 1, "category_id": 1, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 2}',
         'input.json#/annotations/2/iscrowd: error bad-iscrowd [iscrowd] expected iscrowd to be 0 or 1, found 2; write 0 for a single object and 1 for a crowd',
+    ),
+    'bad-label-file': (
+        'odm eval gt det --box ltwh --protocol openimages --image-labels labels.csv',
+        "labels.csv:3: error bad-label-file [Confidence] '0.4' is not 0 or 1; give a CSV file with the columns ImageID, LabelName and Confidence (1 = there, 0 = not there)",
     ),
     'bad-mark': (
         '<box label="car" occluded="maybe" xtl="1" ytl="2" xbr="30" ybr="40"></box>',
@@ -67,13 +75,41 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         'person 50 50 20 60',
         'input/a.txt:11: error box-layout-unclear as ltrb, 1 of 11 boxes would have right < left or bottom < top, too many for ltrb and too few for ltwh; this is the first; say --box ltrb or --box ltwh',
     ),
+    'box-layouts-may-differ': (
+        'odm eval gt det',
+        "gt: warning box-layouts-may-differ none of the 25 boxes here is inverted as ltrb, but 25 of 25 boxes of 'det' are; both were read as ltwh; if this side holds corners, say --gt-box and --det-box",
+    ),
+    'box-not-finite': (
+        'of = {"images": ["a.jpg"], "categories": ["car"], "image": [0], "category": [0]}\ntruth = Dataset.from_arrays(**of, xyxy=[[1, 2, 30, 40]])\nfound = Dataset.from_arrays(**of, xyxy=[[1, 2, float("inf"), 40]], score=[0.9])\nevaluate(truth, found)',
+        '-: error box-not-finite expected finite coordinates, found [1.0, 2.0, inf, 40.0]; find out where it came from, or remove the box',
+    ),
+    'case-collision': (
+        'odm convert input.json out --to txt',
+        "out: warning case-collision 'a.jpg' and 'A.jpg' differ only by letter case or Unicode form; rename one of them",
+    ),
+    'category-position-guessed': (
+        'odm eval gt det.json',
+        "det.json: warning category-position-guessed [category_id] category ids here are read as positions, from 1, in the ground truth's classes, which are only in order of appearance: 1 = 'person', 2 = 'car'; give ground truth whose categories have ids, or a list of the classes",
+    ),
     'class-lists-disagree': (
         'car',
         "input/labels/classes.txt:1: error class-lists-disagree class 0 is 'car' here and 'person' in input/data.yaml; make the lists equal, or say which one holds with --classes",
     ),
+    'class-only-in-detections': (
+        'odm eval gt det --box ltwh',
+        "det: warning class-only-in-detections the class 'dogg' of 1 detections is not in the ground truth (did you mean 'dog'?); rename it if it is the same class (eval --rename OLD=NEW)",
+    ),
+    'class-order-guessed': (
+        'odm eval gt det --box ltwh --det-image-size 200x200',
+        "det: warning class-order-guessed classes here are numbers, and the classes of the ground truth are only in order of appearance, so they were taken as 0 = 'person', 1 = 'dog'; give the class list of the numbers, with --classes or --gt-classes or --det-classes",
+    ),
     'conventions-differ': (
         '',
         'det.json: warning conventions-differ the detections fit the ground truth far better as corners instead of left, top, width, height: mean best IoU 1.00 instead of 0.05; read them so, or correct the export',
+    ),
+    'coordinates-differ': (
+        'odm eval gt det --box ltwh --coords abs',
+        "det: error coordinates-differ the detections lie in 0..1 (largest value 0.5), the ground truth's boxes are in pixels (largest value 100); say --coords rel for the side in 0..1 and give the image sizes",
     ),
     'coordinates-not-finite': (
         '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [1e+308, 0, 1e+308, 10], "area": 1, "iscrowd": 0}',
@@ -95,12 +131,20 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '<data><image name="a.jpg"/></data>',
         'input.xml:1: error cvat-root expected the root element <annotations>, found <data>; export the file as CVAT for images 1.1, or name the format that it has',
     ),
+    'detection-without-score': (
+        'log = Log()\nof = {"images": ["a.jpg"], "categories": ["car"], "image": [0], "category": [0]}\nfound = Dataset.from_arrays(**of, xyxy=[[1, 2, 30, 40]], kind="det")\nchecks.run(found, log)',
+        "-: error detection-without-score [score] expected a detection with a finite score, found none; write the detector's confidence, or leave the box out with --skip-bad",
+    ),
+    'detections-as-ground-truth': (
+        'odm eval gt det',
+        'gt: error detections-as-ground-truth expected ground truth, found 6 boxes with scores; give the ground truth as the first argument, or remove the scores if that is what these are',
+    ),
     'device-name': (
         '{"id": 1, "file_name": "con.jpg", "width": 64, "height": 48}',
         "input.json#/images/0/file_name: warning device-name [file_name] 'con.jpg' is not a usable file name on Windows; rename it",
     ),
     'doubtful-comma': (
-        'b.jpg,6400,4800,cat,,100,200,"1,024",400,0,0,0,0,0',
+        'b.jpg,6400,4800,cat,,0,2,"1,024",40,0,0,0,0,0',
         "input.csv:3: error doubtful-comma '1,024' may be a number with a decimal comma or one with a comma after the thousands; write numbers with a decimal point, or say -O decimal=comma",
     ),
     'duplicate-box': (
@@ -151,6 +195,14 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '{"id": 1, "width": 100, "height": 80}',
         "input.json#/images/0: warning file-name-missing the image has no file_name, so it is called '1' after its id; add the file_name",
     ),
+    'ground-truth-as-detections': (
+        'of = {"images": ["a.jpg"], "categories": ["car"], "image": [0], "category": [0]}\ntruth = Dataset.from_arrays(**of, xyxy=[[1, 2, 30, 40]])\nevaluate(truth, truth)',
+        '-: error ground-truth-as-detections expected detections, found 1 boxes without any score; give the detections as the second argument, or add their scores',
+    ),
+    'ground-truth-with-scores': (
+        'log = Log()\nof = {"images": ["a.jpg"], "categories": ["car"], "image": [0], "category": [0]}\ntruth = Dataset.from_arrays(**of, xyxy=[[1, 2, 30, 40]], score=[0.9], kind="gt")\nchecks.run(truth, log)',
+        '-: warning ground-truth-with-scores 1 of 1 boxes of the ground truth have a score; say --kind det if these are detections, else remove the scores',
+    ),
     'header-missing': (
         '',
         'input.csv: error header-missing expected a header line that names the columns, found an empty file; write a header, or name the format that this file has',
@@ -162,6 +214,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'image-name-missing': (
         ',640,480,cat,,1,2,3,4,0,0,0,0,0',
         "input.csv:3: error image-name-missing [image] no image is named here; write the name of the image's file",
+    ),
+    'image-only-in-detections': (
+        'odm eval gt det --box ltwh',
+        "det/b.txt: error image-only-in-detections expected images of the ground truth, found 1 image only in the detections, 'b'; remove them, or say --extra-images background to count their boxes as false positives, or ignore to leave them out",
     ),
     'image-size-conflict': (
         'a.jpg,320,480,cat,,5,6,7,8,0,0,0,0,0',
@@ -215,6 +271,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '',
         'input.json#/0/annotations/0/result/1: error labelstudio-size-conflict the image is 320x480 pixels here and 640x480 in another result of the task; correct original_width and original_height',
     ),
+    'link-outside': (
+        '',
+        "input/b.txt: error link-outside the link leads outside the source, to '/data/elsewhere/b.txt'; name the real folder on the command line, or give --follow-links",
+    ),
     'looks-like-ltrb': (
         '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [300, 200, 600, 400], "area": 240000, "iscrowd": 0}',
         'input.json#/annotations/0: warning looks-like-ltrb 3 of 4 boxes reach beyond the image, and none would if its width and height were right and bottom edges; say --box ltrb, or correct the export',
@@ -259,6 +319,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '',
         'input: error mot-no-files expected gt.txt, found none among 1 files; name the folder that holds it, or the right format',
     ),
+    'name-collision': (
+        'odm convert input.json out --to txt',
+        "out: error name-collision 'a.jpg' and 'a.png' would both be written to 'a.txt'; rename one of the two images",
+    ),
     'near-duplicate-box': (
         '{"id": 3, "image_id": 1, "category_id": 1, "bbox": [100, 100, 100, 99], "area": 9900, "iscrowd": 0}',
         'input.json#/annotations/2/bbox: warning near-duplicate-box [bbox] the box overlaps with another of its class (IoU 0.990), in input.json#/annotations/1; remove one of the two if they show the same object',
@@ -283,6 +347,18 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '',
         'input: error no-coco-file no file here looks like COCO JSON; name the file itself, or choose another format',
     ),
+    'no-detections': (
+        'odm eval gt det --box ltwh',
+        'det: warning no-detections expected detections, found none: the result is 0 for every class with ground truth; check the path of the detections',
+    ),
+    'no-ground-truth': (
+        'odm eval gt.json det --det-box ltwh',
+        'gt.json: error no-ground-truth expected images in the ground truth, found none; check the path of the ground truth',
+    ),
+    'no-ground-truth-boxes': (
+        'odm eval gt det --box ltwh',
+        'gt: warning no-ground-truth-boxes the ground truth has 1 images and no box, so every metric is undefined; check that this is meant',
+    ),
     'no-image-in-common': (
         '',
         "det.json: error no-image-in-common no image of the detections is in the ground truth: they have 'z9.jpg', the ground truth has 'a.jpg'; check that both belong to the same data set, and that the names differ at most in folder and extension",
@@ -295,9 +371,17 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         'car 1 nan 3 4',
         "input/a.txt:2:7: error not-finite [box[1]] expected a finite number, found 'nan'; find out where it came from, and write a number or remove the box",
     ),
+    'not-in-reference': (
+        'odm convert input out.json --box ltwh --to coco --gt gt.json',
+        "out.json: error not-in-reference the image 'c' is not in the ground truth whose ids are to be written; give the ground truth that these detections belong to",
+    ),
     'not-utf8': (
         'caf\\xe9 10 20 30 40',
         'input/a.txt:1:4: error not-utf8 expected text in UTF-8, found the byte 0xe9; save the file as UTF-8',
+    ),
+    'nothing-left': (
+        'odm eval gt det --box ltwh --score-min 0.95',
+        'det: warning nothing-left --score-min 0.95, above the highest score 0.9, leaves none of 3 detections; check the value',
     ),
     'nul-character': (
         'b.jpg,640,480,c\\x00at,,1,2,3,4,0,0,0,0,0',
@@ -323,6 +407,14 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [600, 10, 100, 20], "area": 2000, "iscrowd": 0}',
         'input.json#/annotations/1/bbox: warning outside-image [bbox] the box reaches 60 px beyond the image (640x480): left 600, top 10, right 700, bottom 30; check the size of the image and the format of the box, or cut it with --clip',
     ),
+    'percent-scores': (
+        'odm eval gt.json det.json',
+        'det.json: warning percent-scores expected scores in 0..1, found scores up to 95.5: they look like percentages; divide them by 100; the ranking stays, but --score-min and --at-score mean the scores as they are',
+    ),
+    'picture-behind-link': (
+        '',
+        "input/labels/a.txt: error picture-behind-link the size of image 'a.jpg' is not known: its picture is behind a link that leads outside the source; give --follow-links, or name the folder of the pictures with --images DIR",
+    ),
     'picture-missing': (
         '',
         "input/b.txt: warning picture-missing there is no picture for the labels of 'b'; add the picture, or remove the labels",
@@ -330,6 +422,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'picture-not-checked': (
         '',
         'photos/a.jpg: warning picture-not-checked the size of the picture cannot be compared with that of the annotations: it is cut or of no known kind; replace the picture',
+    ),
+    'picture-not-known': (
+        'odm convert input.json out --to yolo --link-images',
+        "input.json#/images/0: error picture-not-known the picture of 'a.jpg' is not known, so it cannot be put in images/; give --images DIR, or --follow-links if it is behind a link; or leave out --link-images, --copy-images",
     ),
     'picture-size-differs': (
         '{"id": 1, "file_name": "a.jpg", "width": 64, "height": 48}',
@@ -371,6 +467,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         'person 10 20 30 40',
         'input/b.txt:2: error score-missing expected a detection with a score, found a box without one; add the score, or say --kind gt if this is ground truth (to eval, give it first)',
     ),
+    'score-not-finite': (
+        'of = {"images": ["a.jpg"], "categories": ["car"], "image": [0], "category": [0]}\ntruth = Dataset.from_arrays(**of, xyxy=[[1, 2, 30, 40]])\nfound = Dataset.from_arrays(**of, xyxy=[[1, 2, 30, 40]], score=[float("inf")])\nevaluate(truth, found)',
+        '-: error score-not-finite [score] expected a finite score, found inf; add the score, or remove the detection',
+    ),
     'score-out-of-range': (
         'person 88 1 2 3 4',
         "input/a.txt:2:8: error score-out-of-range [score] expected a score in 0..1, found '88'; divide percentages by 100, and check that this column is the score",
@@ -382,6 +482,14 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'scores-in-percent': (
         '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [10, 10, 50, 50], "score": 95}',
         'input.json#/annotations/0: warning scores-in-percent expected scores in 0..1, found 2 of 3 above 1, up to 95: they look like percentages; divide them by 100',
+    ),
+    'sides-differ': (
+        'odm eval gt det',
+        "det: error sides-differ all boxes here lie in 0..1, those of 'gt' do not; if one side is relative and the other in pixels, say so: --gt-coords and --det-coords",
+    ),
+    'sides-swapped': (
+        'odm eval gt det --box ltwh',
+        "gt: error sides-swapped expected ground truth here and detections in 'det', found scores with every box here and none there; give the ground truth first and the detections second",
     ),
     'similar-class-names': (
         '',
@@ -438,6 +546,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'unreadable-picture': (
         '',
         "input/a.jpg: error unreadable-picture the picture's size cannot be read: it is cut or of no known kind; replace the picture, or say the size with --image-size or --image-sizes",
+    ),
+    'unwritable-class': (
+        'odm convert input.json out --to txt',
+        "out: error unwritable-class the class 'route 66' cannot be written: a number at its end would be read as one of the numbers after it; say --sep tab, or rename the class",
     ),
     'via-class-attribute': (
         '',
@@ -498,6 +610,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'voc-two-splits': (
         '',
         "input: warning voc-two-splits the image 'b' is also listed in 'val'; it is taken as 'train'; take it off one of the lists",
+    ),
+    'voc-unwritable-name': (
+        'odm convert input.json out --to voc',
+        "out: error voc-unwritable-name 'per\\ufffeson' cannot be written: XML cannot hold one of its characters; rename it",
     ),
     'widerface-count': (
         '2',

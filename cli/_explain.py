@@ -84,8 +84,7 @@ def _text(code: Code) -> str:
         lines += ["", _wrap(f"To mend it: {mend(code)}.")]
     if printed:
         lines += ["", "  Example:"]
-        lines += [f"    {line}"] if line else []
-        lines += [f"    {printed}"]
+        lines += [f"    {row}" for row in [*line.splitlines(), printed]]
     return "\n".join(lines) + "\n"
 
 

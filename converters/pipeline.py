@@ -381,10 +381,14 @@ def _write(
         dry_run=dry_run,
     )
     _check_apart(dataset, output)
-    errors = log.errors
+    writing = log.fresh()
     with output:
-        format_.write(dataset, output, log, options)
-        if log.errors > errors:
+        try:
+            format_.write(dataset, output, writing, options)
+        finally:
+            writing.set_place(target)
+            log.extend(writing)
+        if writing.errors:
             raise refusal(log, target)
     ledger.files, ledger.stayed = tuple(output.written), tuple(output.stayed)
     return ledger

@@ -254,24 +254,3 @@ def test_bad_input_gives_its_code_and_no_other(folder, log):
         home = os.path.relpath(folder) + "/"
         places = {i.place.removeprefix(home) for i in issues}
         assert any(p == case.said["place"] or p.startswith(case.said["place"] + ":") for p in places), shown
-
-
-def test_every_code_of_the_formats_and_the_rules_has_a_bad_fixture():
-    """Codes that other parts declare are shown by their own tests."""
-    covered = {expected_code(folder) for folder in BAD}
-    formats = {folder.parent.name for folder in BAD}
-    missing = []
-    for code in [rule.code.name for rule in checks.RULES]:
-        if code not in covered | NOT_IN_A_FILE:
-            missing.append(code)
-    for name in sorted(formats & set(FORMATS)):
-        own = [code for code in CODES if code.startswith(name + "-") and "unwritable" not in code]
-        missing += [code for code in own if code not in covered | NOT_IN_A_FILE]
-    assert not missing
-
-
-NOT_IN_A_FILE = {
-    "detection-without-score",  # every reader has its own word for it; the Python interface can make one
-    "ground-truth-with-scores",  # the same
-}
-"""Codes that tables made in memory can have and files cannot show."""

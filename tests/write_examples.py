@@ -1,15 +1,52 @@
-"""Write cli/_examples.py and docs/codes.md from the bad fixtures: ``python tests/write_examples.py``."""
+"""Write cli/_examples.py and docs/codes.md from the bad fixtures: ``python tests/write_examples.py``.
+
+A fixture that shows a code is a folder named after it:
+
+- ``fixtures/bad/FORMAT/CODE[-variant]``: input that a reader or a rule reports;
+- ``fixtures/validate/CODE[-variant]``: what takes more than one input, such as pictures, links or two sides;
+- ``fixtures/eval/CODE[-variant]`` and ``fixtures/convert/CODE[-variant]``: a whole command and what it says;
+- ``fixtures/python/CODE[-variant]``: a few lines of Python, for what no file can hold.
+
+``case.json`` says how the input is asked. ``links`` there are symbolic links to be made first, name and target, as not
+every system can keep them in a checkout; the case then works on a copy.
+"""
 
 import contextlib
+import io
 import json
 import os
+import re
+import runpy
+import shlex
+import shutil
 import sys
+import tempfile
+import weakref
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
 FIRST = ("txt", "yolo", "csv", "voc", "coco")
 """Which formats show a code that several have: the plainest first."""
+LONGEST = 600
+"""Characters of a printed line that makes an example."""
+
+
+FAMILIES = ("bad/*/*", "validate/*", "eval/*", "convert/*", "python/*")
+COMMANDS = ("eval", "convert")
+PRINTED = re.compile(r"(?m)^(?!note: )\S.*?: (?:error|warning) ([a-z0-9-]+) .+$")
+
+
+def copied(folder, links):
+    """A copy of a folder in a new one, with symbolic links made in it."""
+    top = tempfile.mkdtemp(prefix="odm-fixture-")
+    place = Path(top) / folder.name
+    shutil.copytree(folder, place)
+    for name, target in links.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).symlink_to(os.path.relpath(place / target, (place / name).parent))
+    return place
 
 
 class Case:
@@ -17,8 +54,11 @@ class Case:
 
     def __init__(self, folder):
         described = folder / "case.json"
-        self.folder = folder
         self.said = json.loads(described.read_text(encoding="utf-8")) if described.exists() else {}
+        self.folder = folder
+        if "links" in self.said:
+            self.folder = copied(folder, self.said["links"])
+            weakref.finalize(self, shutil.rmtree, self.folder.parent)
         inputs = [p for p in sorted(folder.iterdir()) if p.name.startswith("input")]
         self.input = self.said.get("input") or inputs[0].name
         self.format = self.said.get("format") or (None if "input" in self.said else folder.parent.name)
@@ -58,20 +98,120 @@ class Case:
             add_refusals(loaded, log)
         return loaded
 
+    def log(self):
+        """What validating the input reports."""
+        from odm.issues import Log
 
-def cases():
-    """Every case with its code, the plainest example of each code first."""
+        log = Log()
+        with contextlib.chdir(self.folder):
+            self.examine(log)
+        return log
+
+    def codes(self):
+        """Every code that is reported."""
+        return set(self.log().counts)
+
+    def example(self, code):
+        """The line of input that shows the code, and what is printed."""
+        issue = next(issue for issue in self.log() if issue.code == code)
+        with contextlib.chdir(self.folder):
+            return input_line(issue), str(issue).replace(os.path.realpath(self.folder), "/data")
+
+
+class Command:
+    """A folder of `fixtures/eval` or `fixtures/convert`: a whole command, run in a copy of the folder.
+
+    ``arguments`` follow the two sides, or the source and the target; ``exit`` is the exit code.
+    """
+
+    def __init__(self, folder):
+        self.said = json.loads((folder / "case.json").read_text(encoding="utf-8"))
+        said, name = self.said, folder.parent.name
+        paths = [said.get("gt", "gt"), said.get("det", "det")]
+        if name == "convert":
+            inputs = [p.name for p in sorted(folder.iterdir()) if p.name.startswith("input")]
+            paths = [said.get("input", inputs[0] if inputs else ""), said.get("output", "out")]
+        self.words = [name, *paths, *said.get("options", ()), *said.get("arguments", ())]
+        self.folder = folder
+        self.exit, self.out, self.err = self.run(self.words)
+
+    def run(self, words):
+        """Exit code, output and messages of a command in a copy of the folder."""
+        from odm.cli import _app
+
+        place = copied(self.folder, {})
+        out, err = io.StringIO(), io.StringIO()
+        try:
+            with contextlib.chdir(place), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = _app.run(words)
+        finally:
+            shutil.rmtree(place.parent)
+        return code, out.getvalue(), err.getvalue()
+
+    def codes(self):
+        """Every code that is printed."""
+        return set(PRINTED.findall(self.err))
+
+    def example(self, code):
+        """The command, and what it prints."""
+        printed = next(m[0] for m in PRINTED.finditer(self.err) if m[1] == code)
+        return shlex.join(["odm", *self.words]), printed
+
+
+class Script:
+    """A folder of `fixtures/python`: lines of Python that report to ``log``, or raise."""
+
+    said = MappingProxyType({})
+
+    def __init__(self, folder):
+        self.path = folder / "example.py"
+
+    def log(self):
+        """What the lines report."""
+        from odm.issues import DataError
+
+        try:
+            return runpy.run_path(str(self.path))["log"]
+        except DataError as e:
+            return e.log
+
+    def codes(self):
+        """Every code that is reported."""
+        return set(self.log().counts)
+
+    def example(self, code):
+        """The lines without the imports, and what is printed."""
+        lines = self.path.read_text(encoding="utf-8").splitlines()
+        said = [line for line in lines if line and not line.startswith(("from ", "import "))]
+        return "\n".join(said), str(next(issue for issue in self.log() if issue.code == code))
+
+
+def fixture(folder):
+    """What a folder of any family is."""
+    family = folder.parent.name
+    return (Command if family in COMMANDS else Script if family == "python" else Case)(folder)
+
+
+def cases(families=FAMILIES):
+    """The code and the folder of every fixture of these families, the plainest example of each code first."""
     from odm.cli._explain import all_codes
 
     codes = all_codes()
-    folders = [p for p in [*FIXTURES.glob("bad/*/*"), *FIXTURES.glob("validate/*")] if p.is_dir()]
+    folders = [
+        (number, folder)
+        for number, family in enumerate(families)
+        for folder in FIXTURES.glob(family)
+        if folder.is_dir()
+    ]
 
-    def rank(folder):
+    def rank(numbered):
+        number, folder = numbered
         home = folder.parent.name
-        return (FIRST.index(home) if home in FIRST else len(FIRST), len(folder.name), str(folder))
+        place = FIRST.index(home) if home in FIRST else len(FIRST) + number
+        return (place, len(folder.name), str(folder))
 
     found = []
-    for folder in sorted(folders, key=rank):
+    for _, folder in sorted(folders, key=rank):
         fits = [code for code in codes if folder.name == code or folder.name.startswith(code + "-")]
         assert fits, f"{folder.name} must begin with a code"
         found.append((max(fits, key=len), folder))
@@ -101,19 +241,11 @@ def input_line(issue):
 
 
 def examples():
-    """An example of each code that a fixture shows: the line of input, and what is printed."""
-    from odm.issues import Log
-
+    """An example of each code: the input that shows it, and what is printed."""
     found = {}
     for code, folder in cases():
-        if code in found:
-            continue
-        log = Log()
-        with contextlib.chdir(folder):
-            Case(folder).examine(log)
-            issues = [issue for issue in log if issue.code == code]
-            if issues and len(str(issues[0])) < 600:
-                found[code] = (input_line(issues[0]), str(issues[0]))
+        if code not in found and len((example := fixture(folder).example(code))[1]) < LONGEST:
+            found[code] = example
     return dict(sorted(found.items()))
 
 
@@ -124,7 +256,7 @@ def module(found):
         for code, (line, printed) in found.items()
     )
     return (
-        '"""An example of each code: a line of input, where one line shows it, and what is printed.\n\n'
+        '"""An example of each code: the line of input, the command or the Python that shows it, and what is printed.\n\n'
         "Made from the bad fixtures by ``python tests/write_examples.py``; do not edit it by hand.\n"
         '"""\n\n'
         "# fmt: off\n# ruff: noqa: E501, Q000\n\n"

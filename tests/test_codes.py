@@ -1,0 +1,73 @@
+"""Every code has a fixture that gives it and nothing else, and an example made from one.
+
+What the families of fixtures are and how they are asked stands in `write_examples.py`. Dropping a folder adds its test.
+"""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from odm import checks
+from odm.cli._examples import EXAMPLES
+from odm.cli._explain import all_codes
+
+_spec = importlib.util.spec_from_file_location(
+    "write_examples", Path(__file__).with_name("write_examples.py")
+)
+written = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(written)
+
+CODES = [code for code in all_codes() if not code.startswith("test-")]
+FOLDERS = {code: [] for code in CODES}
+for _code, _folder in written.cases():
+    FOLDERS[_code].append(_folder)
+COMMANDS = [f for folders in FOLDERS.values() for f in folders if f.parent.name in written.COMMANDS]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_code_has_fixtures_that_give_no_other(code):
+    assert FOLDERS[code], "no fixture shows this code"
+    for folder in FOLDERS[code]:
+        case = written.fixture(folder)
+        codes = case.codes()
+        assert code in codes, folder
+        assert codes <= {code, checks.FOLLOWS.get(code), *case.said.get("also", ())}, folder
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_code_has_an_example(code):
+    shown, printed = EXAMPLES[code]
+    assert f" {code} " in printed
+    assert not printed.startswith("-") or "Dataset" in shown, "the place is not said"
+
+
+@pytest.mark.parametrize("folder", COMMANDS, ids=lambda p: f"{p.parent.name}-{p.name}")
+def test_a_command_ends_as_the_fixture_says(folder):
+    case = written.Command(folder)
+    assert case.exit == case.said["exit"], case.err
+    assert bool(case.out) == (case.exit == 0)
+
+
+def of_family(name):
+    folders = [f for f in COMMANDS if f.parent.name == name]
+    return pytest.mark.parametrize("folder", folders, ids=lambda p: p.name)
+
+
+@of_family("eval")
+def test_validation_refuses_two_sides_where_an_evaluation_does(folder):
+    case = written.Command(folder)
+    if "arguments" in case.said:
+        return  # options of the evaluation alone, which validation does not have
+    _, gt, det, *options = case.words
+    code, _, err = case.run(["validate", gt, "--against", det, *options])
+    assert code == case.exit, err
+
+
+@of_family("convert")
+def test_what_only_a_target_cannot_hold_is_no_fault_of_the_source(folder):
+    case = written.Command(folder)
+    _, source, _, *options = case.words
+    read = [o for o in ("--box", "ltwh") if o in options]
+    code, _, err = case.run(["validate", source, *read])
+    assert code == 0, err
