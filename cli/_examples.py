@@ -7,6 +7,10 @@ Made from the bad fixtures by ``python tests/write_examples.py``; do not edit it
 # ruff: noqa: E501, Q000
 
 EXAMPLES: dict[str, tuple[str, str]] = {
+    'all-boxes-scored': (
+        '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [10, 10, 20, 20], "score": 0.9}',
+        'input.json#/annotations/0/score: error all-boxes-scored [score] expected ground truth without scores, found one with every box (2); say --kind det if these are detections (to eval, give them second), else remove the scores',
+    ),
     'ambiguous-column': (
         'filename,img,class,xmin,ymin,xmax,ymax',
         'input.csv:1: error ambiguous-column [image] the columns filename, img could all be the image; choose one with -O columns=image:NAME',
@@ -136,8 +140,8 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "-: error detection-without-score [score] expected a detection with a finite score, found none; write the detector's confidence, or leave the box out with --skip-bad",
     ),
     'detections-as-ground-truth': (
-        'odm eval gt det',
-        'gt: error detections-as-ground-truth expected ground truth, found 6 boxes with scores; give the ground truth as the first argument, or remove the scores if that is what these are',
+        'of = {"images": ["a.jpg"], "categories": ["car"], "image": [0], "category": [0]}\nfound = Dataset.from_arrays(**of, xyxy=[[1, 2, 30, 40]], score=[0.9])\nevaluate(found, found)',
+        '-: error detections-as-ground-truth expected ground truth, found 1 boxes with scores; give the ground truth as the first argument, or remove the scores if that is what these are',
     ),
     'device-name': (
         '{"id": 1, "file_name": "con.jpg", "width": 64, "height": 48}',
@@ -362,6 +366,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'no-image-in-common': (
         '',
         "det.json: error no-image-in-common no image of the detections is in the ground truth: they have 'z9.jpg', the ground truth has 'a.jpg'; check that both belong to the same data set, and that the names differ at most in folder and extension",
+    ),
+    'no-scores': (
+        'person 10 20 30 40',
+        'input/a.txt:1: error no-scores expected detections with scores, found none with any box (3); add the scores, or say --kind gt if this is ground truth (to eval, give it first)',
     ),
     'not-a-number': (
         'car 1 2x 3 4',

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from odm import checks
 from odm.files import MAX_SIZE, Source
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
-from odm.formats._faults import NUMBERED_CLASSES, SCORE_MISSING, SCORE_UNEXPECTED, UNKNOWN_SPLIT
+from odm.formats._faults import (
+    ALL_SCORED,
+    NO_SCORES,
+    NUMBERED_CLASSES,
+    SCORE_MISSING,
+    SCORE_UNEXPECTED,
+    UNKNOWN_SPLIT,
+)
 from odm.issues import CODES, Code, DataError, Log, PathError, UsageError, printable
 from odm.tables import Builder, Dataset, Kind
 
@@ -158,15 +165,31 @@ def _read_pair(
     )
 
 
+def _say_of_all(dataset: Dataset, kind: Kind | None, log: Log) -> None:
+    """One error in place of one per row where detections were given for ground truth, or the reverse."""
+    for row, whole in ((SCORE_UNEXPECTED, ALL_SCORED), (SCORE_MISSING, NO_SCORES)):
+        n = log.counts[row.name]
+        if n > 1 and not len(dataset):
+            first = next((i for i in log.issues if i.code == row.name), None)
+            log.withdraw(row.name)
+            place = (first.path, first.line, first.pointer) if first else (dataset.path, 0, "")
+            log.report(whole, place[0], line=place[1], pointer=place[2], n=n)
+    if len(dataset) and kind is not None and dataset.kind != kind:  # what files of a format can only be
+        path, line, pointer = dataset.place(0)
+        whole = ALL_SCORED if kind == "gt" else NO_SCORES
+        log.report(whole, path, line=line, pointer=pointer, n=len(dataset))
+
+
 def _say_if_swapped(sides: tuple[_Side, _Side], datasets: list[Dataset]) -> None:
-    """One error in place of one per row where ground truth and detections changed places."""
+    """One error for both sides where ground truth and detections changed places."""
     truth, detections = (side.log for side in sides)
-    if any(map(len, datasets)):
+    scored = (SCORE_UNEXPECTED.name, ALL_SCORED.name, "results-as-ground-truth")
+    scoreless = (SCORE_MISSING.name, NO_SCORES.name)
+    if len(datasets[1]) or (len(datasets[0]) and not truth.counts[ALL_SCORED.name]):
         return
-    scored = (SCORE_UNEXPECTED.name, "results-as-ground-truth")
-    if any(truth.counts[name] for name in scored) and detections.counts[SCORE_MISSING.name]:
+    if any(truth.counts[name] for name in scored) and any(detections.counts[name] for name in scoreless):
         truth.withdraw(*scored)
-        detections.withdraw(SCORE_MISSING.name)
+        detections.withdraw(*scoreless)
         path = sides[0].request.path
         truth.report(SIDES_SWAPPED, path, other=sides[1].request.path)
 
@@ -292,6 +315,7 @@ class _Side:
         if "order" not in self.format.adapted(options).keeps:
             categories = dataclasses.replace(dataset.categories, ordered=False)
             dataset = dataclasses.replace(dataset, categories=categories)
+        _say_of_all(dataset, self.request.kind, self.log)
         self._dataset = dataset
         return self._dataset
 

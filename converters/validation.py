@@ -163,7 +163,7 @@ def examine(
             loaded = (load(source, log, other=other, check=check, refuse=False),)
     except DataError:  # nothing could be read at all, not even the format
         return ()
-    if len(loaded) == 2:
+    if len(loaded) == 2 and all(len(one.dataset) or not one.dataset.skipped for one in loaded):
         checks.compare(loaded[0].dataset, loaded[1].dataset, log)
     elif reference is not None and reference.held is None:
         log.note(

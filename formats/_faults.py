@@ -52,6 +52,22 @@ SCORE_UNEXPECTED = Code(
     "A score in ground truth usually means that detections were given in its place.",
     row=True,
 )
+ALL_SCORED = Code(
+    "all-boxes-scored",
+    "error",
+    "expected ground truth without scores, found one with every box ({n})",
+    "say --kind det if these are detections (to eval, give them second), else remove the scores",
+    "Only detections have a score with every box. Taken for ground truth they would match themselves, and "
+    "every metric would be perfect.",
+)
+NO_SCORES = Code(
+    "no-scores",
+    "error",
+    "expected detections with scores, found none with any box ({n})",
+    "add the scores, or say --kind gt if this is ground truth (to eval, give it first)",
+    "Detections are ranked by score, so those without cannot be evaluated. Boxes without any score are "
+    "mostly ground truth.",
+)
 SCORE_RANGE = Code(
     "score-out-of-range",
     "error",

@@ -22,6 +22,7 @@ from odm.files import Source, accept_name
 from odm.formats._classes import UNWRITABLE, refuse_class
 from odm.formats._contract import Sniff
 from odm.formats._faults import (
+    ALL_SCORED,
     BAD_CLASS_NAME,
     BAD_IMAGE_SIZE,
     DUPLICATE_IMAGE,
@@ -499,7 +500,10 @@ class Reader:
             table = table[scored]
         elif found and not is_det:
             at = self._first_scored(scored, masks)
-            log.report(SOME_SCORES, at.path, **at.where, field=score_key, found=found, total=total)
+            if found == total:
+                log.report(ALL_SCORED, at.path, **at.where, field=score_key, n=total)
+            else:
+                log.report(SOME_SCORES, at.path, **at.where, field=score_key, found=found, total=total)
         self._say_outlines(total)
         if len(table):
             builder.boxes(

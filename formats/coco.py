@@ -56,6 +56,7 @@ from odm.formats._classes import DUPLICATE_CLASS, refuse_class
 from odm.formats._coco80 import IDS, NAMES
 from odm.formats._contract import LIKELY, SURE, Format, Sniff, option, parse_bool
 from odm.formats._faults import (
+    ALL_SCORED,
     BAD_CLASS_NAME,
     BAD_IMAGE_SIZE,
     CATEGORY_POSITION_GUESSED,
@@ -539,7 +540,11 @@ class _Reader:
             own = np.flatnonzero(~np.isnan(score))
             if len(own):
                 pointer = f"{table.pointer}/{index[own[0]]}/score"
-                log.report(SOME_SCORES, table.path, pointer=pointer, field="score", found=found, total=total)
+                if found < total:
+                    values = {"found": found, "total": total}
+                    log.report(SOME_SCORES, table.path, pointer=pointer, field="score", **values)
+                elif not log.counts[ALL_SCORED.name]:  # once, however many files there are
+                    log.report(ALL_SCORED, table.path, pointer=pointer, field="score", n=total)
             score = None
         image = self._rows_of(table, "image_id", table.images, UNKNOWN_IMAGE, good)
         category = self._rows_of(table, "category_id", table.categories, UNKNOWN_CATEGORY, good)

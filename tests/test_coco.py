@@ -244,7 +244,7 @@ def test_all_some_or_no_scores():
     assert (len(dataset), codes(log)) == (1, {"score-missing": 1})
     dataset, log = both(instances([{**BOX, "score": 0.5}]), kind="gt")
     assert dataset.kind == "gt"
-    assert codes(log) == {"some-scores": 1}
+    assert codes(log) == {"all-boxes-scored": 1}
 
 
 def test_sizes():

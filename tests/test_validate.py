@@ -1,6 +1,7 @@
 """Validation: it agrees with the other commands, says where, and its reports can be read by machines."""
 
 import contextlib
+import dataclasses
 import importlib.util
 import json
 import re
@@ -68,6 +69,27 @@ def test_clean_data_gives_no_errors_and_no_noise(folder):
     loaded = mixed_case(folder).examine(log)
     assert [str(i) for i in log] == []
     assert len(loaded[0].dataset) == 6
+
+
+OTHER_KIND = {"gt": "no-scores", "det": "all-boxes-scored"}
+TELL_BOTH = {"labelstudio", "mot"}  # each kind stands in a place of its own
+HAVE_A_SCORE = {"visdrone"}  # in ground truth it is 0 for what is ignored, else 1
+
+
+@pytest.mark.parametrize("folder", MIXED)
+def test_the_other_kind_is_one_error_with_a_count(folder):
+    case = mixed_case(folder)
+    source, gt, _ = case.requests()
+    (as_it_is,) = case.examine(Log())
+    kind = as_it_is.dataset.kind
+    if source.format in TELL_BOTH or (kind == "gt" and source.format in HAVE_A_SCORE):
+        return
+    log = Log()
+    asked = dataclasses.replace(source, kind="det" if kind == "gt" else "gt")
+    odm.converters.examine(asked, log, gt=gt)
+    expected = OTHER_KIND[kind] if folder.name != "coco-results" else "results-as-ground-truth"
+    assert log.counts == {expected: 1}
+    assert expected == "results-as-ground-truth" or "(6)" in log.issues[0].message
 
 
 @pytest.mark.parametrize("code", ["gt", "det"])
