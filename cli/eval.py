@@ -36,6 +36,7 @@ Examples:
   odm eval gt/ det/ --iou 0.3 --protocol voc2012 --protocol voc2007
   odm eval labels/ predictions/ --gt-format yolo --det-box ltwh --images photos/
   odm eval instances.json results.json --protocol coco --output json > metrics.json
+  odm eval lvis_v1_val.json results.json --protocol lvis
   odm eval gt/ det/ --fail-under mAP=0.5 --fail-under 'AP[person]=0.4'
   odm eval gt/ det/ --save run1/ --plots run1-plots/
   odm eval gt/ det/ --rename 'motor bike=motorbike' --extra-images ignore
@@ -84,7 +85,9 @@ SWITCHES = (*RULES, "score_min", "at_score", "extra_images")
 )
 @click.option("--at-score", type=float, help="Score of the operating point. [default: that of the best F1]")
 @click.option("--score-min", type=float, help="Drop detections of a lower score.")
-@click.option("--max-dets", type=int, help="Look at this many detections per image and class.")
+@click.option(
+    "--max-dets", type=int, help="Look at this many detections per image and class (lvis: per image)."
+)
 @click.option(
     "--area", help="Only boxes of this area count: small, medium, large or LOW:HIGH in square pixels."
 )
@@ -113,7 +116,10 @@ SWITCHES = (*RULES, "score_min", "at_score", "extra_images")
     help="Rename a class of DET; repeatable, @FILE names a file of such lines.",
 )
 @click.option(
-    "--image-labels", type=click.Path(), metavar="FILE", help="Open Images' verified image labels (CSV)."
+    "--image-labels",
+    type=click.Path(),
+    metavar="FILE",
+    help="Open Images' verified image labels (CSV); LVIS has its own in GT.",
 )
 @click.option("--hierarchy", type=click.Path(), metavar="FILE", help="Open Images' class hierarchy (JSON).")
 @format_choice("--gt-format", help="Format of GT; sniffed if left out")

@@ -83,7 +83,7 @@ def evaluate(
         ``small``, ``medium``, ``large``, ``LOW:HIGH`` or two numbers, in square pixels: ground truths
         outside are ignored.
     max_dets
-        How many detections of an image and class are looked at (`imagenet-loc`: of an image).
+        How many detections of an image and class are looked at (`lvis` and `imagenet-loc`: of an image).
     score_min
         Detections of a lower score are dropped.
     keep_difficult
@@ -98,7 +98,8 @@ def evaluate(
         Images that only the detections have are an ``error``, or ``background`` whose boxes are all false
         positives, or left out (``ignore``).
     image_labels
-        Rows (image, class, whether it is there), for `openimages-challenge`.
+        Rows (image, class, whether it is there), for `openimages-challenge` and `lvis`; they add to those
+        that the ground truth has itself (`Dataset.labels`).
     hierarchy
         ``{"LabelName": ..., "Subcategory": [...]}``, nested, for the protocols of Open Images.
     log
@@ -125,7 +126,7 @@ def evaluate(
     if hierarchy is not None and not any(p.hierarchical for p in rules):
         raise UsageError("a class hierarchy is used by openimages and openimages-challenge only")
     if image_labels is not None and not any(p.labelled_only for p in rules):
-        raise UsageError("image labels are used by openimages-challenge only")
+        raise UsageError("image labels are used by openimages-challenge and lvis only")
     joined = join(
         truth,
         detections,
@@ -140,6 +141,7 @@ def evaluate(
     common = _common_switches(score_min, only_classes, only_images, extra_images, joined)
     rules = [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]
     _note_flags(joined, rules, log)
+    _note_labels(joined, rules, log)
     results = []
     for matches in match_all(joined, rules):
         result = dataclasses.replace(accumulate(matches, at_score=at_score), joined=joined)
@@ -182,3 +184,17 @@ def _note_flags(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
         if n and names:
             listed = ", ".join(dict.fromkeys(names))
             log.note(f"{n} {word} boxes of the ground truth are ordinary objects under {listed}")
+
+
+def _note_labels(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
+    """Say where a protocol asks for what the ground truth does not say."""
+    for p in rules:
+        if p.labelled_only and joined.image_labels is None:
+            log.note(
+                f"{p.name}: nothing says which classes are absent from an image, so only detections of "
+                f"classes that are boxed there count"
+            )
+        if p.by_frequency and not joined.frequency:
+            log.note(
+                f"{p.name}: the ground truth gives no frequency of classes, so APr, APc and APf are undefined"
+            )

@@ -18,7 +18,7 @@ from odm.evaluate.match import Mask, Matches, by_number, falling, threshold_bits
 from odm.evaluate.protocols import Protocol, recall_points
 from odm.evaluate.results import Curve, Result, Row
 from odm.evaluate.threads import in_order
-from odm.tables import Floats, Longs
+from odm.tables import FREQUENCIES, Floats, Longs
 
 NAN = float("nan")
 Counts = NDArray[np.int32]
@@ -208,7 +208,14 @@ def accumulate(
             ignored=int(det[k] - tp[k] - fp[k]),
             ap=_mean(ap[:, 0, k]),
             **points[k],
-            extra=_extra(rules, ap[:, :, k], recall[:, :, :, k], int(tp[k]), int(npos[k, 0])),
+            extra=_extra(
+                rules,
+                ap[:, :, k],
+                recall[:, :, :, k],
+                int(tp[k]),
+                int(npos[k, 0]),
+                matches.frequency[k] if matches.frequency else "",
+            ),
         )
         for k, name in enumerate(matches.classes)
     )
@@ -462,7 +469,7 @@ def _summary(matches: Matches, ap: Floats, recall: Floats) -> tuple[dict[str, fl
         return {"AP": _pooled_ap(matches)}, {}
     if not rules.averaged:
         return {"mAP": _mean(ap[0, 0])}, {}
-    return _averages(rules, ap, recall), {}
+    return _averages(rules, ap, recall, np.array(matches.frequency)), {}
 
 
 def summary_keys(rules: Protocol) -> tuple[str, ...]:
@@ -473,7 +480,7 @@ def summary_keys(rules: Protocol) -> tuple[str, ...]:
         return ("CorLoc",)
     if rules.metric == "pooled":
         return ("AP",)
-    return tuple(_no_averages(rules)) if rules.averaged else ("mAP",)
+    return tuple(_no_averages(rules, np.array([""]))) if rules.averaged else ("mAP",)
 
 
 def class_keys(rules: Protocol) -> tuple[str, ...]:
@@ -486,13 +493,18 @@ def class_keys(rules: Protocol) -> tuple[str, ...]:
     return (*keys, *(key for key in (_no_averages(rules) if rules.averaged else ()) if key != "AP"))
 
 
-def _no_averages(rules: Protocol) -> dict[str, float]:
+def _no_averages(rules: Protocol, frequency: NDArray[np.str_] | None = None) -> dict[str, float]:
     undefined = np.full((len(rules.ious), len(rules.areas), 1), NAN)
-    return _averages(rules, undefined, np.stack([undefined] * max(len(rules.caps), 1)))
+    return _averages(rules, undefined, np.stack([undefined] * max(len(rules.caps), 1)), frequency)
 
 
-def _averages(rules: Protocol, ap: Floats, recall: Floats) -> dict[str, float]:
-    """The numbers of COCO; `ap` is (T, A, ...), `recall` (M, T, A, ...)."""
+def _averages(
+    rules: Protocol, ap: Floats, recall: Floats, frequency: NDArray[np.str_] | None = None
+) -> dict[str, float]:
+    """The numbers of COCO; `ap` is (T, A, ...), `recall` (M, T, A, ...).
+
+    With the frequency of each class, ``ap`` being (T, A, K), also those of LVIS.
+    """
 
     def at(iou: float) -> float:
         near = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
@@ -503,14 +515,19 @@ def _averages(rules: Protocol, ap: Floats, recall: Floats) -> dict[str, float]:
     summary = {"AP": _mean(ap[:, 0]), "AP50": at(0.5), "AP75": at(0.75)}
     for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
         summary[f"AP{letter}"] = _mean(ap[:, areas[name]]) if name in areas else NAN
-    for cap in sorted({1, 10, 100, *caps}):
+    if rules.by_frequency and frequency is not None:
+        for letter in FREQUENCIES:
+            summary[f"AP{letter}"] = _mean(ap[:, 0, frequency == letter])
+    for cap in sorted({*(() if rules.cap_of == "image" else (1, 10, 100)), *caps}):
         summary[f"AR{cap}"] = _mean(recall[caps[cap], :, 0]) if cap in caps else NAN
     for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
         summary[f"AR{letter}"] = _mean(recall[-1, :, areas[name]]) if name in areas and caps else NAN
     return summary
 
 
-def _extra(rules: Protocol, ap: Floats, recall: Floats, tp: int, npos: int) -> dict[str, float | list[float]]:
+def _extra(
+    rules: Protocol, ap: Floats, recall: Floats, tp: int, npos: int, frequency: str
+) -> dict[str, float | str | list[float]]:
     """What only some protocols say of a class."""
     if rules.metric == "corloc":
         return {"corloc": tp / npos if npos else NAN}
@@ -518,7 +535,8 @@ def _extra(rules: Protocol, ap: Floats, recall: Floats, tp: int, npos: int) -> d
         return {}
     numbers = _averages(rules, ap, recall)
     del numbers["AP"]
-    return {**numbers, "ap_per_iou": ap[:, 0].tolist()}
+    more = {"frequency": frequency} if rules.by_frequency else {}
+    return {**numbers, "ap_per_iou": ap[:, 0].tolist(), **more}
 
 
 def _reference_found(matches: Matches) -> Longs:

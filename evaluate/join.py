@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate.protocols import check_scores
 from odm.issues import Code, DataError, Log, Shown, UsageError, hint, nearest, shorten
-from odm.tables import NO_ID, Boxes, Categories, Dataset, Flag, Floats, Images, Ints, Longs, stem
+from odm.tables import NO_ID, Boxes, Categories, Dataset, Flag, Floats, Images, Ints, Longs, Verdict, stem
 
 NO_IMAGE_IN_COMMON = Code(
     "no-image-in-common",
@@ -154,6 +154,7 @@ FILTERED = 0.25
 ExtraImages = Literal["error", "background", "ignore"]
 Label = tuple[str, str, bool]
 """Image, class, and whether the class is said to be on the image or not to be on it."""
+Labels = tuple[Longs, Longs, NDArray[np.uint8]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -227,8 +228,10 @@ class Joined:
     truth: Side
     detections: Side
     report: JoinReport
-    image_labels: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]] | None = None
-    """(n,) image, (n,) class and (n,) whether it is said to be there."""
+    image_labels: Labels | None = None
+    """(n,) image, (n,) class and (n,) `Verdict` of what is said of it there; None where nothing is."""
+    frequency: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """How frequent each class of the ground truth is, where that is known."""
     hierarchy: Mapping[str, frozenset[str]] | None = None
     """The ancestors of each class that has any."""
     wanted: frozenset[str] | None = None
@@ -285,7 +288,8 @@ def join(
     score_min
         Detections of a lower score are dropped.
     image_labels
-        Rows (image, class, whether it is there), for the protocols that use them.
+        Rows (image, class, whether it is there) beside those of the ground truth, for the protocols that
+        use them.
     hierarchy
         ``{"LabelName": ..., "Subcategory": [...]}``, nested, as Open Images publishes it.
 
@@ -338,6 +342,8 @@ def join(
             hints=hints,
             **report_classes,
         ),
+        image_labels=_own_labels(truth, number, [class_row[n] for n in gt_names]),
+        frequency={n: f for n, f in zip(gt_names, truth.categories.frequency, strict=True) if f},
         hierarchy=None if hierarchy is None else ancestors(hierarchy),
     )
     if extra_images == "ignore" and len(extra):
@@ -358,7 +364,10 @@ def join(
             option = f"--score-min {score_min:g}, above the highest score {highest:g},"
             _say_if_nothing_is_left(before, joined, option, _source(detections), log)
     if image_labels is not None:
-        joined = dataclasses.replace(joined, image_labels=_label_columns(joined, image_labels, log))
+        labels = _label_columns(joined, image_labels, log)
+        if (own := joined.image_labels) is not None:
+            labels = (np.r_[own[0], labels[0]], np.r_[own[1], labels[1]], np.r_[own[2], labels[2]])
+        joined = dataclasses.replace(joined, image_labels=labels)
     if joined.hierarchy is not None and not set(joined.classes) & (
         joined.hierarchy.keys() | set().union(*joined.hierarchy.values())
     ):
@@ -697,6 +706,14 @@ def _side(boxes: Boxes, number: Longs, class_rows: Sequence[int]) -> Side:
     return side if (image[1:] >= image[:-1]).all() else side.take(np.argsort(image, kind="stable"))
 
 
+def _own_labels(truth: Dataset, number: Longs, class_rows: Sequence[int]) -> Labels | None:
+    """What the ground truth itself says of whole images."""
+    labels = truth.labels
+    if not len(labels):
+        return None
+    return number[labels.image], np.array(class_rows, np.int64)[labels.category], labels.verdict
+
+
 def _only_classes(joined: Joined, names: Sequence[str]) -> Joined:
     """Keep some classes; with a hierarchy after it was applied, as it may lead from other classes to them."""
     tree = joined.hierarchy or {}
@@ -772,8 +789,8 @@ def ancestors(hierarchy: Mapping[str, Any]) -> dict[str, frozenset[str]]:
 def expand(joined: Joined) -> Joined:
     """Ground truth repeated for every ancestor of its class, once each; labels likewise.
 
-    A positive image label holds for the ancestors, a negative one for the descendants. The root of a tree
-    is a class only where the data use it as one (that of Open Images, "Entity", is none).
+    A positive or partial image label holds for the ancestors, a negative one for the descendants. The root
+    of a tree is a class only where the data use it as one (that of Open Images, "Entity", is none).
     """
     if not joined.hierarchy:
         return joined
@@ -810,15 +827,15 @@ def expand(joined: Joined) -> Joined:
     labels = joined.image_labels
     if labels is not None:
         rows = [
-            (image, c, positive)
-            for image, own, positive in zip(*(column.tolist() for column in labels), strict=True)
-            for c in (own, *(up[own] if positive else down[own]))
+            (image, c, verdict)
+            for image, own, verdict in zip(*(column.tolist() for column in labels), strict=True)
+            for c in (own, *(down[own] if verdict == Verdict.ABSENT else up[own]))
         ]
         columns = list(zip(*rows, strict=True)) or [(), (), ()]
         labels = (
             np.array(columns[0], np.int64),
             np.array(columns[1], np.int64),
-            np.array(columns[2], np.bool_),
+            np.array(columns[2], np.uint8),
         )
     return dataclasses.replace(joined, classes=tuple(classes), truth=truth, image_labels=labels)
 
@@ -826,17 +843,28 @@ def expand(joined: Joined) -> Joined:
 def labelled(joined: Joined) -> NDArray[np.bool_]:
     """(n,) the detections whose class is boxed or labelled, present or absent, on their image."""
     n_classes = len(joined.classes)
-    keys = joined.truth.image.astype(np.int64) * n_classes + joined.truth.category
+    boxed = joined.truth.image.astype(np.int64) * n_classes + joined.truth.category
+    return _said(joined, {Verdict.PRESENT, Verdict.ABSENT}, boxed)
+
+
+def boxed_in_part(joined: Joined) -> NDArray[np.bool_]:
+    """(n,) the detections whose class has objects without a box on their image."""
+    return _said(joined, {Verdict.PARTIAL}, np.zeros(0, np.int64))
+
+
+def _said(joined: Joined, verdicts: set[Verdict], keys: Longs) -> NDArray[np.bool_]:
+    """(n,) the detections whose image and class have a label with one of some verdicts, or are in `keys`."""
+    n_classes = len(joined.classes)
     if joined.image_labels is not None:
-        keys = np.concatenate([keys, joined.image_labels[0] * n_classes + joined.image_labels[1]])
+        image, category, verdict = joined.image_labels
+        wanted = np.isin(verdict, list(verdicts))
+        keys = np.concatenate([keys, image[wanted] * n_classes + category[wanted]])
     of_detections = joined.detections.image.astype(np.int64) * n_classes + joined.detections.category
     found: NDArray[np.bool_] = np.isin(of_detections, keys)
     return found
 
 
-def _label_columns(
-    joined: Joined, labels: Iterable[Label], log: Log
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+def _label_columns(joined: Joined, labels: Iterable[Label], log: Log) -> Labels:
     images = {name: i for i, name in enumerate(joined.images)}
     stems = _unique(stem(name) for name in joined.images)
     classes = {name: i for i, name in enumerate(joined.classes)}
@@ -866,7 +894,7 @@ def _label_columns(
     return (
         np.array(columns[0], np.int64),
         np.array(columns[1], np.int64),
-        np.array(columns[2], np.bool_),
+        np.array(columns[2], np.uint8),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.join import Joined, Side, expand, keep_wanted, labelled
+from odm.evaluate.join import Joined, Side, boxed_in_part, expand, keep_wanted, labelled
 from odm.evaluate.protocols import AreaRange, Protocol
 from odm.evaluate.threads import in_order
 from odm.tables import Flag, Floats, Ints, Longs
@@ -92,6 +92,8 @@ class Matches:
     """``top-k``: for every image with ground truth the first guess with the right class, and with a hit."""
     dropped: tuple[tuple[str, int], ...]
     """What was left out before, and how many."""
+    frequency: tuple[str, ...] = ()
+    """How frequent each class is, empty where that is not known; of protocols that ask for it."""
     order: Longs | None = None
     """Rows by falling score, ties as they rank, where that is known."""
 
@@ -130,6 +132,7 @@ def concatenate(parts: Sequence[Matches]) -> Matches:
         npos=np.sum([p.npos for p in parts], axis=0),
         gt_ignored=np.sum([p.gt_ignored for p in parts], axis=0),
         dropped=tuple(dropped.items()),
+        frequency=first.frequency,
         **{
             name: column(name)
             for name in (
@@ -337,12 +340,30 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
         if not keep.all():
             dropped.append(("without area", int(np.count_nonzero(~keep))))
             joined = joined.only(detections=keep)
+    if protocol.cap_of == "image" and protocol.max_dets is not None:
+        keep = _best_of_images(joined.detections, protocol.max_dets)
+        if not keep.all():
+            what = f"beyond the best {protocol.max_dets} of the image"
+            dropped.append((what, int(np.count_nonzero(~keep))))
+            joined = joined.only(detections=keep)
     if protocol.labelled_only:
         keep = labelled(joined)
         if not keep.all():
             dropped.append(("class neither boxed nor labelled on the image", int(np.count_nonzero(~keep))))
             joined = joined.only(detections=keep)
     return joined, tuple(dropped)
+
+
+def _best_of_images(detections: Side, cap: int) -> Mask:
+    """(n,) the best `cap` detections of every image; equal scores in their order."""
+    n = np.bincount(detections.image, minlength=1)
+    if n.max() <= cap:
+        return np.ones(len(detections), np.bool_)
+    order = falling(detections.score)
+    order = order[by_number(detections.image[order], len(n))]
+    keep = np.zeros(len(detections), np.bool_)
+    keep[order[np.arange(len(order)) - np.repeat(np.cumsum(n) - n, n) < cap]] = True
+    return keep
 
 
 def word_blocks(protocol: Protocol) -> list[range]:
@@ -399,7 +420,11 @@ def _match(
         hits, live = _top_detections(joined, protocol, pairs)
     else:
         beyond = _beyond_cap(joined, protocol, order)
-        live = _live(detections, protocol, beyond)
+        silent = beyond
+        if protocol.spares_partial:
+            spared = boxed_in_part(joined)
+            silent = spared if beyond is None else beyond | spared
+        live = _live(detections, protocol, silent)
         if beyond is not None:
             keep = ~beyond[pairs.det]
             pairs = Pairs(
@@ -432,13 +457,16 @@ def _match(
         gt_ignored=gt_ignored,
         guesses=guesses,
         dropped=dropped,
+        frequency=tuple(joined.frequency.get(name, "") for name in joined.classes)
+        if protocol.by_frequency
+        else (),
         order=order,
     )
 
 
 def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches]:
     """The matches under each protocol; protocols that measure boxes alike share the comparison."""
-    prepared: dict[tuple[bool, ...], tuple[Joined, tuple[tuple[str, int], ...], Longs]] = {}
+    prepared: dict[tuple[Any, ...], tuple[Joined, tuple[tuple[str, int], ...], Longs]] = {}
     lowest: dict[tuple[Any, ...], float] = {}
     for p in protocols:
         key = _shared(p)
@@ -446,7 +474,7 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
     found: dict[tuple[Any, ...], Pairs] = {}
     usual: Longs | None = None
     for p in protocols:
-        ready = (p.hierarchical, p.drop_empty, p.labelled_only)
+        ready = _prepared_as(p)
         if ready not in prepared:
             side, dropped = prepare(joined, p)
             if side.detections is joined.detections:
@@ -468,9 +496,13 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
         yield _match(side, p, dropped, pairs, order)
 
 
+def _prepared_as(p: Protocol) -> tuple[Any, ...]:
+    return p.hierarchical, p.drop_empty, p.labelled_only, p.max_dets if p.cap_of == "image" else None
+
+
 def _shared(p: Protocol) -> tuple[Any, ...]:
     return (
-        (p.hierarchical, p.drop_empty, p.labelled_only),
+        _prepared_as(p),
         p.pixels,
         p.as_given and p.pixels == "edges",
         p.many,
@@ -532,23 +564,26 @@ def _outside(area: Floats, bounds: AreaRange) -> Mask:
     return outside
 
 
-def _live(detections: Side, protocol: Protocol, beyond: Mask | None) -> NDArray[np.uint8] | None:
-    """Bit per area range: whether a detection that matches nothing is a false positive there."""
+def _live(detections: Side, protocol: Protocol, silent: Mask | None) -> NDArray[np.uint8] | None:
+    """Bit per area range: whether a detection that matches nothing is a false positive there.
+
+    The `silent` ones never are.
+    """
     area = detections.wh[:, 0] * detections.wh[:, 1]
     outside = [_outside(area, a) for a in protocol.areas]
-    if beyond is None and not any(o.any() for o in outside):
+    if silent is None and not any(o.any() for o in outside):
         return None
     live = np.zeros(len(detections), np.uint8)
     for a, o in enumerate(outside):
         live |= np.left_shift(~o, np.uint8(a), dtype=np.uint8)
-    if beyond is not None:
-        live[beyond] = 0
+    if silent is not None:
+        live[silent] = 0
     return live
 
 
 def _beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
     """The detections that are too many of their image and class; None if there are none."""
-    if protocol.max_dets is None:
+    if protocol.max_dets is None or protocol.cap_of == "image":
         return None
     detections, cap = joined.detections, protocol.max_dets
     n_classes = max(len(joined.classes), 1)

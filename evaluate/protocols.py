@@ -1,12 +1,14 @@
 """The protocols as data: what counts, what is ignored and how it is averaged. One engine runs them all.
 
-Sources of the definitions: the development kits of Pascal VOC (2007, 2012) and of ILSVRC, pycocotools, and
-the object detection metrics of the TensorFlow models repository, which hold those of Open Images.
+Sources of the definitions: the development kits of Pascal VOC (2007, 2012) and of ILSVRC, pycocotools,
+lvis-api, and the object detection metrics of the TensorFlow models repository, which hold those of Open
+Images.
 
 `coco` agrees with pycocotools but for what is a fault there: a ground truth whose annotation id is 0 is
 matched like any other, an empty set of detections gives 0 instead of a crash, an unknown category is refused
 by the reader instead of dropped, and a missing ``iscrowd``, ``area`` or annotation ``id`` is read as 0, width
-times height, and none. Undefined numbers are NaN instead of -1 (`Result.arrays` keeps the -1).
+times height, and none. Undefined numbers are NaN instead of -1 (`Result.arrays` keeps the -1). `lvis` agrees
+with lvis-api, but for the same.
 """
 
 from __future__ import annotations
@@ -91,10 +93,18 @@ class Protocol:
         The first range is that of AP and of all counts.
     max_dets
         How many detections of an image and class are looked at; for ``top-k`` the guesses of an image.
+    cap_of
+        ``class``: `max_dets` are of an image and class, and all others ignored; ``image``: they are of all
+        classes of an image together, and all others dropped before.
     drop_empty
         Whether detections without area are dropped before.
     labelled_only
         Whether detections are dropped whose class is neither boxed nor labelled on their image.
+    spares_partial
+        Whether detections that match nothing are ignored where not all objects of their class on the image
+        have a box.
+    by_frequency
+        Whether AP is also averaged over the rare, the common and the frequent classes.
     hierarchical
         Whether a class hierarchy is applied where one is given.
     guarded
@@ -118,8 +128,11 @@ class Protocol:
     interpolation: Interpolation = "all"
     areas: tuple[AreaRange, ...] = (EVERY_AREA,)
     max_dets: int | None = None
+    cap_of: Literal["class", "image"] = "class"
     drop_empty: bool = False
     labelled_only: bool = False
+    spares_partial: bool = False
+    by_frequency: bool = False
     hierarchical: bool = False
     guarded: bool = False
     switched: tuple[str, ...] = ()
@@ -134,6 +147,8 @@ class Protocol:
         """The detection caps that recall is averaged at, the last being `max_dets`; none where uncapped."""
         if not self.averaged or self.max_dets is None:
             return ()
+        if self.cap_of == "image":
+            return (self.max_dets,)
         return tuple(sorted({c for c in (1, 10, 100) if c < self.max_dets} | {self.max_dets}))
 
     @property
@@ -156,10 +171,12 @@ class Protocol:
             parts.append(f"group-of boxes weigh {self.group_weight}")
         if self.labelled_only:
             parts.append("only classes boxed or labelled on the image")
+        if self.spares_partial:
+            parts.append("no FP of classes not boxed exhaustively there")
         if self.drop_empty:
             parts.append("detections without area dropped")
         if self.metric != "top-k" and self.max_dets is not None:
-            parts.append(f"best {self.max_dets} per image and class")
+            parts.append(f"best {self.max_dets} per image{' and class' if self.cap_of == 'class' else ''}")
         parts.append(self._average_text())
         text = f"{self.name}: {'; '.join(parts)}"
         return f"{text} [changed: {', '.join(self.switched)}]" if self.switched else text
@@ -185,8 +202,9 @@ class Protocol:
 
     def _average_text(self) -> str:
         points = "all points" if self.interpolation == "all" else f"{self.interpolation} points"
+        also = ", and over the rare, common and frequent of them" if self.by_frequency else ""
         return {
-            "ap": f"AP over {points}, mean over classes with ground truth",
+            "ap": f"AP over {points}, mean over classes with ground truth{also}",
             "pooled": f"AP over {points} of all classes in one ranking",
             "corloc": "mean over classes of the share of images",
             "top-k": "share of images with ground truth that are missed",
@@ -203,6 +221,19 @@ _FLAG_WORDS = {
     Flag.INSIDE: "inside",
 }
 
+_COCO = Protocol(
+    "coco",
+    ious=tuple(np.linspace(0.5, 0.95, 10).tolist()),
+    averaged=True,
+    as_given=True,
+    match="free",
+    last_of_equals=True,
+    many=Flag.CROWD,
+    interpolation="101",
+    areas=tuple(AREAS.values()),
+    max_dets=100,
+    guarded=True,
+)
 _VOC = Protocol("voc2012", pixels="inclusive", ignored=Flag.DIFFICULT)
 _TF = Protocol("tf-voc", ignored=Flag.DIFFICULT, drop_empty=True)
 _OPEN_IMAGES = dataclasses.replace(_TF, name="openimages", group_weight=0, hierarchical=True)
@@ -212,18 +243,16 @@ PROTOCOLS: dict[str, Protocol] = {
     for p in (
         _VOC,
         dataclasses.replace(_VOC, name="voc2007", interpolation="11"),
-        Protocol(
-            "coco",
-            ious=tuple(np.linspace(0.5, 0.95, 10).tolist()),
-            averaged=True,
-            as_given=True,
-            match="free",
-            last_of_equals=True,
-            many=Flag.CROWD,
-            interpolation="101",
-            areas=tuple(AREAS.values()),
-            max_dets=100,
-            guarded=True,
+        _COCO,
+        dataclasses.replace(
+            _COCO,
+            name="lvis",
+            many=NO_FLAG,
+            max_dets=300,
+            cap_of="image",
+            labelled_only=True,
+            spares_partial=True,
+            by_frequency=True,
         ),
         _TF,
         dataclasses.replace(_TF, name="tf-weighted", metric="pooled"),

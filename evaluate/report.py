@@ -11,6 +11,7 @@ from typing import Any
 
 from odm.evaluate.results import Evaluation, Result
 from odm.issues import UsageError, printable, shorten
+from odm.tables import FREQUENCIES
 
 OUTPUTS = ("table", "json", "csv", "markdown")
 
@@ -254,26 +255,32 @@ def _summary_text(result: Result, *, markdown: bool) -> str:
 
 
 def classic_lines(result: Result) -> list[str]:
-    """The summary lines of pycocotools, in their wording; undefined is ``-``."""
+    """The summary lines of pycocotools, or of lvis-api, in their wording; undefined is ``-``."""
     rules, numbers = result.rules, result.summary
     ious = rules.ious
     whole = f"{ious[0]:0.2f}:{ious[-1]:0.2f}"
     cap = rules.max_dets or 0
-    caps = sorted({1, 10, 100, *rules.caps})
+    caps = sorted({*(() if rules.cap_of == "image" else (1, 10, 100)), *rules.caps})
     asked = [
         ("AP", whole, "all", cap, "AP"),
         ("AP", "0.50", "all", cap, "AP50"),
         ("AP", "0.75", "all", cap, "AP75"),
     ]
     asked += [("AP", whole, area, cap, f"AP{area[0]}") for area in ("small", "medium", "large")]
+    if rules.by_frequency:
+        asked += [("AP", whole, "all", cap, f"AP{letter}") for letter in FREQUENCIES]
     asked += [("AR", whole, "all", c, f"AR{c}") for c in caps]
     asked += [("AR", whole, area, cap, f"AR{area[0]}") for area in ("small", "medium", "large")]
     titles = {"AP": "Average Precision", "AR": "Average Recall"}
     lines = []
     for kind, iou, area, dets, key in asked:
         value = "-" if math.isnan(numbers[key]) else f"{numbers[key]:0.3f}"
+        group = ""
+        if rules.by_frequency:
+            group = f"catIds={key[2:] if key[2:] in FREQUENCIES else 'all':>3s}"
         lines.append(
-            f" {titles[kind]:<18} ({kind}) @[ IoU={iou:<9} | area={area:>6s} | maxDets={dets:>3d} ] = {value}"
+            f" {titles[kind]:<18} ({kind}) @[ IoU={iou:<9} | area={area:>6s} | maxDets={dets:>3d} {group}] = "
+            f"{value}"
         )
     return lines
 

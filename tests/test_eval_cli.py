@@ -181,3 +181,41 @@ def test_gates(run):
     )
     err = run("gt", "det", "--fail-under", "AP[catt]=0.5", code=2)[1]
     assert "did you mean 'cat'?); there are: cat, dog" in err
+
+
+def test_lvis_by_what_each_image_was_searched_for(run, tmp_path):
+    """A hit, a class nobody looked for, one not boxed exhaustively, one that is absent, and a miss."""
+    images = [{"id": i, "file_name": f"{i}.jpg", "width": 200, "height": 200, "neg_category_ids": [],
+               "not_exhaustive_category_ids": []} for i in (1, 2)]  # fmt: skip
+    images[1] |= {"neg_category_ids": [2], "not_exhaustive_category_ids": [1]}
+    boxes = [
+        {"id": i, "image_id": i, "category_id": 1, "bbox": [30, 40, 50, 50], "area": 2500} for i in (1, 2)
+    ]
+    classes = [{"id": i, "name": name, "frequency": f} for i, name, f in ((1, "cat", "f"), (2, "dog", "r"))]
+    (tmp_path / "lvis.json").write_text(
+        json.dumps({"images": images, "annotations": boxes, "categories": classes})
+    )
+    places = [(1, 1, 30), (1, 2, 30), (2, 1, 100), (2, 2, 30), (1, 1, 130)]
+    found = [
+        {"image_id": image, "category_id": c, "bbox": [x, 40, 50, 50], "score": 0.9 - 0.1 * n}
+        for n, (image, c, x) in enumerate(places)
+    ]
+    (tmp_path / "found.json").write_text(json.dumps(found))
+    out, err = run("lvis.json", "found.json", "--protocol", "lvis", "--output", "json")
+    result = json.loads(out)["results"][0]
+    counts = [
+        [row[key] for key in ("class", "frequency", "tp", "fp", "ignored")] for row in result["classes"]
+    ]
+    assert counts == [["cat", "f", 1, 1, 1], ["dog", "r", 0, 1, 0]]
+    assert result["dropped"] == {"class neither boxed nor labelled on the image": 1}
+    assert list(result["summary"])[6:10] == ["APr", "APc", "APf", "AR300"]
+    assert (result["summary"]["APr"], result["summary"]["AR300"]) == (None, 0.5)
+    out, err = run(
+        "lvis.json", "found.json", "--protocol", "lvis", "--fail-under", "APf=0.5", "--max-dets", 2
+    )
+    assert " Average Precision  (AP) @[ IoU=0.50:0.95 | area=   all | maxDets=  2 catIds=  f] = 0.505" in out
+    assert "1 detections dropped: beyond the best 2 of the image" in err
+    run("lvis.json", "found.json", "--protocol", "lvis", "--fail-under", "APr=0.1", code=1)
+    _, err = run("gt", "det", "--protocol", "lvis")
+    assert "nothing says which classes are absent" in err
+    assert "no frequency of classes" in err

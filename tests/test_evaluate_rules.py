@@ -1,12 +1,15 @@
 """Every protocol but `coco` against slow and plain implementations of its rules, and its known answers."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odm.evaluate import evaluate
-from odm.tables import Dataset, Flag
+from odm.evaluate import evaluate, join
+from odm.evaluate.join import boxed_in_part, expand, keep_wanted
+from odm.tables import Dataset, Flag, Verdict
 
 # ------------------------------------------------------------------- the rules, one box after the other
 
@@ -91,6 +94,31 @@ def imagenet_class(gt, det):
     return outcome, len(gt)
 
 
+def lvis_class(gt, det, threshold, low, high, spared):
+    """One class of LVIS: the outcomes by rank, and npos; `gt` has (image, class, box, area)."""
+    outside = [not low <= g[3] <= high for g in gt]
+    taken = set()
+    outcome = []
+    for i in ranked(det):
+        image, _, box, score = det[i]
+        chosen = None
+        for counts in (True, False):
+            best = threshold
+            for j, g in enumerate(gt):
+                free = g[0] == image and j not in taken and outside[j] != counts
+                if free and iou_of(box, g[2], 0) >= best:
+                    best, chosen = iou_of(box, g[2], 0), j
+            if chosen is not None:
+                break
+        if chosen is not None:
+            taken.add(chosen)
+            outcome.append((score, 0 if outside[chosen] else 1))
+        else:
+            area = (box[2] - box[0]) * (box[3] - box[1])
+            outcome.append((score, 0 if image in spared or not low <= area <= high else -1))
+    return outcome, outside.count(False)
+
+
 def average_precision(outcome, npos, points):
     if not npos:
         return np.nan
@@ -135,7 +163,7 @@ def best_f1(outcome, npos):
 class Scene:
     def __init__(self, seed, *, n_images=4, n_classes=3, tied=False, whole=True):
         rng = np.random.default_rng(seed)
-        self.n_images, self.n_classes = n_images, n_classes
+        self.n_images, self.n_classes, self.whole = n_images, n_classes, whole
         self.gt, self.det = [], []
         step = 1 if whole else 10
 
@@ -332,6 +360,49 @@ def test_imagenet_localisation(scene):
         assert result.summary[f"top5_{what}"] == result.errors[what][4]
     for row in result.classes:
         assert row.det == row.tp + row.fp + row.ignored
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(scenes.filter(lambda scene: scene.whole), st.randoms(use_true_random=False), st.integers(3, 20))
+def test_lvis(scene, random, cap):
+    pairs = [(i, k) for i in range(scene.n_images) for k in range(scene.n_classes)]
+    labels = [(*pair, verdict) for verdict in Verdict for pair in pairs if random.random() < 0.3]
+    frequency = [random.choice(["r", "c", "f", ""]) for _ in range(scene.n_classes)]
+    gt = [(*g[:3], random.choice([1024.0, 1025.0, 9216.0, 300.5])) for g in scene.gt]
+    truth, det = scene.tables()
+    truth = Dataset.from_arrays(
+        images=truth.images.name, categories=truth.categories.name, image=truth.boxes.image, kind="gt",
+        category=truth.boxes.category, xyxy=truth.boxes.xyxy, area=[g[3] for g in gt], flags=truth.boxes.flags,
+        frequency=frequency, labels=labels,
+    )  # fmt: skip
+    result = evaluate(truth, det, "lvis", max_dets=cap).result
+
+    within = {i for image in range(scene.n_images) for i in best(scene.det, image, cap)}
+    known = {g[:2] for g in gt} | {label[:2] for label in labels if label[2] != Verdict.PARTIAL}
+    kept = [d for i, d in enumerate(scene.det) if i in within and d[:2] in known]
+    areas = [(0, 1e10), (0, 1024), (1024, 9216), (9216, 1e10)]
+    ap, ar = (np.full((4, 10, scene.n_classes), np.nan) for _ in range(2))
+    for k in range(scene.n_classes):
+        spared = {label[0] for label in labels if label[1:] == (k, Verdict.PARTIAL)}
+        own = [g for g in gt if g[1] == k], [d for d in kept if d[1] == k]
+        for a, (low, high) in enumerate(areas):
+            for t, threshold in enumerate(np.linspace(0.5, 0.95, 10)):
+                outcome, npos = lvis_class(*own, threshold, low, high, spared)
+                ap[a, t, k] = average_precision(outcome, npos, 101)
+                ar[a, t, k] = sum(w > 0 for _, w in outcome) / npos if npos else np.nan
+                if a == t == 0:
+                    row, what = result.classes[k], [w for _, w in outcome]
+                    assert (row.gt, row.tp, row.fp, row.ignored) == (npos, *map(what.count, (1, -1, 0)))
+    expected = {"AP": mean(ap[0].ravel()), "AP50": mean(ap[0, 0]), "AP75": mean(ap[0, 5])}
+    expected |= {f"AP{n}": mean(ap[a].ravel()) for a, n in enumerate("sml", 1)}
+    expected |= {f"AP{n}": mean(ap[0][:, [f == n for f in frequency]].ravel()) for n in "rcf"}
+    expected |= {f"AR{cap}": mean(ar[0].ravel())} | {
+        f"AR{n}": mean(ar[a].ravel()) for a, n in enumerate("sml", 1)
+    }
+    assert list(result.summary) == list(expected)
+    np.testing.assert_allclose(list(result.summary.values()), list(expected.values()), atol=1e-12)
+    assert [row.extra["frequency"] for row in result.classes] == frequency
+    assert sum(result.dropped.values()) == len(scene.det) - len(kept)
 
 
 @lots
@@ -532,6 +603,22 @@ def test_hierarchy_and_labels():
     rows = {r.name: r for r in result.classes}
     assert (rows["cat"].det, rows["cat"].fp, rows["animal"].det, rows["animal"].fp) == (2, 2, 2, 1)
     assert not result.dropped
+    # The same, where the ground truth says a part of it itself.
+    own = Dataset.from_arrays(
+        images=["a", "b"], categories=["dog", "cat"], image=[0], category=[0], ltwh=[(0, 0, 10, 10)],
+        labels=[(0, 1, Verdict.PRESENT)],
+    )  # fmt: skip
+    again = evaluate(own, det, "openimages-challenge", hierarchy=tree, image_labels=labels[:1]).result
+    assert again.to_dict() == result.to_dict()
+    # Being boxed in part is not being labelled, and it goes up as presence does.
+    own = dataclasses.replace(
+        own, labels=dataclasses.replace(own.labels, verdict=np.array([Verdict.PARTIAL]))
+    )
+    again = evaluate(own, det, ["openimages-challenge", "lvis"], hierarchy=tree).results
+    assert [sum(r.dropped.values()) for r in again] == [3, 4]
+    joined = expand(join(own, det, hierarchy=tree, only_classes=["animal"]))
+    assert boxed_in_part(joined).tolist() == [False, True, True, False, False]
+    assert boxed_in_part(keep_wanted(joined)).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("protocol", ["voc2012", "coco", "tf-voc", "openimages", "imagenet-det"])
