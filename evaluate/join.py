@@ -403,7 +403,7 @@ def _check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
                 SCORE_NOT_FINITE, detections, wrong, lambda row: {"value": float(score[row])}, field="score"
             )
         else:
-            _judge_scores(score, _source(detections), log)
+            _judge_scores(detections.boxes, _source(detections), log)
     for side in (truth, detections):
         boxes = side.boxes
         if not (np.isfinite(boxes.xyxy).all() and np.isfinite(boxes.wh).all()):
@@ -418,12 +418,13 @@ def _check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
         _check_coordinates(truth, detections, log)
 
 
-def _judge_scores(score: Floats, source: str, log: Log) -> None:
+def _judge_scores(boxes: Boxes, source: str, log: Log) -> None:
+    score = boxes.score
     low, high = float(score.min()), float(score.max())
     said = log.counts["scores-in-percent"]  # by the rules that judge one side alone
-    if 1 < high <= 100 and low >= 0 and not said:
+    if boxes.in_percent and not said:
         log.report(PERCENT_SCORES, source, largest=high)
-    shown = low / 100 if high > 1 else low
+    shown = low / 100 if boxes.in_percent else low
     if len(score) >= 3 and shown >= FILTERED and high <= 100:
         log.note(
             f"all {len(score)} detections score at least {low:g}: they look already filtered, which lowers "

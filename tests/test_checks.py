@@ -261,6 +261,9 @@ def test_scores():
     }
     assert codes(grid(20, "det", score=np.linspace(10, 100, 20)), deep=False) == {"score-beyond-one": 20}
     assert codes(grid(20, "det", score=np.linspace(0, 1.05, 20))) == {"score-beyond-one": 1}
+    for no_percentages in ([1.7], [*[0.5] * 9, 95.0], [1.5, 2.5, 4.25], [50, 60, 101], [-1, 50, 60]):
+        found = codes(grid(len(no_percentages), "det", score=no_percentages))
+        assert set(found) == {"score-beyond-one"}
     assert codes(grid(20, score=[0.5] * 10 + [0.25] * 10)) == {"ground-truth-with-scores": 1}
     assert codes(grid(4, score=[math.nan] * 4)) == {}
 

@@ -161,6 +161,8 @@ def test_warned_and_noted():
     assert log.counts == {"percent-scores": 1}
     assert "already filtered" in log.notes[0]
     log = Log()
+    evaluate(truth, scored(["a"], [(0, 0)], score=[1.7]), log=log)
+    assert not log.counts
     assert np.isnan(evaluate(side(["a"], []), scored(["a"], [(0, 0)]), log=log).summary["mAP"])
     assert log.counts == {"no-ground-truth-boxes": 1}
     log = Log()

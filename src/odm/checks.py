@@ -386,13 +386,6 @@ class Facts:
         """Rows of the boxes that nearly are an earlier one of their class, the rows of that, and the IoU."""
         return _near_duplicates(self)
 
-    @functools.cached_property
-    def percent(self) -> bool:
-        """Whether the scores look like percentages."""
-        score = self.boxes.score
-        return bool(len(score) and score.max() > 1 and score.max() <= 100 and score.min() >= 0
-                    and np.count_nonzero(score > 1) * 2 > len(score))  # fmt: skip
-
 
 _CHUNK = 16_384
 _TOO_LARGE = 1e100
@@ -758,7 +751,7 @@ def _near_of(facts: Facts, row: int) -> dict[str, Any]:
 
 
 def _percent(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
-    if facts.dataset.kind == "det" and facts.percent:
+    if facts.dataset.kind == "det" and facts.boxes.in_percent:
         above = facts.boxes.score > 1
         values = {
             "n": int(above.sum()),

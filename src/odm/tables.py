@@ -159,6 +159,14 @@ class Boxes:
         found: NDArray[np.bool_] = (self.flags & np.uint16(flag)) != 0
         return found
 
+    @property
+    def in_percent(self) -> bool:
+        """Whether the scores look like percentages: from 0 to 100, most above 1 and some above 10."""
+        score = self.score
+        if not len(score) or not (10 < score.max() <= 100 and score.min() >= 0):
+            return False
+        return int(np.count_nonzero(score > 1)) * 2 > len(score)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ImageLabels:
