@@ -569,7 +569,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'voc-bad-flag': (
         '<object>',
-        "input/a.xml:4: error voc-bad-flag [object/difficult] expected 0 or 1, found '2'; write 0 or 1",
+        "input/a.xml:4: error voc-bad-flag [object/difficult] expected 0 or 1 (or no, yes, false, true), found '2'; write 0 or 1",
     ),
     'voc-duplicate-element': (
         '<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox>',

@@ -29,7 +29,8 @@ Reading
   included. The official Pascal VOC data counts pixels from 1 with the last one inside, most other files
   hold plain edges; ``-O origin=1`` reads and writes the official meaning,
   edges = (xmin - 1, ymin - 1, xmax, ymax).
-- ``difficult``, ``truncated`` and ``occluded`` are 0 or 1; a missing, empty or ``Unspecified`` one is 0.
+- ``difficult``, ``truncated`` and ``occluded`` are 0 or 1; ``no`` and ``false`` are 0, ``yes`` and ``true``
+  are 1, in any letter case; a missing, empty or ``Unspecified`` one is 0. Anything else is an error.
   The boxes of a ``<part>`` are no objects; poses, parts and other additions are counted, not kept.
 - ``<confidence>`` or ``<score>`` in the objects make a file one of detections.
 - A missing ``<size>``, or one of 0, is taken from ``--image-sizes``, ``--image-size``, the picture
@@ -131,9 +132,10 @@ NESTED_VALUE = Code(
 BAD_FLAG = Code(
     "voc-bad-flag",
     "error",
-    "expected 0 or 1, found {value!r}",
+    "expected 0 or 1 (or no, yes, false, true), found {value!r}",
     "write 0 or 1",
-    "The marks 'difficult', 'truncated' and 'occluded' are yes or no.",
+    "The marks 'difficult', 'truncated' and 'occluded' are yes or no. Which of them another word means is not "
+    "guessed, because an evaluation leaves difficult objects out.",
     row=True,
 )
 FILENAME_DIFFERS = Code(

@@ -478,6 +478,26 @@ def test_flags_extras_and_exact_names(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("word", "mark"),
+    [
+        *((word, Flag.DIFFICULT) for word in ("1", "1.0", "yes", "Yes", "true", "TRUE")),
+        *((word, 0) for word in ("0", "0.0", "no", "false", "False", "Unspecified", "")),
+    ],
+)
+def test_words_for_a_mark(tmp_path, word, mark):
+    dataset, log = one(tmp_path, document(f"<object>{BOX}<difficult>{word}</difficult></object>"))
+    assert dataset.boxes.flags.tolist() == [mark]
+    assert not log.issues
+    both_ways(tmp_path / "in")
+
+
+@pytest.mark.parametrize("word", ["2", "y", "on", "difficult", "-1", "unknown"])
+def test_other_words_for_a_mark_are_refused(tmp_path, word):
+    _, log = one(tmp_path, document(f"<object>{BOX}<difficult>{word}</difficult></object>"))
+    assert codes(log) == ["voc-bad-flag"]
+
+
+@pytest.mark.parametrize(
     ("file", "filename", "name"),
     [
         ("a.xml", "a.JPG", "a.JPG"),
