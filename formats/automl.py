@@ -19,6 +19,7 @@ Reading
 - The box is the upright one around the corners that are given, in whatever order. A row without label and
   corners is an image without objects.
 - The sets TRAINING (or TRAIN), VALIDATION and TEST are the splits train, val and test, in any letter case.
+  ``--split`` takes the rows of one of them.
 - Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, the pictures in the folder,
   or the other side of an evaluation.
 - A twelfth cell is a score, which Google's own imports do not have.
@@ -39,8 +40,9 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._csv import Collector, Columns, Quote, head_rows, is_number, merged, table_rows
 from odm.formats._faults import DUPLICATE_IMAGE, WRONG_COUNT
-from odm.formats._images import NO_SIZE, ImageOptions
+from odm.formats._images import NO_SIZE
 from odm.formats._numbers import decimals, fixed
+from odm.formats._splits import SplitOptions, miss_split
 from odm.issues import Code, Log
 from odm.tables import Builder, Dataset, Floats
 
@@ -68,7 +70,7 @@ FIELDS = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AutomlOptions(ImageOptions):
+class AutomlOptions(SplitOptions):
     """Where the pictures will lie."""
 
     prefix: str = option("", "what stands before the names, as in gs://bucket/folder", side="write")
@@ -98,12 +100,19 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
     collector = Collector(source, builder, log, options)
     paths: dict[str, str] = {}
     sets: dict[str, str] = {}
+    wanted = None if options.split is None else SPLITS.get(options.split.upper(), options.split)
+    found: set[str] = set()
     for file in log.track(source.with_suffix(".csv") if source.is_dir else source.files, "reading"):
         path = source.full(file)
         data = None if file and options.image_sizes == path else source.read(file, log)
         rows = None if data is None else table_rows(data, path, log, builder)
         kept: list[tuple[int, list[str]]] = []
         for line, cells in rows or ():
+            split = _split_of(cells)
+            if split is not None and wanted is not None:
+                found.add(split)
+                if split != wanted:
+                    continue
             row = _row(cells, path, line, log)
             if row is not None and _agrees(row, path, line, paths, sets, log):
                 kept.append((line, row))
@@ -124,24 +133,30 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
                 split=columns[0],
             )
         )
-    collector.finish(_edges, is_relative=True)
+    if not miss_split(wanted, found, source, log):
+        collector.finish(_edges, is_relative=True)
+
+
+def _split_of(cells: list[str]) -> str | None:
+    """The split that a row names, none where it begins with a path; None if it begins with another word."""
+    unsaid = "" if "/" in cells[0] or "." in cells[0] else None
+    return SPLITS.get(cells[0].strip().upper(), unsaid)
 
 
 def _row(cells: list[str], path: str, line: int, log: Log) -> list[str] | None:
     """Split, path, label, corners and score: twelve cells; None, and an issue, if there are others."""
-    said = cells[0].strip().upper()
-    if said not in SPLITS and ("/" in cells[0] or "." in cells[0]):
-        cells = ["", *cells]  # no set
-        said = ""
-    if said not in SPLITS:
+    split = _split_of(cells)
+    if split is None:
         log.report(BAD_SET, path, line=line, field="set", value=cells[0])
         return None
+    if cells[0].strip().upper() not in SPLITS:
+        cells = ["", *cells]  # no set
     n = len(cells)
     if n > 12 or n < 2 or (n > 3 and not n >= 9):
         expected = "a set, a path, a label and 8 cells of corners"
         log.report(WRONG_COUNT, path, line=line, expected=expected, found=f"{n} cells")
         return None
-    return [SPLITS[said], cells[1], *cells[2:], *[""] * (12 - n)]
+    return [split, cells[1], *cells[2:], *[""] * (12 - n)]
 
 
 def _agrees(

@@ -35,7 +35,6 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
-from odm.formats._images import ImageOptions
 from odm.formats._json import Glance
 from odm.formats._jsonfiles import (
     At,
@@ -51,6 +50,7 @@ from odm.formats._jsonfiles import (
     sniff_json,
     split_of,
 )
+from odm.formats._splits import SplitOptions, files_of_split
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
@@ -70,7 +70,7 @@ _OTHER_SHAPES = ("poly2d", "box3d", "rle", "graph")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BddOptions(ImageOptions):
+class BddOptions(SplitOptions):
     """Options of BDD100K."""
 
 
@@ -98,6 +98,7 @@ def read(source: Source, builder: Builder, log: Log, options: BddOptions) -> Non
     files = reader.choose(_looks_like, "BDD100K")
     if len(files) > 1:  # one file per image: a broken one must not be passed over
         files = source.with_suffix(".json")
+    files = files_of_split(files, split_of, options.split, source, log)
     for file in log.track(files, "reading"):
         value = reader.value(file)
         if value is not Nothing:

@@ -32,7 +32,7 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._images import NO_SIZE, ImageOptions
+from odm.formats._images import NO_SIZE
 from odm.formats._json import Glance
 from odm.formats._jsonfiles import (
     At,
@@ -47,6 +47,7 @@ from odm.formats._jsonfiles import (
     split_of,
 )
 from odm.formats._numbers import short_wh
+from odm.formats._splits import SplitOptions, files_of_split
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Floats
 
@@ -55,7 +56,7 @@ _BOX = frozenset({"label", "coordinates", "confidence"})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CreatemlOptions(ImageOptions):
+class CreatemlOptions(SplitOptions):
     """Options of Create ML JSON."""
 
     units: str = option(
@@ -83,7 +84,8 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
     """Read the file, or those of a folder."""
     relative = options.units == "normalized"
     reader = Reader(source, builder, log, options, ask_other=relative)
-    for file in reader.choose(_looks_like, "Create ML JSON"):
+    files = reader.choose(_looks_like, "Create ML JSON")
+    for file in files_of_split(files, split_of, options.split, source, log):
         value = reader.value(file)
         at = At(source.full(file))
         if value is Nothing:

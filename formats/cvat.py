@@ -31,7 +31,7 @@ Reading
 - Polygons, ellipses, masks and rotated boxes are read as their bounding boxes, with a warning. Polylines,
   points, cuboids, skeletons and tags are no boxes; they are counted.
 - Classes are those of ``<labels>``, in their order, then those that only objects name. ``subset`` of an
-  image is its split.
+  image is its split, and ``--split`` takes the images of one.
 - A size of 0, or none, is taken from ``--image-sizes``, ``--image-size``, the picture (``--images``, or the
   folder itself) or the other side of an evaluation; else it stays unknown.
 - Encodings and what is refused: as for Pascal VOC XML.
@@ -69,9 +69,10 @@ from odm.formats._faults import (
     SIZE_MISSING,
     WRONG_COUNT,
 )
-from odm.formats._images import ImageOptions, Picture, Pictures, parse_pixels
+from odm.formats._images import Picture, Pictures, parse_pixels
 from odm.formats._lines import NON_FINITE, NUMBER
 from odm.formats._numbers import decimals
+from odm.formats._splits import SplitOptions, miss_split
 from odm.formats._xml import BLANKS, DOCTYPE, XmlDoor, after_prolog, narrow
 from odm.issues import Code, Log
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Flag
@@ -137,7 +138,7 @@ def sniff(source: Source) -> Sniff | None:
 # ------------------------------------------------------------------------------------------------ reading
 
 
-def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read a file, or every XML file of a folder."""
     files = source.with_suffix(".xml") if source.is_dir else source.files
     if not files:
@@ -145,7 +146,8 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     reader = _Reader(source, builder, log, options)
     for file in log.track(files, "reading"):
         reader.read_file(file)
-    reader.finish()
+    if not miss_split(options.split, reader.splits, source, log):
+        reader.finish()
 
 
 class _Bad(Exception):
@@ -153,8 +155,9 @@ class _Bad(Exception):
 
 
 class _Reader:
-    def __init__(self, source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+    def __init__(self, source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
         self.source, self.builder, self.log = source, builder, log
+        self.split, self.splits = options.split, set[str]()
         with_pictures = any(f[f.rfind(".") :].lower() in PICTURE_SUFFIXES for f in source.files)
         self.pictures = Pictures(
             options, builder, log, source, (source.path,) if source.is_dir and with_pictures else ()
@@ -191,11 +194,18 @@ class _Reader:
             if label.find("parent") is None and refuse_class(name) is None:
                 self.builder.category(name)
         for element in root.iterchildren("image"):
+            if not self.wants(element.get("subset") or ""):
+                continue
             image = self.add_image(element)
             for shape in element:
                 self.add_shape(shape, image, shape.get("label"))
-        if tracks := root.findall("track"):
+        if (tracks := root.findall("track")) and self.wants(""):
             self.read_tracks(root, tracks)
+
+    def wants(self, split: str) -> bool:
+        """Whether images of a split are read; it is then known that there is such a one."""
+        self.splits.add(split)
+        return self.split in (None, split)
 
     def add_image(self, element: Any) -> int | None:
         name, line = element.get("name", ""), element.sourceline or 0
@@ -465,7 +475,7 @@ def _around(x: float, y: float, w: float, h: float) -> tuple[float, ...]:
 # ------------------------------------------------------------------------------------------------ writing
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> None:
     """Write one file."""
     del options
     name = "" if target.single else "annotations.xml"
@@ -541,7 +551,7 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     write=write,
-    options=ImageOptions,
+    options=SplitOptions,
     keeps=frozenset(
         "size extension empty unused order score split difficult truncated occluded crowd".split()
     ),

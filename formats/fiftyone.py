@@ -35,7 +35,7 @@ import numpy as np
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._faults import UNKNOWN_CLASS
-from odm.formats._images import NO_SIZE, ImageOptions
+from odm.formats._images import NO_SIZE
 from odm.formats._json import Glance
 from odm.formats._jsonfiles import (
     FLAG_NAMES,
@@ -55,6 +55,7 @@ from odm.formats._jsonfiles import (
 )
 from odm.formats._lines import places_for
 from odm.formats._numbers import fixed
+from odm.formats._splits import SplitOptions, files_of_split
 from odm.issues import Log, Shown
 from odm.tables import Builder, Dataset, Flag, stem
 
@@ -63,7 +64,7 @@ _FLAGS = {**FLAG_NAMES, "iscrowd": Flag.CROWD}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FiftyoneOptions(ImageOptions):
+class FiftyoneOptions(SplitOptions):
     """Options of FiftyOne."""
 
 
@@ -89,7 +90,8 @@ def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -
     elif source.path.replace("\\", "/").rpartition("/")[2] == "labels.json":
         folders = (source.path[: -len("labels.json")] + "data",)
     reader = Reader(source, builder, log, options, folders, ask_other=True)
-    for file in reader.choose(_looks_like, "the detection data set of FiftyOne"):
+    files = reader.choose(_looks_like, "the detection data set of FiftyOne")
+    for file in files_of_split(files, split_of, options.split, source, log):
         value = reader.value(file)
         at = At(source.full(file))
         record = None if value is Nothing else reader.mapping(value, at)

@@ -50,10 +50,10 @@ from odm.formats._faults import (
     UNKNOWN_CATEGORY,
     UNKNOWN_IMAGE,
 )
-from odm.formats._images import ImageOptions
 from odm.formats._json import NONE, Broken, Chunk, Document, Field, Glance, load
 from odm.formats._jsonfiles import NAN, At, Reader, dump, lines, may_write, number, sniff_json, split_of
 from odm.formats._numbers import short_wh
+from odm.formats._splits import SplitOptions, files_of_split
 from odm.issues import Log, Shown
 from odm.tables import FREQUENCIES, Builder, Dataset, Verdict
 
@@ -90,7 +90,7 @@ _WHAT = "4 numbers: left, top, width, height"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LvisOptions(ImageOptions):
+class LvisOptions(SplitOptions):
     """Options of LVIS JSON."""
 
 
@@ -115,7 +115,8 @@ def sniff(source: Source) -> Sniff | None:
 def read(source: Source, builder: Builder, log: Log, options: LvisOptions) -> None:
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, sized=True)
-    for file in reader.choose(_looks_like, "LVIS JSON"):
+    files = reader.choose(_looks_like, "LVIS JSON")
+    for file in files_of_split(files, split_of, options.split, source, log):
         data = source.read(file, log)
         if data is not None:
             path = source.full(file)

@@ -36,12 +36,12 @@ from __future__ import annotations
 
 import colorsys
 import dataclasses
+import functools
 import re
 from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
-from odm.formats._images import ImageOptions
 from odm.formats._json import Glance
 from odm.formats._jsonfiles import (
     FLAG_NAMES,
@@ -60,6 +60,7 @@ from odm.formats._jsonfiles import (
     may_write,
     number,
 )
+from odm.formats._splits import SplitOptions, files_of_split
 from odm.issues import Log, Shown, printable
 from odm.tables import Builder, Dataset, stem
 
@@ -77,7 +78,7 @@ _WHOLE = re.compile(r"ds[ _-]?[0-9]*|data[ _-]?set[ _-]?[0-9]*|", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SuperviselyOptions(ImageOptions):
+class SuperviselyOptions(SplitOptions):
     """Options of Supervisely."""
 
 
@@ -123,6 +124,9 @@ def read(source: Source, builder: Builder, log: Log, options: SuperviselyOptions
         if file.rpartition("/")[2] == "meta.json":
             _read_meta(reader, file, shapes)
     several = len({_home(file) for file in files}) > 1
+    if files:
+        split_of = functools.partial(_split_of, several=several)
+        files = files_of_split(files, split_of, options.split, source, log)
     for file in log.track(files, "reading"):
         value = reader.value(file)
         if value is not Nothing:
@@ -134,6 +138,12 @@ def _home(file: str) -> str:
     """The folder of the data set that an annotation file is part of."""
     parts = file.split("/")
     return "/".join(parts[: parts.index("ann")]) if "ann" in parts[:-1] else ""
+
+
+def _split_of(file: str, *, several: bool) -> str:
+    """The split that the folder of a data set names."""
+    split = _home(file).rpartition("/")[2]
+    return "" if _WHOLE.fullmatch(split) and not several else split
 
 
 def _read_meta(reader: Reader, file: str, shapes: dict[str, str]) -> None:
@@ -178,9 +188,7 @@ def _read_image(reader: Reader, file: str, value: Any, shapes: dict[str, str], *
         picture = reader.pictures.named(name) or reader.pictures.find(stem(name), path=at.path)
         if picture and stem(name) == name:
             name += picture.name[len(stem(picture.name)) :]
-    split = home.rpartition("/")[2]
-    if _WHOLE.fullmatch(split) and not several:
-        split = ""
+    split = _split_of(file, several=several)
     image = None
     if sizes is not None:
         image = reader.image(

@@ -17,6 +17,7 @@ Reading
 -------
 - A file, or a folder with ``wider_face_<split>_bbx_gt.txt`` or with any other files of this grammar, such
   as the results of a detector, one per image. Names without a folder then get that of their file.
+  ``--split`` reads the file of one split alone.
 - Rows of 10 or 4 numbers are ground truth, rows of 5 are detections: ``left top width height score``.
   Scores are any numbers.
 - ``invalid`` 1 means that an evaluation ignores the face: it is read as crowd. ``occlusion`` 1 or 2 is the
@@ -36,6 +37,7 @@ not see.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 
@@ -52,7 +54,7 @@ from odm.formats._faults import (
     SCORE_UNEXPECTED,
     WRONG_COUNT,
 )
-from odm.formats._images import ImageOptions, Pictures
+from odm.formats._images import Pictures
 from odm.formats._label_files import (
     are_text,
     class_text,
@@ -62,6 +64,7 @@ from odm.formats._label_files import (
 )
 from odm.formats._lines import NUMBER, cells, listing, say_others, text_of
 from odm.formats._numbers import decimals, short_wh
+from odm.formats._splits import SplitOptions, files_of_split
 from odm.issues import Code, Log, shorten
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Flag, Kind
 
@@ -182,13 +185,20 @@ def _is_zero(line: bytes) -> bool:
     return len(words) >= 4 and set(words) == {b"0"}
 
 
-def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+def _split_of(source: Source, file: str) -> str:
+    """The split that the name of a file says, else nothing."""
+    match = _OFFICIAL.fullmatch((file or source.path.replace("\\", "/")).rsplit("/", 1)[-1])
+    return (match[1] or "") if match else ""
+
+
+def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read a file, or every file of a folder."""
     files = _files(source, builder.kind)
     if source.is_dir:
         say_others(source, listing(source), log)
     if not files:
         log.report(NO_FILES, source.path, n=len(source.files))
+    files = files_of_split(files, functools.partial(_split_of, source), options.split, source, log)
     reader = _Reader(source, builder, log, options)
     for file in log.track(files, "reading"):
         reader.read_file(file, several=len(files) > 1)
@@ -196,7 +206,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
 
 
 class _Reader:
-    def __init__(self, source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+    def __init__(self, source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
         self.source, self.builder, self.log = source, builder, log
         with_pictures = source.is_dir and bool(listing(source).pictures)
         self.pictures = Pictures(options, builder, log, source, (source.path,) if with_pictures else ())
@@ -216,14 +226,13 @@ class _Reader:
         number = self.builder.file(path)
         self.paths[number] = path
         folder, _, base = file.rpartition("/")
-        match = _OFFICIAL.fullmatch(base or path.replace("\\", "/").rsplit("/", 1)[-1])
-        split = (match[1] or "") if match else ""
+        split = _split_of(self.source, file)
         for block in _blocks(text_of(data, path, log).split(b"\n")):
             if not self._sound(block, path):
                 self.builder.skipped += len(block.rows) + len(block.stray)
                 continue
             name = block.name.decode("utf-8", "replace")
-            if several and not match and folder and "/" not in name:
+            if several and not _OFFICIAL.fullmatch(base) and folder and "/" not in name:
                 name = f"{folder}/{name}"
             image = self._image(name, split, number, block.line)
             rows = block.rows
@@ -343,7 +352,7 @@ class _Reader:
 # ------------------------------------------------------------------------------------------------ writing
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> None:
     """Write one file, or one per split."""
     del options
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
@@ -387,6 +396,6 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     write=write,
-    options=ImageOptions,
+    options=SplitOptions,
     keeps=frozenset("extension empty score wh split crowd occluded".split()),
 )

@@ -280,6 +280,51 @@ def test_through_the_format(name, data):
         assert ledger.balances
 
 
+@pytest.mark.parametrize(
+    "name", [name for name, f in FORMATS.items() if "split" in {s.name for s in option_specs(f.options)}]
+)
+def test_one_split_alone(name, tmp_path):
+    """`--split` reads nothing of the others: neither their boxes nor, where they are files, their faults."""
+    common = {
+        "categories": ["person", "face"],
+        "image": [0, 0],
+        "category": [0, 1],
+        "xyxy": [[1, 2, 30, 40]] * 2,
+    }
+    parts = {
+        split: Dataset.from_arrays(
+            images=[f"{split}-{i}.jpg" for i in range(2)], width=[64] * 2, height=[48] * 2, **common
+        )
+        for split in ("train", "val")
+    }
+    if "split" in FORMATS[name].keeps:
+        builder = odm.tables.Builder()
+        for split, part in parts.items():
+            for image in part.images.name:
+                builder.image(image, width=64, height=48, split=split)
+        boxes = parts["train"].boxes
+        builder.boxes(
+            image=boxes.image, category=[builder.category(c) for c in common["categories"]], xyxy=boxes.xyxy
+        )
+        builder.boxes(image=boxes.image + 2, category=[0, 1], xyxy=boxes.xyxy)
+        odm.write(builder.build(), tmp_path / "set", name)
+    else:
+        for split, part in parts.items():
+            odm.write(part, tmp_path / "set" / split, name)
+    given = {"image_size": (64, 48)}
+    whole = odm.read(tmp_path / "set", name, **given)
+    assert {stem(n) for n in whole.images.name} >= {"train-0", "val-0"}
+    assert set(whole.images.split) == {"train", "val"}
+    for split, part in parts.items():
+        one = odm.read(tmp_path / "set", name, split=split, **given)
+        assert_same(part, one, frozenset(), FORMATS[name].quantum)
+        assert set(one.images.split) == {split}
+        assert {stem(n) for n in one.images.name} <= {stem(n) for n in part.images.name}
+    with pytest.raises(odm.DataError, match="unknown-split") as refused:
+        odm.read(tmp_path / "set", name, split="dev", **given)
+    assert "found train, val" in str(refused.value.log.issues[0])
+
+
 def test_groups_are_left_out_and_counted(tmp_path):
     dataset = Dataset.from_arrays(
         images=["a.jpg"], width=[10], height=[10], categories=["x"], image=[0, 0], category=[0, 0],
