@@ -92,7 +92,8 @@ def fit(
 ) -> Dataset:
     """The part of a dataset that the target can hold; what it cannot is booked.
 
-    Only what the source could say and this data does say is a loss.
+    Only what the source could say and this data does say is a loss, and only what somebody annotated: names
+    and sizes of the pictures and numbers of classes are told as changes.
     """
     keeps = target.keeps
     for flag in (Flag.CROWD, Flag.GROUP_OF):
@@ -118,7 +119,8 @@ def fit(
         own = ~np.isnan(boxes.area) & (boxes.area != boxes.wh[:, 0] * boxes.wh[:, 1])
         ledger.lose("areas that are not width * height", int(np.count_nonzero(own)))
     if "size" not in keeps and "size" in source.keeps:
-        ledger.lose("image sizes", int(np.count_nonzero(images.width > 0)))
+        # A fact about the picture, which can be asked for it again, and nothing that was annotated.
+        ledger.change("image sizes are not written", int(np.count_nonzero(images.width > 0)))
     if "split" not in keeps:
         ledger.lose("the split of an image", sum(map(bool, images.split)))
     if "empty" not in keeps:

@@ -134,8 +134,8 @@ BAD_FLAG = Code(
     "error",
     "expected 0 or 1 (or no, yes, false, true), found {value!r}",
     "write 0 or 1",
-    "The marks 'difficult', 'truncated' and 'occluded' are yes or no. Which of them another word means is not "
-    "guessed, because an evaluation leaves difficult objects out.",
+    "The marks 'difficult', 'truncated' and 'occluded' are yes or no. Which of them another word means is "
+    "not guessed, because an evaluation leaves difficult objects out.",
     row=True,
 )
 FILENAME_DIFFERS = Code(

@@ -208,6 +208,24 @@ def test_yolo_to_txt_and_back(odm_run, tmp_path):
     assert "data.yaml" in back
 
 
+def test_a_strict_conversion_refuses_the_loss_of_what_was_annotated_alone(odm_run, tmp_path):
+    box = {"image_id": 1, "category_id": 1, "bbox": [1, 2, 30, 40], "area": 1200, "iscrowd": 0}
+    data = {
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 100, "height": 80}],
+        "categories": [{"id": 7, "name": "dog"}],
+        "annotations": [{**box, "id": 1, "category_id": 7}],
+    }
+    source = tmp_path / "a.json"
+    source.write_text(json.dumps(data))
+    run = odm_run("convert", source, tmp_path / "out", "--to", "txt", "--strict")
+    assert "1  changed: image sizes are not written" in run.out  # a fact about the picture
+    data["annotations"][0]["area"] = 7
+    source.write_text(json.dumps(data))
+    run = odm_run("convert", source, tmp_path / "two", "--to", "txt", "--strict", code=1)
+    assert "there would be a loss: 1 areas that are not width * height" in run.err
+    assert not (tmp_path / "two").exists()
+
+
 def test_dry_run_writes_nothing(odm_run, tmp_path):
     out = odm_run("convert", GT, tmp_path / "out", "--to", "txt", "--dry-run").out
     assert "15  boxes would be written" in out
