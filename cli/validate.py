@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from odm.checks import TOLERANCE
+from odm.checks import IMAGE_ONE_SIDE, TOLERANCE
 from odm.cli._common import (
     SHOWN,
     common_options,
@@ -27,6 +27,7 @@ from odm.converters import Ledger, Loaded, Request, chosen, examine, repair
 from odm.converters.repairs import REPAIRS
 from odm.converters.validation import check_codes, sort_issues
 from odm.evaluate import join
+from odm.evaluate.join import NO_IMAGE_IN_COMMON, NO_TRUTH
 from odm.issues import CODES, DataError, Log, printable
 
 EXAMPLES = """
@@ -193,6 +194,8 @@ def add_refusals(loaded: tuple[Loaded, ...], log: Log) -> None:
     if of_both:
         refusals = chosen(joined, of_both, ())
         refusals.notes = []
+        if not {NO_IMAGE_IN_COMMON.name, NO_TRUTH.name}.isdisjoint(of_both):
+            log.withdraw(IMAGE_ONE_SIDE.name)  # it is all of them, and one reason
         log.extend(refusals)
 
 

@@ -18,7 +18,8 @@ _spec = importlib.util.spec_from_file_location(
 written = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(written)
 
-CODES = [code for code in all_codes() if not code.startswith("test-")]
+REGISTRY = all_codes()
+CODES = [code for code in REGISTRY if not code.startswith("test-")]
 FOLDERS = {code: [] for code in CODES}
 for _code, _folder in written.cases():
     FOLDERS[_code].append(_folder)
@@ -54,14 +55,23 @@ def of_family(name):
     return pytest.mark.parametrize("folder", folders, ids=lambda p: p.name)
 
 
+SAID_OTHERWISE = {"image-only-in-detections": "unmatched-image"}
+"""Of what an evaluation refuses once, `validate` names every one."""
+
+
 @of_family("eval")
-def test_validation_refuses_two_sides_where_an_evaluation_does(folder):
+def test_validation_and_evaluation_of_two_sides_have_the_same_errors(folder):
     case = written.Command(folder)
     if "arguments" in case.said:
         return  # options of the evaluation alone, which validation does not have
     _, gt, det, *options = case.words
-    code, _, err = case.run(["validate", gt, "--against", det, *options])
-    assert code == case.exit, err
+    code, out, _ = case.run(["validate", gt, "--against", det, *options])
+    ours, theirs = (
+        {c for c in written.PRINTED.findall(text) if REGISTRY[c].severity == "error"}
+        for text in (case.err, out)
+    )
+    assert {SAID_OTHERWISE.get(c, c) for c in ours} == theirs
+    assert code == case.exit
 
 
 @of_family("convert")
