@@ -33,6 +33,9 @@ POOR, LIKELY, SURE, NARROWER = 0, 1, 2, 3
 """Confidences of a `Sniff`: what it is at best, what it looks like, what it cannot be mistaken for, and a
 narrower kind of what another format is right to be sure of as well."""
 
+TABLES = frozenset("size extension empty unused order score area wh image_id category_id box_id".split())
+"""What a format keeps that writes images, classes and boxes as tables of their own, as the model has them."""
+
 Side = Literal["read", "write", "both"]
 
 

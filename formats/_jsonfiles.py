@@ -12,7 +12,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -346,6 +346,21 @@ class Reader:
         for key in record.keys() - known:
             if record[key] not in _EMPTY:
                 self.count(key)
+
+    def flags(
+        self,
+        attributes: Mapping[str, Any],
+        known: Mapping[str, Flag] = FLAG_NAMES,
+        unsaid: Sequence[Any] = (),
+    ) -> int:
+        """The flags that attributes say; others are counted where they hold something, none of `unsaid`."""
+        flags = Flag(0)
+        for key, held in attributes.items():
+            if key in known:
+                flags |= known[key] if is_set(held) else 0
+            elif held not in _EMPTY and held not in unsaid:
+                self.count(key)
+        return int(flags)
 
     def count(self, what: str, n: int = 1) -> None:
         """Count something that is not read."""

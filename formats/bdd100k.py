@@ -43,7 +43,6 @@ from odm.formats._jsonfiles import (
     dump,
     flags_of,
     groups,
-    is_set,
     lines,
     may_write,
     number,
@@ -195,15 +194,10 @@ def _read_label(reader: Reader, value: Any, at: At, image: int, rows: int, line:
     if corners is None or category is None or score is None or attributes is None:
         return False
     reader.count_unread(label, _LABEL)
-    flags = 0
-    for key, held in attributes.items():
-        if key in _FLAGS:
-            flags |= _FLAGS[key] if is_set(held) else 0
-        elif held not in (None, "", "NA", "none", False):
-            reader.count(key)
+    flags = reader.flags(attributes, _FLAGS, ("NA", "none", False))
     left, top, right, bottom = corners
     place = left, top, right, bottom
-    reader.box(image, category, place, at, file=rows, line=line, score=score, flags=int(flags))
+    reader.box(image, category, place, at, file=rows, line=line, score=score, flags=flags)
     return True
 
 

@@ -54,7 +54,7 @@ from numpy.typing import NDArray
 from odm.files import UNREADABLE, Output, Source, Unreadable, accept_name, read_head
 from odm.formats._classes import DUPLICATE_CLASS, refuse_class
 from odm.formats._coco80 import IDS, NAMES
-from odm.formats._contract import LIKELY, SURE, Format, Sniff, option, parse_bool
+from odm.formats._contract import LIKELY, SURE, TABLES, Format, Sniff, option, parse_bool
 from odm.formats._faults import (
     ALL_SCORED,
     BAD_CLASS_NAME,
@@ -1440,21 +1440,5 @@ FORMAT = Format(
     read=read,
     write=write,
     options=CocoOptions,
-    keeps=frozenset(
-        {
-            "size",
-            "extension",
-            "empty",
-            "unused",
-            "order",
-            "score",
-            "area",
-            "wh",
-            "image_id",
-            "category_id",
-            "box_id",
-            "split",
-            "crowd",
-        }
-    ),
+    keeps=TABLES | {"split", "crowd"},
 )

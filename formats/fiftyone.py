@@ -46,7 +46,6 @@ from odm.formats._jsonfiles import (
     fitting,
     flags_of,
     groups,
-    is_set,
     may_write,
     number,
     show,
@@ -178,16 +177,11 @@ def _read_box(
     if category is None or values is None or score is None or attributes is None:
         return False
     reader.count_unread(box, _BOX)
-    flags = 0
-    for key, held in attributes.items():
-        if key in _FLAGS:
-            flags |= _FLAGS[key] if is_set(held) else 0
-        elif held not in (None, ""):
-            reader.count(key)
+    flags = reader.flags(attributes, _FLAGS)
     width, height = size
     x, y, w, h = (v * s for v, s in zip(values, (width, height, width, height), strict=True))
     corners = x, y, x + w, y + h
-    reader.box(image, category, corners, at, file=rows, line=line, wh=(w, h), score=score, flags=int(flags))
+    reader.box(image, category, corners, at, file=rows, line=line, wh=(w, h), score=score, flags=flags)
     return True
 
 

@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 
 from odm.files import Output, Source
 from odm.formats._classes import DUPLICATE_CLASS
-from odm.formats._contract import NARROWER, Format, Sniff
+from odm.formats._contract import NARROWER, TABLES, Format, Sniff
 from odm.formats._faults import (
     DUPLICATE_BOX_ID,
     DUPLICATE_ID,
@@ -442,22 +442,5 @@ FORMAT = Format(
     read=read,
     write=write,
     options=LvisOptions,
-    keeps=frozenset(
-        {
-            "size",
-            "extension",
-            "empty",
-            "unused",
-            "order",
-            "score",
-            "area",
-            "wh",
-            "image_id",
-            "category_id",
-            "box_id",
-            "frequency",
-            "absent",
-            "partial",
-        }
-    ),
+    keeps=TABLES | {"frequency", "absent", "partial"},
 )

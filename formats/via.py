@@ -312,12 +312,7 @@ def _read_region(reader: Reader, region: _Region, attribute: str | None, default
     score = reader.score(attributes.get("score"), at / "region_attributes" / "score", as_text=True)
     if category is None or score is None:
         return False
-    flags = 0
-    for key, held in attributes.items():
-        if key in FLAG_NAMES and key != attribute:
-            flags |= FLAG_NAMES[key] if is_set(held) else 0
-        elif key not in (attribute, "score") and held not in ("", None, {}):
-            reader.count(key)
+    flags = reader.flags({key: held for key, held in attributes.items() if key not in (attribute, "score")})
     corners, wh = place
     rows = {"file": region.file, "line": region.line}
     reader.box(region.image, category, corners, at, **rows, wh=wh, score=score, flags=flags)
