@@ -24,7 +24,7 @@ Reading
 - ``xtl ytl xbr ybr`` are the edges in pixels, from 0 at the left and the top, taken as they stand.
 - Tracks are read frame by frame: each ``<box>`` that is not ``outside`` is an object of the image
   ``frame_000003``, as CVAT names frames itself, with the size of ``<original_size>``. Nothing is
-  interpolated: CVAT writes a box for every frame.
+  interpolated: CVAT writes a box for every frame. Tracks inside a track are the points of a skeleton.
 - ``occluded`` is the mark of that name. The attributes ``difficult``, ``truncated`` and ``is_crowd``
   (``crowd``), which CVAT's own exports use, are marks too; ``score`` (``confidence``) makes an object a
   detection. Other attributes are counted, not kept.
@@ -260,6 +260,8 @@ class _Reader:
         for track in tracks:
             self.count("tracks")
             for shape in track:
+                if shape.tag == "track":  # of one point of a skeleton, which counts as a whole
+                    continue
                 text = (shape.get("frame") or "").strip(BLANKS)
                 if not re.fullmatch("[0-9]{1,9}", text, re.ASCII):
                     line = shape.sourceline or 0

@@ -51,6 +51,16 @@ TRACKS = """<?xml version="1.0" encoding="utf-8"?>
   </track>
 </annotations>
 """
+SKELETONS = TRACKS.replace(
+    "</annotations>",
+    """  <track id="1" label="body">
+    <skeleton frame="1" outside="0" occluded="0" keyframe="1" points="" z_order="0"></skeleton>
+    <track id="0" label="head">
+      <points frame="1" outside="0" occluded="0" keyframe="1" points="48.80,111.77" z_order="0"></points>
+    </track>
+  </track>
+</annotations>""",
+)
 SHAPES = """<annotations><image id="0" name="a.jpg" width="100" height="100">
 <polygon label="x" points="1,2;30,4;5,60"/>
 <ellipse label="x" cx="50" cy="40" rx="10" ry="5"/>
@@ -83,6 +93,7 @@ INI = "[Sequence]\nname=MOT17-02\nimDir=img1\nframeRate=30\nseqLength=3\nimWidth
 
 CASES = {
     "cvat-tracks": ("cvat", {"input.xml": TRACKS}, [("frame_000000", "car", 1.5, 2, 30, 40)], [Flag.OCCLUDED]),
+    "cvat-skeletons": ("cvat", {"input.xml": SKELETONS}, [("frame_000000", "car", 1.5, 2, 30, 40)], [Flag.OCCLUDED]),
     "cvat-shapes": (
         "cvat",
         {"input.xml": SHAPES},
