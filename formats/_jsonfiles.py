@@ -119,11 +119,15 @@ def judge(head: bytes, says: Judge) -> tuple[int, str] | None:
     return says(glance(head), head) if found is None and len(head) > 4096 else found
 
 
+LOOKED_AT = 50
+"""How many files of a folder a sniffer looks at."""
+
+
 def fitting(source: Source, says: Judge, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
     """The files of a folder that fit, of the first fifty; answers from memory the second time."""
     key = says.__module__
     if key not in source.memo:
-        files = source.with_suffix(*suffixes)[:50]
+        files = source.with_suffix(*suffixes)[:LOOKED_AT]
         source.memo[key] = [file for file in files if judge(source.head(file), says)]
     found: list[str] = source.memo[key]
     return found
@@ -218,10 +222,13 @@ class Reader:
         """The files to be read: the file itself, or those of a folder that fit."""
         if not self.source.is_dir:
             return [""]
-        files = fitting(self.source, says, suffixes)
+        given = self.source.with_suffix(*suffixes)
+        later = [file for file in given[LOOKED_AT:] if judge(self.source.head(file), says)]
+        files = fitting(self.source, says, suffixes) + later
         if not files:
             self.log.report(NO_FILES, self.source.path, title=Shown(title))
-        others = [f for f in self.source.with_suffix(*suffixes) if f not in set(files)]
+        chosen = set(files)
+        others = [file for file in given if file not in chosen]
         if files and others:
             shown = printable(", ".join(others[:5])) + (", ..." if len(others) > 5 else "")
             self.log.note(f"{printable(self.source.path)}: not read: {shown}")

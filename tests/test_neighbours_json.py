@@ -283,6 +283,16 @@ def test_annotations_before_predictions(tmp_path):
     put(tmp_path, {"a.json": [two]})
     data, log = read(tmp_path / "a.json", "labelstudio")
     assert data.kind == "gt"
+def test_every_file_of_a_folder_is_read(tmp_path):
+    record = {"annotations": [{"label": "x", "coordinates": {"x": 25, "y": 40, "width": 30, "height": 40}}]}
+    put(tmp_path, {f"{i:03}.json": [record | {"image": f"{i}.jpg"}] for i in range(120)})
+    put(tmp_path, {"060-notes.json": {"of": "another tool"}})
+    data, log = read(tmp_path, "createml")
+    assert len(data) == len(data.images) == 120
+    assert not log.counts
+    assert [note for note in log.notes if "not read" in note] == [f"{tmp_path}: not read: 060-notes.json"]
+
+
     assert any("annotations are read" in note for note in log.notes)
     data, _ = read(tmp_path / "a.json", "labelstudio", "det")
     assert rows(data) == [("a b.jpg", "x", BOX, NONE, 0.5)]
