@@ -19,7 +19,8 @@ Annotations are ground truth and predictions are detections, with a ``score`` in
 the prediction. Where a file has both, the annotations are read; ``--kind det`` reads the predictions. Of
 several annotations of a task the one marked ``ground_truth`` is read, else the first that was not
 cancelled; of several predictions the first. This is said aloud. ``completions``, as old versions write, are
-annotations. The short export (JSON-MIN), whose lists stand in the task itself, is read as well.
+annotations. The short export (JSON-MIN), whose lists stand in the task itself, is read as well, and so is a
+file of one task, as cloud storage and the pages of Label Studio hold it, or a folder of such files.
 
 Shapes: rectangles; rotated ones, polygons and ellipses are read as their bounding box, with a warning and
 counted. A rotation is about the left top corner, clockwise. A shape with several labels is as many boxes.
@@ -75,7 +76,8 @@ SIZES_DIFFER = Code(
     row=True,
 )
 
-_TASK = frozenset({"id", "data", "annotations", "predictions", "completions"})
+_WORK = frozenset({"annotations", "predictions", "completions"})
+_TASK = frozenset({"id", "data", *_WORK})
 _RESULT = frozenset(
     {"id", "type", "value", "original_width", "original_height", "from_name", "to_name", "score", "origin"}
 )
@@ -98,6 +100,8 @@ class LabelstudioOptions(ImageOptions):
 
 def _looks_like(look: Glance, _: bytes) -> tuple[int, str] | None:
     first = look.first.get("", {})
+    if look.top == "{" and look.keys.get("data") == "{" and _WORK & look.keys.keys():
+        return SURE, "it is one task with data, as Label Studio has"
     if look.top != "[":
         return None
     if first.get("data") == "{":
@@ -123,6 +127,9 @@ def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions
         value = reader.value(file)
         at = At(source.full(file))
         if value is Nothing:
+            continue
+        if isinstance(value, dict):
+            tasks.append((value, at, builder.file(at.path), 0))
             continue
         if not isinstance(value, list):
             reader.wrong(at, "a list of tasks", value)

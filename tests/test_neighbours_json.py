@@ -193,6 +193,12 @@ CASES = {
                                 "original_width": 200, "original_height": 100}]}]},
         [("a.jpg", "x", BOX, NONE, None)], {},
     ),
+    "labelstudio: a file of one task": (
+        "labelstudio", {},
+        {"1.json": task(result(x=5, y=20, width=15, height=40, rotation=0, rectanglelabels=["x"])),
+         "2.json": {"id": 2, "data": {"image": "b.jpg"}, "annotations": []}},
+        [("a b.jpg", "x", BOX, NONE, None)], {},
+    ),
     "labelstudio: predictions with one score": (
         "labelstudio", {},
         {"a.json": [{"data": {"image": "a.jpg"}, "predictions": [{"model_version": "m", "score": 0.25, "result": [
