@@ -17,7 +17,7 @@ and empty box cells. Flags are 0 or 1. Boxes with a score are detections. Also k
 - Open Images boxes ``ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,...``: relative, so
   image sizes are needed (``--images``, ``--image-size``, ``--image-sizes``). ``Confidence`` is not a score.
   Flags are 0, 1, or -1 for unknown. ``--classes`` takes the class descriptions, which turn MIDs into names; a
-  file ``class-descriptions*.csv`` or ``classes.csv`` in the folder is used without being named.
+  file ``*class-descriptions*.csv`` or ``classes.csv`` in the folder is used without being named.
 - Open Images predictions ``ImageID,LabelName,Score,XMin,XMax,YMin,YMax``, and ``ImageId,PredictionString``
   with groups of ``label score xmin ymin xmax ymax`` separated by blanks.
 - keras-RetinaNet, which has no header: ``path,x1,y1,x2,y2,class``, and ``path,,,,,`` for images without
@@ -749,7 +749,7 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
 def _names_classes(file: str) -> bool:
     """Whether a file of a folder is a list of classes by its name."""
     key = _key(file.rsplit("/", 1)[-1])
-    return key.startswith("classdescriptions") or key == "classescsv"
+    return "classdescriptions" in key or key == "classescsv"
 
 
 def _class_names(

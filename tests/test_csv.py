@@ -763,6 +763,20 @@ def test_class_descriptions_go_both_ways(tmp_path):
     assert (tmp_path / "a.csv").read_text() == f"{OPEN_IMAGES}\na,,/m/1,1,0,0.5,0,1,0,0,0,0,0\n"
 
 
+@pytest.mark.parametrize(
+    "name", ["class-descriptions-boxable.csv", "oidv6-class-descriptions.csv", "classes.csv"]
+)
+def test_class_descriptions_of_a_folder(tmp_path, name):
+    head = "LabelName,DisplayName\n" if name.startswith("oidv6") else ""
+    (tmp_path / name).write_text(f"{head}/m/1,Cat\n/m/2,Dog\n")
+    (tmp_path / "train-annotations-bbox.csv").write_text(
+        f"{OPEN_IMAGES}\na,xclick,/m/2,1,0,0.5,0,1,0,0,0,0,0\n"
+    )
+    data, log = read(tmp_path, image_size="10x10")
+    assert not log.counts
+    assert [data.categories.name[i] for i in data.boxes.category] == ["Dog"]
+
+
 def test_ledger_of_a_dialect(tmp_path):
     dataset = Dataset.from_arrays(
         images=["a.jpg", "b.jpg"], width=[10, 10], height=[10, 10], categories=["Cat"],
