@@ -10,7 +10,8 @@ Layouts
     - a data set with ``data.yaml``: ``path``, and ``train``, ``val``, ``test`` each as a folder, a ``.txt``
       list of pictures, or a list of either. A leading ``../`` is stripped and looked for under the folder of
       ``data.yaml``; any other place outside it is an error. All splits are read, or the one of ``--split``;
-    - darknet's ``obj.data`` with its lists of pictures and ``obj.names``.
+    - darknet's ``obj.data`` with its lists of pictures and ``obj.names``;
+    - ``data.yaml`` or ``obj.data`` itself.
 
 Class names
     ``--classes FILE`` (one name per line), else ``names`` in ``data.yaml``, ``classes.txt``, ``obj.names``;
@@ -189,6 +190,8 @@ def sniff(source: Source) -> Sniff | None:
         low = source.path.lower()
         if low.endswith((".yaml", ".yml")):
             return Sniff(SURE, "it is a data.yaml") if _describes(source.head()) else None
+        if low.endswith(".data"):
+            return Sniff(SURE, "it is darknet's obj.data") if _is_data_file(source.head()) else None
         if not low.endswith(".txt"):
             return None
         return _sniff_lines(source, [""])
@@ -240,11 +243,13 @@ def _yaml_file(source: Source) -> str | None:
 
 def _data_file(source: Source) -> str | None:
     for file in source.files:
-        if "/" not in file and file.lower().endswith(".data"):
-            keys = re.findall(rb"(?m)^[ \t]*(classes|train|valid|names)[ \t]*=", source.head(file))
-            if {b"train", b"names"} & set(keys):
-                return file
+        if "/" not in file and file.lower().endswith(".data") and _is_data_file(source.head(file)):
+            return file
     return None
+
+
+def _is_data_file(head: bytes) -> bool:
+    return re.search(rb"(?m)^[ \t]*(train|names)[ \t]*=", head) is not None
 
 
 # ------------------------------------------------------------------------------------------- what is there
@@ -274,18 +279,25 @@ class Plan:
     names_from: str = ""
     key_points: int = 0
     """How many numbers of key points follow a box."""
+    lists: set[str] = dataclasses.field(default_factory=set)
+    """The lists of pictures that the description names."""
     sound: bool = True
 
 
 def _plan(source: Source, options: YoloOptions, log: Log) -> Plan:
     described = ""
-    if not source.is_dir and source.path.lower().endswith((".yaml", ".yml")):
+    if not source.is_dir and source.path.lower().endswith((".yaml", ".yml", ".data")):
         folder, described = os.path.split(source.path)
         source = Source(folder or ".", follow_links=source.follow_links, max_size=source.max_size)
     plan = Plan(source, [])
     lists: list[tuple[str, list[str]]] = []
-    yaml_file = described or (_yaml_file(source) if source.is_dir else None)
-    data_file = _data_file(source) if source.is_dir and yaml_file is None else None
+    yaml_file: str | None = None
+    data_file: str | None = None
+    if described:
+        yaml_file, data_file = (None, described) if described.lower().endswith(".data") else (described, None)
+    elif source.is_dir:
+        yaml_file = _yaml_file(source)
+        data_file = _data_file(source) if yaml_file is None else None
     if yaml_file is not None:
         _read_yaml(plan, yaml_file, options, lists, log)
     elif data_file is not None:
@@ -294,15 +306,25 @@ def _plan(source: Source, options: YoloOptions, log: Log) -> Plan:
     if not plan.groups and plan.sound:
         _find_groups(plan, found, options, log)
     if source.is_dir:
-        say_others(source, _undescribed(found), log)
+        say_others(source, _undescribed(found, plan.lists), log)
     _settle_names(plan, found, options, lists, log)
     return plan
 
 
-def _undescribed(found: Listing) -> Listing:
+_BELONGS = frozenset(
+    "classes.txt _classes.txt obj.names obj.data data.yaml dataset.yaml "
+    "readme.roboflow.txt readme.dataset.txt".split()
+)
+"""Files that belong to a data set of this format, among them those of every Roboflow export."""
+
+
+def _undescribed(found: Listing, lists: set[str]) -> Listing:
     """The listing without the files that belong to a data set of this format."""
-    usual = {"classes.txt", "_classes.txt", "obj.names", "obj.data", "data.yaml", "dataset.yaml"}
-    known = [f for f in found.known if f.rsplit("/", 1)[-1].lower() not in usual and not f.endswith(".cache")]
+    known = [
+        f
+        for f in found.known
+        if f.rsplit("/", 1)[-1].lower() not in _BELONGS and not f.endswith(".cache") and f not in lists
+    ]
     return Listing(found.labels, found.pictures, found.others, known)
 
 
@@ -659,6 +681,7 @@ def _below(folder: str, files: Iterable[str]) -> list[str]:
 def _add_list(plan: Plan, file: str, base: str, split: str, options: YoloOptions, log: Log) -> bool:
     """Add the images of a ``.txt`` list of pictures; False if none of them is there."""
     source = plan.source
+    plan.lists.add(file)
     path = source.full(file)
     data = source.read(file, log)
     if data is None:

@@ -284,11 +284,25 @@ def test_darknet(tmp_path):
         "obj_valid/y.txt": BOX,
         "obj_valid/y.png": PICTURE,
     }
-    data, log = read(put(tmp_path, files))
-    assert [str(i) for i in log] == []
-    assert data.images.name == ("sub/w.jpg", "x.png", "y.png")
-    assert data.images.split == ("train", "train", "val")
-    assert rows(data) == [("x.png", "b", 80, 40, 120, 60), ("y.png", "a", 80, 40, 120, 60)]
+    put(tmp_path, files)
+    for path in (tmp_path, tmp_path / "obj.data"):
+        data, log = read(path)
+        assert [str(i) for i in log] == log.notes == []
+        assert data.images.name == ("sub/w.jpg", "x.png", "y.png")
+        assert data.images.split == ("train", "train", "val")
+        assert rows(data) == [("x.png", "b", 80, 40, 120, 60), ("y.png", "a", 80, 40, 120, 60)]
+        assert detect(Source(str(path)), Log()).name == "yolo"
+
+
+def test_only_strangers_are_named(tmp_path):
+    def named():
+        return [note.rpartition(": ")[2] for note in read(tmp_path)[1].notes if "not read as such" in note]
+
+    readme = {"README.roboflow.txt": "x - v1\n", "README.dataset.txt": "# x\n"}
+    put(tmp_path, {**TREE, **readme, "train.txt": "images/train/x.png\n"})
+    assert named() == ["train.txt"]
+    put(tmp_path, {"data.yaml": "train: train.txt\nval: train.txt\nnames: [a, b]\n"})
+    assert named() == []
 
 
 @pytest.mark.parametrize(
