@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from odm.files import Source
 from odm.formats._faults import NOT_A_NUMBER, NOT_FINITE, NOT_UTF8, STRAY_FILE, WRONG_COUNT
-from odm.formats._numbers import fixed
+from odm.formats._numbers import Cells, fixed_cells
 from odm.issues import Code, Log, printable, shorten
 from odm.tables import PICTURE_SUFFIXES, Floats, Ints, Longs
 
@@ -483,32 +483,69 @@ def sample(source: Source, labels: Sequence[str]) -> Sample:
 # ---------------------------------------------------------------------------------------------- writing
 
 
+PAGE = 2**22
+"""Bytes of the lines that are put together at a time."""
+
+
 def places_for(width: int, height: int) -> int:
     """How many decimals a relative coordinate needs so that the pixels come back within 1e-6."""
     return len(str(max(width, height, 2) - 1)) + 6
 
 
-def relative(values: Floats, width: Ints, height: Ints) -> list[str]:
-    """(n, 4) relative coordinates as 4n texts with as many decimals as the (n,) sizes in pixels ask for."""
+def relative(values: Floats, width: Ints, height: Ints) -> Cells:
+    """(4n,) cells of (n, 4) relative coordinates with the decimals that the (n,) sizes in pixels ask for."""
     largest = np.maximum(np.maximum(width, height), 2) - 1
     places = np.floor(np.log10(largest)).astype(np.int64) + 7
     kinds = np.unique(places)
     if len(kinds) <= 1:
-        return fixed(values.ravel(), int(kinds[0]) if len(kinds) else 7)
-    texts: NDArray[Any] = np.empty(values.shape, object)
-    for kind in kinds.tolist():
-        rows = places == kind
-        texts[rows] = np.array(fixed(values[rows].ravel(), kind), object).reshape(-1, 4)
-    flat: list[str] = texts.ravel().tolist()
-    return flat
+        return fixed_cells(values.ravel(), int(kinds[0]) if len(kinds) else 7)
+    rows = [np.flatnonzero(places == kind) for kind in kinds]
+    parts = [fixed_cells(values[own].ravel(), kind) for own, kind in zip(rows, kinds.tolist(), strict=True)]
+    cells = np.concatenate(parts).reshape(-1, 4)
+    back = np.empty(len(values), np.int64)
+    back[np.concatenate(rows)] = np.arange(len(values))
+    return cells[back].ravel()
 
 
-def pages(n_images: int, image: Ints, columns: Sequence[Sequence[str]], sep: str = " ") -> Iterator[bytes]:
+def pages(
+    n_images: int, image: Ints, columns: Sequence[Sequence[str] | Cells], sep: str = " "
+) -> Iterator[bytes]:
     """The content of the text file of each image: one line per box, in the order of the boxes."""
     order = np.argsort(image, kind="stable")
-    lines = list(map(sep.join, zip(*columns, strict=True)))
-    bounds = np.searchsorted(image[order], np.arange(n_images + 1)).tolist()
-    if len(order) and not bool((order[1:] > order[:-1]).all()):
-        lines = list(map(lines.__getitem__, order.tolist()))
-    for begin, end in itertools.pairwise(bounds):
-        yield ("\n".join(lines[begin:end]) + "\n").encode() if begin < end else b""
+    bounds = np.searchsorted(image[order], np.arange(n_images + 1))
+    ordered = len(order) == 0 or bool((order[1:] > order[:-1]).all())
+    cells = [_cells(column) for column in columns]
+    between = np.frombuffer(sep.encode(), np.uint8)
+    width = sum(own.itemsize for own, _ in cells) + len(between) * (len(cells) - 1) + 1
+    step = max(1, PAGE // width)
+    lengths = np.zeros(len(order) + 1, np.int64)
+    parts = []
+    for begin in range(0, len(order), step):
+        rows = order[begin : begin + step]
+        taken: Any = slice(begin, begin + step) if ordered else rows
+        lines = np.zeros((len(rows), width), np.uint8)
+        at = 0
+        for own, index in cells:
+            if at:
+                lines[:, at : at + len(between)] = between
+                at += len(between)
+            column = np.ascontiguousarray(own[taken] if index is None else own[index[taken]])
+            lines[:, at : at + own.itemsize] = column.view(np.uint8).reshape(len(rows), -1)
+            at += own.itemsize
+        lines[:, at] = ord("\n")
+        used = lines != 0
+        lengths[begin + 1 : begin + 1 + len(rows)] = np.count_nonzero(used, axis=1)
+        parts.append(lines[used].tobytes())
+    text = b"".join(parts)
+    at_image = np.cumsum(lengths)[bounds].tolist()
+    for start, end in itertools.pairwise(at_image):
+        yield text[start:end]
+
+
+def _cells(column: Sequence[str] | Cells) -> tuple[Cells, Longs | None]:
+    """Cells, and which of them each row of a column has, None if each has its own."""
+    if isinstance(column, np.ndarray):
+        return column, None
+    known = {text: i for i, text in enumerate(dict.fromkeys(column))}
+    cells = np.array([text.encode() for text in known] or [b""], np.bytes_)
+    return cells, np.array([known[text] for text in column], np.int64)

@@ -9,23 +9,128 @@ from numpy.typing import NDArray
 
 from odm.tables import Boxes, Floats
 
+Cells = NDArray[np.bytes_]
+"""Texts of one line each as an array of their bytes, which NumPy pads with NULs."""
+
 
 def decimals(values: NDArray[Any]) -> list[str]:
     """Shortest round-trip text of each number of a flat array; whole numbers have no point.
 
     Infinities and NaN are the caller's mistake: `odm.checks` keeps them from every writer.
     """
-    flat = values.tolist()
-    if len(flat) and bool((np.abs(values) < 1e15).all()) and bool((values == np.rint(values)).all()):
-        return list(map(str, np.asarray(values, np.int64).tolist()))
-    return [text[:-2] if (text := repr(v)).endswith(".0") else text for v in flat]
+    values = np.asarray(values, np.float64)
+    number, plain = _plain(values)
+    if np.count_nonzero(plain) < len(plain) / 2:
+        return _shortest(values)
+    return texts(_decimal_cells(values, number, plain))
 
 
 def fixed(values: Floats, places: int) -> list[str]:
-    """Each number with at most `places` decimals, without trailing zeros and never in exponent form."""
+    """Each number of a flat array with at most `places` decimals, without trailing zeros, never 1e-07."""
+    return texts(fixed_cells(values, places))
+
+
+def texts(cells: Cells) -> list[str]:
+    """The cells as Python's texts."""
+    found: list[str] = cells.astype(str).tolist()
+    return found
+
+
+def decimal_cells(values: NDArray[Any]) -> Cells:
+    """`decimals` as cells."""
+    values = np.asarray(values, np.float64)
+    return _decimal_cells(values, *_plain(values))
+
+
+def _plain(values: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """The numbers times ``10**_SHORT``, whole, and which of them read back to the same number.
+
+    A decimal of at most 15 digits that reads back to the same number is the only one of its length or less
+    that does, so the shortest need not be searched for.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        number = np.rint(values * 10.0**_SHORT)
+        plain = (number / 10.0**_SHORT == values) & (np.abs(number) < 1e15)
+    plain &= (np.abs(values) >= 1e-4) | (values == 0)  # Python writes 1e-05
+    return number, plain
+
+
+def _decimal_cells(values: Floats, number: Floats, plain: NDArray[np.bool_]) -> Cells:
+    if plain.all():
+        return _decimal_point(number, _SHORT)
+    cells = np.zeros(len(values), "S25")
+    cells[plain] = _decimal_point(number[plain], _SHORT)
+    cells[~plain] = _shortest(values[~plain])
+    return cells
+
+
+def _shortest(values: Floats) -> list[str]:
+    return [text[:-2] if (text := repr(v)).endswith(".0") else text for v in values.tolist()]
+
+
+def fixed_cells(values: Floats, places: int) -> Cells:
+    """`fixed` as cells."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        scaled = values * 10.0**places
+        number = np.rint(scaled)
+        # So near to the middle between two that the product's rounding might decide is left to Python.
+        margin = 0.5 - np.abs(scaled - number)
+        plain = (np.abs(scaled) < 1e15) & (margin > 1e-9 + 3e-16 * np.abs(scaled))
+    if plain.all():
+        return _decimal_point(number, places)
     form = f"%.{places}f"
-    texts = [(form % value).rstrip("0").rstrip(".") for value in values.tolist()]
-    return ["0" if text == "-0" else text for text in texts]
+    odd = [(form % value).rstrip("0").rstrip(".") for value in values[~plain].tolist()]
+    others = np.array(["0" if text == "-0" else text for text in odd], np.bytes_)
+    common = _decimal_point(number[plain], places)
+    cells = np.zeros(len(values), max(common.dtype, others.dtype, key=lambda dtype: dtype.itemsize))
+    cells[plain], cells[~plain] = common, others
+    return cells
+
+
+_SHORT = 6
+"""Decimals of the numbers that are written the fast way; few files hold more."""
+
+_THOUSAND = (np.arange(1000) // [[100], [10], [1]] % 10 + ord("0")).astype(np.uint8)
+"""(3, 1000) the digits of 0 to 999."""
+
+
+def _decimal_point(number: Floats, places: int) -> Cells:
+    """Whole numbers below 1e15 over ``10**places``, without trailing zeros."""
+    if not len(number):
+        return np.zeros(0, "S1")
+    negative = number < 0
+    left = np.abs(number).astype(np.int64)
+    whole = left // 10**places
+    left -= whole * 10**places
+    groups = -(-places // 3)
+    left *= 10 ** (3 * groups - places)
+    digits = np.empty((3 * groups, len(number)), np.uint8)
+    for g in reversed(range(groups)):
+        left, all_ = left // 1000, left
+        three = all_ - 1000 * left
+        for i, of_thousand in enumerate(_THOUSAND):
+            digits[3 * g + i] = of_thousand[three]
+    ends = np.ones(len(number), np.bool_)  # whether nothing but zeros was seen from the end on
+    for column in digits[::-1]:
+        ends &= column == _ZERO
+        column[ends] = 0
+    point = np.where(ends, 0, ord(".")).astype(np.uint8)
+    lead = np.searchsorted(10 ** np.arange(1, 16), whole, side="right") + 1 + negative
+    cells = np.zeros((len(number), int(lead.max()) + 1 + places), np.uint8)
+    for length in np.flatnonzero(np.bincount(lead)).tolist():
+        rows = np.flatnonzero(lead == length)
+        own: Any = slice(None) if len(rows) == len(number) else rows
+        cells[own, length] = point[own]
+        cells[own, length + 1 : length + 1 + places] = digits[:places, own].T
+        left = whole[own]
+        for at in reversed(range(length)):
+            left, all_ = left // 10, left
+            cells[own, at] = all_ - 10 * left + _ZERO
+        cells[rows[negative[rows]], 0] = ord("-")
+    return cells.view(f"S{cells.shape[1]}")[:, 0]
+
+
+_ZERO = ord("0")
 
 
 def short_wh(boxes: Boxes) -> Floats:

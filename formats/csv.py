@@ -83,7 +83,7 @@ from odm.formats._faults import (
 )
 from odm.formats._images import NO_SIZE, ImageOptions, Picture, Pictures
 from odm.formats._lines import relative
-from odm.formats._numbers import decimals
+from odm.formats._numbers import decimals, texts
 from odm.issues import Code, Log, UsageError, hint, nearest, shorten
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Flag, Floats, Ints, Longs, stem
 
@@ -1696,8 +1696,8 @@ def _relative(dataset: Dataset, order: NDArray[np.intp]) -> list[list[str]]:
     """
     boxes, images = dataset.boxes, dataset.images
     sizes = np.stack([images.width, images.height], axis=1)[boxes.image[order]]
-    texts = relative(boxes.xyxy[order] / np.tile(sizes, 2), sizes[:, 0], sizes[:, 1])
-    return [texts[k::4] for k in range(4)]
+    cells = relative(boxes.xyxy[order] / np.tile(sizes, 2), sizes[:, 0], sizes[:, 1])
+    return [texts(cells[k::4]) for k in range(4)]
 
 
 def _open_images(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:

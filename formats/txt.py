@@ -39,6 +39,7 @@ import dataclasses
 import functools
 import os
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ from odm.formats._lines import (
     sample,
     say_others,
 )
-from odm.formats._numbers import decimals, fixed, short_wh
+from odm.formats._numbers import Cells, decimal_cells, fixed_cells, short_wh
 from odm.issues import Code, Log, printable, shorten
 from odm.tables import Builder, Dataset, Floats, Ints, Kind, stem
 
@@ -680,18 +681,18 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
                 fits = False
     if not fits:
         return
-    texts = _texts(dataset, box, is_relative)
-    columns = [[dataset.categories.name[c] for c in boxes.category.tolist()]]
+    cells = _cells(dataset, box, is_relative)
+    columns: list[Sequence[str] | Cells] = [[dataset.categories.name[c] for c in boxes.category.tolist()]]
     if dataset.kind == "det":
-        columns.append(decimals(boxes.score))
-    columns += [texts[i::4] for i in range(4)]
+        columns.append(decimal_cells(boxes.score))
+    columns += [cells[i::4] for i in range(4)]
     written = pages(len(names), boxes.image, columns, options.sep or " ")
     for name, data in zip(log.track(names, "writing"), written, strict=True):
         target.write(name, data)
 
 
-def _texts(dataset: Dataset, box: str, is_relative: bool) -> list[str]:
-    """4n numbers as text."""
+def _cells(dataset: Dataset, box: str, is_relative: bool) -> Cells:
+    """The text of 4n numbers."""
     boxes = dataset.boxes
     xyxy = boxes.xyxy
     wh = short_wh(boxes) if box == "ltwh" and not is_relative else boxes.wh
@@ -705,9 +706,9 @@ def _texts(dataset: Dataset, box: str, is_relative: bool) -> list[str]:
         width, height = dataset.images.width[boxes.image], dataset.images.height[boxes.image]
         return relative(values / np.stack([width, height, width, height], axis=1), width, height)
     if box != "cxcywh":
-        return decimals(values.ravel())
+        return decimal_cells(values.ravel())
     # A centre is computed, so it carries rounding: nine decimals hide it.
-    return fixed(values.ravel(), 9)
+    return fixed_cells(values.ravel(), 9)
 
 
 def _unwritable(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:

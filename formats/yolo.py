@@ -83,7 +83,7 @@ from odm.formats._lines import (
     say_others,
     text_of,
 )
-from odm.formats._numbers import decimals
+from odm.formats._numbers import decimal_cells
 from odm.formats._yaml import Node, load
 from odm.issues import Code, Log, printable, shorten
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Floats, Ints, Kind, Longs, stem
@@ -1324,10 +1324,10 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
     width, height = images.width[boxes.image], images.height[boxes.image]
     size = np.stack([width, height], axis=1).astype(np.float64)
     centre = (boxes.xyxy[:, :2] + boxes.xyxy[:, 2:]) / 2
-    texts = relative(np.concatenate([centre / size, boxes.wh / size], axis=1), width, height)
-    columns = [list(map(str, boxes.category.tolist())), *(texts[i::4] for i in range(4))]
+    cells = relative(np.concatenate([centre / size, boxes.wh / size], axis=1), width, height)
+    columns = [decimal_cells(boxes.category), *(cells[i::4] for i in range(4))]
     if dataset.kind == "det":
-        columns.append(decimals(boxes.score))
+        columns.append(decimal_cells(boxes.score))
     for name, data in zip(
         log.track(labels, "writing"), pages(len(images), boxes.image, columns), strict=True
     ):

@@ -1,0 +1,72 @@
+"""Numbers become the text that Python would write, whole columns at a time."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odm.formats import _lines
+from odm.formats._lines import pages
+from odm.formats._numbers import decimal_cells, decimals, fixed, fixed_cells
+
+NUMBERS = st.lists(
+    st.one_of(
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.floats(-2, 2),
+        st.integers(-(10**7), 10**7).map(lambda n: n / 1000),
+        st.integers(-(10**16), 10**16).map(float),
+        st.integers(0, 2**30).map(lambda n: (n + 0.5) / 10**6),  # halves of the last place
+        st.sampled_from([0.0, -0.0, 1e-4, 9.9999e-5, 99999.9999995, 1e15, 1e16, 0.1 + 0.2, 1e22, 5e-324]),
+    ),
+    max_size=20,
+)
+
+
+def shortest(value):
+    text = repr(value)
+    return "0" if value == 0 else text.removesuffix(".0")
+
+
+def with_places(value, places):
+    text = f"{value:.{places}f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+@given(NUMBERS)
+def test_decimals_are_the_shortest_that_read_back(numbers):
+    values = np.array(numbers, np.float64)
+    for texts in (decimals(values), decimal_cells(values).astype(str).tolist()):
+        # Whole numbers have no exponent where all of a column are whole.
+        assert [float(text) for text in texts] == numbers
+        assert [shortest(float(text)) for text in texts] == [shortest(value) for value in numbers]
+        for text, value in zip(texts, numbers, strict=True):
+            assert len(text) <= len(shortest(value)) or float(value).is_integer()
+            assert not text.endswith(".0")
+
+
+@given(NUMBERS, st.integers(1, 14))
+def test_fixed_places_are_pythons(numbers, places):
+    values = np.array(numbers, np.float64)
+    expected = [with_places(value, places) for value in numbers]
+    assert fixed(values, places) == expected
+    assert fixed_cells(values, places).astype(str).tolist() == expected
+
+
+@pytest.mark.parametrize("page", [1, 100, 2**22])
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 4), st.text("aé ☃", max_size=4), st.integers(0, 999)), max_size=20
+    ),
+    sep=st.sampled_from([" ", "\t", ", "]),
+    is_sorted=st.booleans(),
+)
+def test_pages_are_the_lines_of_each_image(page, rows, sep, is_sorted):
+    rows = sorted(rows, key=lambda row: row[0]) if is_sorted else rows
+    image = np.array([row[0] for row in rows], np.int32)
+    columns = [[row[1] for row in rows], decimal_cells(np.array([row[2] for row in rows]))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_lines, "PAGE", page)
+        found = list(pages(5, image, columns, sep))
+    assert found == [
+        "".join(f"{text}{sep}{n}\n" for i, text, n in rows if i == number).encode() for number in range(5)
+    ]
