@@ -21,7 +21,9 @@ def main() -> None:
     try:
         # Inside the try, so that ctrl-C is answered from the first moment.
         from odm.cli._app import run
+        from odm.forks import allow
 
+        allow()
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         code = 130

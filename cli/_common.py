@@ -146,6 +146,8 @@ def terminal_log(keep: int = KEPT_PER_CODE) -> Log:
     def track(items: Sequence[Any], what: str) -> Iterable[Any]:
         from tqdm import tqdm
 
+        tqdm.monitor_interval = 0  # no thread of its own
+
         return tqdm(items, desc=what, leave=False, delay=0.5, file=sys.stderr)
 
     return Log(keep=keep, track=track)

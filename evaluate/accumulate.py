@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from odm.evaluate.match import Mask, Matches, by_number, falling, threshold_bits, word_blocks
 from odm.evaluate.protocols import Protocol, recall_points
 from odm.evaluate.results import Curve, Result, Row
-from odm.evaluate.threads import in_order
+from odm.forks import hands, in_order
 from odm.tables import FREQUENCIES, Floats, Longs
 
 NAN = float("nan")
@@ -25,6 +25,9 @@ Counts = NDArray[np.int32]
 
 BLOCK = 2**16
 """Hits that are counted at a time: their columns stay in the processor's cache."""
+
+WORTH_SHARING = 2**14
+"""Hits that are worth another process; making one takes a few milliseconds."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -160,39 +163,17 @@ def accumulate(
     if protocol is not None and protocol != rules:
         raise ValueError(f"these are matches under {rules.name}, not under {protocol.name}")
     order = _order(matches)
-    npos, n_classes = matches.npos, len(matches.classes)
-    caps, has_ap = rules.caps, rules.metric == "ap"
-    ap = np.full((len(rules.ious), len(rules.areas), n_classes), np.nan)
-    recall = np.full((len(caps), len(rules.ious), len(rules.areas), n_classes), np.nan)
-    det, tp, fp = (np.zeros(n_classes, np.int64) for _ in range(3))
-
-    def count(rank_block: Callable[[], _Ranked]) -> tuple[list[dict[str, Any]], dict[str, Curve]]:
-        ranked = rank_block()
-        own = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
-        rank = matches.hit_rank[ranked.hits]
-        for a in range(len(rules.areas)):
-            alive = ranked.alive(a)
-            reading = _Reading(rules, npos[own, a])
-            for w, t, bit in _combinations(rules, a):
-                counted = ranked.counted(w, bit, alive)
-                if has_ap:
-                    ap[t, a, own] = reading.average(counted)
-                for m, cap in enumerate(caps):
-                    found = counted.tp
-                    if cap != rules.max_dets:
-                        early = counted.category[rank[counted.positive] < cap]
-                        found = np.bincount(early, minlength=ranked.n_classes)
-                    recall[m, t, a, own] = _share(found, npos[own, a])
-        reference = ranked.reference(rules)
-        det[own], tp[own], fp[own] = ranked.counts, reference.tp, reference.fp
-        return (
-            _operating_points(matches, ranked, reference, npos[own, 0], at_score),
-            _curves(matches, ranked, reference, npos[own, 0], matches.classes[own]),
-        )
-
-    blocks = in_order(count, _Ranked.of(matches, *_by_class(matches, order), BLOCK))
-    points = [point for own_points, _ in blocks for point in own_points]
-    curves = {name: curve for _, own_curves in blocks for name, curve in own_curves.items()}
+    npos, has_ap = matches.npos, rules.metric == "ap"
+    blocks = _blocks(matches, order, at_score)
+    none = np.zeros((len(rules.caps), len(rules.ious), len(rules.areas), 0))
+    recall = np.concatenate([none, *(block.recall for block in blocks)], axis=-1)
+    ap = np.concatenate([np.zeros(none.shape[1:]), *(block.ap for block in blocks)], axis=-1)
+    det, tp, fp = (
+        np.concatenate([np.zeros(0, np.int64), *(getattr(block, name) for block in blocks)])
+        for name in ("det", "tp", "fp")
+    )
+    points = [point for block in blocks for point in block.points]
+    curves = {name: curve for block in blocks for name, curve in block.curves.items()}
     together = next(_Ranked.of(matches, order, np.array([len(order)])))()
     all_npos = npos[:, :1].sum(axis=0)
     overall_point = _operating_points(matches, together, together.reference(rules), all_npos, at_score)
@@ -239,6 +220,65 @@ def accumulate(
         errors=errors,
         dropped=dict(matches.dropped),
         matches=matches,
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class _Block:
+    """The numbers of some consecutive classes; arrays end with the classes' axis."""
+
+    ap: Floats
+    """(thresholds, areas, classes)"""
+    recall: Floats
+    """(caps, thresholds, areas, classes)"""
+    det: Longs
+    tp: Longs
+    fp: Longs
+    points: list[dict[str, Any]]
+    curves: dict[str, Curve]
+
+
+def _blocks(matches: Matches, order: Longs, at_score: float | None) -> list[_Block]:
+    """The numbers of all classes, by several processes if there are many hits."""
+    rows, counts = _by_class(matches, order)
+    n_hits, rules = len(matches.hit), matches.protocol
+    count = functools.partial(_count, matches, at_score)
+    if n_hits < WORTH_SHARING:
+        return [count(maker) for maker in _Ranked.of(matches, rows, counts, BLOCK)]
+    makers = list(_Ranked.of(matches, rows, counts, min(BLOCK, -(-n_hits // hands()))))
+    room = 40 * n_hits + 8 * matches.npos.size * len(rules.ious) * (1 + len(rules.caps)) + 2**20
+    return in_order(count, makers, room)
+
+
+def _count(matches: Matches, at_score: float | None, rank_block: Callable[[], _Ranked]) -> _Block:
+    rules, ranked = matches.protocol, rank_block()
+    own = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
+    npos = matches.npos[own]
+    rank = matches.hit_rank[ranked.hits]
+    shape = len(rules.ious), len(rules.areas), ranked.n_classes
+    ap, recall = np.full(shape, np.nan), np.full((len(rules.caps), *shape), np.nan)
+    for a in range(len(rules.areas)):
+        alive = ranked.alive(a)
+        reading = _Reading(rules, npos[:, a])
+        for w, t, bit in _combinations(rules, a):
+            counted = ranked.counted(w, bit, alive)
+            if rules.metric == "ap":
+                ap[t, a] = reading.average(counted)
+            for m, cap in enumerate(rules.caps):
+                found = counted.tp
+                if cap != rules.max_dets:
+                    early = counted.category[rank[counted.positive] < cap]
+                    found = np.bincount(early, minlength=ranked.n_classes)
+                recall[m, t, a] = _share(found, npos[:, a])
+    reference = ranked.reference(rules)
+    return _Block(
+        ap,
+        recall,
+        det=ranked.counts,
+        tp=reference.tp,
+        fp=reference.fp,
+        points=_operating_points(matches, ranked, reference, npos[:, 0], at_score),
+        curves=_curves(matches, ranked, reference, npos[:, 0], matches.classes[own]),
     )
 
 

@@ -8,6 +8,7 @@ ground truth, the k-th detections of all images and classes are matched in one r
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate.join import Joined, Side, boxed_in_part, expand, keep_wanted, labelled
 from odm.evaluate.protocols import AreaRange, Protocol
-from odm.evaluate.threads import in_order
+from odm.forks import in_order
 from odm.tables import Flag, Floats, Ints, Longs
 
 Words = NDArray[np.uint64]
@@ -24,6 +25,12 @@ Mask = NDArray[np.bool_]
 
 CHUNK = 2**15
 """Pairs that are compared at a time: their columns stay in the processor's cache."""
+
+WORTH_SHARING = 2**21
+"""Pairs to compare that are worth another process; making one takes a few milliseconds."""
+
+PAIRS_OF_PART = 2**18
+"""Pairs that are matched at a time."""
 
 SPARSE = 2**20
 """A table of all images and classes is made if it is no larger than this and a few entries per box."""
@@ -53,6 +60,10 @@ class Pairs:
         keep = self.iou >= floor
         if self.cover is not None:
             keep |= self.cover >= floor
+        return self.part(keep)
+
+    def part(self, keep: Mask | slice) -> Pairs:
+        """Some of the pairs."""
         cover = None if self.cover is None else self.cover[keep]
         return Pairs(self.det[keep], self.gt[keep], self.iou[keep], cover, self.rank)
 
@@ -312,7 +323,11 @@ def _compare(
             cover[kept],
         )
 
-    return in_order(compare, _chunks(ends))
+    chunks = list(_chunks(ends))
+    n_pairs = int(ends[-1])
+    if n_pairs < WORTH_SHARING:
+        return [compare(chunk) for chunk in chunks]
+    return in_order(compare, chunks, room=32 * n_pairs + 2**20)
 
 
 def _chunks(ends: Longs) -> Iterator[slice]:
@@ -426,15 +441,8 @@ def _match(
             silent = spared if beyond is None else beyond | spared
         live = _live(detections, protocol, silent)
         if beyond is not None:
-            keep = ~beyond[pairs.det]
-            pairs = Pairs(
-                pairs.det[keep],
-                pairs.gt[keep],
-                pairs.iou[keep],
-                None if pairs.cover is None else pairs.cover[keep],
-                pairs.rank,
-            )
-        hits = (_match_free if protocol.match == "free" else _match_best)(pairs, protocol, truth)
+            pairs = pairs.part(~beyond[pairs.det])
+        hits = _match_pairs(pairs, protocol, truth)
     npos, gt_ignored = truth.counts(joined)
     if protocol.metric in ("corloc", "top-k"):
         npos, gt_ignored = _images_per_class(joined)[:, None], np.zeros(len(joined.classes), np.int64)
@@ -618,6 +626,24 @@ class _Hits:
     positive: Words
     ignored: Words
     gt: Ints
+
+
+def _match_pairs(pairs: Pairs, protocol: Protocol, truth: Truth) -> _Hits:
+    """The matches of all pairs, by several processes if there are many."""
+    work = _match_free if protocol.match == "free" else _match_best
+    n = len(pairs.det)
+    if n < PAIRS_OF_PART:
+        return work(pairs, protocol, truth)
+    # No pair of one image and class must be torn from another.
+    n_parts = -(-n // PAIRS_OF_PART)
+    key = truth.group_key[pairs.gt]
+    new = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+    cuts = new[np.searchsorted(new, [n * i // n_parts for i in range(1, n_parts)], side="right") - 1]
+    ends = [0, *cuts.tolist(), n]
+    parts = [pairs.part(slice(a, b)) for a, b in itertools.pairwise(ends)]
+    words = 8 * len(truth.blocks)
+    hits = in_order(lambda part: work(part, protocol, truth), parts, room=(2 * words + 16) * n + 2**20)
+    return _Hits(*(np.concatenate([getattr(h, f.name) for h in hits]) for f in dataclasses.fields(_Hits)))
 
 
 def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> _Hits:

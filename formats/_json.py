@@ -19,6 +19,7 @@ Nothing is trusted on the way:
 from __future__ import annotations
 
 import codecs
+import contextlib
 import dataclasses
 import functools
 import json
@@ -32,6 +33,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.forks import Copy, hands
 from odm.formats._faults import NOT_UTF8
 from odm.issues import Code, Log, shorten
 
@@ -71,6 +73,9 @@ NONE = int(np.iinfo(np.int64).min)
 
 SLICE = 2**18
 """Bytes of a slice; larger ones leave the cache, smaller ones cost more calls."""
+
+WORTH_SHARING = 2**22
+"""Bytes of a list that are worth a process of their own; making one takes a few milliseconds."""
 
 Kind = Literal["id", "int", "number", "numbers", "text", "ints"]
 Column = NDArray[Any] | list[Any]
@@ -124,6 +129,10 @@ class Chunk:
     expected: int = 0
     """How many records the list will have, if the rest of the text is like this part."""
     records: list[Any] | None = None
+
+
+_Share = tuple[list[Chunk], int, int | None]
+"""Chunks, where the records after them begin, and where the list ended, None if it goes on."""
 
 
 # --------------------------------------------------------------------------------------------- whole texts
@@ -288,10 +297,19 @@ class Document:
         Bytes of a slice, for tests.
     fast
         False hands out every list as Python values, for tests.
+    worth_sharing
+        Bytes that are worth a copy of this process, for tests.
     """
 
     def __init__(
-        self, data: bytes, log: Log, path: str, *, slice_size: int = SLICE, fast: bool = True
+        self,
+        data: bytes,
+        log: Log,
+        path: str,
+        *,
+        slice_size: int = SLICE,
+        fast: bool = True,
+        worth_sharing: int = WORTH_SHARING,
     ) -> None:
         self._data = data
         self._view = memoryview(data)
@@ -299,6 +317,7 @@ class Document:
         self._path = path
         self._size = slice_size
         self._fast = fast
+        self._worth_sharing = worth_sharing
         self._at = self._blank(0)
         self.top = data[self._at : self._at + 1].decode("latin-1")
         """The first character: ``[`` for a list, ``{`` for an object."""
@@ -371,22 +390,80 @@ class Document:
             self._at = match.end()
             return
         shapes = _Shapes(fields)
-        at, index = self._at + 1, 0
-        while True:
-            cut = _CUT.search(data, at + self._size)
-            if cut is None:
-                chunk, stop = self._piece(self._view[at - 1 :] if index == 0 else None, at, index, shapes)
-            else:
-                piece = b"".join((b"[", self._view[at : cut.start() + 1], b"]"))
-                chunk, stop = self._piece(piece, at, index, shapes, whole=False)
-            taken = (cut.start() if stop is None and cut else len(data)) - at
-            chunk.expected = index + chunk.n + int(1.05 * chunk.n * (len(data) - at - taken) / (taken + 1))
-            yield chunk
-            if stop is not None:
-                self._at = stop
-                return
-            assert cut is not None
-            at, index = cut.end() - 1, index + chunk.n
+        at, index, end = self._at + 1, 0, None
+        marks: list[re.Match[bytes]] = []
+        with contextlib.ExitStack() as stack:
+            copies: dict[int, Copy[_Share]] = {}
+            while end is None:
+                share = copies[at].result() if at in copies else None
+                if share is None:
+                    chunk, at, end = self._slice(at, index, shapes, marks)
+                    share = [chunk], at, end
+                chunks, at, end = share
+                for chunk in chunks:
+                    chunk.start = index
+                    index += chunk.n
+                    yield chunk
+                if end is None and not marks and (marks := self._marks(at)):
+                    copies = self._begin(shapes, marks, stack)
+        self._at = end
+
+    def _slice(
+        self, at: int, index: int, shapes: _Shapes, marks: Sequence[re.Match[bytes]]
+    ) -> tuple[Chunk, int, int | None]:
+        """The next records, where those after them begin, and where the list ended, None if it goes on.
+
+        A slice does not go beyond the next of the `marks`, which are cuts like its own.
+        """
+        data = self._data
+        cut = _CUT.search(data, at + self._size)
+        mark = next((mark for mark in marks if mark.end() - 1 > at), None)
+        if cut is None or (mark is not None and mark.start() < cut.start()):
+            cut = mark
+        if cut is None:
+            rest = self._view[at - 1 :] if data[at - 1 : at] == b"[" and not index else None
+            chunk, end = self._piece(rest, at, index, shapes)
+        else:
+            piece = b"".join((b"[", self._view[at : cut.start() + 1], b"]"))
+            chunk, end = self._piece(piece, at, index, shapes, whole=False)
+        taken = (cut.start() if end is None and cut else len(data)) - at
+        chunk.expected = index + chunk.n + int(1.05 * chunk.n * (len(data) - at - taken) / (taken + 1))
+        return chunk, len(data) if cut is None else cut.end() - 1, end
+
+    def _marks(self, at: int) -> list[re.Match[bytes]]:
+        """Where the shares of the copies of this process begin, if the rest of the text is worth sharing."""
+        rest = len(self._data) - at
+        n = min(hands(), rest // self._worth_sharing) if self._fast else 1
+        found = (_CUT.search(self._data, at + rest * i // n) for i in range(1, n))
+        return [mark for mark in found if mark is not None]
+
+    def _begin(
+        self, shapes: _Shapes, marks: Sequence[re.Match[bytes]], stack: contextlib.ExitStack
+    ) -> dict[int, Copy[_Share]]:
+        """The copies that read the shares, by where those begin.
+
+        A copy trusts that its share begins between two records of the list. That is so if the slices before
+        it, which end there, could be decoded; if not, nobody asks for its result.
+        """
+
+        def read(begin: int, stop: int) -> _Share:
+            chunks: list[Chunk] = []
+            at, index, end = begin, 0, None
+            while end is None and at < stop:
+                known = shapes.shape
+                chunk, at, end = self._slice(at, index, shapes, marks)
+                if chunk.records is not None or (not chunks and shapes.shape is not known):
+                    raise ValueError  # something unusual, or another list: not for a copy to judge
+                chunks.append(chunk)
+                index += chunk.n
+            return chunks, at, end
+
+        begins = [mark.end() - 1 for mark in marks]
+        copies = {}
+        for begin, stop in zip(begins, [*begins[1:], len(self._data)], strict=True):
+            copy = Copy(functools.partial(read, begin, stop), room=4 * (stop - begin) + 2**20)
+            copies[begin] = stack.enter_context(copy)
+        return copies
 
     def _piece(
         self, piece: Any, at: int, index: int, shapes: _Shapes, *, whole: bool = True
@@ -511,16 +588,16 @@ class _Shapes:
 
     def __init__(self, fields: Sequence[Field]) -> None:
         self._fields = {field.key: field for field in fields}
-        self._shape: _Shape | None = None
+        self.shape: _Shape | None = None
         self._known: dict[tuple[Any, ...], _Shape] = {}
 
     def decode(self, piece: Any, start: int) -> Chunk | None:
         """The chunk, or None where only Python values will do. Syntax errors leave as msgspec's."""
         import msgspec
 
-        if self._shape is not None:
+        if self.shape is not None:
             try:
-                return self._shape.decode(piece, start)
+                return self.shape.decode(piece, start)
             except msgspec.ValidationError:
                 pass
         try:
@@ -530,7 +607,7 @@ class _Shapes:
             chunk = shape.decode(piece, start)
         except msgspec.ValidationError:
             return None
-        self._shape = shape
+        self.shape = shape
         if chunk is not None:
             chunk.written_float = floats
         return chunk

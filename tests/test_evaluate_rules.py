@@ -631,20 +631,11 @@ def test_no_detections_is_zero(protocol):
     assert evaluation.result.arrays.precision.max(initial=0) == 0
 
 
-def test_threads_change_nothing():
-    """Work that is shared comes back in its order, and the first fault is raised where it was asked for."""
-    from odm.evaluate import threads
-
-    assert threads.in_order(lambda n: n * n, iter(range(100)), 3) == [n * n for n in range(100)]
-    assert threads.in_order(str, [], 3) == []
-    with pytest.raises(ZeroDivisionError):
-        threads.in_order(lambda n: 1 // n, [1, 2, 0, 3], 2)
-
-
-def test_the_number_of_threads_changes_no_bit(monkeypatch):
+def test_the_number_of_processes_changes_no_bit(monkeypatch):
     import sys
 
-    from odm.evaluate import evaluate, threads
+    from odm import forks
+    from odm.evaluate import evaluate
 
     rng = np.random.default_rng(3)
     n, m = 300, 900
@@ -659,10 +650,20 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch):
         category=truth.boxes.category[pick], score=rng.integers(0, 20, m) / 20,
         ltwh=np.c_[truth.boxes.xyxy[pick, :2] + rng.integers(-4, 5, (m, 2)), truth.boxes.wh[pick]],
     )  # fmt: skip
-    monkeypatch.setattr(sys.modules["odm.evaluate.accumulate"], "BLOCK", 20)
-    monkeypatch.setattr(sys.modules["odm.evaluate.match"], "CHUNK", 50)
-    answers = []
-    for n_cores in (1, 2, 4):
-        monkeypatch.setattr(threads, "cores", lambda n_cores=n_cores: n_cores)
-        answers.append(evaluate(truth, found, ["coco", "voc2012"]).to_dict())
-    assert answers[0] == answers[1] == answers[2]
+    accumulate, match = (sys.modules[f"odm.evaluate.{name}"] for name in ("accumulate", "match"))
+    small = {accumulate: {"BLOCK": 20, "WORTH_SHARING": 1}, match: {"CHUNK": 50, "PAIRS_OF_PART": 50}}
+    protocols = ["coco", "voc2012", "openimages"]
+    answers = [evaluate(truth, found, protocols).to_dict()]
+    for module, names in small.items():
+        for name, value in names.items():
+            monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(match, "WORTH_SHARING", 1)
+    copies = []
+    init = forks.Copy.__init__
+    monkeypatch.setattr(forks.Copy, "__init__", lambda *given: (copies.append(1), init(*given))[1])
+    for n in (1, 2, 4):
+        monkeypatch.setattr(forks, "hands", lambda n=n: n)
+        monkeypatch.setattr(accumulate, "hands", lambda n=n: n)
+        answers.append(evaluate(truth, found, protocols).to_dict())
+        assert bool(copies) == (n > 1)
+    assert all(answer == answers[0] for answer in answers)
