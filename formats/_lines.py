@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -133,12 +134,14 @@ class Chunk:
         """A token as it stands in the file: blanks that were protected are blanks again."""
         return token.translate(_OUTER) if self._sep else token
 
-    def cells(self, row: int) -> list[tuple[int, bytes]]:
-        """The tokens of one row as they stand in the file, each with its column from 1 in characters."""
-        number = int(self.file[row])
-        if self._lines[0] != number:
-            self._lines = number, self._parts[number].split(b"\n")
-        return cells(self._lines[1][int(self.line[row]) - 1], self._sep)
+    def cells(self, file: int, line: int) -> list[tuple[int, bytes]]:
+        """The tokens of one line as they stand in the file, each with its column from 1 in characters."""
+        if self._lines[0] != file:
+            self._lines = file, self._parts[file].split(b"\n")
+        return cells(self._lines[1][line - 1], self._sep)
+
+
+_WORD = re.compile(rb"[^ \t]+")
 
 
 def cells(line: bytes, sep: bytes | None) -> list[tuple[int, bytes]]:
@@ -146,7 +149,9 @@ def cells(line: bytes, sep: bytes | None) -> list[tuple[int, bytes]]:
     is an empty one; without separators of its own there are none.
     """
     if sep is None:
-        found = [(m.start(), m[0]) for m in re.finditer(rb"[^ \t]+", line)]
+        if line.isascii():
+            return [(m.start() + 1, m[0]) for m in _WORD.finditer(line)]
+        found = [(m.start(), m[0]) for m in _WORD.finditer(line)]
     elif line.strip(b" \t"):
         found, at = [], 0
         for cell in line.split(sep):
@@ -323,7 +328,7 @@ def check_number(cell: tuple[int, bytes], log: Log, path: str, line: int, field:
     """Whether a value is a finite decimal number; if not, that is reported at its place."""
     column, value = cell
     finite = NUMBER.fullmatch(value) is not None
-    if finite and np.isfinite(float(value)):
+    if finite and math.isfinite(float(value)):
         return True
     code = NOT_FINITE if finite or NON_FINITE.fullmatch(value) else NOT_A_NUMBER
     log.report(code, path, line=line, column=column, field=field, value=value)
@@ -342,9 +347,12 @@ def explain_rows(
     """
     short = np.flatnonzero(chunk.count[faulty] < 5)
     beyond = short[max(0, log.room(WRONG_COUNT)) :]
-    for row in np.delete(faulty, beyond).tolist():
-        path = source.full(files[int(chunk.file[row])])
-        explain(chunk.cells(row), path, int(chunk.line[row]), log)
+    rows = np.delete(faulty, beyond)
+    held, path = -1, ""
+    for file, line in zip(chunk.file[rows].tolist(), chunk.line[rows].tolist(), strict=True):
+        if file != held:
+            held, path = file, source.full(files[file])
+        explain(chunk.cells(file, line), path, line, log)
     if len(beyond):
         log.counts[WRONG_COUNT.name] += len(beyond)
 
