@@ -283,12 +283,6 @@ def test_what_is_not_read_is_counted(tmp_path):
     assert extras("supervisely: an old project") == {"bitmap objects": 1, "tags of images": 1}
 
 
-def test_annotations_before_predictions(tmp_path):
-    value = {"x": 5, "y": 20, "width": 15, "height": 40, "rectanglelabels": ["x"]}
-    two = task(result(**value), predictions=[{"result": [result(**value) | {"score": 0.5}]}])
-    put(tmp_path, {"a.json": [two]})
-    data, log = read(tmp_path / "a.json", "labelstudio")
-    assert data.kind == "gt"
 def test_every_file_of_a_folder_is_read(tmp_path):
     record = {"annotations": [{"label": "x", "coordinates": {"x": 25, "y": 40, "width": 30, "height": 40}}]}
     put(tmp_path, {f"{i:03}.json": [record | {"image": f"{i}.jpg"}] for i in range(120)})
@@ -299,6 +293,12 @@ def test_every_file_of_a_folder_is_read(tmp_path):
     assert [note for note in log.notes if "not read" in note] == [f"{tmp_path}: not read: 060-notes.json"]
 
 
+def test_annotations_before_predictions(tmp_path):
+    value = {"x": 5, "y": 20, "width": 15, "height": 40, "rectanglelabels": ["x"]}
+    two = task(result(**value), predictions=[{"result": [result(**value) | {"score": 0.5}]}])
+    put(tmp_path, {"a.json": [two]})
+    data, log = read(tmp_path / "a.json", "labelstudio")
+    assert data.kind == "gt"
     assert any("annotations are read" in note for note in log.notes)
     data, _ = read(tmp_path / "a.json", "labelstudio", "det")
     assert rows(data) == [("a b.jpg", "x", BOX, NONE, 0.5)]
