@@ -379,7 +379,7 @@ def sampled(source: Source, files: Sequence[str], sep: bytes | None = None) -> I
     for file in list(files)[::step][:50]:
         lines = _head_lines(source, file)
         for line in lines[: 50 if len(lines) < 50 else -1][:50]:
-            if line.strip(b" \t"):
+            if line.strip():
                 yield line.split() if sep is None else [cell.strip(b" \t") for cell in line.split(sep)]
 
 

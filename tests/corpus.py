@@ -1011,6 +1011,10 @@ case(
     Refused("inverted-box", "in/a.txt:1"),
 )
 case("txt", "form-feed", edited("txt", "cat 10", "cat\f10"), Refused("", "in/a.txt:1"))
+for format_ in ("txt", "yolo"):
+    for name, value in {"vertical-tab": b"\v", "form-feed": b"\f\n"}.items():
+        only = changed(format_, with_bytes(lambda _, v=value: v))
+        case(format_, f"nothing-but-a-{name}", only, Refused("wrong-count", "in/a.txt:1"))
 case("txt", "vertical-tab", edited("txt", "cat 10", "cat 10\v"), Refused("", "in/a.txt:1"))
 case(
     "txt",
