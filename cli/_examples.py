@@ -87,6 +87,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         'of = {"images": ["a.jpg"], "categories": ["car"], "image": [0], "category": [0]}\ntruth = Dataset.from_arrays(**of, xyxy=[[1, 2, 30, 40]])\nfound = Dataset.from_arrays(**of, xyxy=[[1, 2, float("inf"), 40]], score=[0.9])\nevaluate(truth, found)',
         '-: error box-not-finite expected finite coordinates, found [1.0, 2.0, inf, 40.0]; find out where it came from, or remove the box',
     ),
+    'box-too-far-outside': (
+        'odm convert input.json out --to yolo',
+        'input.json#/annotations/1: error box-too-far-outside a box this far outside its image cannot be written in relative coordinates: one would be 2.5, and beyond -1..2 they are read as pixels; cut the boxes to their images with --clip, or write a format in pixels',
+    ),
     'case-collision': (
         'odm convert input.json out --to txt',
         "out: warning case-collision 'a.jpg' and 'A.jpg' differ only by letter case or Unicode form; rename one of them",
@@ -210,6 +214,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'header-missing': (
         '',
         'input.csv: error header-missing expected a header line that names the columns, found an empty file; write a header, or name the format that this file has',
+    ),
+    'hidden-name': (
+        'odm convert input.json out --to txt',
+        "out: error hidden-name '.b.txt' would be written for '.b.jpg', and hidden files are not read; rename the image so that no part of its name begins with a dot",
     ),
     'id-written-as-float': (
         '{"id": 3, "image_id": 1.0, "category_id": 1, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 0}',

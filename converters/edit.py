@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from odm.converters.ledger import Ledger
+from odm.formats._classes import refuse_class
 from odm.formats._coco80 import IDS, NAMES
 from odm.issues import UsageError, hint, shorten
 from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, ImageLabels, Ints, Verdict
@@ -137,6 +138,9 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     _check_names("--only-classes", edits.only, names)
     _check_names("--drop", edits.drop, names)
     _check_names("--rename", edits.rename, names)
+    for name in edits.rename.values():
+        if (reason := refuse_class(name)) is not None:
+            raise UsageError(f"--rename: {shorten(name)!r} cannot be the name of a class: {reason}")
     kept = [name not in edits.drop and (not edits.only or name in edits.only) for name in names]
     kept_rows = np.array(kept, bool)
     dropped = ~kept_rows[dataset.boxes.category]

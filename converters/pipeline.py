@@ -17,10 +17,12 @@ from odm.converters.load import Loaded, Request, check_shared, choose_options, l
 from odm.converters.repairs import check_repairs, clip_boxes
 from odm.converters.repairs import repair as mend
 from odm.converters.validation import check_tolerance
-from odm.files import MAX_SIZE, Output
+from odm.files import BAD_NAME, MAX_SIZE, Output, accept_name, refuse_name
 from odm.formats import Format, for_target, get, make_options
+from odm.formats._classes import refuse_class
+from odm.formats._faults import BAD_CLASS_NAME
 from odm.issues import DataError, Log, PathError, printable
-from odm.tables import Dataset, Kind
+from odm.tables import Dataset, Kind, stem
 
 
 def read(
@@ -106,6 +108,7 @@ def write(
     log = log or Log()
     target = os.fspath(path)
     format_ = get(format) if format else for_target(target)
+    _judge(dataset, target, log)
     return _write(
         Loaded(dataset, format_),
         target,
@@ -312,6 +315,20 @@ def repair(
     )
 
 
+def _judge(dataset: Dataset, target: str, log: Log) -> None:
+    """DataError where tables that no reader made hold what none would take."""
+    errors = log.errors
+    for row, name in enumerate(dataset.images.name):
+        path, line, pointer = dataset.image_place(row)
+        accept_name(name, log, path, line=line, pointer=pointer)
+    for name in dataset.categories.name:
+        if (reason := refuse_class(name)) is not None:
+            log.report(BAD_CLASS_NAME, "", value=name, reason=reason)
+    checks.run(dataset, log)
+    if log.errors > errors:
+        raise refusal(log, target)
+
+
 def _with_reference(options: Any, truth: Callable[[], Dataset] | None) -> Any:
     """The options for writing, with the ground truth whose ids are wanted where the format asks for it."""
     if truth is None or not hasattr(options, "reference"):
@@ -382,6 +399,8 @@ def _write(
     )
     _check_apart(dataset, output)
     writing = log.fresh()
+    if "extension" not in format_.keeps:
+        _check_stems(dataset, writing)
     with output:
         try:
             format_.write(dataset, output, writing, options)
@@ -410,6 +429,14 @@ class StrictLoss(DataError):
     def __init__(self, message: str, log: Log, ledger: Ledger) -> None:
         super().__init__(message, log)
         self.ledger = ledger
+
+
+def _check_stems(dataset: Dataset, log: Log) -> None:
+    """Report images whose name without its extension, which is all that is written, could not be read."""
+    for row, name in enumerate(dataset.images.name):
+        if (reason := refuse_name(stem(name))) is not None:
+            path, line, pointer = dataset.image_place(row)
+            log.report(BAD_NAME, path, line=line, pointer=pointer, value=stem(name), reason=reason)
 
 
 def _check_apart(dataset: Dataset, output: Output) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from odm.files import Source
+from odm.files import BOM, Source
 from odm.formats._faults import BAD_CLASS_LIST, BAD_CLASS_NAME
 from odm.formats._lines import text_of
 from odm.issues import Code, Log
@@ -32,6 +32,8 @@ def refuse_class(name: str) -> str | None:
         return "it is empty"
     if name.isascii() and name.isprintable():
         return None
+    if name.startswith(BOM):
+        return "it begins with a byte order mark; files may have been joined"
     for c in name:
         kind = unicodedata.category(c)
         if kind in {"Cc", "Zl", "Zp"}:

@@ -25,7 +25,7 @@ from odm.formats._faults import (
     SCORE_MISSING,
     SCORE_UNEXPECTED,
 )
-from odm.formats._images import NO_SIZE, ImageOptions, Pictures, parse_pixels
+from odm.formats._images import NO_SIZE, ImageOptions, Pictures, are_far, parse_pixels
 from odm.issues import Code, Log
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Floats, Ints, stem
 
@@ -419,8 +419,7 @@ class Collector:
             code = SCORE_MISSING if wanted else SCORE_UNEXPECTED
             self._each(unlike, part, code, lambda p, i: {"field": "score", "value": float(p.score[i])})
             if is_relative:
-                far = ((xyxy < -1) | (xyxy > 2)).any(axis=1)
-                self._each(good & ~part.blank & far, part, RELATIVE_RANGE, self._say_far)
+                self._each(good & ~part.blank & are_far(xyxy), part, RELATIVE_RANGE, self._say_far)
                 size = np.array(sizes, np.float64).reshape(-1, 2)[part.image]
                 good &= part.blank | (size[:, 0] > 0)
                 xyxy = xyxy * np.tile(size, 2)

@@ -13,10 +13,13 @@ import warnings
 from collections import Counter
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from odm.files import MAX_SIZE, Source, Unreadable, open_binary
 from odm.formats._contract import Options, option, parse_size
 from odm.issues import Code, Log, PathError
-from odm.tables import PICTURE_SUFFIXES, Builder, stem
+from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Floats, stem
 
 NO_SIZE = Code(
     "image-size-unknown",
@@ -33,6 +36,15 @@ LINKED_PICTURE = Code(
     "give --follow-links, or name the folder of the pictures with --images DIR",
     "A link that leads outside the source is not opened unless that is asked for, because a data set from "
     "the internet could use one to have other files of this machine read.",
+)
+FAR_OUTSIDE = Code(
+    "box-too-far-outside",
+    "error",
+    "a box this far outside its image cannot be written in relative coordinates: one would be {value}, and "
+    "beyond {low:g}..{high:g} they are read as pixels",
+    "cut the boxes to their images with --clip, or write a format in pixels",
+    "Where relative coordinates lie far beyond 0..1, readers, odm among them, take them for pixels or for "
+    "those of another image, so such a box would not be read back.",
 )
 BAD_PICTURE = Code(
     "unreadable-picture",
@@ -55,6 +67,42 @@ TWO_PICTURES = Code(
     "remove or rename one of them",
     "Two pictures differ only by their extension, so it is unclear to which the annotations belong.",
 )
+
+FAR = 2.0
+"""Relative coordinates beyond this, or below ``1 - FAR``, are pixels, or belong to another image."""
+
+
+def are_far(values: Floats) -> NDArray[np.bool_]:
+    """Which of (n, k) rows of relative coordinates hold one that cannot be."""
+    far: NDArray[np.bool_] = np.logical_or.reduce(~((values >= 1 - FAR) & (values <= FAR)), axis=1)
+    return far
+
+
+def relative_to_images(dataset: Dataset, values: Floats, log: Log) -> Floats | None:
+    """The (n, 4) numbers of the boxes over the width and height of their images.
+
+    None, and an issue for each image of unknown size and each box too far outside, where they cannot be had.
+    """
+    images, boxes = dataset.images, dataset.boxes
+    errors = log.errors
+    for row in np.unique(boxes.image).tolist():
+        if images.width[row] <= 0 or images.height[row] <= 0:
+            path, line, pointer = dataset.image_place(row)
+            log.report(NO_SIZE, path, line=line, pointer=pointer, value=images.name[row])
+    if log.errors > errors:
+        return None
+    size = np.stack([images.width, images.height], axis=1)[boxes.image]
+    found = values / np.tile(size, 2)
+    rows = np.flatnonzero(are_far(found))
+    if not len(rows):
+        return found
+    bounds = {"low": 1 - FAR, "high": FAR}
+    log.report_rows(FAR_OUTSIDE, dataset, rows, lambda row: bounds | {"value": _farthest(found[row])})
+    return None
+
+
+def _farthest(values: Floats) -> float:
+    return float(values[np.argmax(np.abs(values - 0.5))])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,8 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._csv import Collector, Columns, Quote, head_rows, is_number, merged, table_rows
 from odm.formats._faults import DUPLICATE_IMAGE, WRONG_COUNT
-from odm.formats._images import NO_SIZE
+from odm.formats._images import relative_to_images
+from odm.formats._lines import places_for
 from odm.formats._numbers import decimals, fixed
 from odm.formats._splits import SplitOptions, miss_split
 from odm.issues import Code, Log
@@ -190,12 +191,9 @@ def _edges(corners: Floats) -> tuple[Floats, None]:
 def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) -> None:
     """Write one file."""
     name = "" if target.single else "import.csv"
-    boxes, images, errors = dataset.boxes, dataset.images, log.errors
-    for row in np.unique(boxes.image).tolist():
-        if images.width[row] <= 0 or images.height[row] <= 0:
-            path, line, pointer = dataset.image_place(row)
-            log.report(NO_SIZE, path, line=line, pointer=pointer, value=images.name[row])
-    if (name and not target.plan([name], ["the boxes"], log)) or log.errors > errors:
+    boxes, images = dataset.boxes, dataset.images
+    edges = relative_to_images(dataset, boxes.xyxy, log)
+    if (name and not target.plan([name], ["the boxes"], log)) or edges is None:
         return
     if others := sorted({split for split in images.split if split not in _WRITTEN}):
         log.note(f"images of the splits {', '.join(others)} are written as UNASSIGNED")
@@ -204,9 +202,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) ->
     sets = [_WRITTEN.get(split, "UNASSIGNED") for split in images.split]
     starts = [f"{word},{quote(prefix + text)}," for word, text in zip(sets, images.name, strict=True)]
     classes = [quote(text) for text in dataset.categories.name]
-    width, height = images.width[boxes.image], images.height[boxes.image]
     # Fine enough that half a step of another format's decimals is a whole number of steps here.
-    texts = fixed((boxes.xyxy / np.stack([width, height, width, height], axis=1)).ravel(), 13)
+    places = places_for(int(images.width.max(initial=0)), int(images.height.max(initial=0))) + 3
+    texts = fixed(edges.ravel(), max(13, places))
     left, top, right, bottom = (texts[k::4] for k in range(4))
     ends = [f",{score}" for score in decimals(boxes.score)] if dataset.kind == "det" else [""] * len(boxes)
     rows = [

@@ -81,7 +81,7 @@ from odm.formats._faults import (
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
-from odm.formats._images import NO_SIZE, ImageOptions, Picture, Pictures
+from odm.formats._images import FAR, ImageOptions, Picture, Pictures, relative_to_images
 from odm.formats._lines import relative
 from odm.formats._numbers import decimals, texts
 from odm.issues import Code, Log, UsageError, hint, nearest, shorten
@@ -225,8 +225,6 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _CHUNK = 2**18
 """Bytes that are split at a time; small, so that the cells stay in the caches."""
-_FAR = (-1.0, 2.0)
-"""A relative coordinate outside of these is no coordinate of a box that only hangs over the edge."""
 
 
 def _parse_sep(text: str) -> str:
@@ -1472,7 +1470,7 @@ class _Reader:
 
     def _check_relative(self, boxes: _Boxes, rows: NDArray[Any], sizes: Floats) -> NDArray[Any]:
         values = boxes.numbers[rows]
-        far = (values < _FAR[0]) | (values > _FAR[1])
+        far = (values < 1 - FAR) | (values > FAR)
         wrong = far.any(axis=1)
         if wrong.any():
             roles, path = boxes.layout.roles, self.paths[boxes.file]
@@ -1591,11 +1589,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: CsvOptions) -> No
 
 def _can_be_relative(dataset: Dataset, log: Log, dialect: str) -> bool:
     images, errors = dataset.images, log.errors
-    used = np.zeros(len(images), bool)
-    used[dataset.boxes.image] = True
-    for i in np.nonzero(used & ((images.width <= 0) | (images.height <= 0)))[0].tolist():
-        path, line, pointer = dataset.image_place(i)
-        log.report(NO_SIZE, path, line=line, pointer=pointer, value=images.name[i])
+    relative_to_images(dataset, dataset.boxes.xyxy, log)
     seen: dict[str, str] = {}
     for name in images.name:
         first = seen.setdefault(stem(name), name)

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import BAD_NAME, Output, Source, accept_name
-from odm.formats._classes import refuse_class
+from odm.formats._classes import UNWRITABLE, refuse_class
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._faults import (
     BAD_CLASS_NAME,
@@ -294,10 +294,18 @@ def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
     names = [f"Task2_{name}.txt" for name in classes]
     errors = log.errors
     for row, name in enumerate(dataset.images.name):
+        reason = ""
         if class_text(stem(name).encode()) is None:
-            path, line, pointer = dataset.image_place(row)
             reason = "a number after its first word would be read as the score"
+        elif "  " in name or stem(name) != stem(name).strip(" \t"):
+            reason = "blanks at its ends and two in a row are lost"
+        if reason:
+            path, line, pointer = dataset.image_place(row)
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
+    for name in classes:
+        if "/" in name or "\\" in name:
+            reason = "a class in a file's name cannot hold a slash"
+            log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
     if not target.plan(names, classes, log) or log.errors > errors:
         return
     texts = decimals(boxes.xyxy.ravel())

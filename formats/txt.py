@@ -59,7 +59,15 @@ from odm.formats._faults import (
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
-from odm.formats._images import LINKED_PICTURE, NO_SIZE, ImageOptions, Pictures
+from odm.formats._images import (
+    FAR,
+    LINKED_PICTURE,
+    NO_SIZE,
+    ImageOptions,
+    Pictures,
+    are_far,
+    relative_to_images,
+)
 from odm.formats._lines import (
     EMPTY,
     NON_FINITE,
@@ -118,8 +126,6 @@ DAMAGED = re.compile(r".*[ \t][+-]?\.?[0-9][^ \t]*")
 PLAIN = re.compile(r"0|[1-9][0-9]*")
 """A class that is only a number."""
 BOXES = ("ltrb", "ltwh", "cxcywh")
-FAR = 2.0
-"""Relative coordinates beyond this, or below 1 - this, are not relative; between, a box leaves the image."""
 
 _SEPARATORS = {
     "tab": "\t",
@@ -247,7 +253,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
     good &= meaning.clear
     corners, wh = _corners(scan.box, meaning.box)
     if meaning.is_relative:
-        far = good & ((scan.box > FAR) | (scan.box < 1 - FAR)).any(axis=1)
+        far = good & are_far(scan.box)
         where.report(log, RELATIVE_RANGE, np.flatnonzero(far), _say_far)
         good &= ~far
         size = sizes[scan.file]
@@ -673,15 +679,14 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
             reason, way = refused
             log.report(UNWRITABLE, "", value=dataset.categories.name[row], reason=reason, way=way)
             fits = False
-    if is_relative:
-        for row in np.unique(boxes.image).tolist():
-            if dataset.images.width[row] <= 0 or dataset.images.height[row] <= 0:
-                path, line, pointer = dataset.image_place(row)
-                log.report(NO_SIZE, path, line=line, pointer=pointer, value=dataset.images.name[row])
-                fits = False
-    if not fits:
+    pixels = _numbers(dataset, box, is_relative)
+    values = relative_to_images(dataset, pixels, log) if is_relative else pixels
+    if not fits or values is None:
         return
-    cells = _cells(dataset, box, is_relative)
+    if is_relative:
+        cells = relative(values, dataset.images.width[boxes.image], dataset.images.height[boxes.image])
+    else:  # a centre is computed, so it carries rounding: nine decimals hide it
+        cells = fixed_cells(values.ravel(), 9) if box == "cxcywh" else decimal_cells(values.ravel())
     columns: list[Sequence[str] | Cells] = [[dataset.categories.name[c] for c in boxes.category.tolist()]]
     if dataset.kind == "det":
         columns.append(decimal_cells(boxes.score))
@@ -691,24 +696,15 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
         target.write(name, data)
 
 
-def _cells(dataset: Dataset, box: str, is_relative: bool) -> Cells:
-    """The text of 4n numbers."""
+def _numbers(dataset: Dataset, box: str, is_relative: bool) -> Floats:
+    """(n, 4) numbers in pixels, in the layout that is written."""
     boxes = dataset.boxes
     xyxy = boxes.xyxy
-    wh = short_wh(boxes) if box == "ltwh" and not is_relative else boxes.wh
     if box == "ltrb":
-        values = xyxy
-    elif box == "ltwh":
-        values = np.concatenate([xyxy[:, :2], wh], axis=1)
-    else:
-        values = np.concatenate([(xyxy[:, :2] + xyxy[:, 2:]) / 2, wh], axis=1)
-    if is_relative:
-        width, height = dataset.images.width[boxes.image], dataset.images.height[boxes.image]
-        return relative(values / np.stack([width, height, width, height], axis=1), width, height)
-    if box != "cxcywh":
-        return decimal_cells(values.ravel())
-    # A centre is computed, so it carries rounding: nine decimals hide it.
-    return fixed_cells(values.ravel(), 9)
+        return xyxy
+    wh = short_wh(boxes) if box == "ltwh" and not is_relative else boxes.wh
+    first = xyxy[:, :2] if box == "ltwh" else (xyxy[:, :2] + xyxy[:, 2:]) / 2
+    return np.concatenate([first, wh], axis=1)
 
 
 def _unwritable(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:

@@ -383,10 +383,21 @@ class _Rows:
                         log.report(SCORE_UNEXPECTED, path, line=line, field="object/confidence", value=value)
                 chunk = {key: column[~wrong] for key, column in chunk.items()}  # noqa: PLW2901
             if origin:
-                chunk["xyxy"][:, :2] -= 1
+                _count_from_zero(chunk["xyxy"])
             if not wanted:
                 del chunk["score"]
             builder.boxes(**chunk)
+
+
+def _count_from_zero(xyxy: Floats) -> None:
+    """Move left and top of (n, 4) edges by one pixel, in place.
+
+    The subtraction rounds: a box without a width, with a left edge of 1.1, must not become inverted by it.
+    """
+    low, high = xyxy[:, :2], xyxy[:, 2:]
+    upright = low <= high + 1
+    low -= 1
+    np.minimum(low, high, out=low, where=upright)
 
 
 class _XmlReader:
@@ -1287,7 +1298,7 @@ class _ResultReader:
             builder.skipped += int(np.count_nonzero(~keep))
             xyxy = values[keep, 1:]
             if self._options.origin:
-                xyxy[:, :2] -= 1
+                _count_from_zero(xyxy)
             n = len(xyxy)
             builder.boxes(
                 image=image[keep], category=np.full(n, category), xyxy=xyxy, score=values[keep, 0],

@@ -43,8 +43,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from odm.files import Output, Source, accept_name
-from odm.formats._classes import refuse_class
+from odm.files import BAD_NAME, Output, Source, accept_name
+from odm.formats._classes import UNWRITABLE, refuse_class
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._faults import (
     BAD_CLASS_NAME,
@@ -360,7 +360,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
     splits = list(dict.fromkeys(images.split)) or [""]
     tail = "det" if det else "bbx_gt"
     files = {s: f"wider_face_{s}_{tail}.txt" if s else f"wider_face_{tail}.txt" for s in splits}
-    refused = refuse_classes(dataset, log)
+    refused = refuse_classes(dataset, log) | _refuse_names(dataset, log)
     if not target.plan(list(files.values()), [f"the split {s}" for s in files], log) or refused:
         return
     order = np.argsort(boxes.image, kind="stable")
@@ -385,6 +385,21 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
             part.append("0 0 0 0 0 0 0 0 0 0\n")
     for split, name in files.items():
         target.write(name, "".join(parts[split]).encode())
+
+
+def _refuse_names(dataset: Dataset, log: Log) -> bool:
+    """Report names of images and classes that would make a line be taken for another."""
+    errors = log.errors
+    for row, name in enumerate(dataset.images.name):
+        if _is_row(name.encode()) or name != name.strip(" \t"):
+            path, line, pointer = dataset.image_place(row)
+            reason = "a line of it would not be read as the name of an image"
+            log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
+    for name in dataset.categories.name:
+        if name.lower().encode().endswith(_SUFFIXES):
+            reason = "a row that ends so would be read as the name of an image"
+            log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
+    return log.errors > errors
 
 
 FORMAT = Format(

@@ -67,7 +67,15 @@ from odm.formats._faults import (
     UNKNOWN_SPLIT,
     WRONG_COUNT,
 )
-from odm.formats._images import NO_SIZE, ImageOptions, Picture, Pictures, picture_in
+from odm.formats._images import (
+    FAR,
+    ImageOptions,
+    Picture,
+    Pictures,
+    are_far,
+    picture_in,
+    relative_to_images,
+)
 from odm.formats._lines import (
     Chunk,
     Listing,
@@ -150,8 +158,6 @@ DARKNET_FOLDER = re.compile(r"obj_([A-Za-z0-9]+)_data", re.ASCII)
 """Where exports for darknet keep the labels and pictures of a split, beside ``obj.names``."""
 
 ALIASES = {"valid": "val", "validation": "val"}
-FAR = 2.0
-"""Relative coordinates beyond this, or below 1 - this, are not relative; between, a box leaves the image."""
 SLACK = 0.01
 """How far a plausible box may leave the image."""
 WHOLE = re.compile(rb"\+?[0-9]{1,18}(?:\.0*)?")
@@ -878,9 +884,9 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     where = Rows(source, files, scan.file, scan.line)
     good, box, score = _choose_columns(scan, where, builder, log, options)
     if not bool(scan.outline.any()):
-        far_rows = ~((box >= 1 - FAR) & (box <= FAR)).all(axis=1)
+        far_rows = are_far(box)
     else:
-        far_rows = np.where(scan.outline, scan.far, ~((box >= 1 - FAR) & (box <= FAR)).all(axis=1))
+        far_rows = np.where(scan.outline, scan.far, are_far(box))
     far = good & far_rows
     second = scan.second
     where.report(log, RELATIVE_RANGE, np.flatnonzero(far), lambda cells: _say_far(cells, second=second))
@@ -1135,8 +1141,7 @@ def _outlines(chunk: Chunk, rows: NDArray[Any]) -> tuple[NDArray[np.bool_], NDAr
     xs, ys = coordinates[0::2], coordinates[1::2]  # every length is even
     columns[:, 0], columns[:, 2] = np.minimum.reduceat(xs, starts // 2), np.maximum.reduceat(xs, starts // 2)
     columns[:, 1], columns[:, 3] = np.minimum.reduceat(ys, starts // 2), np.maximum.reduceat(ys, starts // 2)
-    far = np.array(~((columns[:, :4] >= 1 - FAR) & (columns[:, :4] <= FAR)).all(axis=1))
-    return sound, far, columns
+    return sound, are_far(columns[:, :4]), columns
 
 
 def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log) -> None:
@@ -1309,22 +1314,16 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
         if (reason := refuse_class(name)) is not None:
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
             fits = False
-    for row in np.unique(boxes.image).tolist():
-        if images.width[row] <= 0 or images.height[row] <= 0:
-            path, line, pointer = dataset.image_place(row)
-            log.report(NO_SIZE, path, line=line, pointer=pointer, value=images.name[row])
-            fits = False
+    centre = (boxes.xyxy[:, :2] + boxes.xyxy[:, 2:]) / 2
+    values = relative_to_images(dataset, np.concatenate([centre, boxes.wh], axis=1), log)
     for row in range(len(images)) if wants else ():
         if not images.path[row]:
             path, line, pointer = dataset.image_place(row)
             log.report(NOTHING_TO_PUT, path, line=line, pointer=pointer, value=images.name[row])
             fits = False
-    if not fits:
+    if not fits or values is None:
         return
-    width, height = images.width[boxes.image], images.height[boxes.image]
-    size = np.stack([width, height], axis=1).astype(np.float64)
-    centre = (boxes.xyxy[:, :2] + boxes.xyxy[:, 2:]) / 2
-    cells = relative(np.concatenate([centre / size, boxes.wh / size], axis=1), width, height)
+    cells = relative(values, images.width[boxes.image], images.height[boxes.image])
     columns = [decimal_cells(boxes.category), *(cells[i::4] for i in range(4))]
     if dataset.kind == "det":
         columns.append(decimal_cells(boxes.score))

@@ -56,6 +56,12 @@ def test_names_that_do_not_exist_are_wrong_use_with_a_hint():
             edited(data(), **edits)
 
 
+@pytest.mark.parametrize("name", ["a\nb", "\ud800", " ", "\ufeffx", "a\u2028"])
+def test_a_class_cannot_be_renamed_to_what_cannot_be_one(name):
+    with pytest.raises(UsageError, match="cannot be the name of a class"):
+        edited(data(), rename={"cat": name})
+
+
 def test_contradicting_renames_are_refused():
     assert parse_renames(["a=b", "c=d=e"]) == {"a": "b", "c": "d=e"}
     for texts in (["a"], ["=b"], ["a="], ["a=b", "a=c"]):

@@ -19,6 +19,7 @@ from odm.files import (
     CASE_COLLISION,
     COLLISION,
     DEVICE_NAME,
+    HIDDEN_NAME,
     LEADS_OUTSIDE,
     UNREADABLE,
     Output,
@@ -773,6 +774,17 @@ def test_a_plan_finds_collisions():
     assert codes("caf\u00e9", "cafe\u0301")[0] == [CASE_COLLISION.name]
     assert codes("a", "a/b", "a/c/d")[0] == [COLLISION.name]
     assert codes("a/b", "a")[0] == [COLLISION.name]
+
+
+@pytest.mark.parametrize("name", [".a.txt", "a/.b.txt", ".git/a.txt", "a/.b/c.txt", "__MACOSX/a.txt"])
+def test_a_plan_refuses_hidden_files_which_no_folder_gives_back(tmp_path, name):
+    log = Log()
+    assert not Output("out-that-is-not-there", dry_run=True).plan([name], ["the image"], log)
+    assert [i.code for i in log] == [HIDDEN_NAME.name]
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x")
+    assert Source(str(tmp_path)).files == []
 
 
 # --------------------------------------------------------------------------------------------- the names

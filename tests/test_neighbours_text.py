@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import odm
 from odm import checks
 from odm.files import Source
 from odm.formats import FORMATS, detect, make_options
-from odm.issues import Log
-from odm.tables import Builder, Flag
+from odm.issues import DataError, Log
+from odm.tables import Builder, Dataset, Flag
 
 MIXED = Path(__file__).resolve().parent.parent / "fixtures" / "mixed"
 NAMES = ("cvat", "kitti", "mot", "visdrone", "widerface", "dota", "wheat", "automl", "vott")
@@ -285,3 +286,30 @@ def test_damaged_input_never_raises(name, kind, tmp_path):
             data, log = read(path, name, kind, **options)
             checks.run(data, log)
             assert data.skipped == 0 or log.errors
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "image", "category", "code"),
+    [
+        ("dota", {"results": True}, " a.jpg", "x", "bad-name"),
+        ("dota", {"results": True}, "a .jpg", "x", "bad-name"),
+        ("dota", {"results": True}, "a  b.jpg", "x", "bad-name"),
+        ("dota", {"results": True}, "a 5.jpg", "x", "bad-name"),
+        ("dota", {"results": True}, "a.jpg", "x/y", "unwritable-class"),
+        ("dota", {"results": True}, "a.jpg", "x/", "unwritable-class"),
+        ("widerface", {}, "a.jpg", "x.jpg", "unwritable-class"),
+        ("widerface", {}, "1 2 3", "face", "bad-name"),
+        ("widerface", {}, " a.jpg", "face", "bad-name"),
+        ("fiftyone", {}, "..jpg", "x", "bad-name"),
+        ("wheat", {}, "...jpg", "wheat", "bad-name"),
+    ],
+)
+def test_names_that_would_not_be_read_back_are_not_written(tmp_path, name, options, image, category, code):
+    dataset = Dataset.from_arrays(
+        images=[image], width=[9], height=[9], categories=[category], image=[0], category=[0],
+        xyxy=[[0, 0, 1, 1]], score=[0.5],
+    )  # fmt: skip
+    with pytest.raises(DataError) as raised:
+        odm.write(dataset, tmp_path / "out", name, **options)
+    assert code in raised.value.log.counts
+    assert not (tmp_path / "out").exists()

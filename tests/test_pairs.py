@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 import odm
 from odm.converters import load
 from odm.converters.load import Request
-from odm.formats import FORMATS, option_specs
-from odm.issues import Log
+from odm.formats import FORMATS, make_options, option_specs
+from odm.issues import DataError, Log, UsageError
 from odm.tables import FREQUENCIES, GROUPS, Dataset, Flag, Verdict, stem
 
 SLACK = 1e-9
@@ -105,7 +105,8 @@ def told(dataset, folder, format_):
         return said
     path = Path(folder, "sizes.csv")
     rows = zip(dataset.images.name, dataset.images.width, dataset.images.height, strict=True)
-    path.write_text("".join(f'"{n}",{w},{h}\n' for n, w, h in rows), encoding="utf-8")
+    lines = ['"{}",{},{}\n'.format(n.replace('"', '""'), w, h) for n, w, h in rows if min(w, h) > 0]
+    path.write_text("".join(lines), encoding="utf-8")
     return said | {"image_sizes": str(path)}
 
 
@@ -323,6 +324,142 @@ def test_one_split_alone(name, tmp_path):
     with pytest.raises(odm.DataError, match="unknown-split") as refused:
         odm.read(tmp_path / "set", name, split="dev", **given)
     assert "found train, val" in str(refused.value.log.issues[0])
+
+
+# -------------------------------------------------------------------- whatever is written can be read
+
+ODD = (
+    "a,b|a;b|say \"x\"|'q'|<b>&|# x|- a|a: b|%s|{0}|1 2|cat 0.5|nan|1e5|0|-1|null|true|~|[x]|*a|!x|@x|\\|a/b|../a|..|.|con|"
+    "NUL.x| a|a |a  b|\u00a0a|\u00e9|e\u0301|\ufeffa|\u200b|=1+1|x|X|File: a|a.jpg|.a|...|0--Parade|%20|?d=|C:|a\nb|a\tb"
+).split("|")
+odd_names = st.one_of(
+    st.sampled_from(["a", "b", "d/e", "a.b", "1"]), st.sampled_from(ODD), st.text(min_size=1, max_size=5)
+)
+odd_edges = st.one_of(
+    st.integers(-300, 600).map(float),
+    st.floats(-1000, 1000).map(lambda v: round(v, 3)),
+    st.sampled_from(
+        [0.1 + 0.2, 1e-9, 1e6, -1e6, 1e15, 1e17, 2.0**53 + 2, 1e100, 3e300, float("nan"), float("inf")]
+    ),
+)
+odd_lengths = st.one_of(st.integers(0, 300).map(float), st.sampled_from([0.0, 0.1, 1e-9, 1e6, 1e100, -1.0]))
+
+
+@st.composite
+def odd_datasets(draw):
+    """Tables as a program may make them: any name, any number."""
+    kind = draw(st.sampled_from(["gt", "det"]))
+    stems = draw(
+        st.lists(odd_names.filter(lambda n: stem(n) == n.strip()), min_size=1, max_size=3, unique=True)
+    )
+    suffix = draw(st.sampled_from(["", ".jpg"]))
+    classes = draw(st.lists(odd_names, min_size=1, max_size=3, unique=True))
+    sizes = [draw(st.sampled_from([(100, 80), (1, 1), (0, 0), (2**31 - 1, 2**31 - 1)])) for _ in stems]
+    n = draw(st.integers(0, 3))
+    places = odd_edges if draw(st.booleans()) else st.integers(0, 40).map(float)
+    low = np.array([[draw(places), draw(places)] for _ in range(n)], float).reshape(-1, 2)
+    wh = np.array([[draw(odd_lengths), draw(odd_lengths)] for _ in range(n)], float).reshape(-1, 2)
+    return Dataset.from_arrays(
+        images=[s + suffix for s in stems],
+        width=[w for w, _ in sizes],
+        height=[h for _, h in sizes],
+        categories=classes,
+        image=sorted(draw(st.integers(0, len(stems) - 1)) for _ in range(n)),
+        category=[draw(st.integers(0, len(classes) - 1)) for _ in range(n)],
+        xyxy=np.concatenate([low, low + wh], axis=1),
+        flags=[draw(st.sampled_from(FLAGS)) if kind == "gt" else 0 for _ in range(n)],
+        score=[draw(st.sampled_from([0.0, 0.5, 1.0, 1e-9, 5e-324])) for _ in range(n)]
+        if kind == "det"
+        else None,
+        kind=kind,
+    )
+
+
+@st.composite
+def writing(draw, format_):
+    """Options of writing."""
+    chosen = {}
+    for spec in option_specs(format_.options):
+        if spec.side == "read" or spec.name in ("link_images", "copy_images"):
+            continue
+        if spec.choices:
+            chosen[spec.name] = draw(st.sampled_from(spec.choices))
+        elif spec.is_switch:
+            chosen[spec.name] = draw(st.booleans())
+        elif spec.name == "sep":
+            chosen[spec.name] = draw(st.sampled_from(["", "tab", ","]))
+    return chosen
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_what_is_written_is_read_or_nothing_is_written(name, data):
+    """Whatever the tables hold: a writer refuses with the place, or its reader finds every box again."""
+    format_ = FORMATS[name]
+    dataset, options = data.draw(odd_datasets()), data.draw(writing(format_)) | reference_options(format_)
+    with tempfile.TemporaryDirectory() as folder:
+        path = target(folder, "out", format_)
+        try:
+            ledger = odm.write(dataset, path, name, keep_groups=True, **options)
+        except (DataError, UsageError):
+            assert not os.listdir(folder)
+            return
+        written = dataclasses.replace(format_.adapted(make_options(format_, options)), adapt=None)
+        assert ledger.written == len(dataset)
+        if dataset.kind == "det" and "score" not in written.keeps:
+            return  # the ledger says so; what is left is neither ground truth nor detections
+        names = {s.name for s in option_specs(format_.options) if s.side != "write"}
+        said = told(dataset, folder, written) | {k: v for k, v in options.items() if k in names and v}
+        back = read(path, name, dataset.kind, said)
+        assert len(back) == len(dataset)
+        known = [min(size) > 0 for size in zip(dataset.images.width, dataset.images.height, strict=True)]
+        if all(known) and not options.get("round"):
+            step = np.abs(dataset.boxes.xyxy).max(initial=1) * 1e-9 + 1e-6
+            assert_same(dataset, back, written.keeps, step)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("yolo", {}), ("txt", {"coords": "rel"}), ("automl", {}), ("csv", {"dialect": "openimages"})],
+)
+def test_a_box_too_far_outside_for_relative_coordinates(tmp_path, name, options):
+    """It is named with its place and nothing is written; clipped to its image it is written."""
+    source = tmp_path / "in.csv"
+    source.write_text(
+        "image,width,height,class,left,top,right,bottom\na,100,80,cat,10,10,180,30\na,100,80,cat,10,10,450,30\n"
+    )
+    path = target(tmp_path, "out", FORMATS[name])
+    with pytest.raises(DataError) as raised:
+        odm.convert(source, path, to=name, to_options=options)
+    (issue,) = [i for i in raised.value.log if i.severity == "error"]
+    assert (issue.code, issue.path, issue.line) == ("box-too-far-outside", str(source), 3)
+    assert "--clip" in issue.message
+    assert os.listdir(tmp_path) == ["in.csv"]
+    assert odm.convert(source, path, to=name, to_options=options, clip=True).written == 2
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ({"xyxy": [[0, 0, float("nan"), 1]]}, "coordinates-not-finite"),
+        ({"xyxy": [[0, 0, float("inf"), 1]]}, "coordinates-not-finite"),
+        ({"xyxy": [[5, 0, 1, 1]]}, "inverted-box"),
+        ({"images": ["../a.jpg"]}, "bad-name"),
+        ({"images": ["\ud800.jpg"]}, "bad-name"),
+        ({"categories": ["a\nb"]}, "bad-class-name"),
+        ({"score": [float("nan")], "kind": "det"}, "detection-without-score"),
+        ({"score": [float("inf")], "kind": "det"}, "detection-without-score"),
+    ],
+)
+def test_tables_that_no_reader_would_make_are_not_written(tmp_path, name, wrong, code):
+    usual = {"images": ["a.jpg"], "categories": ["cat"], "xyxy": [[0, 0, 1, 1]]}
+    dataset = Dataset.from_arrays(width=[9], height=[9], image=[0], category=[0], **(usual | wrong))
+    with pytest.raises(DataError) as raised:
+        odm.write(dataset, target(tmp_path, "out", FORMATS[name]), name)
+    assert code in raised.value.log.counts
+    assert not os.listdir(tmp_path)
 
 
 def test_groups_are_left_out_and_counted(tmp_path):

@@ -503,7 +503,9 @@ def test_there_and_back(tmp_path_factory, dataset, box, coords, sep):
     folder = tmp_path_factory.mktemp("back")
     log = write(dataset, folder / "one", box=box, coords=coords, sep=sep)
     if log.counts:
-        assert set(log.counts) == {"unwritable-class"}
+        assert set(log.counts) <= {"unwritable-class"} | (
+            {"box-too-far-outside"} if coords == "rel" else set()
+        )
         assert not (folder / "one").exists() or not list((folder / "one").iterdir())
         return
     used = sorted(set(dataset.boxes.category.tolist()))
@@ -520,9 +522,6 @@ def test_there_and_back(tmp_path_factory, dataset, box, coords, sep):
         "kind": dataset.kind,
     }
     back, log = read(folder / "one", **how)
-    if "relative-out-of-range" in log.counts:  # boxes far outside their image cannot be told from pixels
-        assert coords == "rel"
-        return
     assert not log.counts
     assert back.images.name == ("a/1", "b", "c")
     assert len(back) == len(dataset)

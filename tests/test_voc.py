@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
+import odm
 from odm.files import Output, Source
 from odm.formats import SURE, get, make_options
 from odm.formats import voc as module
@@ -681,6 +682,18 @@ DETECTIONS = Dataset.from_arrays(
     category=[1, 0, 1], xyxy=[[1, 2, 3, 4], [0.5, 0.1, 9, 9], [5, 6, 7, 8]], score=[0.5, 1e-9, 1], width=[9] * 3,
     height=[9] * 3,
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("results", [False, True])
+def test_counting_from_one_does_not_invert_a_box_without_a_width(tmp_path, results):
+    """1.1 - 1 is more than 0.1."""
+    dataset = Dataset.from_arrays(
+        images=["a.jpg"], width=[9], height=[9], categories=["x"], image=[0, 0], category=[0, 0], score=[1, 1],
+        xyxy=[[0.1, 0.1, 0.1, 5], [5, 2**53 + 2, 6, 2**53 + 2]],
+    )  # fmt: skip
+    odm.write(dataset, tmp_path / "out", "voc", origin=1, results=results)
+    back = odm.read(tmp_path / "out", "voc", kind="det", origin=1)
+    np.testing.assert_allclose(back.boxes.xyxy, dataset.boxes.xyxy, rtol=1e-15, atol=1e-15)
 
 
 @pytest.mark.parametrize("origin", [0, 1])

@@ -54,6 +54,14 @@ COLLISION = Code(
     "rename one of the two images",
     "Two images would be written to the same file, and the second would overwrite the first.",
 )
+HIDDEN_NAME = Code(
+    "hidden-name",
+    "error",
+    "{value!r} would be written for {owner!r}, and hidden files are not read",
+    "rename the image so that no part of its name begins with a dot",
+    "Files whose name begins with a dot, or that lie in a folder of such a name, are left out where a folder "
+    "is read, by odm as by most programs, so what is written there would be lost.",
+)
 CASE_COLLISION = Code(
     "case-collision",
     "warning",
@@ -75,6 +83,8 @@ PICTURE_SUFFIXES = frozenset(
 )
 """Lower-case extensions that are not part of an image's stem."""
 
+BOM = "\ufeff"
+"""A byte order mark; readers drop it at the beginning of a file, so it cannot begin a name."""
 MAX_DEPTH = 100
 """How many parts a name from the data may have."""
 
@@ -389,6 +399,8 @@ def refuse_name(name: str) -> str | None:
         encoded = name.encode()
     except UnicodeEncodeError:
         return "it holds a lone surrogate"
+    if name.startswith(BOM):
+        return "it begins with a byte order mark"
     if name.startswith(("/", "\\")):
         return "it is an absolute path"
     if len(name) > 1 and name[1] == ":" and name[0].isalpha():
@@ -407,6 +419,11 @@ def refuse_name(name: str) -> str | None:
     if len(parts) > MAX_DEPTH:
         return f"it has more than {MAX_DEPTH} parts"
     return None
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file of this relative path is not looked at where a folder is read."""
+    return name.startswith((".", "__MACOSX/")) or "/." in name or "/__MACOSX/" in name
 
 
 def accept_name(name: str, log: Log, path: str, **place: Any) -> bool:
@@ -576,7 +593,8 @@ class Output:
         seen: dict[str, int] = {}
         folded: dict[str, int] = {}
         for i, name in enumerate(names):
-            accept_name(name, log, path)
+            if accept_name(name, log, path) and is_hidden(name):
+                log.report(HIDDEN_NAME, path, value=name, owner=owners[i])
             first = seen.setdefault(name, i)
             if first != i:
                 log.report(COLLISION, path, first=owners[first], second=owners[i], value=name)
