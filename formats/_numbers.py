@@ -75,7 +75,7 @@ def fixed_cells(values: Floats, places: int) -> Cells:
         number = np.rint(scaled)
         # So near to the middle between two that the product's rounding might decide is left to Python.
         margin = 0.5 - np.abs(scaled - number)
-        plain = (np.abs(scaled) < 1e15) & (margin > 1e-9 + 3e-16 * np.abs(scaled))
+        plain = (np.abs(scaled) < 1e15) & (margin > 1e-9 + 3e-16 * np.abs(scaled)) & (places <= 18)
     if plain.all():
         return _decimal_point(number, places)
     form = f"%.{places}f"
