@@ -13,7 +13,7 @@ import re
 import stat
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import IO, Any, NoReturn, Self
 
 from odm.issues import Code, Log, PathError, hint, printable, shorten
@@ -495,6 +495,7 @@ class Output:
         self.stayed: list[str] = []
         self._overwrite = overwrite
         self._folders = {""}
+        self._planned: Collection[str] = ()
         self._made: list[str] = []
         self._placed = 0
         self._lock = -1
@@ -622,6 +623,7 @@ class Output:
             return False
         if self._exists and not self.single:
             self._moves(names)
+        self._planned = seen
         return True
 
     # -- writing
@@ -687,18 +689,19 @@ class Output:
     def _place(self, name: str) -> str:
         if self.single:
             return os.path.join(self._stage, "file")
-        if refuse_name(name) is not None:  # `plan` has told the user; this is the last door
+        # `plan` has told the user; this is the last door.
+        if name not in self._planned and refuse_name(name) is not None:
             raise PathError(f"{printable(self.target)}: refusing to write {shorten(name)!r}")
-        tree = os.path.join(self._stage, "tree")
+        tree = f"{self._stage}/tree"
         folder = name.rpartition("/")[0]
         if folder not in self._folders:
             made = ""
             for part in folder.split("/"):
                 made = f"{made}/{part}" if made else part
                 if made not in self._folders:
-                    os.mkdir(os.path.join(tree, made))
+                    os.mkdir(f"{tree}/{made}")
                     self._folders.add(made)
-        return os.path.join(tree, name)
+        return f"{tree}/{name}"
 
     def _begin(self) -> None:
         parent, name = os.path.split(self._real)
