@@ -26,7 +26,10 @@ BAD_HIERARCHY = Code(
 
 
 def _text(path: str, code: Code, log: Log) -> str:
-    data = Source(path, follow_links=True).read("", log)
+    source = Source(path, follow_links=True)
+    if source.is_dir:
+        raise PathError(f"{printable(path)}: it is a folder, not a file")
+    data = source.read("", log)
     if data is None:
         raise DataError(f"{printable(path)}: it cannot be read", log)
     try:
@@ -36,14 +39,8 @@ def _text(path: str, code: Code, log: Log) -> str:
         raise DataError(f"{printable(path)}: it is not UTF-8", log) from None
 
 
-def _not_a_folder(path: str) -> None:
-    if Source(path, follow_links=True).is_dir:
-        raise PathError(f"{printable(path)}: it is a folder, not a file")
-
-
 def read_descriptions(path: str, log: Log) -> dict[str, str]:
     """Class names by MID, from a CSV file of two columns."""
-    _not_a_folder(path)
     rows = csv.reader(io.StringIO(_text(path, BAD_LABEL_FILE, log), newline=""))
     return {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2}
 
@@ -63,7 +60,6 @@ def read_image_labels(
     DataError
         If the file cannot be read; the log holds every fault.
     """
-    _not_a_folder(path)
     names = names or {}
     reader = csv.reader(io.StringIO(_text(path, BAD_LABEL_FILE, log), newline=""))
     header = [cell.strip() for cell in next(reader, [])]
@@ -114,7 +110,6 @@ def read_hierarchy(path: str, log: Log, names: dict[str, str] | None = None) -> 
     """
     import msgspec
 
-    _not_a_folder(path)
     names = names or {}
     try:
         tree = msgspec.json.decode(_text(path, BAD_HIERARCHY, log))

@@ -26,7 +26,6 @@ from odm.files import (
     Source,
     Unreadable,
     accept_name,
-    missing_hint,
     open_binary,
     read_bytes,
     read_head,
@@ -976,11 +975,21 @@ def test_a_source_lists_in_code_point_order_and_counts_what_is_hidden(tmp_path):
     assert one.read("", log) == b"b.txt"
 
 
-def test_a_source_that_is_not_there():
-    with pytest.raises(PathError, match="No such file"):
-        Source("not-there")
-    assert missing_hint("pyprojekt.toml") in (" (did you mean 'pyproject.toml'?)", "")
-    assert missing_hint("/not/there/at/all") == ""
+@pytest.mark.parametrize(
+    ("path", "near"),
+    [
+        ("fold/anotations.json", r" \(did you mean 'annotations.json'\?\)$"),
+        ("fodl", r" \(did you mean 'fold'\?\)$"),
+        ("fold/else.txt", "No such file or directory$"),
+        ("not/there/at/all", "No such file or directory$"),
+    ],
+)
+def test_a_source_that_is_not_there(path, near, tmp_path, monkeypatch):
+    (tmp_path / "fold").mkdir()
+    (tmp_path / "fold" / "annotations.json").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PathError, match="No such file or directory.*" + near if "mean" in near else near):
+        Source(path)
 
 
 def test_links_inside_a_source(tmp_path):

@@ -220,7 +220,8 @@ class Source:
         try:
             status = os.stat(path)
         except (OSError, ValueError) as e:
-            raise PathError(f"{printable(path)}: {_reason(e)}") from None
+            near = _nearest(path) if isinstance(e, FileNotFoundError) else ""
+            raise PathError(f"{printable(path)}: {_reason(e)}{near}") from None
         self.is_dir = stat.S_ISDIR(status.st_mode)
         if not self.is_dir and not stat.S_ISREG(status.st_mode):
             raise PathError(f"{printable(path)}: it is {_what(status.st_mode)}, not a file or a folder")
@@ -356,6 +357,16 @@ def _holds(folder: str, inner: str) -> bool:
 def _is_escaped(name: str) -> bool:
     """Whether a file name holds bytes that the system's encoding could not decode."""
     return any("\udc80" <= c <= "\udcff" for c in name)
+
+
+def _nearest(path: str) -> str:
+    """A sentence that names what lies beside a path that is not there, if it is like it."""
+    folder, name = os.path.split(path.rstrip("/\\"))
+    try:
+        beside = sorted(os.listdir(folder or "."))
+    except (OSError, ValueError):
+        return ""
+    return hint(name, beside)
 
 
 def _reason(e: Exception) -> str:
@@ -978,15 +989,6 @@ def _sync_file_system(folder: str) -> None:
             raise OSError(number, os.strerror(number))
     finally:
         os.close(descriptor)
-
-
-def missing_hint(path: str) -> str:
-    """A sentence that names what lies beside a path that is not there."""
-    parent = os.path.dirname(path) or "."
-    try:
-        return hint(os.path.basename(path), sorted(os.listdir(parent)))
-    except OSError:
-        return ""
 
 
 def names_entry_point(group: str) -> bool:
