@@ -21,7 +21,7 @@ from odm.files import Source
 from odm.formats import option_specs
 from odm.formats._faults import NO_PICTURE, STRAY_FILE
 from odm.formats._images import NO_SIZE, picture_size
-from odm.issues import CODES, Code, DataError, Issue, Log, UsageError, hint, printable
+from odm.issues import CODES, Code, DataError, Issue, Log, UsageError, hint, printable, shorten
 from odm.tables import PICTURE_SUFFIXES, Dataset, Kind, stem
 
 NO_ANNOTATION = Code(
@@ -179,6 +179,7 @@ def examine(
         assert request is not None
         assert one.source is not None
         _report_litter(one.source, log)
+        _say_if_only_others(one.dataset, request.path, log)
         folder = {**request.shared, **request.options}.get("images")
         if folder is not None and folder not in folders:
             folders.add(folder)
@@ -213,6 +214,13 @@ def _report_litter(source: Source, log: Log) -> None:
     for name in source.hidden:
         if any(fnmatchcase(name.rpartition("/")[2], pattern) for pattern in LITTER):
             log.report(STRAY_FILE, source.full(name))
+
+
+def _say_if_only_others(dataset: Dataset, path: str, log: Log) -> None:
+    """Say what there is where no box is, such as polylines: a conversion's ledger would name it."""
+    if not len(dataset) and not dataset.skipped and dataset.extras:
+        others = ", ".join(f"{n} {printable(shorten(name))}" for name, n in dataset.extras.items())
+        log.note(f"{printable(path)}: there is no box in it; not read: {others}")
 
 
 def _check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> None:

@@ -376,6 +376,20 @@ def test_json(nasty):
     assert data["notes"] == ["a\\nnote"]
 
 
+@pytest.mark.parametrize("boxes", [0, 1])
+def test_what_is_no_box_is_named_where_nothing_else_is(tmp_path, boxes):
+    line = '<polyline label="x" points="1,2;3,4"/>'
+    box = '<box label="x" xtl="1" ytl="2" xbr="3" ybr="4"/>' * boxes
+    path = tmp_path / "a.xml"
+    path.write_text(
+        f'<annotations><image name="a.jpg" width="9" height="9">{line * 2}{box}</image></annotations>'
+    )
+    log = Log()
+    assert odm.validate(path, log=log) == []
+    said = f"{path}: there is no box in it; not read: 2 shapes that are no boxes"
+    assert (said in log.notes) == (not boxes)
+
+
 def test_markdown(nasty):
     text = _reports.render(nasty, "markdown")
     assert "| `inverted-box` | error | 7 |" in text
