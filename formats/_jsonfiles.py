@@ -13,7 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,16 +80,33 @@ class Nothing:
     """Stands for a value that could not be read; the log says why."""
 
 
-class At(NamedTuple):
-    """A place in a JSON file: ``at / "objects" / 3``. With a line it is a row of a table that holds JSON."""
+class At:
+    """A place in a JSON file: ``at / "objects" / 3``. With a line it is a row of a table that holds JSON.
 
-    path: str
-    pointer: str = ""
-    line: int = 0
+    Every value has a place and hardly any is ever shown, so it only remembers what it lies in.
+    """
+
+    __slots__ = ("_key", "_parent", "line", "path")
+
+    def __init__(self, path: str, key: str | int = "", line: int = 0, parent: At | None = None) -> None:
+        self.path = path
+        self.line = line
+        self._key = key
+        self._parent = parent
 
     def __truediv__(self, key: str | int) -> At:
-        text = escape(key) if isinstance(key, str) else str(key)
-        return At(self.path, f"{self.pointer}/{text}", self.line)
+        return At(self.path, key, self.line, self)
+
+    @property
+    def pointer(self) -> str:
+        """The JSON pointer (RFC 6901), empty for the whole file."""
+        keys = []
+        at = self
+        while at._parent is not None:
+            key = at._key
+            keys.append(escape(key) if isinstance(key, str) else str(key))
+            at = at._parent
+        return "".join(f"/{key}" for key in reversed(keys))
 
     @property
     def where(self) -> dict[str, Any]:
@@ -305,9 +322,12 @@ class Reader:
         """The numbers under these keys of an object, or None and an issue for each that is not one."""
         found: list[float] = []
         for key in keys:
-            if key not in record:
+            value: Any = record.get(key)
+            if type(value) in _NUMBER:
+                found.append(float(value))
+            elif key not in record:
                 self.missing(at, key, row=True)
-            elif (number := self.number(record[key], at / key)) is not None:
+            elif (number := self.number(value, at / key)) is not None:
                 found.append(number)
         return found if len(found) == len(keys) else None
 
@@ -319,6 +339,8 @@ class Reader:
         if len(value) != count:
             self.log.report(WRONG_COUNT, at.path, **at.where, expected=Shown(what), found=len(value))
             return None
+        if _NUMBER.issuperset(map(type, value)):
+            return list(map(float, value))
         found = [n for i, v in enumerate(value) if (n := self.number(v, at / i)) is not None]
         return found if len(found) == count else None
 
@@ -636,7 +658,12 @@ def number(value: float) -> float | int:
 
 def dump(value: Any, indent: int | None = None) -> str:
     """JSON text of plain values."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if indent is None:
+        return text
+    import msgspec  # json.dumps with an indent is not the fast one
+
+    return msgspec.json.format(text, indent=indent)
 
 
 def lines(records: Iterator[str]) -> str:
@@ -656,7 +683,7 @@ def groups(dataset: Dataset) -> list[list[int]]:
 
 def flags_of(flags: int, names: Sequence[str]) -> list[str]:
     """The names of the flags that are set, of those given."""
-    return [name for name in names if flags & FLAG_NAMES[name]]
+    return [name for name in names if flags & FLAG_NAMES[name]] if flags else []
 
 
 def may_write(dataset: Dataset, log: Log) -> bool:

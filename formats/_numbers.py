@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.tables import Boxes, Floats
+from odm.tables import Boxes, Floats, Longs
 
 Cells = NDArray[np.bytes_]
 """Texts of one line each as an array of their bytes, which NumPy pads with NULs."""
@@ -28,6 +28,18 @@ def decimals(values: NDArray[Any]) -> list[str]:
 def fixed(values: Floats, places: int) -> list[str]:
     """Each number of a flat array with at most `places` decimals, without trailing zeros, never 1e-07."""
     return texts(fixed_cells(values, places))
+
+
+def fixed_rows(values: Floats, places: Longs) -> list[list[str]]:
+    """`fixed` of each row of (n, m) numbers, with as many places as it has itself."""
+    width = values.shape[1]
+    found: list[list[str]] = [[]] * len(values)
+    for n in np.unique(places).tolist():
+        rows = np.flatnonzero(places == n)
+        cells = fixed(values[rows].ravel(), n)
+        for k, row in enumerate(rows.tolist()):
+            found[row] = cells[width * k : width * (k + 1)]
+    return found
 
 
 def texts(cells: Cells) -> list[str]:

@@ -109,6 +109,8 @@ MARKS = {
 }
 _WRITTEN = (("difficult", Flag.DIFFICULT), ("truncated", Flag.TRUNCATED), ("is_crowd", Flag.CROWD))
 _TRUE, _FALSE = frozenset(("1", "true", "yes")), frozenset(("", "0", "false", "no"))
+_PLAIN = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?", re.ASCII)
+"""Numbers that are surely finite, as nearly all are."""
 _EDGES = ("xtl", "ytl", "xbr", "ybr")
 _OTHER_SHAPES = frozenset(("polyline", "points", "cuboid", "skeleton", "tag"))
 _ROOT = re.compile(r"<([^\s>/!?<]+)")
@@ -364,6 +366,9 @@ class _Reader:
 
     def numbers(self, shape: Any, *fields: str) -> list[float]:
         """The numbers of these attributes; all that is wrong with them is reported."""
+        words = " ".join(shape.get(field, "") for field in fields).split(" ")
+        if len(words) == len(fields) and all(map(_PLAIN.fullmatch, words)):
+            return list(map(float, words))
         line, found = shape.sourceline or 0, []
         for field in fields:
             if (text := shape.get(field)) is None:

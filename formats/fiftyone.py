@@ -53,7 +53,7 @@ from odm.formats._jsonfiles import (
     split_of,
 )
 from odm.formats._lines import places_for
-from odm.formats._numbers import fixed
+from odm.formats._numbers import fixed_rows
 from odm.formats._splits import SplitOptions, files_of_split
 from odm.issues import Log, Shown
 from odm.tables import Builder, Dataset, Flag, stem
@@ -207,15 +207,15 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
     size = np.stack([images.width, images.height], axis=1).astype(np.float64)
     relative = np.concatenate([boxes.xyxy[:, :2], boxes.wh], axis=1)
     relative /= np.concatenate([size, size], axis=1)[boxes.image]
+    # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
+    places = np.array([places_for(*wh) + 3 for wh in size.astype(np.int64).tolist()], np.int64)[boxes.image]
+    texts = fixed_rows(relative, places)
     used = sorted(FLAG_NAMES)
     entries = []
     for row, members in enumerate(groups(dataset)):
-        # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
-        places = places_for(int(images.width[row]), int(images.height[row])) + 3
-        texts = fixed(relative[members].ravel(), places)
         found = []
-        for k, i in enumerate(members):
-            place = [number(float(text)) for text in texts[4 * k : 4 * k + 4]]
+        for i in members:
+            place = [number(float(text)) for text in texts[i]]
             box: dict[str, Any] = {"label": int(boxes.category[i]), "bounding_box": place}
             if dataset.kind == "det":
                 box["confidence"] = number(float(boxes.score[i]))

@@ -63,7 +63,7 @@ from odm.formats._jsonfiles import (
     sniff_json,
 )
 from odm.formats._lines import places_for
-from odm.formats._numbers import fixed
+from odm.formats._numbers import fixed_rows
 from odm.issues import Code, Log, Shown, printable
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset
 
@@ -259,11 +259,12 @@ def _short_results(task: dict[str, Any], at: At) -> _Results:
     found: _Results = []
     for key, value in task.items():
         if isinstance(value, list):
+            where = at / key
             for i, item in enumerate(value):
                 if isinstance(item, dict) and ("original_width" in item or "x" in item or "points" in item):
                     kind = next((k for k in _KINDS if k.endswith("labels") and k in item), "rectangle")
                     result = {"type": kind, "value": item, **{k: item.get(k) for k in _SIZE_KEYS}}
-                    found.append((result, at / key, i, NAN))
+                    found.append((result, where, i, NAN))
     return found
 
 
@@ -430,16 +431,17 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
     scale = np.concatenate([size, size], axis=1)[boxes.image]
     with np.errstate(invalid="ignore"):
         percent = np.concatenate([boxes.xyxy[:, :2], boxes.wh], axis=1) * 100 / scale
+    # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
+    places = np.array([places_for(*wh) + 1 for wh in size.astype(np.int64).tolist()], np.int64)[boxes.image]
+    texts = fixed_rows(percent, places)
     is_det = dataset.kind == "det"
     quotes = "?" in options.prefix or "://" in options.prefix or options.prefix.startswith("/")
     tasks = []
     for row, (image, members) in enumerate(zip(images.name, groups(dataset), strict=True)):
         width, height = int(images.width[row]), int(images.height[row])
-        # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
-        texts = fixed(percent[members].ravel(), places_for(width, height) + 1)
         results = []
         for k, i in enumerate(members):
-            x, y, w, h = (number(float(text)) for text in texts[4 * k : 4 * k + 4])
+            x, y, w, h = (number(float(text)) for text in texts[i])
             result: dict[str, Any] = {
                 "id": f"{row + 1}-{k + 1}",
                 "type": "rectanglelabels",

@@ -222,7 +222,7 @@ def _read_csv(reader: Reader, file: str, regions: list[_Region]) -> None:
     number_of = reader.builder.file(path)
     try:
         for row in rows:
-            at = At(path, "", rows.line_num)
+            at = At(path, line=rows.line_num)
             if not row:
                 continue
             if not columns:
