@@ -391,6 +391,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         'odm convert input out.json --box ltwh --to coco --gt gt.json',
         "out.json: error not-in-reference the image 'c' is not in the ground truth whose ids are to be written; give the ground truth that these detections belong to",
     ),
+    'not-text': (
+        '',
+        'input/a.txt: error not-text expected text, found a PDF document; unpack it if it is an archive, or name the file that holds the annotations',
+    ),
     'not-utf8': (
         'caf\\xe9 10 20 30 40',
         'input/a.txt:1:4: error not-utf8 expected text in UTF-8, found the byte 0xe9; save the file as UTF-8',

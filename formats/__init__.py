@@ -5,7 +5,16 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from odm.files import UNREADABLE, Source, Unreadable, names_entry_point, read_head, refuse_nuls
+from odm.files import (
+    NOT_TEXT,
+    UNREADABLE,
+    Source,
+    Unreadable,
+    names_entry_point,
+    other_kind,
+    read_head,
+    refuse_nuls,
+)
 from odm.formats._contract import (
     LIKELY,
     SURE,
@@ -17,7 +26,11 @@ from odm.formats._contract import (
     option,
     option_specs,
 )
-from odm.issues import DataError, Log, UsageError, hint, printable
+from odm.formats._encodings import wide_encoding
+from odm.formats._faults import NOT_UTF8
+from odm.formats._json import TOO_DEEP, line_column, too_deep
+from odm.issues import DataError, Log, Shown, UsageError, hint, printable
+from odm.tables import stem
 
 __all__ = [
     "FORMATS",
@@ -97,14 +110,16 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
     if not answers:
         _say_unreadable(source, log)
         what = f"{len(source.files)} files" if source.is_dir else "this file"
-        if source.is_dir and not source.files:
-            what = "an empty folder"
+        if not any(source.head(file).strip() for file in source.files[:1000]):
+            what = "empty files" if source.files else "an empty folder"
+            what = what if source.is_dir else "an empty file"
         raise UsageError(
             f"{shown}: no format recognises {what}; say which it is with {flag} ({', '.join(FORMATS)})"
         )
     best = max(answer.confidence for answer in answers.values())
     winners = {name: answer for name, answer in answers.items() if answer.confidence == best}
     if len(winners) > 1:
+        _say_unreadable(source, log)
         reasons = "; ".join(f"{name}: {answer.reason}" for name, answer in winners.items())
         flags = " or ".join(f"{flag} {name}" for name in winners)
         raise UsageError(f"{shown}: more than one format fits ({reasons}); say {flags}")
@@ -117,10 +132,22 @@ def _say_unreadable(source: Source, log: Log) -> None:
     """DataError, with an issue for each, if there are files that no format can recognise as they are."""
     source.report_links(log)
     for file in source.files[:1000]:
+        path = source.full(file)
         try:
-            refuse_nuls(read_head(source.full(file)))
+            head = read_head(path, 2**14)
+            refuse_nuls(head)
         except Unreadable as e:
-            log.report(UNREADABLE, source.full(file), reason=str(e))
+            log.report(UNREADABLE, path, reason=str(e))
+            continue
+        if stem(file) != file:  # a picture
+            continue
+        if what := other_kind(head):
+            log.report(NOT_TEXT, path, value=Shown(what))
+        elif wide := wide_encoding(head):
+            log.report(NOT_UTF8, path, line=1, value=wide)
+        elif (place := too_deep(head)) >= 0:
+            line, column = line_column(head, place)
+            log.report(TOO_DEEP, path, line=line, column=column)
     if log.errors:
         raise DataError(
             f"{printable(source.path)}: the format cannot be told, for there are unreadable files", log

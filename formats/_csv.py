@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from odm.files import Source, accept_name
 from odm.formats._classes import refuse_class
+from odm.formats._encodings import wide_encoding
 from odm.formats._faults import (
     BAD_CLASS_NAME,
     BAD_IMAGE_SIZE,
@@ -134,8 +135,8 @@ def utf8_text(data: bytes) -> tuple[bytes, str] | str:
             data = data.decode(encoding).encode()
         except UnicodeError:
             return f"{encoding.upper()} that is cut or damaged"
-    elif len(data) >= 8 and data[:64].count(b"\0") * 3 >= len(data[:64]):
-        return "UTF-16 without a byte order mark"
+    elif wide := wide_encoding(data[:64]):
+        return wide
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return data, encoding

@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.forks import Copy, hands
+from odm.formats._encodings import wide_encoding
 from odm.formats._faults import NOT_UTF8
 from odm.issues import Code, Log, shorten
 
@@ -140,8 +141,8 @@ _Share = tuple[list[Chunk], int, int | None]
 
 def load(data: bytes, log: Log, path: str) -> bytes:
     """The text without a byte order mark. `Broken` if it is not UTF-8 or there is none, with the place."""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in data[:4]:
-        log.report(NOT_UTF8, path, line=1, value="UTF-16 or UTF-32")
+    if wide := wide_encoding(data[:4096]):
+        log.report(NOT_UTF8, path, line=1, value=wide)
         raise Broken
     data = data.removeprefix(codecs.BOM_UTF8)
     if not data.isascii():
@@ -159,6 +160,23 @@ def load(data: bytes, log: Log, path: str) -> bytes:
         log.report(SYNTAX, path, line=1, reason="the file is empty")
         raise Broken
     return data
+
+
+_DEEP = 200
+"""Levels that no annotation file has; fewer than the parser's own bound."""
+_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"?|([\[{])|([\]}])', re.DOTALL)
+
+
+def too_deep(head: bytes) -> int:
+    """Where the first bytes of a JSON text go deeper than any annotation file does; -1 if nowhere."""
+    if not head.lstrip(b" \t\r\n").startswith((b"[", b"{")):
+        return -1
+    depth = 0
+    for match in _BRACKET.finditer(head):
+        depth += (match[1] is not None) - (match[2] is not None)
+        if depth > _DEEP:
+            return match.start()
+    return -1
 
 
 def line_column(data: bytes, place: int) -> tuple[int, int]:

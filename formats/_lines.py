@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import Source
+from odm.formats._encodings import wide_encoding
 from odm.formats._faults import NOT_A_NUMBER, NOT_FINITE, NOT_UTF8, STRAY_FILE, WRONG_COUNT
 from odm.formats._numbers import Cells, fixed_cells
 from odm.issues import Code, Log, printable, shorten
@@ -212,12 +213,8 @@ def text_of(data: bytes, path: str, log: Log) -> bytes:
     """
     if data.startswith(BOM):
         data = data[3:]
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        wide = data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff"))
-        log.report(NOT_UTF8, path, line=1, column=1, value="UTF-32" if wide else "UTF-16")
-        return b""
-    if b"\0" in data and max(data[::2].count(0), data[1::2].count(0)) * 4 > len(data):
-        log.report(NOT_UTF8, path, line=1, column=1, value="what looks like UTF-16 without a byte order mark")
+    if wide := wide_encoding(data):
+        log.report(NOT_UTF8, path, line=1, column=1, value=wide)
         return b""
     if b"\r" in data:
         if b"\n" not in data:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from odm.formats._encodings import wide_encoding
 from odm.formats._faults import NOT_UTF8
 from odm.issues import Code, Log, Shown, shorten
 
@@ -134,6 +135,9 @@ def _syntax_error(e: Any, data: bytes, path: str, declared: re.Match[bytes] | No
                 log.report(NOT_UTF8, path, line=line, value=f"the byte 0x{data[bad.start]:02x}")
                 return
         log.report(XML_ENCODING, path, line=line, reason=reason)
+        return
+    if (wide := wide_encoding(data[:4096])) not in ("", "UTF-16", "UTF-32"):  # which XML may be in
+        log.report(NOT_UTF8, path, line=1, value=wide)
         return
     log.report(XML_SYNTAX, path, line=line, column=column, reason=Shown(shorten(reason.strip(), 200)))
 

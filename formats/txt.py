@@ -183,7 +183,10 @@ def sniff(source: Source) -> Sniff | None:
         return None
     found = sample(source, labels)
     if not found.lines:
-        return Sniff(LIKELY, f"all {found.files} .txt files are empty")
+        return Sniff(
+            LIKELY,
+            f"all of its {found.files} .txt files are empty" if found.files > 1 else "its .txt file is empty",
+        )
     if 2 * found.separated > found.lines:
         return Sniff(
             LIKELY, f"{found.separated} of {found.lines} lines are a class and numbers with separators"

@@ -220,7 +220,10 @@ def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
         return None
     found = sample(source, labels)
     if not found.lines:
-        return Sniff(LIKELY, f"all {found.files} .txt files are empty")
+        return Sniff(
+            LIKELY,
+            f"all of its {found.files} .txt files are empty" if found.files > 1 else "its .txt file is empty",
+        )
     if found.relative < found.named + found.pixels:
         return None
     usual = max(found.counts, key=lambda n: (found.counts[n], n))

@@ -8,6 +8,7 @@ This file holds no test. Tests load it by path, because test modules cannot impo
 
 import contextlib
 import dataclasses
+import gzip
 import io
 import json
 import os
@@ -17,6 +18,7 @@ import socket
 import struct
 import sys
 import threading
+import zipfile
 import zlib
 from pathlib import Path
 
@@ -349,6 +351,55 @@ for format_, main in MAIN.items():
         case(format_, "utf-32", changed(format_, recoded("utf-32")), Read())
     else:
         case(format_, "utf-32", changed(format_, recoded("utf-32")), Refused("not-utf8", f"in/{main}"))
+
+
+def every_file(format_, function, *, named=False):
+    """The data set with every file changed; `named` for the main file alone as the source."""
+
+    def build(home):
+        lay(home / "in", {k: function(v) for k, v in BASE[format_]().items()})
+        return f"in/{MAIN[format_]}" if named else "in"
+
+    return build
+
+
+def zipped(text):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("a", text)
+    return stream.getvalue()
+
+
+TAKEN = ("utf-16-with-mark", "utf-16-be-with-mark", "utf-32-with-mark", "utf-32-le-unmarked")
+"""Encodings that XML and CSV may be in, and one that XML may be in by chance."""
+NO_TEXT = {
+    "gzip": (lambda t: gzip.compress(t.encode()), "not-text"),
+    "zip": (zipped, "not-text"),
+    "png": (lambda _: b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not-text"),
+    "utf-16-with-mark": (lambda t: t.encode("utf-16"), "not-utf8"),
+    "utf-16-be-with-mark": (lambda t: b"\xfe\xff" + t.encode("utf-16-be"), "not-utf8"),
+    "utf-32-with-mark": (lambda t: t.encode("utf-32"), "not-utf8"),
+    "utf-16-le-unmarked": (lambda t: t.encode("utf-16-le"), "not-utf8"),
+    "utf-16-be-unmarked": (lambda t: t.encode("utf-16-be"), "not-utf8"),
+    "utf-32-le-unmarked": (lambda t: t.encode("utf-32-le"), "not-utf8"),
+    "a-few-nuls": (lambda _: b"\0" * 100, "not-utf8"),
+    "many-nuls": (lambda _: b"\0" * 10_000, "unreadable-file"),
+}
+"""What stands in all files, and the code that names it, with and without ``--format``."""
+for format_, main in MAIN.items():
+    for name, (function, code) in NO_TEXT.items():
+        if format_ in ("voc", "csv") and name in TAKEN:
+            continue
+        for named in (False, True):
+            case(
+                format_,
+                f"all-{name}{'-named' * named}",
+                every_file(format_, function, named=named),
+                Refused(code, f"in/{main}"),
+            )
+for named in (False, True):
+    deep = every_file("coco", lambda _: "[" * 100_000, named=named)
+    case("coco", f"all-brackets{'-named' * named}", deep, Refused("json-too-deep", "in/instances_all.json"))
 
 for format_ in sorted(SINGLE):
     for name in ("fifo", "socket", "link-loop", "link-to-nowhere"):

@@ -768,9 +768,9 @@ def test_many_detections_are_read_at_once(tmp_path):
         for i, v in zip(rng.integers(0, 5000, n).tolist(), values.tolist(), strict=True)
     ]
     (tmp_path / "comp4_det_test_dog.txt").write_text("\n".join(rows))
-    start = time.perf_counter()
+    start = time.process_time()
     dataset, _ = read(tmp_path)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     np.testing.assert_array_equal(dataset.boxes.xyxy, values[:, 1:])
 
 

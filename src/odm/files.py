@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from typing import IO, Any, NoReturn, Self
 
-from odm.issues import Code, Log, PathError, hint, printable, shorten
+from odm.issues import Code, Log, PathError, Shown, hint, printable, shorten
 
 MAX_SIZE = 64 * 2**30
 """Bytes; a larger file is refused. Real annotation files exceed 2 GB."""
@@ -30,6 +30,14 @@ UNREADABLE = Code(
     "the file cannot be read: {reason}",
     "check that it is there, is a regular file and may be read",
     "A file inside the data set could not be opened or read to its end, so what it holds is unknown.",
+)
+NOT_TEXT = Code(
+    "not-text",
+    "error",
+    "expected text, found {value}",
+    "unpack it if it is an archive, or name the file that holds the annotations",
+    "The file begins like an archive, a picture or another kind of file without text. Nothing is unpacked, so "
+    "what it holds is unknown.",
 )
 LEADS_OUTSIDE = Code(
     "link-outside",
@@ -175,6 +183,36 @@ def refuse_nuls(head: bytes) -> None:
         raise Unreadable("it begins with 4096 NUL bytes, so its content was lost or is not text")
 
 
+_NOT_TEXT = {
+    b"\x1f\x8b": "a gzip file",
+    b"PK\3\4": "a ZIP archive",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"Rar!\x1a": "a RAR archive",
+    b"\xfd7zXZ\0": "an xz file",
+    b"\x28\xb5\x2f\xfd": "a Zstandard file",
+    b"BZh91AY&SY": "a bzip2 file",
+    b"\x89PNG\r\n": "a PNG picture",
+    b"\xff\xd8\xff": "a JPEG picture",
+    b"GIF87a": "a GIF picture",
+    b"GIF89a": "a GIF picture",
+    b"II*\0": "a TIFF picture",
+    b"MM\0*": "a TIFF picture",
+    b"%PDF-": "a PDF document",
+    b"\x89HDF\r\n": "an HDF5 file",
+    b"\x93NUMPY": "a NumPy file",
+    b"SQLite format 3\0": "an SQLite database",
+}
+"""How files begin that are taken for annotations by mistake."""
+_BEGINNINGS = tuple(_NOT_TEXT)
+
+
+def other_kind(head: bytes) -> str:
+    """What a file is that begins like an archive, a picture or the like; empty if like nothing known."""
+    if not head.startswith(_BEGINNINGS):
+        return ""
+    return next(name for begin, name in _NOT_TEXT.items() if head.startswith(begin))
+
+
 def read_head(path: str, n: int = HEAD) -> bytes:
     """The first `n` bytes of a regular file, fewer if it is shorter. `Unreadable` says why not."""
     descriptor, _ = _open(path, 2**63)
@@ -251,10 +289,14 @@ class Source:
                 log.report(BAD_NAME, path, value=file, reason=reason)
                 return None
         try:
-            return read_bytes(path, max_size=self.max_size)
+            data = read_bytes(path, max_size=self.max_size)
         except Unreadable as e:
             log.report(UNREADABLE, path, reason=str(e))
             return None
+        if what := other_kind(data):
+            log.report(NOT_TEXT, path, value=Shown(what))
+            return None
+        return data
 
     def head(self, file: str = "") -> bytes:
         """The first bytes of one of `files`, empty where it cannot be read."""
