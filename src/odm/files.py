@@ -36,8 +36,8 @@ NOT_TEXT = Code(
     "error",
     "expected text, found {value}",
     "unpack it if it is an archive, or name the file that holds the annotations",
-    "The file begins like an archive, a picture or another kind of file without text. Nothing is unpacked, so "
-    "what it holds is unknown.",
+    "The file begins like an archive, a picture or another kind of file without text. Nothing is unpacked, "
+    "so what it holds is unknown.",
 )
 LEADS_OUTSIDE = Code(
     "link-outside",
