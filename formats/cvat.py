@@ -230,10 +230,10 @@ class _Reader:
         log, path = self.log, self.path
         if not accept_name(name, log, path, line=line, field="name"):
             return None
-        place = f"{path}:{line}"
-        if self.first.setdefault(name, place) != place:
+        if name in self.first:
             log.report(DUPLICATE_IMAGE, path, line=line, field="name", value=name, first=self.first[name])
             return None
+        self.first[name] = f"{path}:{line}"
         picture: Picture | None = self.pictures.named(name) if self.pictures else None
         if picture is None and self.pictures:
             picture = self.pictures.find(name, line=line, path=path)

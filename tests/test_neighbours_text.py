@@ -313,3 +313,12 @@ def test_names_that_would_not_be_read_back_are_not_written(tmp_path, name, optio
         odm.write(dataset, tmp_path / "out", name, **options)
     assert code in raised.value.log.counts
     assert not (tmp_path / "out").exists()
+
+
+def test_one_image_twice_on_one_line_of_cvat(tmp_path):
+    (tmp_path / "a.xml").write_text(
+        "<annotations>" + '<image name="a" width="9" height="9"/>' * 2 + "</annotations>"
+    )
+    with pytest.raises(DataError) as raised:
+        odm.read(tmp_path / "a.xml", "cvat")
+    assert [i.code for i in raised.value.log] == ["duplicate-image"]
