@@ -13,8 +13,8 @@ else.
 
 Reading
 -------
-- A file, or every CSV file of a folder. The set may be left out; commas at the end of a line may be
-  missing.
+- A file, or every CSV file of a folder. The set may be left out, also where another row says it of the same
+  image; commas at the end of a line may be missing.
 - ``gs://`` and the bucket are cut from the path; the rest is the name of the image.
 - The box is the upright one around the corners that are given, in whatever order. A row without label and
   corners is an image without objects.
@@ -99,28 +99,33 @@ def sniff(source: Source) -> Sniff | None:
 def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> None:
     """Read a file, or every CSV file of a folder."""
     collector = Collector(source, builder, log, options)
-    paths: dict[str, str] = {}
+    tables: list[tuple[str, list[tuple[int, list[str]]]]] = []
     sets: dict[str, str] = {}
-    wanted = None if options.split is None else SPLITS.get(options.split.upper(), options.split)
-    found: set[str] = set()
     for file in log.track(source.with_suffix(".csv") if source.is_dir else source.files, "reading"):
         path = source.full(file)
         data = None if file and options.image_sizes == path else source.read(file, log)
         rows = None if data is None else table_rows(data, path, log, builder)
+        if rows is not None:
+            tables.append((path, rows))
+            for _, cells in rows:
+                split, name = _start(cells)
+                if split:
+                    sets.setdefault(name, split)
+    wanted = None if options.split is None else SPLITS.get(options.split.upper(), options.split)
+    if miss_split(wanted, (*sets.values(), ""), source, log):
+        return
+    paths: dict[str, str] = {}
+    for path, rows in tables:
         kept: list[tuple[int, list[str]]] = []
-        for line, cells in rows or ():
-            split = _split_of(cells)
-            if split is not None and wanted is not None:
-                found.add(split)
-                if split != wanted:
-                    continue
+        for line, cells in rows:
+            split, name = _start(cells)
+            if split is not None and wanted not in (None, sets.get(name, "")):
+                continue
             row = _row(cells, path, line, log)
             if row is not None and _agrees(row, path, line, paths, sets, log):
                 kept.append((line, row))
             else:
                 builder.skipped += 1
-        if rows is None:
-            continue
         columns = [[row[k] for _, row in kept] for k in range(12)]
         collector.add(
             Columns(
@@ -134,19 +139,26 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
                 split=columns[0],
             )
         )
-    if not miss_split(wanted, found, source, log):
-        collector.finish(_edges, is_relative=True)
+    collector.finish(_edges, is_relative=True)
 
 
-def _split_of(cells: list[str]) -> str | None:
-    """The split that a row names, none where it begins with a path; None if it begins with another word."""
-    unsaid = "" if "/" in cells[0] or "." in cells[0] else None
-    return SPLITS.get(cells[0].strip().upper(), unsaid)
+def _start(cells: list[str]) -> tuple[str | None, str]:
+    """The split that a row names, None if that is no set, and the image; a row may begin with the path."""
+    split = SPLITS.get(cells[0].strip().upper())
+    if split is None and ("/" in cells[0] or "." in cells[0]):
+        return "", _name(cells[0])
+    return split, _name(cells[1]) if len(cells) > 1 else ""
+
+
+def _name(path: str) -> str:
+    """The path without the bucket."""
+    text = path.strip(" \t")
+    return text.partition("://")[2].partition("/")[2] if text.startswith("gs://") else path
 
 
 def _row(cells: list[str], path: str, line: int, log: Log) -> list[str] | None:
     """Split, path, label, corners and score: twelve cells; None, and an issue, if there are others."""
-    split = _split_of(cells)
+    split, _ = _start(cells)
     if split is None:
         log.report(BAD_SET, path, line=line, field="set", value=cells[0])
         return None
@@ -165,13 +177,13 @@ def _agrees(
 ) -> bool:
     """Cut the bucket from the path of a row; False, and an issue, if it contradicts an earlier row."""
     full = row[1].strip(" \t")
-    name = full.partition("://")[2].partition("/")[2] if full.startswith("gs://") else row[1]
-    row[1] = name
+    row[1] = name = _name(row[1])
     if paths.setdefault(name, full) != full:
         log.report(DUPLICATE_IMAGE, path, line=line, field="path", value=name, first=paths[name])
         return False
-    if sets.setdefault(name, row[0]) != row[0]:
-        found, other = (_WRITTEN[word] for word in (row[0], sets[name]))
+    said, row[0] = row[0], sets.get(name, "")
+    if said and said != row[0]:
+        found, other = _WRITTEN[said], _WRITTEN[row[0]]
         log.report(SET_CONFLICT, path, line=line, field="set", value=name, found=found, other=other)
         return False
     return True

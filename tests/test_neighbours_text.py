@@ -209,6 +209,18 @@ def test_automl_takes_two_or_four_corners_with_or_without_a_set(tmp_path):
     np.testing.assert_allclose([b[2:] for b in seen(data)], [e[1:] for e in expected], atol=1e-9)
     assert data.images.name == ("image1.png", "im2.png", "im4.png", "im3.png")
     assert data.images.split == ("train", "val", "", "test")
+    # A row may leave out what another says of the image.
+    path = lay(
+        tmp_path,
+        {
+            "more.csv": "gs://folder/a.png\ntest,gs://folder/a.png,x,0,0,,,1,1\ngs://folder/a.png,y,0,0,,,1,.5\n"
+        },
+    )
+    for options in ({}, {"split": "test"}, {"split": "TEST"}):
+        data, log = read(path, "automl", image_size="100x200", **options)
+        assert not list(map(str, log))
+        assert (data.images.split, len(data)) == (("test",), 2)
+    assert read(path, "automl", image_size="100x200", split="val")[1].counts == {"unknown-split": 1}
 
 
 def test_mot_lists_the_frames_without_boxes_and_reads_the_kind_that_is_wanted(tmp_path):
