@@ -15,7 +15,7 @@ VERSION = 1
 """Of the JSON contract."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Report:
     """What a validation found: all counts, and the issues to be shown, which may be fewer."""
 

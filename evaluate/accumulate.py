@@ -30,7 +30,7 @@ WORTH_SHARING = 2**14
 """Hits that are worth another process; making one takes a few milliseconds."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CurveArrays:
     """The arrays of pycocotools: T thresholds, R recalls, K classes, A area ranges, M detection caps.
 
@@ -223,7 +223,7 @@ def accumulate(
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Block:
     """The numbers of some consecutive classes; arrays end with the classes' axis."""
 

@@ -157,7 +157,7 @@ Label = tuple[str, str, bool]
 Labels = tuple[Longs, Longs, NDArray[np.uint8]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Side:
     """The boxes of one side, ordered by image, then as they were given.
 
@@ -182,7 +182,7 @@ class Side:
         return Side(*(getattr(self, f.name)[rows] for f in dataclasses.fields(self)))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class JoinReport:
     """What was joined, and what was found on one side only."""
 

@@ -39,7 +39,7 @@ CEILING = 1 - 1e-10
 """The highest IoU that `coco` asks for, as in pycocotools."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pairs:
     """Detections and ground truths of one image and class that overlap enough.
 
@@ -68,7 +68,7 @@ class Pairs:
         return Pairs(self.det[keep], self.gt[keep], self.iou[keep], cover, self.rank)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Matches:
     """What became of every detection under one protocol; tables of shards can be concatenated.
 
@@ -618,7 +618,7 @@ def _beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None
     return beyond
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Hits:
     """The detections that matched something; bits as in `Matches`, `gt` a position in the joined truth."""
 

@@ -39,7 +39,7 @@ TABLES = frozenset("size extension empty unused order score area wh image_id cat
 Side = Literal["read", "write", "both"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sniff:
     """How sure a format is that a source is its own, and why, in words for the user."""
 
@@ -47,12 +47,12 @@ class Sniff:
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Options:
     """The base of the options of a format: a frozen dataclass whose fields are made by `option`."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Format:
     """A file format: its name, what it keeps, and the functions that sniff, read and write it."""
 
@@ -90,7 +90,7 @@ class Format:
         return self if self.adapt is None else dataclasses.replace(self, **self.adapt(options))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class OptionSpec:
     """One option of a format as the command line sees it."""
 

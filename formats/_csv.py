@@ -222,7 +222,7 @@ def table_rows(data: bytes, path: str, log: Log, builder: Builder) -> list[tuple
     return rows
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Columns:
     """The cells of the n rows of a file by what they are; a column that is not there is None."""
 
@@ -240,7 +240,7 @@ class Columns:
     split: Sequence[str] | None = None
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class _Part:
     columns: Columns
     file: int

@@ -98,7 +98,7 @@ class Repeated(dict[str, Any]):
     repeated: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Field:
     """A key of a record and what its column becomes.
 
@@ -113,7 +113,7 @@ class Field:
     count: int = 4
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Chunk:
     """Some records of a list: as columns, or where that was not possible as Python values in ``records``.
 
@@ -188,7 +188,7 @@ def line_column(data: bytes, place: int) -> tuple[int, int]:
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+("?)|[\[\]{}:,]|[^\s"\[\]{}:,]++', re.DOTALL)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Glance:
     """What the first bytes of a text show: what it is, and the keys outermost and in the first records.
 

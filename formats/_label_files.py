@@ -44,7 +44,7 @@ Cell = tuple[int, bytes]
 """A value of a row as it stands in the file, with its column from 1."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Part:
     """The columns of the n sound rows of a chunk, and which rows are not."""
 
@@ -59,7 +59,7 @@ class Part:
     faulty: NDArray[Any]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Grammar:
     """How the rows of a format are taken apart."""
 
@@ -74,7 +74,7 @@ class Grammar:
     """Folders beside them that hold the pictures."""
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Scan:
     """All sound rows of one source, before anyone decided what they mean."""
 

@@ -54,7 +54,7 @@ _OUTER = bytes.maketrans(b"\x1e\x1d", b" \t")
 EMPTY = b"\x1c"
 
 
-@dataclasses.dataclass(slots=True, eq=False)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Chunk:
     """The lines of some files that are not blank, as n rows of tokens."""
 
@@ -285,7 +285,7 @@ def _separate(data: bytes, sep: bytes) -> bytes:
     return b" ".join(piece.translate(_INNER) for piece in data.split(sep))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Rows:
     """Where rows were read: the files, and for each of n rows its file and line."""
 
@@ -372,7 +372,7 @@ NOT_LABELS = frozenset(
 _AMONG = (".txt", ".yaml", ".yml", ".data", ".names", ".cache", *PICTURE_SUFFIXES)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Listing:
     """The files of a folder of labels by what they are."""
 
@@ -436,7 +436,7 @@ SAMPLE = 200
 """How many files a sniffer looks at."""
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Sample:
     """What some lines of some files look like."""
 

@@ -23,7 +23,7 @@ _OBJECTS = tuple(f"tag:yaml.org,2002:python/{kind}" for kind in ("object", "name
 """Tags that ask a program to make or to call something; others change nothing for a reader of plain text."""
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Node:
     """A value of a YAML file: a text, a list of nodes, or a dict of nodes; ``line`` counts from 1."""
 

@@ -156,7 +156,7 @@ NOT_IN_REFERENCE = Code(
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CocoOptions(ImageOptions):
     """Options of COCO JSON."""
 
@@ -362,7 +362,7 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
     reader.finish()
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class _Table:
     """The boxes of one file, as columns that grow, and what their ids mean."""
 

@@ -245,7 +245,7 @@ def _parse_columns(text: str) -> dict[str, str]:
     return columns
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CsvOptions(ImageOptions):
     """How a CSV file is read and written."""
 
@@ -279,7 +279,7 @@ class CsvOptions(ImageOptions):
 # ----------------------------------------------------------------------------------------------- layout
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Layout:
     """What a file looks like: its separator, its columns, and which of them is what."""
 
@@ -299,7 +299,7 @@ class _Layout:
     sure: bool = True
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class _Faults:
     """Why a header does not say what is needed."""
 
@@ -775,7 +775,7 @@ def _read_class_names(source: Source, file: str, log: Log) -> _ClassNames | None
     return names if log.errors == errors else None
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class _Boxes:
     """Boxes as they stand in the rows of a file, before pixels and kinds are decided."""
 

@@ -89,7 +89,7 @@ _OWN = {"neg_category_ids": Verdict.ABSENT, "not_exhaustive_category_ids": Verdi
 _WHAT = "4 numbers: left, top, width, height"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LvisOptions(SplitOptions):
     """Options of LVIS JSON."""
 
@@ -127,7 +127,7 @@ def read(source: Source, builder: Builder, log: Log, options: LvisOptions) -> No
     reader.finish()
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class _Parts:
     """Columns of the annotations that are good so far, part by part."""
 

@@ -113,7 +113,7 @@ MOST_FRAMES = 200_000
 """Frames that a sequence may claim to have before those without boxes are no longer listed."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class MotOptions(ImageOptions):
     """What the numbers of the classes mean."""
 
@@ -194,7 +194,7 @@ def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
 GRAMMAR = Grammar(_split, _explain, 9, sep=",")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Sequence:
     """What is known about the frames of one sequence."""
 

@@ -151,7 +151,7 @@ def parse_sep(text: str) -> str:
     return sep
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TxtOptions(ImageOptions):
     """What the four numbers mean, and how the values are separated."""
 
@@ -216,7 +216,7 @@ def _labels(source: Source) -> list[str]:
 # ------------------------------------------------------------------------------------------------ reading
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Scan:
     """All rows of one source, before anyone decided what the numbers mean."""
 
@@ -433,7 +433,7 @@ def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log, *, 
 BOX_FIELDS = ("box[0]", "box[1]", "box[2]", "box[3]")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Meaning:
     """What the four numbers mean, and why."""
 

@@ -191,7 +191,7 @@ UNWRITABLE = Code(
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class VocOptions(ImageOptions):
     """What can be told about reading and writing Pascal VOC."""
 
@@ -1052,7 +1052,7 @@ _PATTERNS = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Shape:
     """How one object is written, blanks and line ends included; learnt from the first object of a file."""
 

@@ -164,7 +164,7 @@ WHOLE = re.compile(rb"\+?[0-9]{1,18}(?:\.0*)?")
 BOX_FIELDS = ("cx", "cy", "w", "h")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class YoloOptions(ImageOptions):
     """Where names, splits, sizes and confidences come from."""
 
@@ -264,7 +264,7 @@ def _is_data_file(head: bytes) -> bool:
 # ------------------------------------------------------------------------------------------- what is there
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Group:
     """Labels and pictures that belong together: one split, or one folder of it."""
 
@@ -278,7 +278,7 @@ class Group:
     only_listed: bool = False
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Plan:
     """What a source holds, before any label is read."""
 
@@ -862,7 +862,7 @@ def _settle_names(
 # ------------------------------------------------------------------------------------------------ reading
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Image:
     """An image of the data set."""
 
@@ -1045,7 +1045,7 @@ def _add_images(
     return rows, sizes
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Scan:
     """All rows, before anyone decided which column is the confidence."""
 

@@ -462,7 +462,7 @@ def _equal_to_previous(keys: Sequence[NDArray[Any]], order: NDArray[np.intp]) ->
 # ------------------------------------------------------------------------------------------- the rules
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BoxRule:
     """A fault of single boxes: the rows that have it, and the values of its message for one of them."""
 
@@ -473,7 +473,7 @@ class BoxRule:
     deep: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SetRule:
     """A fault of the whole: for each time it is found, its place and the values of its message."""
 
