@@ -421,7 +421,7 @@ class Collector:
             self._each(unlike, part, code, lambda p, i: {"field": "score", "value": float(p.score[i])})
             if is_relative:
                 self._each(good & ~part.blank & are_far(xyxy), part, RELATIVE_RANGE, self._say_far)
-                size = np.array(sizes, np.float64).reshape(-1, 2)[part.image]
+                size = np.array([*sizes, (0, 0)], np.float64)[part.image]  # the last for rows without an image
                 good &= part.blank | (size[:, 0] > 0)
                 xyxy = xyxy * np.tile(size, 2)
             keep = good & ~part.blank
@@ -477,7 +477,7 @@ class Collector:
                 size = self._pictures.size(full, picture)
             if size is None and row in needed:
                 self._log.report(NO_SIZE, paths[file], line=line, value=name)
-            if builder.image_row(full) is not None:  # a name with and without the extension of its picture
+            if full in self._images:  # a name with and without the extension of its picture
                 full = name
             builder.image(
                 full,

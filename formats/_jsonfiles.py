@@ -438,10 +438,11 @@ class Reader:
         line: int = 0,
     ) -> int | None:
         """Add an image and answer its row; None and an issue if it cannot be one."""
-        there = at / field if field else at
         if name is None:
-            self.log.report(NO_IMAGE_NAME, at.path, **at.where, field=field)
+            where = at.where if self.log.keeps(NO_IMAGE_NAME) else {}
+            self.log.report(NO_IMAGE_NAME, at.path, **where, field=field)
             return None
+        there = at / field if field else at
         if type(name) is not str:
             self.wrong(there, "the name of an image as text", name)
             return None
@@ -470,6 +471,8 @@ class Reader:
 
     def size(self, width: Any, height: Any, at: At, keys: tuple[str, str]) -> tuple[int, int] | None:
         """The size of an image where it is given; 0 and null stand for unknown, (0, 0) for a fault."""
+        if width is None and height is None:
+            return None
         found = []
         errors = self.log.errors
         for value, key in zip((width, height), keys, strict=True):

@@ -223,6 +223,8 @@ _THOUSANDS = re.compile(r"\s*[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+\s*")
 _NUMERIC = b"0123456789.+-eE \t"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
+_MANY = 1000
+"""Columns among which one is looked for that may be meant."""
 _CHUNK = 2**18
 """Bytes that are split at a time; small, so that the cells stay in the caches."""
 
@@ -417,7 +419,8 @@ def _report_lacking(
     faults: list[tuple[Code, str, dict[str, Any]]],
 ) -> None:
     """Report the roles that no column has; where all four coordinates lack, in one."""
-    free = [name for i, name in enumerate(columns) if i not in roles.values()]
+    taken = set(roles.values())
+    free = [name for i, name in enumerate(columns[:_MANY]) if i not in taken and len(name) > 2]
     groups = [[role] for role in lacking]
     if len(lacking) >= 4 and lacking[-4:] == list(FORMS["ltrb"]):
         groups = [*groups[:-4], lacking[-4:]]
@@ -432,7 +435,7 @@ def _report_lacking(
 
 
 def _near(name: str, columns: Sequence[str]) -> str:
-    found = nearest(name, [c for c in columns if len(c) > 2])
+    found = nearest(name, columns)
     return f" (is it {shorten(found)!r}?)" if found else ""
 
 

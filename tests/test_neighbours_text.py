@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import odm
 from odm import checks
@@ -334,3 +335,18 @@ def test_one_image_twice_on_one_line_of_cvat(tmp_path):
     with pytest.raises(DataError) as raised:
         odm.read(tmp_path / "a.xml", "cvat")
     assert [i.code for i in raised.value.log] == ["duplicate-image"]
+
+
+def test_automl_without_one_usable_image(tmp_path):
+    (tmp_path / "a.csv").write_text("TRAIN,../a.jpg,x,0.1,0.1,,,0.2,0.3,,\n")
+    with pytest.raises(DataError) as raised:
+        odm.read(tmp_path / "a.csv", "automl")
+    assert [i.code for i in raised.value.log] == ["bad-name"]
+
+
+@pytest.mark.parametrize("names", [("a", "a.jpg"), ("a.jpg", "a")])
+def test_vott_names_with_and_without_the_extension_of_one_picture(tmp_path, names):
+    Image.new("RGB", (9, 9)).save(tmp_path / "a.jpg")
+    rows = "".join(f'"{name}",1,2,3,4,"x"\n' for name in names)
+    (tmp_path / "x-export.csv").write_text(f'"image","xmin","ymin","xmax","ymax","label"\n{rows}')
+    assert odm.read(tmp_path, "vott").images.name == names
