@@ -89,6 +89,8 @@ FIELDS = (
 )
 CLASS = "face"
 _OFFICIAL = re.compile(r"wider_face_(?:([^/]+)_)?(bbx_gt|det)\.txt")
+_PLAIN = re.compile(rb"-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?: -?[0-9]{1,15}(?:\.[0-9]{1,15})?){3,9}")
+"""Rows of numbers alone, as nearly all are."""
 _SUFFIXES = tuple(suffix.encode() for suffix in PICTURE_SUFFIXES)
 
 
@@ -147,6 +149,8 @@ class _Block:
 
 
 def _is_row(line: bytes) -> bool:
+    if _PLAIN.fullmatch(line):
+        return True
     words = line.split(None, 4)[:4]
     numbers = sum(NUMBER.fullmatch(word) is not None for word in words)
     return len(words) >= 2 and numbers >= min(3, len(words)) and not line.lower().endswith(_SUFFIXES)
@@ -278,12 +282,15 @@ class _Reader:
     def _row(self, row: bytes, image: int, number: int, line: int) -> bool:
         """Take one row apart; False, and an issue, if it is no box."""
         words, path = row.split(), self.paths[number]
-        n = next((i for i, word in enumerate(words[:10]) if not NUMBER.fullmatch(word)), min(10, len(words)))
-        n = n if n in (4, 10) else 5 if n > 5 and len(words) > n else n
-        if n == 6 and len(words) == 6:  # a class that is a number stands after a score
-            n = 5
-        name = b" ".join(words[n:]) or CLASS.encode()
-        text = class_text(name)
+        n, name = len(words), b""
+        text: str | None = CLASS
+        if n not in (4, 5, 10) or not _PLAIN.fullmatch(row):
+            n = next((i for i, word in enumerate(words[:10]) if not NUMBER.fullmatch(word)), min(10, n))
+            n = n if n in (4, 10) else 5 if n > 5 and len(words) > n else n
+            if n == 6 and len(words) == 6:  # a class that is a number stands after a score
+                n = 5
+            name = b" ".join(words[n:]) or CLASS.encode()
+            text = class_text(name)
         values = [float(word) for word in words[:n]]
         if n not in (4, 5, 10) or text is None or not np.isfinite(values).all():
             self._explain(row, n, name, path, line)
