@@ -421,7 +421,7 @@ class Collector:
             self._each(unlike, part, code, lambda p, i: {"field": "score", "value": float(p.score[i])})
             if is_relative:
                 self._each(good & ~part.blank & are_far(xyxy), part, RELATIVE_RANGE, self._say_far)
-                size = np.array([*sizes, (0, 0)], np.float64)[part.image]  # the last for rows without an image
+                size = np.array([*sizes, (0, 0)], np.float64)[part.image]  # the last where there is none
                 good &= part.blank | (size[:, 0] > 0)
                 xyxy = xyxy * np.tile(size, 2)
             keep = good & ~part.blank
