@@ -36,6 +36,7 @@ corpus = load_beside("corpus")
 seam = load_beside("test_files")  # which stands in for the operating system
 CORE = list(corpus.BASE)
 each_format = pytest.mark.parametrize("name", CORE)
+each_target = pytest.mark.parametrize("name", FORMATS)
 
 
 def target_of(name):
@@ -64,7 +65,7 @@ def complete(home, name):
 # ------------------------------------------------------------------------------- faults at every call that writes
 
 
-@each_format
+@each_target
 def test_a_full_disk_at_every_call_of_a_conversion(tmp_path, monkeypatch, name):
     (tmp_path / "whole").mkdir()
     after = complete(tmp_path / "whole", name)
@@ -110,10 +111,10 @@ from pathlib import Path
 corpus, seam = module.corpus, module.seam
 warm = Path(sys.argv[2], "warm")
 warm.mkdir()
-for name in module.CORE:  # so that the children find everything imported
+for name in module.FORMATS:  # so that the children find everything imported
     (warm / name).mkdir()
     module.complete(warm / name, name)
-for name in module.CORE:
+for name in module.FORMATS:
     at = 0
     while True:
         at += 1
@@ -229,7 +230,7 @@ def test_a_small_disk_that_fills_up(tmp_path):
     try:
         rows = "".join(f"cat {i} {i} {i + 5} {i + 5}\n" for i in range(300))
         source = corpus.lay(tmp_path / "in", {f"{i}.txt": rows for i in range(50)})
-        for name in CORE:
+        for name in FORMATS:
             run = corpus.Run(
                 [
                     "convert",
@@ -412,7 +413,7 @@ def test_the_same_bytes_for_any_locale_hash_seed_and_order_of_files(tmp_path):
                 random.Random(number).shuffle(names)
                 corpus.lay(home / f"{kind}-{source}", {k: made[k] for k in names})
                 told = [f"--from-{t[2:]}" if t.startswith("--") else t for t in corpus.TOLD.get(source, ())]
-                for name in CORE:
+                for name in FORMATS:
                     suffix = FORMATS[name].suffixes[0] if FORMATS[name].single else ""
                     jobs.append(
                         "|".join(
