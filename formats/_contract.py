@@ -47,12 +47,12 @@ class Sniff:
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
     """The base of the options of a format: a frozen dataclass whose fields are made by `option`."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Format:
     """A file format: its name, what it keeps, and the functions that sniff, read and write it."""
 

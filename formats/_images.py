@@ -105,7 +105,7 @@ def _farthest(values: Floats) -> float:
     return float(values[np.argmax(np.abs(values - 0.5))])
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ImageOptions(Options):
     """Where the sizes of images come from; a format that may need them derives its options from this."""
 

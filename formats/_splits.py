@@ -12,7 +12,7 @@ from odm.formats._images import ImageOptions
 from odm.issues import Log
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class SplitOptions(ImageOptions):
     """Options of a format whose images have splits."""
 

@@ -156,7 +156,7 @@ NOT_IN_REFERENCE = Code(
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class CocoOptions(ImageOptions):
     """Options of COCO JSON."""
 

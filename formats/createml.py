@@ -55,7 +55,7 @@ _IMAGE = frozenset({"image", "imagefilename", "annotations", "annotation"})
 _BOX = frozenset({"label", "coordinates", "confidence"})
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class CreatemlOptions(SplitOptions):
     """Options of Create ML JSON."""
 

@@ -247,7 +247,7 @@ def _parse_columns(text: str) -> dict[str, str]:
     return columns
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class CsvOptions(ImageOptions):
     """How a CSV file is read and written."""
 

@@ -85,7 +85,7 @@ _RESULT = re.compile(r"Task([12])_([^/]+)\.txt")
 _HEADERS = (b"imagesource:", b"gsd:")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class DotaOptions(ImageOptions):
     """How detections are written."""
 

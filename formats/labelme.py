@@ -86,7 +86,7 @@ _OPEN = frozenset({"point", "points", "line", "linestrip"})
 _OUTLINES = {"polygon": "polygons", "mask": "masks", "circle": "circles", "rotation": "rotated boxes"}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelmeOptions(ImageOptions):
     """Options of LabelMe JSON."""
 

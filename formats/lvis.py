@@ -89,7 +89,7 @@ _OWN = {"neg_category_ids": Verdict.ABSENT, "not_exhaustive_category_ids": Verdi
 _WHAT = "4 numbers: left, top, width, height"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class LvisOptions(SplitOptions):
     """Options of LVIS JSON."""
 

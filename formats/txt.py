@@ -151,7 +151,7 @@ def parse_sep(text: str) -> str:
     return sep
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class TxtOptions(ImageOptions):
     """What the four numbers mean, and how the values are separated."""
 
@@ -433,7 +433,7 @@ def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log, *, 
 BOX_FIELDS = ("box[0]", "box[1]", "box[2]", "box[3]")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Meaning:
     """What the four numbers mean, and why."""
 

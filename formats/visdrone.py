@@ -86,7 +86,7 @@ CLASSES = (
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class VisdroneOptions(ImageOptions):
     """What the numbers of the categories mean."""
 

@@ -191,7 +191,7 @@ UNWRITABLE = Code(
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class VocOptions(ImageOptions):
     """What can be told about reading and writing Pascal VOC."""
 

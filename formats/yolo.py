@@ -164,7 +164,7 @@ WHOLE = re.compile(rb"\+?[0-9]{1,18}(?:\.0*)?")
 BOX_FIELDS = ("cx", "cy", "w", "h")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class YoloOptions(ImageOptions):
     """Where names, splits, sizes and confidences come from."""
 
