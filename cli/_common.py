@@ -49,11 +49,6 @@ def format_options(*sides: str) -> Callable[[Function], Function]:
     The command's function gets one argument ``options``: for ``""`` (whichever side has it) and for each of
     `sides` a dict of option values by name.
     """
-    specs: dict[str, list[tuple[str, OptionSpec]]] = {}
-    for format_ in FORMATS.values():
-        for spec in option_specs(format_.options):
-            if spec.flag:
-                specs.setdefault(spec.flag, []).append((format_.name, spec))
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
@@ -64,29 +59,69 @@ def format_options(*sides: str) -> Callable[[Function], Function]:
                 value = given.pop(key)
                 if value not in (None, False):
                     values[side][name] = value
-            for text in given.pop("format_option_texts"):
+            for text in given.pop(TEXTS):
                 side, name, value = _split_option(text, sides)
                 values[side][name] = value
             return function(*args, options=values, **given)
 
-        decorated: Any = collect
-        for flag, found in reversed(list(specs.items())):
-            for side in reversed(("", *sides)):
-                decorated = _flag(flag, side, found)(decorated)
         prefixes = "" if not sides else f" One side only: {' or '.join(f'{s}.name=value' for s in sides)}."
         texts = click.option(
             "-O",
-            "format_option_texts",
+            TEXTS,
             multiple=True,
             metavar="NAME=VALUE",
             help=f"An option of a format; `odm formats FORMAT` lists them.{prefixes}",
         )
-        return texts(decorated)  # type: ignore[no-any-return]
+        texts(collect)
+        collect.sides = sides  # type: ignore[attr-defined]
+        return collect  # type: ignore[return-value]
 
     return decorate
 
 
-def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> Callable[[Any], Any]:
+class FormatCommand(click.Command):
+    """A command with `format_options`, whose flags are made when it is called.
+
+    Where the words of the command line name formats, the flags of those are tried first, for then no other
+    format needs to be imported; if they do not suffice, those of all formats are there.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = {word.rpartition("=")[2] for word in args}
+        named = [name for name in FORMATS if name in words]
+        if named and not ctx.resilient_parsing and words.isdisjoint(ctx.help_option_names):
+            ctx.meta[_NAMED] = named
+            try:
+                return super().parse_args(ctx, list(args))
+            except click.UsageError:
+                del ctx.meta[_NAMED]
+                ctx.params.clear()
+        return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        params = super().get_params(ctx)
+        at = next(i for i, param in enumerate(params) if param.name == TEXTS)
+        sides = getattr(self.callback, "sides", ())
+        return [*params[: at + 1], *_flags(ctx.meta.get(_NAMED, FORMATS), sides), *params[at + 1 :]]
+
+
+TEXTS = "format_option_texts"
+"""The argument for ``-O``."""
+
+_NAMED = "odm.cli.formats"
+
+
+def _flags(names: Iterable[str], sides: Sequence[str]) -> list[click.Parameter]:
+    """The long flags of some formats, plain and for each side."""
+    specs: dict[str, list[tuple[str, OptionSpec]]] = {}
+    for name in names:
+        for spec in option_specs(FORMATS[name].options):
+            if spec.flag:
+                specs.setdefault(spec.flag, []).append((name, spec))
+    return [_flag(flag, side, found) for flag, found in specs.items() for side in ("", *sides)]
+
+
+def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> click.Option:
     spec = found[0][1]
     name = f"--{side}-{flag[2:]}" if side else flag
     keywords: dict[str, Any] = {"hidden": bool(side)}
@@ -99,7 +134,7 @@ def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> Call
         keywords["type"] = click.Choice(choices)
     else:
         keywords["metavar"] = "TEXT"
-    return click.option(name, f"fo__{side}__{spec.name}", default=None, **keywords)
+    return click.Option([name, f"fo__{side}__{spec.name}"], default=None, **keywords)
 
 
 def _split_option(text: str, sides: Sequence[str]) -> tuple[str, str, str]:

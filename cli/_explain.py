@@ -11,6 +11,7 @@ from typing import Any
 
 import odm.converters
 import odm.evaluate
+import odm.formats
 from odm.cli._examples import EXAMPLES
 from odm.issues import CODES, Code
 
@@ -26,7 +27,7 @@ converted or evaluated; a *warning* is read, kept and named. Errors of single bo
 
 def all_codes() -> dict[str, Code]:
     """Every code by name, in the order of the names; the modules that declare them are imported for it."""
-    for package in (odm.converters, odm.evaluate):
+    for package in (odm.converters, odm.evaluate, odm.formats):
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{package.__name__}.{module.name}")
     return dict(sorted(CODES.items()))

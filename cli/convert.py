@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from odm.cli._common import (
+    FormatCommand,
     common_options,
     format_choice,
     format_options,
@@ -29,7 +30,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC", type=click.Path())
 @click.argument("target", metavar="DST", type=click.Path())
 @format_choice("--from", "from_", help="Format of SRC; sniffed if left out")

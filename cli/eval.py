@@ -8,6 +8,7 @@ import click
 import numpy as np
 
 from odm.cli._common import (
+    FormatCommand,
     common_options,
     format_choice,
     format_options,
@@ -46,7 +47,7 @@ RULES = ("interpolation", "area", "max_dets", "keep_difficult", "pixels")
 SWITCHES = (*RULES, "score_min", "at_score", "extra_images")
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("gt", metavar="GT", type=click.Path())
 @click.argument("det", metavar="DET", type=click.Path())
 @click.option(

@@ -8,7 +8,15 @@ from typing import Any
 
 import click
 
-from odm.cli._common import common_options, format_choice, format_options, print_log, reading, terminal_log
+from odm.cli._common import (
+    FormatCommand,
+    common_options,
+    format_choice,
+    format_options,
+    print_log,
+    reading,
+    terminal_log,
+)
 from odm.converters import Request, load, reference
 from odm.converters.plots import check_matplotlib, save_plots
 from odm.converters.statistics import Distribution, Group, Statistics, describe
@@ -23,7 +31,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC", type=click.Path())
 @format_choice("--format", "format_", help="Format of SRC; sniffed if left out")
 @click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")

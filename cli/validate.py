@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from odm.checks import IMAGE_ONE_SIDE, TOLERANCE
 from odm.cli._common import (
     SHOWN,
+    FormatCommand,
     common_options,
     format_choice,
     format_options,
@@ -47,7 +48,7 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for text in texts for name in split_names(text))
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC", type=click.Path(), required=False)
 @format_choice("--format", "format_", help="Format of SRC; sniffed if left out")
 @click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")

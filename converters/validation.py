@@ -18,7 +18,7 @@ import numpy as np
 from odm import checks
 from odm.converters.load import Loaded, Request, check_shared, load, load_pair
 from odm.files import Source
-from odm.formats import option_specs
+from odm.formats import FORMATS, option_specs
 from odm.formats._faults import NO_PICTURE, STRAY_FILE
 from odm.formats._images import NO_SIZE, picture_size
 from odm.issues import CODES, Code, DataError, Issue, Log, UsageError, hint, printable, shorten
@@ -298,6 +298,8 @@ def _last(name: str) -> str:
 def check_codes(names: Iterable[str]) -> tuple[str, ...]:
     """The same names and patterns of codes; UsageError if one fits no code."""
     wanted = tuple(names)
+    if wanted:
+        list(FORMATS.values())  # a format declares its codes when it is imported
     for name in wanted:
         if not any(fnmatchcase(code, name) for code in CODES):
             raise UsageError(f"there is no code {name!r}{hint(name, CODES)}; list them with --explain all")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterator, Mapping
+from typing import cast
 
 from odm.files import (
     NOT_TEXT,
@@ -53,24 +55,40 @@ GROUP = "odm.formats"
 """The entry point group by which other packages add a format."""
 
 
-def _find() -> dict[str, Format]:
-    found: dict[str, Format] = {}
-    modules = [m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")]
-    for name in modules:
-        format_ = importlib.import_module(f"{__name__}.{name}").FORMAT
-        found[format_.name] = format_
-    if names_entry_point(GROUP):
-        from importlib.metadata import entry_points
+class Registry(Mapping[str, Format]):
+    """Every format by name. A module of this package is imported when its format is asked for."""
 
-        for point in entry_points(group=GROUP):
-            format_ = point.load()
-            if found.setdefault(format_.name, format_) is not format_:
-                raise UsageError(f"two formats are called {format_.name!r}; the second is {point.value}")
-    return dict(sorted(found.items()))
+    def __init__(self) -> None:
+        modules = [m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")]
+        self._found: dict[str, Format | None] = dict.fromkeys(modules)
+        if names_entry_point(GROUP):
+            from importlib.metadata import entry_points
+
+            for point in entry_points(group=GROUP):
+                format_ = point.load()
+                if self._found.setdefault(format_.name, format_) is not format_:
+                    raise UsageError(f"two formats are called {format_.name!r}; the second is {point.value}")
+        self._names = sorted(self._found)
+
+    def __getitem__(self, name: str) -> Format:
+        found = self._found[name]
+        if found is None:
+            module = importlib.import_module(f"{__name__}.{name}")
+            found = self._found[name] = cast("Format", module.FORMAT)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
-FORMATS: dict[str, Format] = _find()
-"""Every format by name."""
+FORMATS = Registry()
+"""Every format by name, in the order of the names."""
 
 
 def get(name: str) -> Format:

@@ -16,8 +16,8 @@ import odm.cli
 import odm.converters
 import odm.evaluate
 import odm.formats
-from odm.formats import FORMATS
-from odm.issues import CODES
+from odm.cli._explain import all_codes
+from odm.formats import FORMATS, make_options
 from odm.tables import Flag, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -255,6 +255,7 @@ def test_a_format_says_what_it_is(name):
     assert format_.title
     assert all(s.startswith(".") and s == s.lower() for s in format_.suffixes)
     assert format_.quantum >= 0
+    assert make_options(format_, {}) == make_options(format_, {}), "two sides read alike are judged together"
     unknown = format_.keeps - KEEPS
     assert all(re.fullmatch("[a-z_]+", word) for word in unknown), unknown
     if name in BUILT_IN:
@@ -282,7 +283,7 @@ def test_every_file_without_underscore_is_a_format(name):
 
 
 @pytest.mark.parametrize(
-    "code", [c for c in CODES.values() if not c.name.startswith("test-")], ids=lambda c: c.name
+    "code", [c for c in all_codes().values() if not c.name.startswith("test-")], ids=lambda c: c.name
 )
 def test_a_code_says_what_to_do(code):
     assert re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", code.name)
@@ -320,6 +321,33 @@ HEAVY = {
     "multiprocessing",
     "unittest",
 }
+
+
+COMMAND = "import odm.cli._app as app; app.run({!r}.split())"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read"),
+    [
+        ("convert --from coco --to yolo nothing.json out", {"coco", "yolo"}),
+        ("convert --from=coco --to=yolo nothing.json out", {"coco", "yolo"}),
+        ("stats --format txt --box ltwh nothing", {"txt"}),
+        ("eval --gt-format=voc --det-format=txt a b", {"voc", "txt"}),
+        ("stats --format txt --link-images nothing", set(FORMATS)),  # a flag of other formats
+        ("convert --from coco nothing.json out.csv", set(FORMATS)),  # the suffix decides
+        ("stats nothing", set(FORMATS)),
+        ("stats --format txt --help", set(FORMATS)),
+        ("stats --format txt --no-such-flag", set(FORMATS)),
+    ],
+)
+def test_formats_that_are_named_are_the_only_ones_imported(arguments, read):
+    script = COMMAND.format(arguments) + "; import sys; print(); print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = run.stdout.splitlines()[-1].split()
+    assert {name.rpartition(".")[2] for name in loaded if name.startswith("odm.formats.")} & set(
+        FORMATS
+    ) == read
+    assert "Traceback" not in run.stderr
 
 
 @pytest.mark.parametrize(
