@@ -203,6 +203,21 @@ class Glance:
     cut: bool
 
 
+_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]|\\.)*+"[^"\[\]{}]*+)*+([\[\]{}])', re.DOTALL)
+
+
+def _pass_over(text: bytes, at: int, stack: list[str]) -> int:
+    """Where the innermost list of `stack` ends, or the end of the text if it is cut before."""
+    depth = 1
+    while depth and (match := _BRACKET.match(text, at)):
+        depth += 1 if match[1] in b"[{" else -1
+        at = match.end()
+    if depth:
+        return len(text)
+    stack.pop()
+    return at
+
+
 @functools.lru_cache(maxsize=128)
 def glance(head: bytes) -> Glance:
     """Look at the first bytes of a JSON text, which may be cut anywhere. It never fails.
@@ -217,7 +232,9 @@ def glance(head: bytes) -> Glance:
     label: bytes | None = None  # the text that was read last, a key if a colon follows
     records = 0  # how many records the current list has begun
     after_colon = False
-    for match in _TOKEN.finditer(head):
+    at = 0
+    while match := _TOKEN.search(head, at):
+        at = match.end()
         token = match[0]
         what = token[:1].decode("latin-1")
         if after_colon:
@@ -242,6 +259,9 @@ def glance(head: bytes) -> Glance:
                 records += 1
                 if records == 1:
                     first.setdefault(key, {})
+                else:  # a list shows no more: look for its end alone
+                    at = _pass_over(head, match.start(), stack)
+                    continue
             stack.append(what)
             if len(stack) > 100:
                 break
