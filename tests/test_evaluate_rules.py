@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from odm.evaluate import evaluate, join
 from odm.evaluate.join import boxed_in_part, expand, keep_wanted
+from odm.evaluate.match import by_number, falling
 from odm.tables import Dataset, Flag, Verdict
 
 # ------------------------------------------------------------------- the rules, one box after the other
@@ -667,3 +668,23 @@ def test_the_number_of_processes_changes_no_bit(monkeypatch):
         answers.append(evaluate(truth, found, protocols).to_dict())
         assert bool(copies) == (n > 1)
     assert all(answer == answers[0] for answer in answers)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.floats(allow_nan=False),
+            st.sampled_from([0.0, -0.0, 0.5, 1.0]),
+            st.integers(0, 5).map(lambda n: 0.5 + n * 2**-53),  # apart in the last bits alone
+        )
+    )
+)
+def test_falling_scores_keep_the_order_of_ties(numbers):
+    score = np.array(numbers, np.float64)
+    assert falling(score).tolist() == sorted(range(len(score)), key=lambda i: -numbers[i])
+
+
+@given(st.lists(st.integers(0, 9)), st.sampled_from([10, 2**20, 2**60, 2**62]))
+def test_rising_numbers_keep_the_order_of_ties(digits, limit):
+    number = np.array(digits, np.int64) * (limit // 10)
+    assert by_number(number, limit).tolist() == np.argsort(number, kind="stable").tolist()
