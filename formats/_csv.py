@@ -494,9 +494,9 @@ class Collector:
 
 def merged(dataset: Dataset, rows: Sequence[str], empty: Sequence[str]) -> list[str]:
     """The rows of the boxes in the order of the images; those without boxes have their row of `empty`."""
-    order = np.argsort(dataset.boxes.image, kind="stable")
-    images = dataset.boxes.image[order]
-    lacking = np.setdiff1d(np.arange(len(dataset.images)), images) if len(empty) else np.zeros(0, np.int64)
-    lines = [rows[i] for i in order.tolist()] + [empty[i] for i in lacking.tolist()]
-    places = np.argsort(np.concatenate([images, lacking]), kind="stable")
-    return [lines[i] for i in places.tolist()]
+    lacking = np.setdiff1d(np.arange(len(empty)), dataset.boxes.image)
+    lines = [*rows, *(empty[i] for i in lacking.tolist())]
+    images = np.concatenate([dataset.boxes.image, lacking])
+    if (images[1:] >= images[:-1]).all():
+        return lines
+    return [lines[i] for i in np.argsort(images, kind="stable").tolist()]
