@@ -144,6 +144,8 @@ def prepare(names: list[str]) -> str:
             "coco",
             "--to",
             "voc",
+            "-O",
+            "layout=tree",
             "--keep-groups",
             *source,
         ]
