@@ -690,6 +690,18 @@ def external(kind):
     return build
 
 
+def outer_subset(home):
+    """A document type whose definition lies outside, and would break the document if it were read."""
+    (home / "outside").mkdir()
+    (home / "outside" / "a.dtd").write_text("<!ELEMENT")
+    url = (home / "outside" / "a.dtd").as_uri()
+    files = voc()
+    files["a.xml"] = f'<!DOCTYPE annotation SYSTEM "{url}">\n' + files["a.xml"]
+    lay(home / "in", files)
+    return "in"
+
+
+case("voc", "external-subset", outer_subset, Read(code="xml-doctype"))
 for kind in ("entity", "parameter", "network"):
     case("voc", f"external-{kind}", external(kind), Refused("xml-dtd", "in/a.xml"))
 case(

@@ -366,17 +366,46 @@ def test_a_folder_that_vanishes_while_it_is_walked(tmp_path, monkeypatch):
 ENVIRONMENTS = [
     {"LC_ALL": "C", "PYTHONHASHSEED": "0"},
     {"LC_ALL": "de_DE.UTF-8", "PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "1"},
-    {"LC_ALL": "tr_TR.UTF-8", "PYTHONHASHSEED": "2", "OMP_NUM_THREADS": "7", "TZ": "Asia/Tokyo"},
+    {
+        "LC_ALL": "tr_TR.UTF-8",
+        "PYTHONHASHSEED": "2",
+        "OMP_NUM_THREADS": "7",
+        "TZ": "Asia/Tokyo",
+        "PYTHONIOENCODING": "latin-1",
+    },
 ]
 
 EVERYTHING = """
-import os, sys
+import os, random, sys
 from odm.cli import _app
-home, order = sys.argv[1], sys.argv[2:]
-os.chdir(home)
+
+class scandir:  # file systems list folders in orders of their own
+    order = random.Random(int(sys.argv[2]))
+
+    def __init__(self, path=".", real=os.scandir):
+        with real(path) as entries:
+            found = list(entries)
+        self.order.shuffle(found)
+        self.left = iter(found)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self.left)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+os.scandir = scandir
+os.chdir(sys.argv[1])
 for source, name, suffix, more in [line.split("|") for line in open("jobs")]:
     assert _app.run(["convert", source, f"out/{source}-{name}{suffix}", "--to", name, *more.split()]) == 0, (source, name)
 assert _app.run(["eval", "gt-csv", "det-csv", "--output", "json", "--save", "out/saved"]) == 0
+assert _app.run(["validate", "\\u0130 \\xe9"]) == 3
 """
 
 
@@ -427,7 +456,7 @@ def test_the_same_bytes_for_any_locale_hash_seed_and_order_of_files(tmp_path):
                     )
         (home / "jobs").write_text("\n".join(jobs))
         done = subprocess.run(
-            [sys.executable, "-c", EVERYTHING, str(home)],
+            [sys.executable, "-c", EVERYTHING, str(home), str(number)],
             env={**os.environ, **environment},
             capture_output=True,
             check=False,

@@ -468,6 +468,34 @@ def test_a_full_disk(tmp_path):
         subprocess.run(["umount", str(disk)], check=True)
 
 
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("has_syncfs", [True, False])
+def test_what_was_written_is_durable_before_it_appears_and_its_name_after(
+    tmp_path, monkeypatch, single, has_syncfs
+):
+    calls = []
+
+    class Listening(Faults):
+        def step(self, name):
+            calls.append(name)
+
+    monkeypatch.setattr(files, "os", Listening(0, None))
+    monkeypatch.setattr(files, "_sync_file_system", lambda _: calls.append("syncfs"))
+    if not has_syncfs:
+        monkeypatch.setattr(files, "_syncfs", lambda: None)
+    if single:
+        write_single(tmp_path / "out")
+    else:
+        write_folder(tmp_path / "out")
+    appears = calls.index("link" if single else "rename")
+    if not single and has_syncfs:
+        assert "syncfs" in calls[:appears]
+        assert "write" not in calls[calls.index("syncfs") : appears]
+    else:
+        assert calls[:appears].count("fsync") == calls.count("write")
+    assert "fsync" in calls[appears:]
+
+
 # ------------------------------------------------------------------------------------------- the target
 
 
