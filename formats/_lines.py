@@ -512,45 +512,60 @@ def relative(values: Floats, width: Ints, height: Ints) -> Cells:
     return cells[back].ravel()
 
 
-def pages(
-    n_images: int, image: Ints, columns: Sequence[Sequence[str] | Cells], sep: str = " "
-) -> Iterator[bytes]:
+Column = Sequence[str] | Cells | tuple[Cells, Longs]
+"""A text for each row: texts, cells, or a few cells and which of them each row has."""
+
+
+def pages(n_images: int, image: Ints, columns: Sequence[Column], sep: str = " ") -> Iterator[bytes]:
     """The content of the text file of each image: one line per box, in the order of the boxes."""
+    pieces: list[bytes | Column] = []
+    for column in columns:
+        pieces += [column, sep.encode()]
+    return assemble(n_images, image, [*pieces[:-1], b"\n"])
+
+
+def assemble(n_images: int, image: Ints, pieces: Sequence[bytes | Column]) -> Iterator[bytes]:
+    """What each image has: for each of its boxes, in their order, the pieces one after another.
+
+    A block of rows is laid out as a table of bytes whose columns are wide enough for all; what stays empty is
+    dropped at once.
+    """
     order = np.argsort(image, kind="stable")
     bounds = np.searchsorted(image[order], np.arange(n_images + 1))
     ordered = len(order) == 0 or bool((order[1:] > order[:-1]).all())
-    cells = [_cells(column) for column in columns]
-    between = np.frombuffer(sep.encode(), np.uint8)
-    width = sum(own.itemsize for own, _ in cells) + len(between) * (len(cells) - 1) + 1
+    columns = [_cells(piece) for piece in pieces]
+    width = sum(cells.itemsize for cells, _ in columns)
     step = max(1, PAGE // width)
     lengths = np.zeros(len(order) + 1, np.int64)
     parts = []
     for begin in range(0, len(order), step):
         rows = order[begin : begin + step]
         taken: Any = slice(begin, begin + step) if ordered else rows
-        lines = np.zeros((len(rows), width), np.uint8)
+        table = np.zeros((len(rows), width), np.uint8)
         at = 0
-        for own, index in cells:
-            if at:
-                lines[:, at : at + len(between)] = between
-                at += len(between)
-            column = np.ascontiguousarray(own[taken] if index is None else own[index[taken]])
-            lines[:, at : at + own.itemsize] = column.view(np.uint8).reshape(len(rows), -1)
-            at += own.itemsize
-        lines[:, at] = ord("\n")
-        used = lines != 0
+        for cells, index in columns:
+            own = cells if len(cells) == 1 else cells[taken] if index is None else cells[index[taken]]
+            table[:, at : at + cells.itemsize] = (
+                np.ascontiguousarray(own).view(np.uint8).reshape(len(own), -1)
+            )
+            at += cells.itemsize
+        used = table != 0
         lengths[begin + 1 : begin + 1 + len(rows)] = np.count_nonzero(used, axis=1)
-        parts.append(lines[used].tobytes())
+        parts.append(table[used].tobytes())
     text = b"".join(parts)
     at_image = np.cumsum(lengths)[bounds].tolist()
     for start, end in itertools.pairwise(at_image):
         yield text[start:end]
 
 
-def _cells(column: Sequence[str] | Cells) -> tuple[Cells, Longs | None]:
-    """Cells, and which of them each row of a column has, None if each has its own."""
-    if isinstance(column, np.ndarray):
-        return column, None
-    known = {text: i for i, text in enumerate(dict.fromkeys(column))}
+def _cells(piece: bytes | Column) -> tuple[Cells, Longs | None]:
+    """Cells, and which of them each row has, None if each has its own or all have the one."""
+    if isinstance(piece, bytes):
+        return np.array([piece], np.bytes_), None
+    if isinstance(piece, tuple):
+        return piece
+    if isinstance(piece, np.ndarray):
+        return piece, None
+    known = {text: i for i, text in enumerate(dict.fromkeys(piece))}
     cells = np.array([text.encode() for text in known] or [b""], np.bytes_)
-    return cells, np.array([known[text] for text in column], np.int64)
+    return cells, np.array([known[text] for text in piece], np.int64)

@@ -77,7 +77,8 @@ from odm.formats._faults import (
     WRONG_COUNT,
 )
 from odm.formats._images import ImageOptions, Picture, Pictures, parse_pixels
-from odm.formats._numbers import decimals
+from odm.formats._lines import Column, assemble
+from odm.formats._numbers import decimal_cells, decimals
 from odm.formats._xml import DOCTYPE, XmlDoor, after_prolog, narrow
 from odm.issues import Code, Log, UsageError, printable
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Flag, Floats, stem
@@ -1451,29 +1452,26 @@ def _write_xml(dataset: Dataset, target: Output, log: Log, options: VocOptions, 
     if not target.plan([*files, *list_files.values()], owners, log) or log.errors > errors:
         return
 
-    order = np.argsort(boxes.image, kind="stable")
-    ends = np.searchsorted(boxes.image[order], np.arange(len(images) + 1)).tolist()
-    objects = _objects(dataset, edges, order)
-    names = [_escape(name) for name in images.name]
-    head = "<annotation>\n\t<filename>%s</filename>\n%s\t<segmented>0</segmented>\n%s</annotation>\n"
     size = "\t<size>\n\t\t<width>%d</width>\n\t\t<height>%d</height>\n\t\t<depth>3</depth>\n\t</size>\n"
     sizes = [
         size % (w, h) if w > 0 and h > 0 else ""
         for w, h in zip(images.width.tolist(), images.height.tolist(), strict=True)
     ]
-    for i, file in enumerate(log.track(files, "writing")):
-        text = head % (names[i], sizes[i], "".join(objects[ends[i] : ends[i + 1]]))
-        target.write(file, text.encode())
+    names = map(_escape, images.name)
+    objects = assemble(len(images), boxes.image, _object(dataset, edges))
+    for file, name, size, text in zip(log.track(files, "writing"), names, sizes, objects, strict=True):
+        head = f"<annotation>\n\t<filename>{name}</filename>\n{size}\t<segmented>0</segmented>\n"
+        target.write(file, b"".join((head.encode(), text, b"</annotation>\n")))
     for split, file in list_files.items():
         target.write(file, "".join(f"{key}\n" for key in lists[split]).encode())
 
 
-def _objects(dataset: Dataset, edges: Floats, order: Any) -> list[str]:
-    """The text of every object, in this order of rows."""
+def _object(dataset: Dataset, edges: Floats) -> list[bytes | Column]:
+    """The pieces of the text of an object."""
     boxes = dataset.boxes
     # All that stands before the coordinates depends on class and flags alone, so there are few of them.
     known = int(Flag.TRUNCATED | Flag.DIFFICULT | Flag.OCCLUDED)
-    kinds = boxes.category[order].astype(np.int64) * 65536 + (boxes.flags[order] & known)
+    kinds = boxes.category.astype(np.int64) * 65536 + (boxes.flags & known)
     unique, which = np.unique(kinds, return_inverse=True)
     starts = []
     for kind in unique.tolist():
@@ -1483,24 +1481,21 @@ def _objects(dataset: Dataset, edges: Floats, order: Any) -> list[str]:
             f"\t\t<pose>Unspecified</pose>\n"
             f"\t\t<truncated>{int(flags & Flag.TRUNCATED > 0)}</truncated>\n"
             f"\t\t<difficult>{int(flags & Flag.DIFFICULT > 0)}</difficult>\n"
-            f"\t\t<occluded>{int(flags & Flag.OCCLUDED > 0)}</occluded>\n"
+            f"\t\t<occluded>{int(flags & Flag.OCCLUDED > 0)}</occluded>\n".encode()
         )
-    texts = decimals(edges[order].reshape(-1))
-    columns = [texts[i::4] for i in range(4)]
-    firsts = [starts[i] for i in which.tolist()]
-    form = (
-        "%s%s\t\t<bndbox>\n\t\t\t<xmin>%s</xmin>\n\t\t\t<ymin>%s</ymin>\n"
-        "\t\t\t<xmax>%s</xmax>\n\t\t\t<ymax>%s</ymax>\n\t\t</bndbox>\n\t</object>\n"
-    )
-    scores = [""] * len(firsts)
-    if not np.isnan(boxes.score).all():
-        given = decimals(np.nan_to_num(boxes.score[order]))
-        missing = np.isnan(boxes.score[order]).tolist()
-        scores = [
-            "" if no else f"\t\t<confidence>{text}</confidence>\n"
-            for text, no in zip(given, missing, strict=True)
-        ]
-    return [form % row for row in zip(firsts, scores, *columns, strict=True)]
+    pieces: list[bytes | Column] = [(np.array(starts or [b""], np.bytes_), which)]
+    missing = np.isnan(boxes.score)
+    if not missing.all():
+        score = decimal_cells(np.nan_to_num(boxes.score))
+        for text in (b"\t\t<confidence>", score, b"</confidence>\n"):
+            piece = np.resize(np.array(text, np.bytes_), len(boxes))
+            piece[missing] = b""
+            pieces.append(piece)
+    pieces.append(b"\t\t<bndbox>\n")
+    texts = decimal_cells(edges.reshape(-1))
+    for i, name in enumerate((b"xmin", b"ymin", b"xmax", b"ymax")):
+        pieces += [b"\t\t\t<%b>" % name, texts[i::4], b"</%b>\n" % name]
+    return [*pieces, b"\t\t</bndbox>\n\t</object>\n"]
 
 
 def _write_results(dataset: Dataset, target: Output, log: Log, edges: Floats) -> None:
