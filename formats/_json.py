@@ -164,7 +164,7 @@ def load(data: bytes, log: Log, path: str) -> bytes:
 
 _DEEP = 200
 """Levels that no annotation file has; fewer than the parser's own bound."""
-_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"?|([\[{])|([\]}])', re.DOTALL)
+_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]|\\.)*+"[^"\[\]{}]*+)*+([\[\]{}])', re.DOTALL)
 
 
 def too_deep(head: bytes) -> int:
@@ -173,9 +173,9 @@ def too_deep(head: bytes) -> int:
         return -1
     depth = 0
     for match in _BRACKET.finditer(head):
-        depth += (match[1] is not None) - (match[2] is not None)
+        depth += 1 if match[1] in b"[{" else -1
         if depth > _DEEP:
-            return match.start()
+            return match.start(1)
     return -1
 
 
@@ -201,9 +201,6 @@ class Glance:
     keys: dict[str, str]
     first: dict[str, dict[str, str]]
     cut: bool
-
-
-_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]|\\.)*+"[^"\[\]{}]*+)*+([\[\]{}])', re.DOTALL)
 
 
 def _pass_over(text: bytes, at: int, stack: list[str]) -> int:
