@@ -171,8 +171,9 @@ def too_deep(head: bytes) -> int:
     """Where the first bytes of a JSON text go deeper than any annotation file does; -1 if nowhere."""
     if not head.lstrip(b" \t\r\n").startswith((b"[", b"{")):
         return -1
-    depth = 0
-    for match in _BRACKET.finditer(head):
+    at = depth = 0
+    while match := _BRACKET.match(head, at):
+        at = match.end()
         depth += 1 if match[1] in b"[{" else -1
         if depth > _DEEP:
             return match.start(1)
