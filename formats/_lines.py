@@ -488,8 +488,8 @@ def sample(source: Source, labels: Sequence[str]) -> Sample:
 # ---------------------------------------------------------------------------------------------- writing
 
 
-PAGE = 2**22
-"""Bytes of the lines that are put together at a time."""
+ROWS = 2**15
+"""Rows whose texts are made at a time."""
 
 
 def places_for(width: int, height: int) -> int:
@@ -525,37 +525,27 @@ def pages(n_images: int, image: Ints, columns: Sequence[Column], sep: str = " ")
 
 
 def assemble(n_images: int, image: Ints, pieces: Sequence[bytes | Column]) -> Iterator[bytes]:
-    """What each image has: for each of its boxes, in their order, the pieces one after another.
-
-    A block of rows is laid out as a table of bytes whose columns are wide enough for all; what stays empty is
-    dropped at once.
-    """
+    """What each image has: for each of its boxes, in their order, the pieces one after another."""
     order = np.argsort(image, kind="stable")
     bounds = np.searchsorted(image[order], np.arange(n_images + 1))
     ordered = len(order) == 0 or bool((order[1:] > order[:-1]).all())
     columns = [_cells(piece) for piece in pieces]
-    width = sum(cells.itemsize for cells, _ in columns)
-    step = max(1, PAGE // width)
-    lengths = np.zeros(len(order) + 1, np.int64)
-    parts = []
-    for begin in range(0, len(order), step):
-        rows = order[begin : begin + step]
-        taken: Any = slice(begin, begin + step) if ordered else rows
-        table = np.zeros((len(rows), width), np.uint8)
-        at = 0
-        for cells, index in columns:
-            own = cells if len(cells) == 1 else cells[taken] if index is None else cells[index[taken]]
-            table[:, at : at + cells.itemsize] = (
-                np.ascontiguousarray(own).view(np.uint8).reshape(len(own), -1)
-            )
-            at += cells.itemsize
-        used = table != 0
-        lengths[begin + 1 : begin + 1 + len(rows)] = np.count_nonzero(used, axis=1)
-        parts.append(table[used].tobytes())
-    text = b"".join(parts)
-    at_image = np.cumsum(lengths)[bounds].tolist()
-    for start, end in itertools.pairwise(at_image):
-        yield text[start:end]
+    m = len(columns)
+    first = 0
+    while first < n_images:
+        last = max(first + 1, int(np.searchsorted(bounds, bounds[first] + ROWS, side="right")) - 1)
+        own = bounds[first : last + 1]
+        rows: Any = slice(own[0], own[-1]) if ordered else order[own[0] : own[-1]]
+        n = int(own[-1] - own[0])
+        texts = [b""] * (m * n)
+        for i, (cells, index) in enumerate(columns):
+            if index is not None:
+                texts[i::m] = cells[index[rows]].tolist()
+            else:
+                texts[i::m] = cells[rows].tolist() if len(cells) > 1 else cells.tolist() * n
+        for start, end in itertools.pairwise(((own - own[0]) * m).tolist()):
+            yield b"".join(texts[start:end])
+        first = last
 
 
 def _cells(piece: bytes | Column) -> tuple[Cells, Longs | None]:
