@@ -185,7 +185,9 @@ def sniff(source: Source) -> Sniff | None:
     if not found.lines:
         return Sniff(
             LIKELY,
-            f"all of its {found.files} .txt files are empty" if found.files > 1 else "its .txt file is empty",
+            f"the {found.files} .txt files looked at are empty"
+            if found.files > 1
+            else "its .txt file is empty",
         )
     if 2 * found.separated > found.lines:
         return Sniff(

@@ -222,7 +222,9 @@ def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
     if not found.lines:
         return Sniff(
             LIKELY,
-            f"all of its {found.files} .txt files are empty" if found.files > 1 else "its .txt file is empty",
+            f"the {found.files} .txt files looked at are empty"
+            if found.files > 1
+            else "its .txt file is empty",
         )
     if found.relative < found.named + found.pixels:
         return None
