@@ -1,0 +1,157 @@
+"""The images of a YOLO data set: which labels and which picture belong to each, and what it is called."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Source, accept_name
+from odm.formats._faults import DUPLICATE_IMAGE, NO_PICTURE
+from odm.formats._images import Picture, Pictures, picture_in
+from odm.formats._yolo_layouts import Plan, YoloOptions, file_set
+from odm.issues import Log, printable
+from odm.tables import PICTURE_SUFFIXES, Builder, Ints, Longs, stem
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class Image:
+    """An image of the data set."""
+
+    key: str
+    label: str | None
+    picture: Picture | None
+    split: str
+    pictures: Pictures
+    lonely: bool
+    """Whether others of its folder have a picture and it has none."""
+
+
+def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) -> list[Image]:
+    """All images in code-point order of their names."""
+    source = plan.source
+    found: list[Image] = []
+    everywhere: Pictures | None = None
+    if options.images is not None or not source.is_dir:
+        folders = plan.groups[0].folders if plan.groups else ()
+        everywhere = Pictures(options, builder, log, source, folders)
+    first: Pictures | None = None
+    background = 0
+    taken: dict[str, str] = {}
+    shown = printable(source.path)
+    for group in plan.groups:
+        pictures = everywhere or Pictures(options, builder, log, source, group.folders, beside=first)
+        first = first or pictures
+        missing: list[Image] = []
+        matched = 0
+        keys = dict.fromkeys([*group.labels, *group.listed])
+        seen = set()
+        for key in keys:
+            label = group.labels.get(key)
+            path = source.full(label) if label is not None else ""
+            picture = pictures.find(key, path=path)
+            if picture is None and options.images is not None:
+                picture = pictures.find(f"{group.split}/{key}") or pictures.find(key.rsplit("/", 1)[-1])
+            if picture is None and (listed := group.listed.get(key)) is not None and options.images is None:
+                picture = _listed_picture(source, key, listed)
+            if picture is None and stem(key) != key:
+                picture = pictures.named(key)  # labels called img.jpg.txt
+            if picture is not None:
+                matched += 1
+                seen.add(picture.place)
+            image = Image(key, label, picture, group.split, pictures, lonely=False)
+            if picture is None and label is not None:
+                missing.append(image)
+            if label is not None and taken.setdefault(label, group.split) != group.split:
+                log.note(f"{shown}: labels that two splits share are read once, as {taken[label]!r}")
+                continue
+            found.append(image)
+        if matched:
+            for image in missing:
+                image.lonely = True
+        # Of detections, a picture without a label file says nothing. One folder of pictures by --images may
+        # hold those of other splits.
+        has_background = builder.kind != "det" and not group.only_listed
+        if everywhere is not None:
+            has_background &= len(plan.groups) == 1 and not group.split
+        if has_background:
+            for picture in pictures.all:
+                key = stem(picture.name)
+                if picture.place not in seen and key not in group.labels:
+                    if taken.setdefault(picture.place, group.split) != group.split:
+                        continue
+                    found.append(Image(key, None, picture, group.split, pictures, lonely=False))
+                    background += 1
+    if background:
+        what = "picture has" if background == 1 else "pictures have"
+        log.note(f"{shown}: {background} {what} no label file, so these are images without objects")
+    _part_splits(found, plan, log)
+    return sorted(found, key=lambda image: (_name(image), image.split))
+
+
+def _listed_picture(source: Source, key: str, listed: str) -> Picture | None:
+    suffix = listed[listed.rfind(".") :] if "." in listed.rsplit("/", 1)[-1] else ""
+    if listed in file_set(source) and suffix.lower() in PICTURE_SUFFIXES:
+        return picture_in(source, listed, key + suffix)
+    return None
+
+
+def _name(image: Image) -> str:
+    if image.picture is None:
+        return image.key
+    name = image.picture.name
+    suffix = name[name.rfind(".") :]
+    return image.key if image.key.endswith(suffix) else image.key + suffix
+
+
+def _part_splits(images: list[Image], plan: Plan, log: Log) -> None:
+    """Where two splits have an image of one name, put the split before the names."""
+    names = [_name(image) for image in images]
+    if len(set(names)) == len(names) or len({image.split for image in images}) < 2:
+        return
+    log.note(
+        f"{printable(plan.source.path)}: images of different splits have the same name, so the split was put "
+        "before the names"
+    )
+    for image in images:
+        if image.split:
+            image.key = f"{image.split}/{image.key}"
+
+
+def add_images(
+    images: list[Image], used: NDArray[Any], places: NDArray[Any], builder: Builder, log: Log, source: Source
+) -> tuple[Ints, Longs]:
+    """The row of each image (-1 = refused) and the (n, 2) sizes in pixels, 0 where unknown."""
+    needed = np.zeros(len(images), bool)
+    needed[used] = True
+    rows = np.full(len(images), -1, np.int32)
+    sizes = np.zeros((len(images), 2), np.int64)
+    owner: dict[str, str] = {}
+    for i, image in enumerate(log.track(images, "looking at pictures")):
+        name = _name(image)
+        label = source.full(image.label) if image.label is not None else ""
+        path = label or (image.picture.place if image.picture else source.path)
+        if not accept_name(name, log, path):
+            continue
+        if name in owner:
+            log.report(DUPLICATE_IMAGE, path, value=name, first=owner[name])
+            continue
+        owner[name] = path
+        errors = log.errors
+        size = image.pictures.size(name, image.picture)
+        if size is None and needed[i] and log.errors == errors:
+            image.pictures.report_no_size(name, image.picture, path)
+        elif image.lonely:
+            log.report(NO_PICTURE, path, value=name)
+        width, height = sizes[i] = size or (0, 0)
+        rows[i] = builder.image(
+            name,
+            width=int(width),
+            height=int(height),
+            path=image.picture.path if image.picture else "",
+            split=image.split,
+            file=int(places[i]),
+        )
+    return rows, sizes
