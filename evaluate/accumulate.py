@@ -164,7 +164,7 @@ def accumulate(
         raise ValueError(f"these are matches under {rules.name}, not under {protocol.name}")
     order = _order(matches)
     npos, has_ap = matches.npos, rules.metric == "ap"
-    blocks = _blocks(matches, order, at_score)
+    blocks, (overall_point,) = _rank(matches, order, at_score)
     none = np.zeros((len(rules.caps), len(rules.ious), len(rules.areas), 0))
     recall = np.concatenate([none, *(block.recall for block in blocks)], axis=-1)
     ap = np.concatenate([np.zeros(none.shape[1:]), *(block.ap for block in blocks)], axis=-1)
@@ -174,9 +174,6 @@ def accumulate(
     )
     points = [point for block in blocks for point in block.points]
     curves = {name: curve for block in blocks for name, curve in block.curves.items()}
-    together = next(_Ranked.of(matches, order, np.array([len(order)])))()
-    all_npos = npos[:, :1].sum(axis=0)
-    overall_point = _operating_points(matches, together, together.reference(rules), all_npos, at_score)
     summary, errors = _summary(matches, ap, recall)
     rows = tuple(
         Row(
@@ -209,7 +206,7 @@ def accumulate(
         fp=sum(r.fp for r in rows),
         ignored=sum(r.ignored for r in rows),
         ap=next(iter(summary.values())) if has_ap or rules.metric == "pooled" else NAN,
-        **overall_point[0],
+        **overall_point,
     )
     return Result(
         rules=rules,
@@ -238,16 +235,32 @@ class _Block:
     curves: dict[str, Curve]
 
 
-def _blocks(matches: Matches, order: Longs, at_score: float | None) -> list[_Block]:
-    """The numbers of all classes, by several processes if there are many hits."""
+def _rank(
+    matches: Matches, order: Longs, at_score: float | None
+) -> tuple[list[_Block], list[dict[str, Any]]]:
+    """The numbers of all classes and the operating point of all together, by several processes if need be."""
     rows, counts = _by_class(matches, order)
     n_hits, rules = len(matches.hit), matches.protocol
-    count = functools.partial(_count, matches, at_score)
-    if n_hits < WORTH_SHARING:
-        return [count(maker) for maker in _Ranked.of(matches, rows, counts, BLOCK)]
-    makers = list(_Ranked.of(matches, rows, counts, min(BLOCK, -(-n_hits // hands()))))
-    room = 40 * n_hits + 8 * matches.npos.size * len(rules.ious) * (1 + len(rules.caps)) + 2**20
-    return in_order(count, makers, room)
+    worth = n_hits >= WORTH_SHARING
+    makers = _Ranked.of(matches, rows, counts, min(BLOCK, -(-n_hits // hands())) if worth else BLOCK)
+    tasks: list[Callable[[], Any]] = [functools.partial(_count, matches, at_score, maker) for maker in makers]
+    tasks.append(functools.partial(_overall_point, matches, order, at_score))
+    if worth:
+        room = 40 * n_hits + 8 * matches.npos.size * len(rules.ious) * (1 + len(rules.caps)) + 2**20
+        *blocks, point = in_order(_call, tasks, room)
+    else:
+        *blocks, point = map(_call, tasks)
+    return blocks, point
+
+
+def _call(task: Callable[[], Any]) -> Any:
+    return task()
+
+
+def _overall_point(matches: Matches, order: Longs, at_score: float | None) -> list[dict[str, Any]]:
+    together = next(_Ranked.of(matches, order, np.array([len(order)])))()
+    npos = matches.npos[:, :1].sum(axis=0)
+    return _operating_points(matches, together, together.reference(matches.protocol), npos, at_score)
 
 
 def _count(matches: Matches, at_score: float | None, rank_block: Callable[[], _Ranked]) -> _Block:
