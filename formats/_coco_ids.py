@@ -85,9 +85,11 @@ def choose_reading(
     """
     by_id = {id_: row for row, id_ in enumerate(own.tolist()) if id_ != NO_ID}
     rows = look_up(column, by_id)
-    if bool((rows >= 0).all()):
+    readings = [] if (rows >= 0).all() else others()
+    if not readings:
         return by_id, rows
-    readings = [*([("the ids of the ground truth", by_id)] if by_id else []), *others()]
+    if by_id:
+        readings = [("the ids of the ground truth", by_id), *readings]
     ids = dict.fromkeys(listed(column))
     hits = [sum(id_ in known for id_ in ids) for _, known in readings]
     what, known = readings[hits.index(max(hits))]

@@ -104,6 +104,9 @@ def test_results_counted_as_trainers_do(tmp_path):
     found = odm.read(tmp_path / "dt.json", gt=tmp_path / "gt.json", ids="80")
     assert names_of(found) == ["person", "stop sign", "toothbrush"]
     assert np.array_equal(found.categories.source_id, [1, 13, 90])
+    odm.write(data(names=("fish", "snail", "wombat")), tmp_path / "none.csv", "csv")
+    with pytest.raises(odm.DataError, match="unknown-category-id"):
+        odm.read(tmp_path / "dt.json", gt=tmp_path / "none.csv", ids="80")
 
 
 def test_a_class_list_says_the_order():
