@@ -87,22 +87,22 @@ class _Ranked:
             yield functools.partial(cls, k, *own, matches)
             k = after
 
-    def alive(self, area: int) -> tuple[Counts, Mask]:
-        """(n + 1,) how many of the first rows would be false positives, and (hits,) whether a hit would."""
+    def alive(self, area: int) -> _Alive:
+        """What would be false positives in an area range."""
         if self.live is None:
-            return np.arange(len(self.rows) + 1, dtype=np.int32), np.ones(len(self.at), np.bool_)
+            before = np.arange(len(self.rows) + 1, dtype=np.int32)
+            return _Alive(before, before[self.at], np.ones(len(self.at), np.bool_))
         live = self.live & np.uint8(1 << area) != 0
         before = np.zeros(len(live) + 1, np.int32)
         np.cumsum(live, out=before[1:])
-        return before, live[self.at]
+        return _Alive(before, before[self.at], live[self.at])
 
-    def counted(self, word: int, bit: np.uint64, alive: tuple[Counts, Mask]) -> _Counted:
+    def counted(self, word: int, bit: np.uint64, alive: _Alive) -> _Counted:
         """True and false positives under one threshold and area range."""
-        before, live_hits = alive
-        positive = np.flatnonzero(self.positive[:, word] & bit)
+        positive = np.flatnonzero(self.positive[:, word] & bit != 0)  # of booleans, which is far quicker
         spared = np.zeros(len(self.at) + 1, np.int32)
-        np.cumsum((self.matched[:, word] & bit != 0) & live_hits, out=spared[1:])
-        return _Counted(self, before, spared, positive)
+        np.cumsum((self.matched[:, word] & bit != 0) & alive.hits, out=spared[1:])
+        return _Counted(self, alive, spared, positive)
 
     def reference(self, rules: Protocol) -> _Counted:
         """Those of the protocol's reference threshold and first area range."""
@@ -111,33 +111,50 @@ class _Ranked:
         return self.counted(w, threshold_bits(blocks[w], 1, rules.reference), self.alive(0))
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Alive:
+    """The detections that would be false positives if they matched nothing."""
+
+    before: Counts
+    """(n + 1,) how many of them are among the first rows."""
+    before_hits: Counts
+    """(hits,) the same before each hit."""
+    hits: Mask
+    """(hits,) whether a hit is one."""
+
+
 class _Counted:
     """The true positives under one threshold and area range, and the false positives at any place."""
 
-    def __init__(self, ranked: _Ranked, before: Counts, spared: Counts, positive: Longs) -> None:
+    def __init__(self, ranked: _Ranked, alive: _Alive, spared: Counts, positive: Longs) -> None:
         self.ranked = ranked
-        self.before, self.spared, self.positive = before, spared, positive
+        self.alive, self.spared, self.positive = alive, spared, positive
         self.category = ranked.hit_class[positive]
-        self.tp = np.bincount(self.category, minlength=ranked.n_classes)
-        self.starts = np.cumsum(self.tp) - self.tp
-        # What the class begins with, to be taken off.
-        self.base = before[ranked.starts] - spared[ranked.first_hit]
-        ends = ranked.starts + ranked.counts
         last_hit = np.append(ranked.first_hit[1:], len(ranked.at))
-        self.fp = before[ends] - spared[last_hit] - self.base
+        self.starts = np.searchsorted(positive, ranked.first_hit)
+        self.tp = np.searchsorted(positive, last_hit) - self.starts
+        # What the class begins with, to be taken off.
+        self.base = alive.before[ranked.starts] - spared[ranked.first_hit]
+        self.fp = alive.before[ranked.starts + ranked.counts] - spared[last_hit] - self.base
 
     def at_positives(self) -> tuple[Longs, Longs]:
         """True and false positives from the top of the class down to each true positive."""
         true = np.arange(1, len(self.positive) + 1) - self.starts[self.category]
-        false = self.before[self.ranked.at[self.positive]] - self.spared[self.positive]
+        false = self.alive.before_hits[self.positive] - self.spared[self.positive]
         return true, false - self.base[self.category]
+
+    def tp_among(self, kept: Mask) -> Longs:
+        """(classes,) how many of the true positives, (true positives,), are kept."""
+        n: Longs = np.add.reduceat(np.append(kept, False), self.starts, dtype=np.int64)
+        n[self.tp == 0] = 0  # an empty stretch is answered with what follows it
+        return n
 
     def down_to(self, end: Longs, category: Longs) -> tuple[Longs, Longs]:
         """True and false positives from the top of each class down to, not with, the place `end`."""
         at = self.ranked.at
         hits = np.searchsorted(at, end)
         true = np.searchsorted(at[self.positive], end) - self.starts[category]
-        return true, self.before[end] - self.spared[hits] - self.base[category]
+        return true, self.alive.before[end] - self.spared[hits] - self.base[category]
 
 
 def accumulate(
@@ -242,14 +259,14 @@ def _rank(
     rows, counts = _by_class(matches, order)
     n_hits, rules = len(matches.hit), matches.protocol
     worth = n_hits >= WORTH_SHARING
-    makers = _Ranked.of(matches, rows, counts, min(BLOCK, -(-n_hits // hands())) if worth else BLOCK)
-    tasks: list[Callable[[], Any]] = [functools.partial(_count, matches, at_score, maker) for maker in makers]
-    tasks.append(functools.partial(_overall_point, matches, order, at_score))
+    makers = _Ranked.of(matches, rows, counts, min(BLOCK, n_hits // (2 * hands()) + 1) if worth else BLOCK)
+    tasks: list[Callable[[], Any]] = [functools.partial(_overall_point, matches, order, at_score)]
+    tasks += (functools.partial(_count, matches, at_score, maker) for maker in makers)
     if worth:
         room = 40 * n_hits + 8 * matches.npos.size * len(rules.ious) * (1 + len(rules.caps)) + 2**20
-        *blocks, point = in_order(_call, tasks, room)
+        point, *blocks = in_order(_call, tasks, room)
     else:
-        *blocks, point = map(_call, tasks)
+        point, *blocks = map(_call, tasks)
     return blocks, point
 
 
@@ -280,8 +297,7 @@ def _count(matches: Matches, at_score: float | None, rank_block: Callable[[], _R
             for m, cap in enumerate(rules.caps):
                 found = counted.tp
                 if cap != rules.max_dets:
-                    early = counted.category[rank[counted.positive] < cap]
-                    found = np.bincount(early, minlength=ranked.n_classes)
+                    found = counted.tp_among(rank[counted.positive] < cap)
                 recall[m, t, a] = _share(found, npos[:, a])
     reference = ranked.reference(rules)
     return _Block(

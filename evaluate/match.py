@@ -26,10 +26,7 @@ Mask = NDArray[np.bool_]
 CHUNK = 2**15
 """Pairs that are compared at a time: their columns stay in the processor's cache."""
 
-WORTH_SHARING = 2**21
-"""Pairs to compare that are worth another process; making one takes a few milliseconds."""
-
-PAIRS_OF_PART = 2**18
+PAIRS_OF_PART = 2**17
 """Pairs that are matched at a time."""
 
 SPARSE = 2**20
@@ -336,11 +333,7 @@ def _compare(
             cover[kept],
         )
 
-    chunks = list(_chunks(ends))
-    n_pairs = int(ends[-1])
-    if n_pairs < WORTH_SHARING:
-        return [compare(chunk) for chunk in chunks]
-    return in_order(compare, chunks, room=32 * n_pairs + 2**20)
+    return list(map(compare, _chunks(ends)))
 
 
 def _chunks(ends: Longs) -> Iterator[slice]:

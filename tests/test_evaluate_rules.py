@@ -658,7 +658,6 @@ def test_the_number_of_processes_changes_no_bit(monkeypatch):
     for module, names in small.items():
         for name, value in names.items():
             monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(match, "WORTH_SHARING", 1)
     copies = []
     init = forks.Copy.__init__
     monkeypatch.setattr(forks.Copy, "__init__", lambda *given: (copies.append(1), init(*given))[1])

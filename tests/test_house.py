@@ -133,7 +133,7 @@ FORBIDDEN_OF_OS = {
     "system", "popen", "fsync", "stat", "lstat",
 }  # fmt: skip
 
-NO_FILES = {"odm.forks": {"pickle", "fdopen", "mmap"}}
+NO_FILES = {"odm.forks": {"pickle", "fdopen", "mmap", "write"}}
 """What a module uses for something else: a pipe and memory between copies of one process."""
 
 

@@ -12,8 +12,6 @@ the command line `allow`s it.
 from __future__ import annotations
 
 import contextlib
-import functools
-import itertools
 import mmap
 import os
 import pickle
@@ -104,29 +102,44 @@ class Copy(Generic[T]):
 def in_order(work: Callable[[T], R], items: Sequence[T], room: int) -> list[R]:
     """``[work(item) for item in items]``, by several processes where that is possible.
 
+    Each takes the next item when it is done with one, so long ones should come first.
+
     Parameters
     ----------
     work
         Must not change anything but what it returns.
     items
-        About equally much work each.
+        At most a few thousand.
     room
         As for `Copy`.
     """
-    n = max(1, min(hands(), len(items)))
-    ends = [len(items) * i // n for i in range(n + 1)]
-    parts = [items[a:b] for a, b in itertools.pairwise(ends)]
+    n = min(hands(), len(items))
+    if n < 2 or len(items) > _QUEUE // _NUMBER:
+        return [work(item) for item in items]
+    # A pipe that all read from is a queue: a few bytes are read by one of them as a whole.
+    take, put = os.pipe()
+    os.write(put, b"".join(i.to_bytes(_NUMBER, "big") for i in range(len(items))))
+    os.close(put)
 
-    def run(part: Sequence[T]) -> list[R]:
-        return [work(item) for item in part]
+    def run() -> dict[int, R]:
+        done = {}
+        while number := os.read(take, _NUMBER):
+            i = int.from_bytes(number, "big")
+            done[i] = work(items[i])
+        return done
 
     with contextlib.ExitStack() as stack:
-        copies = [stack.enter_context(Copy(functools.partial(run, part), room)) for part in parts[1:]]
-        done = run(parts[0])
-        for part, copy in zip(parts[1:], copies, strict=True):
-            result = copy.result()
-            done += run(part) if result is None else result
-    return done
+        stack.callback(os.close, take)
+        copies = [stack.enter_context(Copy(run, room)) for _ in range(n - 1)]
+        done = run()
+        for copy in copies:
+            done.update(copy.result() or {})
+        return [done[i] if i in done else work(item) for i, item in enumerate(items)]
+
+
+_NUMBER = 2
+_QUEUE = 2**14
+"""Bytes that every pipe holds."""
 
 
 def _serve(work: Callable[[], object], shared: mmap.mmap, tell: int) -> None:
