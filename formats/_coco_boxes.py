@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.formats._coco_ids import listed, look_up, near
-from odm.formats._coco_values import show
 from odm.formats._faults import (
     ALL_SCORED,
     DUPLICATE_BOX_ID,
@@ -19,7 +18,7 @@ from odm.formats._faults import (
     UNKNOWN_CATEGORY,
     UNKNOWN_IMAGE,
 )
-from odm.formats._json import NONE
+from odm.formats._json import NONE, show
 from odm.issues import KEPT_PER_CODE, Code, Log, Shown
 from odm.tables import NO_ID, Builder, Flag, Floats, Id, Longs
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.formats._coco80 import IDS, NAMES
-from odm.formats._coco_values import show
 from odm.formats._faults import CATEGORY_POSITION_GUESSED
+from odm.formats._json import show
 from odm.issues import Code, Log, Shown, hint, printable, shorten
 from odm.tables import NO_ID, Categories, Dataset, Id, Longs, stem
 

@@ -20,7 +20,7 @@ from odm.formats._coco_ids import (
     say_categories,
     trainers_ids,
 )
-from odm.formats._coco_values import ANNOTATION, CATEGORY, IMAGE, RESULT, Values, show
+from odm.formats._coco_values import ANNOTATION, CATEGORY, IMAGE, RESULT, Values
 from odm.formats._faults import (
     BAD_CLASS_NAME,
     BAD_IMAGE_SIZE,
@@ -43,6 +43,7 @@ from odm.formats._json import (
     Field,
     Repeated,
     load,
+    show,
 )
 from odm.issues import Code, Log, Shown, printable
 from odm.tables import Builder, Dataset, Id

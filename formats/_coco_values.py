@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from odm.formats._faults import DUPLICATE_ID, MISSING_BOX_KEY, NOT_FINITE, WRONG_BOX_TYPE, WRONG_COUNT
-from odm.formats._json import Chunk, Field, Repeated, Token
+from odm.formats._json import Chunk, Field, Repeated, Token, show
 from odm.issues import Code, Log, Shown
 from odm.tables import Builder, Id
 
@@ -190,19 +189,3 @@ class Values:
             else:
                 values.append(float(value))
         return tuple(values)
-
-
-def show(value: Any) -> str:
-    """A value as JSON has it, shortened."""
-    if isinstance(value, Token):
-        return str(value)[:80]
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list):
-        return "a list" if len(value) > 8 or any(isinstance(v, (list, dict)) for v in value) else _list(value)
-    text = json.dumps(value)
-    return text if len(text) <= 80 else text[:79] + "…"
-
-
-def _list(values: list[Any]) -> str:
-    return f"[{', '.join(map(show, values))}]"

@@ -616,6 +616,20 @@ def escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
+def show(value: Any) -> str:
+    """A value as JSON has it, shortened."""
+    if isinstance(value, Token):
+        return str(value)[:80]
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        if len(value) > 8 or any(isinstance(v, (list, dict)) for v in value):
+            return "a list"
+        return f"[{', '.join(map(show, value))}]"
+    text = json.dumps(value)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
 # ---------------------------------------------------------------------------------------------- columns
 
 

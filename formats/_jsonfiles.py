@@ -54,6 +54,7 @@ from odm.formats._json import (
     escape,
     glance,
     load,
+    show,
 )
 from odm.issues import Code, Log, Shown, printable, shorten
 from odm.tables import Builder, Dataset, Flag, Id, stem
@@ -617,18 +618,6 @@ def is_upright(points: Sequence[Sequence[float]]) -> bool:
     if set(ring) != {(left, top), (right, top), (right, bottom), (left, bottom)}:
         return False
     return all((a[0] == b[0]) or (a[1] == b[1]) for a, b in zip(ring, [*ring[1:], ring[0]], strict=True))
-
-
-def show(value: Any) -> str:
-    """A value as JSON has it, shortened."""
-    if isinstance(value, Token):
-        return str(value)[:80]
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list):
-        return "a list"
-    text = json.dumps(value)
-    return text if len(text) <= 80 else text[:79] + "…"
 
 
 DECIMAL = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*", re.ASCII)

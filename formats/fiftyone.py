@@ -36,7 +36,7 @@ from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._faults import UNKNOWN_CLASS
 from odm.formats._images import NO_SIZE
-from odm.formats._json import Glance
+from odm.formats._json import Glance, show
 from odm.formats._jsonfiles import (
     FLAG_NAMES,
     At,
@@ -48,7 +48,6 @@ from odm.formats._jsonfiles import (
     groups,
     may_write,
     number,
-    show,
     sniff_json,
     split_of,
 )
