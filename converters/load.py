@@ -353,7 +353,8 @@ class _Side:
     def _read_with(self, other: Callable[[], Dataset | None] | None, log: Log) -> Dataset:
         assert self.format is not None
         builder = self._builder(other)
-        self.format.read(self.source, builder, log, self.own_options())
+        with np.errstate(over="ignore", invalid="ignore"):  # what becomes infinite is judged afterwards
+            self.format.read(self.source, builder, log, self.own_options())
         return builder.build()
 
 

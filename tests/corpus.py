@@ -1264,6 +1264,28 @@ for value in ("1e308", "1e200", "1.7e308"):
         large = edited(format_, old, old.replace("40", "V").replace("30", "V").replace("V", value))
         case(format_, f"too-large-{value}", large, Refused("coordinates-not-finite", place))
 
+    for layout in ("ltwh", "cxcywh"):
+        case(
+            "txt",
+            f"too-large-{value}-{layout}",
+            edited("txt", "cat 10 10 40 30", f"cat -{value} 10 {value} 30"),
+            Refused("", "in/a.txt:1"),
+            options=("--box", layout),
+        )
+    case(
+        "txt",
+        f"too-large-{value}-relative",
+        edited("txt", "cat 10 10 40 30", f"cat {value} 0.5 {value} 0.5"),
+        Refused("relative-out-of-range", "in/a.txt:1"),
+        options=("--coords", "rel"),
+    )
+    case(
+        "yolo",
+        f"too-large-{value}",
+        edited("yolo", "0 0.25", f"0 {value}"),
+        Refused("relative-out-of-range", "in/a.txt:1"),
+    )
+
 # ------------------------------------------------------------------------- pictures, and files beside good ones
 
 
