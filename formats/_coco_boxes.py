@@ -195,8 +195,10 @@ class Table:
         return rows
 
     def _find_repeated(self, log: Log, ids: NDArray[Any] | list[Any], good: NDArray[np.bool_]) -> None:
-        if isinstance(ids, np.ndarray) and bool((ids[1:] > ids[:-1]).all()):
-            return
+        if isinstance(ids, np.ndarray):
+            ranked = np.sort(ids[ids != NONE])
+            if (ranked[1:] > ranked[:-1]).all():
+                return
         first: dict[Id, int] = {}
         index = self.column("index")
         assert index is not None
