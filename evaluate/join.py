@@ -435,7 +435,7 @@ def _judge_scores(boxes: Boxes, source: str, log: Log) -> None:
 
 
 def _check_coordinates(truth: Dataset, detections: Dataset, log: Log) -> None:
-    largest = [float(np.abs(side.boxes.xyxy).max()) for side in (truth, detections)]
+    largest = [float(max(xyxy.max(), -xyxy.min())) for xyxy in (truth.boxes.xyxy, detections.boxes.xyxy)]
     if max(largest) <= 1.5:
         log.note(
             "all boxes of both sides lie in 0..1: if they are relative, give the image sizes, because areas "

@@ -47,11 +47,12 @@ def look_up(ids: NDArray[Any] | list[Any], known: Mapping[Id, int]) -> NDArray[n
     if high - low <= max(2**16, 4 * len(ids)):
         table = np.full(high - low + 1, -1, np.int32)
         table[keys - low] = rows
-        inside = (ids >= low) & (ids <= high)
-        if not inside.all():
-            ids = np.where(inside, ids, low)
-        found = table[ids - low]
-        found[~inside] = -1
+        at = ids - low
+        outside = at.view(np.uint64) > np.uint64(high - low)  # below as well, as these are then huge
+        if outside.any():
+            at[outside] = 0
+        found = np.take(table, at)
+        found[outside] = -1
         return found
     order = np.argsort(keys)
     keys, rows = keys[order], rows[order]
