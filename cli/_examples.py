@@ -471,6 +471,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '',
         'input.json: error results-as-ground-truth expected ground truth, found a results list; give an instances file',
     ),
+    'results-beside-images': (
+        '',
+        "input/instances_train.json: error results-beside-images this results list lies beside a file with images of its own, 'input/instances_val.json'; name one of the two files, or put them into folders of their own",
+    ),
     'results-without-reference': (
         '',
         'input.json: error results-without-reference a results list names neither images nor categories, only their ids; give the ground truth that it belongs to with --gt GT.json',

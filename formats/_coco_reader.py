@@ -62,6 +62,14 @@ NO_REFERENCE = Code(
     "give the ground truth that it belongs to with --gt GT.json",
     "The ids of a results list can be understood only with the ground truth that they come from.",
 )
+RESULTS_BESIDE_IMAGES = Code(
+    "results-beside-images",
+    "error",
+    "this results list lies beside a file with images of its own, {value!r}",
+    "name one of the two files, or put them into folders of their own",
+    "The ids of a results list are those of the ground truth, the ids of the other file its own, so one id "
+    "would mean two images.",
+)
 RESULTS_AS_TRUTH = Code(
     "results-as-ground-truth",
     "error",
@@ -93,7 +101,10 @@ class Reader:
         self._source, self._builder, self._log = source, builder, log
         self._counted = counted
         self._tables: list[Table] = []
-        self._lists = False
+        self._lists: list[str] = []
+        """The files that are results lists."""
+        self._own = ""
+        """A file with images of its own."""
         self.fast = True
         self.slice_size: int | None = None
         asks = (options.images, options.image_size, options.image_sizes) != (None, None, None)
@@ -126,6 +137,9 @@ class Reader:
     def finish(self) -> None:
         """Decide between ground truth and detections, and hand over the boxes."""
         builder = self._builder
+        if self._own:
+            for path in self._lists:
+                self._log.report(RESULTS_BESIDE_IMAGES, path, value=self._own)
         total = sum(table.n for table in self._tables)
         found = sum(
             int(np.count_nonzero(~np.isnan(score)))
@@ -142,6 +156,12 @@ class Reader:
 
     def _read_object(self, document: Document, values: Values, split: str) -> None:
         path = values.path
+        if self._lists:  # whose images the builder holds
+            self._own = self._own or path
+            for _ in document.members():
+                pass
+            return
+        self._own = path
         table = Table(path, "/annotations")
         lists: set[str] = set()
         for key, top in document.members():
@@ -412,10 +432,12 @@ class Reader:
 
     def _read_list(self, document: Document, values: Values) -> None:
         path = values.path
-        self._lists = True
+        self._lists.append(path)
         table = Table(path, "")
         self._read_boxes(document, values, table, RESULT)
         document.end()
+        if self._own:
+            return
         reference = self._builder.other()
         if reference is None:
             if table.seen:
