@@ -234,6 +234,7 @@ def accumulate(
         errors=errors,
         dropped=dict(matches.dropped),
         matches=matches,
+        at_score=at_score,
     )
 
 

@@ -25,6 +25,9 @@ REASONS = ("localisation", "class", "duplicate", "background", "both")
 BACKGROUND = 0.1
 """A detection that overlaps with no ground truth as much as this lies on the background."""
 
+CONFUSION_SCORE = 0.25
+"""The least score of a detection in the confusion matrix, unless one is given."""
+
 AT_A_TIME = 2**20
 """Pairs of detections and ground truths of any class that are looked at together."""
 
@@ -178,7 +181,9 @@ def outcomes(matches: Matches) -> tuple[NDArray[np.uint8], Ints]:
     return outcome, gt
 
 
-def confusion(joined: Joined, rules: Protocol, *, score: float = 0.25, iou: float = 0.5) -> Confusion:
+def confusion(
+    joined: Joined, rules: Protocol, *, score: float = CONFUSION_SCORE, iou: float = 0.5
+) -> Confusion:
     """Which class was taken for which.
 
     Pairs of one image are taken one to one: those of one class first, then the others, each by falling

@@ -207,6 +207,8 @@ def _result_text(result: Result, *, markdown: bool) -> str:
     parts = [f"**{_escaped(result.definition)}**" if markdown else result.definition]
     if result.classes:
         parts.append(_class_table(result, markdown=markdown))
+        line = _counted_at(result)
+        parts.append(_escaped(line) if markdown else line)
     parts.append(_summary_text(result, markdown=markdown))
     return ("\n\n" if markdown else "\n").join(parts)
 
@@ -238,6 +240,15 @@ def _class_table(result: Result, *, markdown: bool) -> str:
         disable_numparse=True,
         colalign=("left", *["right"] * (len(headers) - 1)),
     )
+
+
+def _counted_at(result: Result) -> str:
+    """What the columns of the table are of: the counts of all detections, the shares of one score."""
+    point = (
+        "the score of the best F1 of each row" if result.at_score is None else f"score {result.at_score:g}"
+    )
+    reference = f" at IoU {_reference(result)[1]:g}" if result.rules.averaged else ""
+    return f"TP, FP and FN count all detections{reference}; precision, recall and F1 are those at {point}"
 
 
 def _summary_text(result: Result, *, markdown: bool) -> str:

@@ -100,6 +100,8 @@ class Result:
         ``top-k``: for ``cls`` and ``loc`` the error with 1, 2, ... guesses.
     dropped
         What the protocol left out before it counted, and how many.
+    at_score
+        The score of the operating point if it was given; None where each row has that of its best F1.
     """
 
     rules: Protocol
@@ -111,6 +113,7 @@ class Result:
     dropped: dict[str, int]
     matches: Matches
     joined: Joined | None = None
+    at_score: float | None = None
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{k} {'-' if math.isnan(v) else f'{v:.4f}'}" for k, v in self.summary.items())
@@ -146,10 +149,12 @@ class Result:
 
         return detection_table(self._sides, self.matches)
 
-    def confusion(self, *, score: float = 0.25, iou: float = 0.5) -> Confusion:
-        """Which class was taken for which, among detections of at least `score`."""
-        from odm.evaluate.errors import confusion
+    def confusion(self, *, score: float | None = None, iou: float = 0.5) -> Confusion:
+        """Which class was taken for which, among detections of at least `score`: `at_score`, else 0.25."""
+        from odm.evaluate.errors import CONFUSION_SCORE, confusion
 
+        if score is None:
+            score = CONFUSION_SCORE if self.at_score is None else self.at_score
         return confusion(self._sides, self.rules, score=score, iou=iou)
 
     @property

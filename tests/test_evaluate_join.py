@@ -341,6 +341,27 @@ def test_confusion_takes_pairs_of_one_class_first():
     table = evaluate(truth, det).result.confusion()
     assert table.counts.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0]]
     assert evaluate(truth, det).result.confusion(iou=0.7).counts.tolist() == [[0, 1, 0], [1, 0, 0], [1, 0, 0]]
+    higher = evaluate(truth, det, at_score=0.85).result.confusion()
+    assert (higher.score, higher.counts.tolist()) == (0.85, [[0, 1, 0], [0, 0, 1], [0, 0, 0]])
+    assert evaluate(truth, det, at_score=0.85).result.confusion(score=0.25).counts.sum() == table.counts.sum()
+
+
+@pytest.mark.parametrize("output", ["table", "markdown"])
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({}, "the score of the best F1 of each row"),
+        ({"at_score": 0.6}, "score 0.6"),
+        ({"protocol": "coco"}, "TP, FP and FN count all detections at IoU 0.5;"),
+    ],
+)
+def test_the_table_says_what_its_columns_are_of(output, options, says):
+    truth = side(["a"], [(0, 0)], ["c"])
+    det = scored(["a"], [(0, 0)], ["c"])
+    (line,) = [
+        line for line in render(evaluate(truth, det, **options), output).splitlines() if line[:2] == "TP"
+    ]
+    assert says in line
 
 
 def test_saved_files():
