@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from odm.files import BOM, Source
 from odm.formats._faults import BAD_CLASS_LIST, BAD_CLASS_NAME
 from odm.formats._lines import text_of
-from odm.issues import Code, Log
+from odm.formats._yaml import Node, is_none, load, shown
+from odm.issues import Code, Log, shorten
 from odm.tables import Builder
 
 DUPLICATE_CLASS = Code(
@@ -16,6 +18,20 @@ DUPLICATE_CLASS = Code(
     "the class {value!r} is listed twice, as {first} and {second}; the two are read as one",
     "remove or rename one of the two",
     "Two ids have one name, so their boxes become one class.",
+)
+CLASS_COUNT = Code(
+    "yolo-class-count",
+    "error",
+    "nc is {value}, and there are {n} names",
+    "correct nc or the list of names",
+    "The number of classes and the list of their names contradict each other: a name is missing or too many.",
+)
+BAD_DATA_YAML = Code(
+    "yolo-data-file",
+    "error",
+    "expected {expected}, found {value!r}",
+    "correct the file",
+    "A key of the data set's description does not hold what it should.",
 )
 UNWRITABLE = Code(
     "unwritable-class",
@@ -44,11 +60,13 @@ def refuse_class(name: str) -> str | None:
 
 
 def read_list(source: Source, file: str, log: Log) -> list[str] | None:
-    """The names in a file of one name per line; None, and issues in the log, if it is not usable."""
+    """The names in a file of one per line or a ``data.yaml``; None, and issues in the log, if not usable."""
     data = source.read(file, log)
     if data is None:
         return None
     path = source.full(file)
+    if is_description(path):
+        return read_described(data, path, log)
     errors = log.errors
     text = text_of(data, path, log)
     if log.errors > errors:
@@ -65,6 +83,95 @@ def read_list(source: Source, file: str, log: Log) -> list[str] | None:
         elif (reason := refuse_class(name)) is not None:
             log.report(BAD_CLASS_NAME, path, line=number, value=name, reason=reason)
     return names if log.errors == errors else None
+
+
+def is_description(path: str) -> bool:
+    """Whether a file that should list class names is of a kind that holds more than names."""
+    return path.lower().endswith((".yaml", ".yml", ".data", ".json", ".xml"))
+
+
+def read_described(data: bytes, path: str, log: Log) -> list[str] | None:
+    """The ``names`` of a ``data.yaml``; None, and issues in the log, if the file has no usable ones."""
+    if not path.lower().endswith((".yaml", ".yml")):
+        reason = "expected a text file of names or a data.yaml, found a file of another kind"
+        log.report(BAD_CLASS_LIST, path, reason=reason)
+        return None
+    errors = log.errors
+    root = load(data, path, log)
+    names = None
+    if root is not None and isinstance(root.value, list):
+        names = described_names({"names": root}, path, log)
+    elif root is not None and isinstance(root.value, dict):
+        names = described_names(root.value, path, log)
+    if not names and log.errors == errors:
+        log.report(BAD_CLASS_LIST, path, reason="it has no key 'names' with a list")
+    return names or None
+
+
+def described_names(entries: dict[str, Node], path: str, log: Log) -> list[str] | None:
+    """The ``names`` among the keys of a ``data.yaml``, if any; None, and issues in the log, if not usable."""
+    errors = log.errors
+    node = entries.get("names")
+    items: list[Node] = []
+    if node is None or is_none(node):
+        pass
+    elif isinstance(node.value, list):
+        items = node.value
+    elif isinstance(node.value, dict):
+        items = _names_by_id(node, path, log)
+    else:
+        log.report(
+            BAD_DATA_YAML, path, line=node.line, field="names", expected="a list of names", value=shown(node)
+        )
+    for item in items:
+        if not isinstance(item.value, str):
+            log.report(
+                BAD_DATA_YAML,
+                path,
+                line=item.line,
+                field="names",
+                expected="the name of a class",
+                value=shown(item),
+            )
+        elif not item.value.strip():
+            log.report(BAD_CLASS_LIST, path, line=item.line, field="names", reason="a name is empty")
+        elif (reason := refuse_class(item.value)) is not None:
+            log.report(BAD_CLASS_NAME, path, line=item.line, field="names", value=item.value, reason=reason)
+    count = entries.get("nc")
+    if count is not None and not is_none(count):
+        if not isinstance(count.value, str) or not re.fullmatch(r"[0-9]{1,9}(\.0*)?", count.value.strip()):
+            log.report(
+                BAD_DATA_YAML,
+                path,
+                line=count.line,
+                field="nc",
+                expected="a number of classes",
+                value=shown(count),
+            )
+        elif items and int(float(count.value)) != len(items):
+            log.report(
+                CLASS_COUNT, path, line=count.line, field="nc", value=int(float(count.value)), n=len(items)
+            )
+    return [item.value for item in items] if log.errors == errors else None
+
+
+def _names_by_id(node: Node, path: str, log: Log) -> list[Node]:
+    numbered: dict[int, Node] = {}
+    for key, item in node.value.items():
+        if not re.fullmatch(r"[0-9]{1,9}", key) or int(key) in numbered:
+            log.report(
+                BAD_CLASS_LIST,
+                path,
+                line=item.line,
+                field="names",
+                reason=f"{shorten(key)!r} is not a new id",
+            )
+        else:
+            numbered[int(key)] = item
+    missing = next((i for i in range(len(numbered)) if i not in numbered), None)
+    if missing is not None:
+        log.report(BAD_CLASS_LIST, path, line=node.line, field="names", reason=f"id {missing} has no name")
+    return [numbered[i] for i in sorted(numbered)]
 
 
 def add_list(names: list[str], builder: Builder, log: Log, path: str) -> list[int]:

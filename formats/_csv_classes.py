@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from odm.files import Source
-from odm.formats._classes import refuse_class
+from odm.formats._classes import is_description, read_described, refuse_class
 from odm.formats._csv import byte_shown, read_record
 from odm.formats._csv_layouts import key_of
 from odm.formats._faults import BAD_CLASS_LIST, BAD_CLASS_NAME, NOT_UTF8, UNKNOWN_CLASS
@@ -21,6 +21,10 @@ class ClassNames:
         self.order: list[str] = []
         """The classes in their order, where the file sets one."""
         self._by_cell: dict[str, str] = {}
+        if is_description(path):
+            self.order = list(dict.fromkeys(read_described(data, path, log) or []))
+            self._by_cell = dict(zip(self.order, self.order, strict=True))
+            return
         try:
             text = data.removeprefix(b"\xef\xbb\xbf").decode()
         except UnicodeDecodeError as e:

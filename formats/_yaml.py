@@ -56,6 +56,22 @@ def load(data: bytes, path: str, log: Log) -> Node | None:
     return None
 
 
+def shown(node: Node) -> str:
+    """A value as it is shown in a message."""
+    return (
+        node.value
+        if isinstance(node.value, str)
+        else "a list"
+        if isinstance(node.value, list)
+        else "a mapping"
+    )
+
+
+def is_none(node: Node) -> bool:
+    """Whether a value stands for nothing."""
+    return isinstance(node.value, str) and node.value.strip() in {"", "~", "null"}
+
+
 class _Refused(Exception):
     def __init__(self, reason: str, event: Any) -> None:
         super().__init__(reason)

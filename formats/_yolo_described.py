@@ -7,28 +7,13 @@ import re
 from collections.abc import Iterable
 
 from odm.files import Source, accept_name
-from odm.formats._classes import read_list, refuse_class
-from odm.formats._faults import BAD_CLASS_LIST, BAD_CLASS_NAME
+from odm.formats._classes import BAD_DATA_YAML, CLASS_COUNT, described_names, read_list
 from odm.formats._lines import listing, text_of
-from odm.formats._yaml import Node, load
+from odm.formats._yaml import Node, is_none, load, shown
 from odm.formats._yolo_layouts import ALIASES, SPLITS, Group, Plan, YoloOptions, check_split, file_set
-from odm.issues import Code, Log, shorten
+from odm.issues import Code, Log
 from odm.tables import stem
 
-CLASS_COUNT = Code(
-    "yolo-class-count",
-    "error",
-    "nc is {value}, and there are {n} names",
-    "correct nc or the list of names",
-    "The number of classes and the list of their names contradict each other: a name is missing or too many.",
-)
-BAD_DATA_YAML = Code(
-    "yolo-data-file",
-    "error",
-    "expected {expected}, found {value!r}",
-    "correct the file",
-    "A key of the data set's description does not hold what it should.",
-)
 OUTSIDE = Code(
     "yolo-place-outside",
     "error",
@@ -92,7 +77,7 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
         return
     if not isinstance(root.value, dict):
         log.report(
-            BAD_DATA_YAML, path, line=root.line, expected="keys such as names and train", value=_shown(root)
+            BAD_DATA_YAML, path, line=root.line, expected="keys such as names and train", value=shown(root)
         )
         plan.sound = False
         return
@@ -100,13 +85,13 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
     _read_names(plan, entries, path, options, log)
     _read_key_points(plan, entries)
     base = ""
-    if (node := entries.get("path")) is not None and isinstance(node.value, str) and not _is_none(node):
+    if (node := entries.get("path")) is not None and isinstance(node.value, str) and not is_none(node):
         base = _base(source, node.value)
     wanted = options.wanted
     named: dict[str, list[Node]] = {}
     for key, node in entries.items():
         is_split = key in SPLITS or (isinstance(node.value, str) and node.value == f"images/{key}")
-        if is_split and not _is_none(node):
+        if is_split and not is_none(node):
             items = node.value if isinstance(node.value, list) else [node]
             named.setdefault(ALIASES.get(key, key), []).extend(items)
     owners: dict[str, list[str]] = {}
@@ -124,7 +109,7 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
             if not isinstance(item.value, str) or not item.value.strip():
                 expected = "a folder or a list of pictures"
                 log.report(
-                    BAD_DATA_YAML, path, line=item.line, field=split, expected=expected, value=_shown(item)
+                    BAD_DATA_YAML, path, line=item.line, field=split, expected=expected, value=shown(item)
                 )
                 plan.sound = False
                 continue
@@ -153,20 +138,6 @@ def _normal(source: Source, item: Node) -> str:
     return item.value if inside is None else inside
 
 
-def _shown(node: Node) -> str:
-    return (
-        node.value
-        if isinstance(node.value, str)
-        else "a list"
-        if isinstance(node.value, list)
-        else "a mapping"
-    )
-
-
-def _is_none(node: Node) -> bool:
-    return isinstance(node.value, str) and node.value.strip() in {"", "~", "null"}
-
-
 def _read_key_points(plan: Plan, entries: dict[str, Node]) -> None:
     node = entries.get("kpt_shape")
     if node is None or not isinstance(node.value, list) or len(node.value) != 2:
@@ -186,70 +157,11 @@ def _read_names(
     if options.classes is not None:
         return
     errors = log.errors
-    node = entries.get("names")
-    items: list[Node] = []
-    if node is None or _is_none(node):
-        pass
-    elif isinstance(node.value, list):
-        items = node.value
-    elif isinstance(node.value, dict):
-        items = _names_by_id(node, path, log)
-    else:
-        log.report(
-            BAD_DATA_YAML, path, line=node.line, field="names", expected="a list of names", value=_shown(node)
-        )
-    for item in items:
-        if not isinstance(item.value, str):
-            log.report(
-                BAD_DATA_YAML,
-                path,
-                line=item.line,
-                field="names",
-                expected="the name of a class",
-                value=_shown(item),
-            )
-        elif not item.value.strip():
-            log.report(BAD_CLASS_LIST, path, line=item.line, field="names", reason="a name is empty")
-        elif (reason := refuse_class(item.value)) is not None:
-            log.report(BAD_CLASS_NAME, path, line=item.line, field="names", value=item.value, reason=reason)
-    count = entries.get("nc")
-    if count is not None and not _is_none(count):
-        if not isinstance(count.value, str) or not re.fullmatch(r"[0-9]{1,9}(\.0*)?", count.value.strip()):
-            log.report(
-                BAD_DATA_YAML,
-                path,
-                line=count.line,
-                field="nc",
-                expected="a number of classes",
-                value=_shown(count),
-            )
-        elif items and int(float(count.value)) != len(items):
-            log.report(
-                CLASS_COUNT, path, line=count.line, field="nc", value=int(float(count.value)), n=len(items)
-            )
+    names = described_names(entries, path, log)
     if log.errors > errors:
         plan.sound = False
-    elif items:
-        plan.name_lists.append((path, [item.value for item in items]))
-
-
-def _names_by_id(node: Node, path: str, log: Log) -> list[Node]:
-    numbered: dict[int, Node] = {}
-    for key, item in node.value.items():
-        if not re.fullmatch(r"[0-9]{1,9}", key) or int(key) in numbered:
-            log.report(
-                BAD_CLASS_LIST,
-                path,
-                line=item.line,
-                field="names",
-                reason=f"{shorten(key)!r} is not a new id",
-            )
-        else:
-            numbered[int(key)] = item
-    missing = next((i for i in range(len(numbered)) if i not in numbered), None)
-    if missing is not None:
-        log.report(BAD_CLASS_LIST, path, line=node.line, field="names", reason=f"id {missing} has no name")
-    return [numbered[i] for i in sorted(numbered)]
+    elif names:
+        plan.name_lists.append((path, names))
 
 
 def read_data_file(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:

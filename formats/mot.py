@@ -118,7 +118,10 @@ class MotOptions(ImageOptions):
     """What the numbers of the classes mean."""
 
     classes: str | None = option(
-        None, "file with the names of the classes from 1 on, one per line", flag="--classes", side="read"
+        None,
+        "file with the names of the classes from 1 on, one per line, or a data.yaml",
+        flag="--classes",
+        side="read",
     )
 
 

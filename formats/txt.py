@@ -24,8 +24,8 @@ Ground truth or detections
     Most rows decide, or ``--kind``; rows of the other kind are errors. Confidences lie in 0..1.
 
 Classes
-    Words are names. Whole numbers are names too, unless ``--classes FILE`` (one name per line) says which
-    name each has. Class names are kept exactly, but for blanks around them.
+    Words are names. Whole numbers are names too, unless ``--classes FILE`` (one name per line, or a
+    ``data.yaml``) says which name each has. Class names are kept exactly, but for blanks around them.
 
 Writing
     ``<class> <4 numbers>`` or ``<class> <confidence> <4 numbers>``, ltrb in pixels unless ``--box`` and
@@ -167,7 +167,7 @@ class TxtOptions(ImageOptions):
     )
     classes: str | None = option(
         None,
-        "file with the class names, one per line, for classes that are numbers",
+        "file with the class names, one per line, or a data.yaml, for classes that are numbers",
         flag="--classes",
         side="read",
     )

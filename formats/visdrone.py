@@ -91,7 +91,10 @@ class VisdroneOptions(ImageOptions):
     """What the numbers of the categories mean."""
 
     classes: str | None = option(
-        None, "file with the names of the categories from 1 on, one per line", flag="--classes", side="read"
+        None,
+        "file with the names of the categories from 1 on, one per line, or a data.yaml",
+        flag="--classes",
+        side="read",
     )
 
 

@@ -14,9 +14,9 @@ Layouts
     - ``data.yaml`` or ``obj.data`` itself.
 
 Class names
-    ``--classes FILE`` (one name per line), else ``names`` in ``data.yaml``, ``classes.txt``, ``obj.names``;
-    lists that disagree are an error. Without any list the numbers are the names, with a warning. The order of
-    the list is kept.
+    ``--classes FILE`` (one name per line, or a ``data.yaml``), else ``names`` in ``data.yaml``,
+    ``classes.txt``, ``obj.names``; lists that disagree are an error. Without any list the numbers are the
+    names, with a warning. The order of the list is kept.
 
 Detections
     A sixth column is the confidence, **last** (Ultralytics) or **second** (darknet). The column that fits as

@@ -396,6 +396,9 @@ def test_retinanet(tmp_path):
     (tmp_path / "classes.csv").write_text("dog,1\ncat,0\nbird,2\n")
     dataset, log = read_text(tmp_path, "a/b.jpg,1,2,3,4,dog\n", classes=str(tmp_path / "classes.csv"))
     assert dataset.categories.name == ("cat", "dog", "bird")
+    (tmp_path / "data.yaml").write_text("nc: 3\nnames: [dog, cat, bird]\n")
+    dataset, log = read_text(tmp_path, "a/b.jpg,1,2,3,4,cat\n", classes=str(tmp_path / "data.yaml"))
+    assert dataset.categories.name == ("dog", "cat", "bird")
     (tmp_path / "classes.txt").write_text("dog\n007\n")
     dataset, log = read_text(
         tmp_path, "a/b.jpg,1,2,3,4,dog\nb.jpg,1,2,3,4,cat\n", classes=str(tmp_path / "classes.txt")

@@ -335,6 +335,29 @@ def test_a_list_given_by_hand_holds_alone(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "code"),
+    [
+        ("d.yaml", "train: images/train\nnc: 2\nnames: {0: right, 1: left}\n", None),
+        ("d.YML", "names: [right, left]\n", None),
+        ("d.yaml", "[right, left]\n", None),
+        ("d.yaml", "train: images/train\n", "bad-class-list"),
+        ("d.yaml", "right\nleft\n", "bad-class-list"),
+        ("d.yaml", "names: [right, left]\nnc: 3\n", "yolo-class-count"),
+        ("d.yaml", "names: {0: right, 2: left}\n", "bad-class-list"),
+        ("d.yaml", "names: [a", "bad-yaml"),
+        ("obj.data", "classes = 2\nnames = obj.names\n", "bad-class-list"),
+        ("d.json", '["right"]', "bad-class-list"),
+    ],
+)
+def test_the_list_given_by_hand_may_be_a_data_yaml(tmp_path, name, text, code):
+    put(tmp_path, {"in/x.txt": BOX, name: text})
+    data, log = read(tmp_path / "in", classes=str(tmp_path / name), **SIZE)
+    assert codes(log)[:1] == ([code] if code else [])
+    if code is None:
+        assert data.categories.name == ("right", "left")
+
+
+@pytest.mark.parametrize(
     ("text", "code"),
     [
         ("a: [b", "bad-yaml"),
