@@ -157,14 +157,16 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
 
             with Output(given["plots"], overwrite=given["overwrite"], sources=(gt, det)) as output:
                 draw(evaluation, output.write)
-        failed = failures(evaluation, gates)
+        failed, unknown = failures(evaluation, gates)
     finally:
         if given["quiet"]:  # what makes the result doubtful is never hidden
             _print_doubts(log)
         print_log(log, quiet=given["quiet"], limit=given["max_errors"])
     for line in failed:
         click.echo(f"odm: gate failed: {line}", err=True)
-    return 1 if failed else 0
+    for line in unknown:
+        click.echo(f"odm: error: {line}", err=True)
+    return 2 if unknown else 1 if failed else 0
 
 
 def _rules(given: dict[str, Any]) -> list[Protocol]:

@@ -22,7 +22,7 @@ class Gate:
 
     def __str__(self) -> str:
         name = self.key if self.category is None else f"{self.key}[{self.category}]"
-        return f"{name}={self.bound:g}"
+        return f"{name}={self.bound:.15g}"
 
 
 def parse_gate(text: str) -> Gate:
@@ -60,22 +60,24 @@ def check_gates(gates: list[Gate], rules: list[Protocol]) -> None:
             )
 
 
-def failures(evaluation: Evaluation, gates: list[Gate]) -> list[str]:
-    """One line for every gate that a result does not reach; an undefined number reaches none.
+def failures(evaluation: Evaluation, gates: list[Gate]) -> tuple[list[str], list[str]]:
+    """What is wrong with the gates, a line each, when all of them were looked at.
 
-    Raises
-    ------
-    UsageError
-        If no result has the metric or the class.
+    Returns
+    -------
+    list of str
+        The gates that a result does not reach; an undefined number reaches none.
+    list of str
+        The gates about a metric or a class that no result has.
     """
-    lines = []
+    lines, unknown = [], []
     for gate in gates:
         found: list[tuple[str, float | None]] = []
         known: dict[str, None] = {}
         for result in evaluation.results:
             plain = result.to_dict()
             where = (
-                f"{plain['protocol']} at IoU {plain['iou']}"
+                f"{plain['protocol']} at IoU {plain['iou']:g}"
                 if isinstance(plain["iou"], float)
                 else plain["protocol"]
             )
@@ -94,16 +96,24 @@ def failures(evaluation: Evaluation, gates: list[Gate]) -> list[str]:
             some = ", ".join(shorten(name, 30) for name in list(known)[:20]) + (
                 ", ..." if len(known) > 20 else ""
             )
-            raise UsageError(
+            unknown.append(
                 f"--fail-under {gate}: no result has {shorten(wanted)!r}{hint(wanted, known)}; "
                 f"there are: {some}"
             )
         lines += [
-            f"{gate} is not reached under {where}: {'undefined' if value is None else repr(value)}"
+            f"{gate} is not reached under {where}: {_below(value, gate.bound)}"
             for where, value in found
             if value is None or value < gate.bound
         ]
-    return lines
+    return lines, unknown
+
+
+def _below(value: float | None, bound: float) -> str:
+    """A number with six decimals, or as many more as it takes to see that it is below the bound."""
+    if value is None:
+        return "undefined"
+    texts = (f"{value:.{decimals}f}" for decimals in range(6, 17))
+    return next((text for text in texts if float(text) < bound), repr(value))
 
 
 def _class_value(row: dict[str, object], key: str) -> float | str | None:

@@ -143,7 +143,9 @@ def confusion_csv(evaluation: Evaluation) -> str:
 
 
 def _head(result: Result) -> tuple[str, Any]:
-    return result.protocol, _cell(result.iou)
+    # 0.9, not 0.8999999999999999: a threshold is shown as it was meant.
+    ious = [float(f"{iou:.12g}") for iou in result.rules.ious]
+    return result.protocol, _cell(ious if result.rules.averaged else ious[0])
 
 
 def _reference(result: Result) -> tuple[str, float]:

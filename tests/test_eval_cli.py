@@ -181,6 +181,27 @@ def test_gates(run):
     )
     err = run("gt", "det", "--fail-under", "AP[catt]=0.5", code=2)[1]
     assert "did you mean 'cat'?); there are: cat, dog" in err
+    run("gt", "det", "--fail-under", "mAP=50%")
+
+
+def test_every_gate_is_said(run, tmp_path):
+    """Also those beside one about a class that nobody has; and a number can be told from its bound."""
+    make(tmp_path / "det", {"000000.txt": "cat 0.9 10 20 100 120\n", "000001.txt": "", "000002.txt": ""})
+    gates = ("mAP=0.9", "AP[bird]=0.1", "AP[cat]=0.33333334", "AP[cat]=0.3", "AP[cow]=0.1")
+    options = [text for gate in gates for text in ("--fail-under", gate)]
+    out, err = run("gt", "det", "-q", *options, "--save", tmp_path / "saved", code=2)
+    assert "mAP = 16.67 %" in out
+    assert (tmp_path / "saved" / "per_class.csv").exists()
+    assert [line.partition("; ")[0] for line in err.splitlines()] == [
+        "odm: gate failed: mAP=0.9 is not reached under voc2012 at IoU 0.5: 0.166667",
+        "odm: gate failed: AP[cat]=0.33333334 is not reached under voc2012 at IoU 0.5: 0.333333",
+        "odm: error: --fail-under AP[bird]=0.1: no result has 'bird'",
+        "odm: error: --fail-under AP[cow]=0.1: no result has 'cow'",
+    ]
+    near = "AP[cat]=0.3333333333333334"
+    assert run("gt", "det", "-q", "--fail-under", near, code=1)[1].endswith(": 0.333333\n")
+    near = "mAP=0.1666667"
+    assert run("gt", "det", "-q", "--fail-under", near, code=1)[1].endswith("at IoU 0.5: 0.16666667\n")
 
 
 def test_lvis_by_what_each_image_was_searched_for(run, tmp_path):

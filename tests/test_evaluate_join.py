@@ -370,6 +370,8 @@ def test_saved_files():
     save(evaluation, files.__setitem__)
     assert sorted(files) == ["confusion.csv", "curves.csv", "detections.csv", "per_class.csv", "results.json"]
     assert files["detections.csv"].decode().splitlines()[2].endswith(",FP,duplicate")
+    averaged = render(evaluate(side(["a"], [(0, 0)]), scored(["a"], [(0, 0)]), "coco"), "csv")
+    assert ",0.8,0.85,0.9,0.95," in averaged.replace(" ", ",")
     assert files["confusion.csv"].decode().startswith("protocol,iou,score_min,iou_min,")
 
 
