@@ -150,7 +150,12 @@ def _split_option(text: str, sides: Sequence[str]) -> tuple[str, str, str]:
 def common_options(function: Function) -> Function:
     """The options of every command that reads: --follow-links, --max-size, --max-errors, --quiet."""
     for option in (
-        click.option("-q", "--quiet", is_flag=True, help="Print results and errors only."),
+        click.option(
+            "-q",
+            "--quiet",
+            is_flag=True,
+            help="Print results and errors only; of warnings those that put the numbers of eval in doubt.",
+        ),
         click.option(
             "--max-errors",
             type=click.IntRange(0),

@@ -44,6 +44,9 @@ Examples:
 """
 
 RULES = ("interpolation", "area", "max_dets", "keep_difficult", "pixels")
+DOUBTS = (*DOUBTFUL, CATEGORY_POSITION_GUESSED)
+"""The warnings that put the numbers in doubt, which ``--quiet`` does not hide."""
+
 SWITCHES = (*RULES, "score_min", "at_score", "extra_images")
 
 
@@ -187,7 +190,7 @@ def _rules(given: dict[str, Any]) -> list[Protocol]:
 
 
 def _print_doubts(log: Log) -> None:
-    codes = {code.name for code in (*DOUBTFUL, CATEGORY_POSITION_GUESSED)}
+    codes = {code.name for code in DOUBTS}
     for issue in log.issues:
         if issue.code in codes:
             click.echo(str(issue), err=True)

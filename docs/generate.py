@@ -49,6 +49,13 @@ def protocols() -> str:
     return "\n".join(lines)
 
 
+def doubts() -> str:
+    """The warnings of ``odm eval`` that ``--quiet`` does not hide."""
+    from odm.cli.eval import DOUBTS
+
+    return ", ".join(f"[`{code.name}`](codes.md#{code.name})" for code in DOUBTS) + "."
+
+
 def pages() -> str:
     """The page of every format, as ``odm formats NAME`` prints it."""
     from odm.formats import FORMATS
@@ -58,7 +65,7 @@ def pages() -> str:
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"quick start": quick_start, "formats": formats},
-    "docs/evaluating.md": {"protocols": protocols},
+    "docs/evaluating.md": {"protocols": protocols, "doubts": doubts},
     "docs/formats.md": {"pages": pages},
 }
 

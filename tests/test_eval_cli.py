@@ -131,6 +131,9 @@ def test_doubts_are_never_hidden(run):
     assert "warning category-position-guessed" in err
     assert "1 = 'dog', 2 = 'cat'" in err
     assert run("gt", "det", "-q")[1] == ""
+    assert "warning" in run("ygt", "ydet", *SIZE)[1]
+    assert run("ygt", "ydet", *SIZE, "-q")[1] == ""  # no doubt: both sides have the same numbers
+    assert "put the numbers of eval in doubt" in " ".join(run("--help")[0].split())
     assert "warning nothing-left --score-min 50, above the highest score 0.9," in run(
         "gt", "det", "-q", "--score-min", 50
     )[1]  # fmt: skip
