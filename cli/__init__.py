@@ -29,8 +29,8 @@ def main() -> None:
     except KeyboardInterrupt:
         code = 130
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # None is one that was closed from the start
+            stream.flush()
     except OSError:
         code = code or 3
     os._exit(code)  # nothing is left to do, and taking the interpreter down piece by piece takes time

@@ -81,6 +81,8 @@ def app() -> None:
 
 def run(args: Sequence[str]) -> int:
     """Run the command line and answer its exit code; nothing but SIGTERM leaves this function otherwise."""
+    if sys.stdout is None:
+        return _fail("the output cannot be written: the standard output is closed", 3)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # the same bytes in any locale
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
@@ -90,11 +92,10 @@ def run(args: Sequence[str]) -> int:
         code = _run(list(args))
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has gone; nothing more can be said to it, also not by the interpreter's last flush.
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # noqa: TID251 -- not a data file
+        _let_go()
         return 0
     except OSError as e:
+        _let_go()
         return _fail(f"the output cannot be written: {e.strerror or e}", 3)
     except KeyboardInterrupt:
         _say("interrupted; nothing was changed")
@@ -104,6 +105,12 @@ def run(args: Sequence[str]) -> int:
         os.kill(os.getpid(), signal.SIGTERM)
         return 143
     return code
+
+
+def _let_go() -> None:
+    """Have the interpreter's last flush fail no more: nothing can be said to a reader that takes nothing."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # noqa: TID251 -- not a data file
 
 
 def _run(args: list[str]) -> int:
@@ -130,11 +137,23 @@ def _run(args: list[str]) -> int:
         raise
     except MemoryError:
         return _fail("there is not enough memory for this data", 3)
-    except Exception as e:  # noqa: BLE001 -- the last net: a traceback helps nobody at a command line
+    except Exception as e:  # the last net: a traceback helps nobody at a command line
+        if isinstance(e, OSError) and _is_printing(e):
+            raise
         return _fail(
             f"internal error, please report it with the command and, if you can, the data: {_trace(e)}", 70
         )
     return result if isinstance(result, int) else 0
+
+
+def _is_printing(error: OSError) -> bool:
+    """Whether it came of printing; files that are read or made have errors of their own."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__") == "click.utils":
+            return trace.tb_frame.f_code.co_name == "echo"
+        trace = trace.tb_next
+    return False
 
 
 def _words(error: Exception) -> str:

@@ -318,6 +318,22 @@ def test_a_broken_pipe_is_no_error():
     assert done.stderr == ""
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@pytest.mark.parametrize("to", ["> /dev/full", ">&-"])
+@pytest.mark.parametrize(
+    "command", [["formats"], ["stats", GT], ["eval", GT, DET], ["validate", GT], ["convert", GT, "new"], ["--help"]]
+)  # fmt: skip
+def test_output_that_cannot_be_written_is_said(tmp_path, command, to):
+    words = [sys.executable, "-m", "odm", *command, *(["--to", "txt"] if command[0] == "convert" else [])]
+    done = subprocess.run(
+        ["bash", "-c", f"{shlex.join(words)} {to}"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 3
+    (last,) = [line for line in done.stderr.splitlines() if line.startswith("odm: error: ")]
+    assert last.startswith("odm: error: the output cannot be written: ")
+    assert "Traceback" not in done.stderr
+
+
 def test_an_internal_error_says_so_in_one_line(odm_run, monkeypatch, capsys):
     import odm.cli.formats
 
