@@ -109,7 +109,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'class-order-guessed': (
         'odm eval gt det --box ltwh --det-image-size 200x200',
-        "det: warning class-order-guessed classes here are numbers, and the classes of the ground truth are only in order of appearance, so they were taken as 0 = 'person', 1 = 'dog'; give the class list of the numbers, with --classes or --gt-classes or --det-classes",
+        "det: warning class-order-guessed classes here are numbers, and the classes of the ground truth are only in order of appearance, so they were taken as 0 = 'person', 1 = 'dog'; give the class list that the numbers of the detections count in, with --det-classes",
     ),
     'conventions-differ': (
         '',
@@ -210,6 +210,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'ground-truth-with-scores': (
         'log = Log()\nof = {"images": ["a.jpg"], "categories": ["car"], "image": [0], "category": [0]}\ntruth = Dataset.from_arrays(**of, xyxy=[[1, 2, 30, 40]], score=[0.9], kind="gt")\nchecks.run(truth, log)',
         '-: warning ground-truth-with-scores 1 of 1 boxes of the ground truth have a score; say --kind det if these are detections, else remove the scores',
+    ),
+    'groups-as-objects': (
+        'odm eval gt det',
+        "gt: warning groups-as-objects 1 crowd box of the ground truth is an ordinary object under voc2012, of the class 'DontCare'; 'DontCare' has no others, and its AP is in the mean; choose --protocol coco, which spares them, or name the classes that count with --only-classes",
     ),
     'header-missing': (
         '',

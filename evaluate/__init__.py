@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from odm.evaluate.accumulate import CurveArrays, accumulate
-from odm.evaluate.join import ExtraImages, Joined, JoinReport, Label, count, join
+from odm.evaluate.join import ExtraImages, Joined, JoinReport, Label, join, say_groups, source_of
 from odm.evaluate.match import Matches, concatenate, match, match_all
 from odm.evaluate.protocols import AREAS, PROTOCOLS, AreaRange, Protocol, check_scores, resolve
 from odm.evaluate.report import OUTPUTS, render, save
 from odm.evaluate.results import VERSION, Curve, Evaluation, Result, Row
 from odm.issues import Log, UsageError
-from odm.tables import Dataset, Flag
+from odm.tables import Dataset
 
 __all__ = [
     "AREAS",
@@ -140,7 +140,7 @@ def evaluate(
     )
     common = _common_switches(score_min, only_classes, only_images, extra_images, joined)
     rules = [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]
-    _note_flags(joined, rules, log)
+    say_groups(joined, rules, source_of(truth), log)
     _note_labels(joined, rules, log)
     results = []
     for matches in match_all(joined, rules):
@@ -170,20 +170,6 @@ def _common_switches(
         what = "as background" if extra_images == "background" else "left out"
         said.append(f"{len(extra)} extra image{'s' if len(extra) > 1 else ''} {what}")
     return said
-
-
-def _note_flags(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
-    """Say where boxes that stand for many objects are ordinary ones."""
-    for flag, word in ((Flag.CROWD, "crowd"), (Flag.GROUP_OF, "group-of")):
-        n = count(joined.truth, flag)
-        names = [
-            p.name
-            for p in rules
-            if not (p.many | p.ignored) & flag and not (flag == Flag.GROUP_OF and p.group_weight is not None)
-        ]
-        if n and names:
-            listed = ", ".join(dict.fromkeys(names))
-            log.note(f"{n} {word} boxes of the ground truth are ordinary objects under {listed}")
 
 
 def _note_labels(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:

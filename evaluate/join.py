@@ -10,6 +10,8 @@ What cannot be joined is never a silent zero: it is an error, a warning with the
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.protocols import check_scores
+from odm.evaluate.protocols import PROTOCOLS, Protocol, check_scores
 from odm.issues import Code, DataError, Log, Shown, UsageError, hint, nearest, shorten
 from odm.tables import NO_ID, Boxes, Categories, Dataset, Flag, Floats, Images, Ints, Longs, Verdict, stem
 
@@ -73,7 +75,7 @@ CLASS_ORDER_GUESSED = Code(
     "warning",
     "classes here are numbers, and the classes of {whose} are only in order of appearance, so they were "
     "taken as {order}",
-    "give the class list of the numbers, with --classes or --gt-classes or --det-classes",
+    "give the class list that the numbers of {who} count in, with --{side}-classes",
     "Numbers mean positions in a class list. A format without a list, such as XML files of objects, has its "
     "classes in the order in which they appear, which need not be the list that the numbers were made with.",
 )
@@ -130,6 +132,15 @@ PERCENT_SCORES = Code(
     "AP depends only on the order of scores, but thresholds do not.",
 )
 
+GROUPS_AS_OBJECTS = Code(
+    "groups-as-objects",
+    "warning",
+    "{what} under {protocols}, of the class{es} {classes}{alone}",
+    "choose --protocol {other}, which spares them, or name the classes that count with --only-classes",
+    "A box around a crowd or a group, or a region where nothing was annotated, is none that a detector can "
+    "be asked to find: it lowers recall and AP. A class of nothing else has an AP of about 0, which is "
+    "averaged like any other.",
+)
 NOTHING_LEFT = Code(
     "nothing-left",
     "warning",
@@ -144,6 +155,7 @@ DOUBTFUL = (
     CLASS_ORDER_GUESSED,
     CLASS_ONLY_IN_DETECTIONS,
     PERCENT_SCORES,
+    GROUPS_AS_OBJECTS,
     NOTHING_LEFT,
 )
 """The warnings that make a result doubtful: they are to be seen wherever it is."""
@@ -351,10 +363,10 @@ def join(
     if only_classes is not None:
         before, joined = joined, _only_classes(joined, only_classes)
         if joined.wanted is None:  # else it is done later, and who knows
-            _say_if_nothing_is_left(before, joined, "--only-classes", _source(detections), log)
+            _say_if_nothing_is_left(before, joined, "--only-classes", source_of(detections), log)
     if only_images is not None:
         before, joined = joined, _only_images(joined, only_images)
-        _say_if_nothing_is_left(before, joined, "--only-images", _source(detections), log)
+        _say_if_nothing_is_left(before, joined, "--only-images", source_of(detections), log)
     if score_min is not None:
         keep = joined.detections.score >= score_min
         if not keep.all():
@@ -362,7 +374,7 @@ def join(
             log.note(f"{int((~keep).sum())} detections score below {score_min:g} and were dropped")
             before, joined = joined, joined.only(detections=keep)
             option = f"--score-min {score_min:g}, above the highest score {highest:g},"
-            _say_if_nothing_is_left(before, joined, option, _source(detections), log)
+            _say_if_nothing_is_left(before, joined, option, source_of(detections), log)
     if image_labels is not None:
         labels = _label_columns(joined, image_labels, log)
         if (own := joined.image_labels) is not None:
@@ -378,24 +390,25 @@ def join(
 # ----------------------------------------------------------------------------------------- fail closed
 
 
-def _source(dataset: Dataset) -> str:
+def source_of(dataset: Dataset) -> str:
+    """The path of a side, for issues of all of it."""
     return dataset.path or (dataset.files[0].path if len(dataset.files) == 1 else "")
 
 
 def _check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
     """Report what makes any comparison meaningless."""
     if not len(truth.images):
-        log.report(NO_TRUTH, _source(truth))
+        log.report(NO_TRUTH, source_of(truth))
     elif not len(truth):
-        log.report(NO_BOXES, _source(truth), n=len(truth.images))
+        log.report(NO_BOXES, source_of(truth), n=len(truth.images))
     scored = len(truth) and not np.isnan(truth.boxes.score).any()
     if scored or (truth.kind == "det" and len(truth)):
-        log.report(DETECTIONS_AS_TRUTH, _source(truth), n=len(truth))
+        log.report(DETECTIONS_AS_TRUTH, source_of(truth), n=len(truth))
     score = detections.boxes.score
     if not len(detections):
-        log.report(NO_DETECTIONS, _source(detections))
+        log.report(NO_DETECTIONS, source_of(detections))
     elif np.isnan(score).all():
-        log.report(TRUTH_AS_DETECTIONS, _source(detections), n=len(score))
+        log.report(TRUTH_AS_DETECTIONS, source_of(detections), n=len(score))
     else:
         wrong = np.flatnonzero(~np.isfinite(score))
         if len(wrong):
@@ -403,7 +416,7 @@ def _check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
                 SCORE_NOT_FINITE, detections, wrong, lambda row: {"value": float(score[row])}, field="score"
             )
         else:
-            _judge_scores(detections.boxes, _source(detections), log)
+            _judge_scores(detections.boxes, source_of(detections), log)
     for side in (truth, detections):
         boxes = side.boxes
         if not (np.isfinite(boxes.xyxy).all() and np.isfinite(boxes.wh).all()):
@@ -450,7 +463,7 @@ def _check_coordinates(truth: Dataset, detections: Dataset, log: Log) -> None:
         if largest[small] <= 1.5 and largest[large] > 4 and (xyxy != np.floor(xyxy)).any():
             log.report(
                 COORDINATES_DIFFER,
-                _source((truth, detections)[small]),
+                source_of((truth, detections)[small]),
                 relative=sides[0],
                 absolute=sides[1],
                 small=f"{largest[small]:g}",
@@ -466,7 +479,7 @@ def _check_images(
     if (partner < 0).all():
         log.report(
             NO_IMAGE_IN_COMMON,
-            _source(detections),
+            source_of(detections),
             theirs=_some(detections.images.name),
             ours=_some(truth.images.name),
         )
@@ -476,7 +489,7 @@ def _check_images(
         name = detections.images.name[rows[0]]
         log.report(
             IMAGE_ONLY_IN_DETECTIONS,
-            path or _source(detections),
+            path or source_of(detections),
             line=line,
             pointer=pointer,
             n=Shown(f"{len(rows)} images" if len(rows) > 1 else "1 image"),
@@ -609,10 +622,10 @@ def _class_names(truth: Dataset, detections: Dataset, log: Log) -> tuple[list[st
     ours, theirs = truth.categories, detections.categories
     if not theirs.named and ours.named and len(ours):
         return list(ours.name), _named_by(
-            theirs, ours, "the detections", "the ground truth", _source(detections), log
+            theirs, ours, "the detections", "the ground truth", source_of(detections), log
         )
     if not ours.named and theirs.named and len(theirs):
-        return _named_by(ours, theirs, "the ground truth", "the detections", _source(truth), log), list(
+        return _named_by(ours, theirs, "the ground truth", "the detections", source_of(truth), log), list(
             theirs.name
         )
     return list(ours.name), list(theirs.name)
@@ -635,7 +648,14 @@ def _named_by(
     if not use_ids and not named.ordered and len(named) > 1:
         order = ", ".join(f"{i} = {shorten(name, 30)!r}" for i, name in enumerate(named.name[:5]))
         order += ", ..." if len(named) > 5 else ""
-        log.report(CLASS_ORDER_GUESSED, path, whose=Shown(whose), order=Shown(order))
+        log.report(
+            CLASS_ORDER_GUESSED,
+            path,
+            who=Shown(who),
+            whose=Shown(whose),
+            order=Shown(order),
+            side=Shown("gt" if who == "the ground truth" else "det"),
+        )
     shown = ", ".join(f"{old} = {new!r}" for old, new in list(zip(numbered.name, names, strict=True))[:3])
     log.note(
         f"{who} give classes as numbers: they were taken as {'ids' if use_ids else 'positions from 0'} in "
@@ -665,7 +685,7 @@ def _join_classes(
     det_only = [name for name in dict.fromkeys(det_names) if name not in ours and used[name]]
     hints: dict[str, str] = {}
     if len(detections) and len(truth) and not ours & theirs:
-        log.report(NO_CLASS_IN_COMMON, _source(detections), theirs=_some(det_names), ours=_some(gt_names))
+        log.report(NO_CLASS_IN_COMMON, source_of(detections), theirs=_some(det_names), ours=_some(gt_names))
     else:
         for n, name in enumerate(det_only):
             near = _nearest(name, gt_names) if n < 100 else None
@@ -675,7 +695,7 @@ def _join_classes(
                 continue
             log.report(
                 CLASS_ONLY_IN_DETECTIONS,
-                _source(detections),
+                source_of(detections),
                 value=name,
                 n=used[name],
                 hint=Shown(_hint(near)),
@@ -899,6 +919,40 @@ def _label_columns(joined: Joined, labels: Iterable[Label], log: Log) -> Labels:
     )
 
 
-def count(side: Side, flag: Flag) -> int:
-    """How many boxes have any bit of `flag`."""
-    return int(np.count_nonzero(side.flags & np.uint16(flag)))
+def say_groups(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:
+    """Say where boxes that stand for many objects, or for a region, are ordinary objects."""
+    truth, n_classes = joined.truth, len(joined.classes)
+    for flag, word in ((Flag.CROWD, "crowd"), (Flag.GROUP_OF, "group-of")):
+        strict = [p for p in rules if not _spares(p, flag)]
+        ignored = functools.reduce(operator.and_, (p.ignored for p in strict), ~Flag(0))
+        counted = ((truth.flags & np.uint16(flag)) != 0) & ((truth.flags & np.uint16(ignored)) == 0)
+        n = int(np.count_nonzero(counted))
+        if not (n and strict):
+            continue
+        of_class = np.bincount(truth.category[counted], minlength=n_classes)
+        named = [joined.classes[i] for i in np.flatnonzero(of_class).tolist()]
+        all_of_class = np.bincount(truth.category, minlength=n_classes)
+        alone = [
+            joined.classes[i] for i in np.flatnonzero((of_class > 0) & (of_class == all_of_class)).tolist()
+        ]
+        said = ""
+        if alone and any(p.metric in ("ap", "corloc") for p in strict):
+            have, ap = ("have", "their APs are") if len(alone) > 1 else ("has", "its AP is")
+            said = f"; {_some(alone)} {have} no others, and {ap} in the mean"
+        what = f"{n} {word} boxes of the ground truth are ordinary objects"
+        log.report(
+            GROUPS_AS_OBJECTS,
+            path,
+            what=Shown(what if n > 1 else f"1 {word} box of the ground truth is an ordinary object"),
+            protocols=Shown(", ".join(dict.fromkeys(p.name for p in strict))),
+            es=Shown("es" if len(named) > 1 else ""),
+            classes=Shown(_some(named)),
+            alone=Shown(said),
+            other=next(p.name for p in PROTOCOLS.values() if _spares(p, flag)),
+        )
+
+
+def _spares(protocol: Protocol, flag: Flag) -> bool:
+    """Whether ground truths with the flag are no ordinary objects."""
+    grouped = flag == Flag.GROUP_OF and protocol.group_weight is not None
+    return bool((protocol.many | protocol.ignored) & flag) or grouped

@@ -167,7 +167,46 @@ def test_warned_and_noted():
     assert log.counts == {"no-ground-truth-boxes": 1}
     log = Log()
     evaluate(side(["a"], [(0, 0)], flags=[Flag.CROWD]), scored(["a"], [(0, 0)]), ["voc2012", "coco"], log=log)
-    assert log.notes == ["1 crowd boxes of the ground truth are ordinary objects under voc2012"]
+    assert log.counts == {"groups-as-objects": 1}
+    assert not log.notes
+
+
+@pytest.mark.parametrize(
+    ("flags", "protocols", "said"),
+    [
+        (
+            [Flag.CROWD, 0, 0],
+            ["voc2012"],
+            ["1 crowd box of", "object under voc2012, of the class 'a'; choose"],
+        ),
+        (
+            [Flag.CROWD, 0, Flag.CROWD],
+            ["voc2012", "coco"],
+            ["2 crowd boxes", "'a', 'b'; 'b' has no others, and its AP"],
+        ),
+        ([Flag.CROWD, Flag.CROWD, Flag.CROWD], "voc2007", ["'a', 'b' have no others", "--protocol coco"]),
+        ([0, 0, Flag.CROWD], "tf-weighted", ["under tf-weighted, of the class 'b'; choose"]),
+        (
+            [0, 0, Flag.GROUP_OF],
+            "coco",
+            ["1 group-of box of", "its AP is in the mean; choose --protocol openimages,"],
+        ),
+        ([Flag.CROWD | Flag.DIFFICULT, 0, 0], "voc2012", []),
+        ([Flag.CROWD, 0, Flag.CROWD], "coco", []),
+        ([Flag.GROUP_OF, 0, 0], ["openimages", "openimages-challenge"], []),
+    ],
+)
+def test_boxes_of_groups_that_count_as_objects_are_warned_of(flags, protocols, said):
+    log = Log()
+    evaluate(
+        side(["i"], [(0, 0), (0, 0), (0, 1)], "ab", flags=flags),
+        scored(["i"], [(0, 0)], "a"),
+        protocols,
+        log=log,
+    )
+    assert log.counts == ({"groups-as-objects": 1} if said else {})
+    for text in said:
+        assert text in str(log.issues[0])
 
 
 @pytest.mark.parametrize(
@@ -412,6 +451,7 @@ def test_numbered_ground_truth_against_a_list_in_order_of_appearance():
     evaluation = evaluate(numbered, found)  # without a log of one's own
     assert evaluation.log.counts == {"class-order-guessed": 1}
     assert "the classes of the detections are only in order" in str(evaluation.log.issues[0])
+    assert str(evaluation.log.issues[0]).endswith("the ground truth count in, with --gt-classes")
 
 
 def test_extra_images_can_be_left_out():
