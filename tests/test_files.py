@@ -518,6 +518,10 @@ def test_a_target_must_be_free_or_said_to_be_overwritten(tmp_path):
     for target in ("", "a\0b"):
         with pytest.raises(PathError, match="not a usable target"):
             Output(target)
+    with pytest.raises(PathError, match=r"standard output; give a path \(\./-"):
+        Output("-", single=True)
+    with pytest.raises(PathError, match=r"standard input .* give a path"):
+        Source("-")
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(PathError, match="symbolic links"):
         Output(str(tmp_path / "loop"))
@@ -528,6 +532,23 @@ def test_a_target_must_be_free_or_said_to_be_overwritten(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(PathError, match="FIFO"):
         Output(str(tmp_path / "fifo"), single=True, overwrite=True)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /proc")
+def test_a_target_where_no_file_can_be_is_named():
+    with (
+        pytest.raises(PathError, match=r"/proc/x: the system lets no file be made in /proc"),
+        Output("/proc/x", single=True) as output,
+    ):
+        output.write("", b"x")
+    ends = os.pipe()
+    try:
+        for single, wanted in ((True, "regular file"), (False, "folder")):
+            with pytest.raises(PathError, match=rf"the target is a FIFO, not a {wanted}"):
+                Output(f"/proc/self/fd/{ends[1]}", single=single)
+    finally:
+        for end in ends:
+            os.close(end)
 
 
 def test_missing_parts_of_a_path_do_not_hide_that_the_target_exists(tmp_path):

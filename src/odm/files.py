@@ -255,6 +255,8 @@ class Source:
         They are no fault, for data sets are made so, and they are not opened."""
         self.memo: dict[str, Any] = {}
         self._files: list[str] | None = None
+        if path == "-":
+            raise PathError(f"-: the standard input cannot be read here; {_A_PATH}")
         try:
             status = os.stat(path)
         except (OSError, ValueError) as e:
@@ -401,6 +403,9 @@ def _is_escaped(name: str) -> bool:
     return any("\udc80" <= c <= "\udcff" for c in name)
 
 
+_A_PATH = "give a path (./- is a file of this name)"
+
+
 def _nearest(path: str) -> str:
     """A sentence that names what lies beside a path that is not there, if it is like it."""
     folder, name = os.path.split(path.rstrip("/\\"))
@@ -541,6 +546,8 @@ class Output:
         shown = printable(target)
         if not target or "\0" in target:
             raise PathError(f"{shown!r}: not a usable target")
+        if target == "-":
+            raise PathError(f"-: data cannot be written to the standard output; {_A_PATH}")
         self.target = target
         self.single = single
         self.dry_run = dry_run
@@ -567,6 +574,10 @@ class Output:
         try:
             self._old = os.stat(self._real)
         except FileNotFoundError:
+            if os.path.exists(self.target):  # /dev/stdout leads to a pipe, which no path names
+                what = _what(os.stat(self.target).st_mode)
+                wanted = "a regular file" if self.single else "a folder"
+                raise PathError(f"{shown}: the target is {what}, not {wanted}") from None
             self._check_parent(shown)
             return False
         except OSError as e:
@@ -801,6 +812,7 @@ class Output:
         """Make a hidden folder in `parent`, and lock it, which tells that its maker lives."""
         _remove_left_overs(parent)
         short = name.encode(errors="ignore")[:80].decode(errors="ignore")
+        gone = False
         for _ in range(100):
             self._stage = os.path.join(parent, f".odm-{short}-{os.urandom(6).hex()}.tmp")
             try:
@@ -808,10 +820,14 @@ class Output:
                 lock = _lock(self._stage)
             except FileNotFoundError:  # a failing process took the parent that it had made away again
                 self._make_folders(parent)
+                gone = True
                 continue
             if lock is not None:
                 self._lock = lock
                 return
+        if gone:  # /proc and its like say so of every name
+            where = printable(parent)
+            raise PathError(f"{printable(self.target)}: the system lets no file be made in {where}")
         raise OSError(errno.EAGAIN, "a temporary folder cannot be kept")
 
     def _commit(self) -> None:
