@@ -12,7 +12,7 @@ import click
 
 from odm.files import MAX_SIZE, Unreadable, read_bytes
 from odm.formats import FORMATS, OptionSpec, option_specs
-from odm.issues import KEPT_PER_CODE, Issue, Log, PathError, printable
+from odm.issues import KEPT_PER_CODE, Code, Issue, Log, PathError, printable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -199,29 +199,45 @@ def print_notes(log: Log) -> None:
         click.echo(f"note: {printable(text)}", err=True)
 
 
-def print_log(log: Log, *, quiet: bool = False, limit: int = SHOWN) -> None:
-    """Print notes, issues and their counts to the standard error stream; errors come first."""
+def print_issues(log: Log, codes: Iterable[Code], *, limit: int = SHOWN) -> list[Issue]:
+    """Print the issues of some codes to the standard error stream; those that were printed."""
+    names = {code.name for code in codes}
+    found = [issue for issue in log.issues if issue.code in names][:limit]
+    for issue in found:
+        click.echo(str(issue), err=True)
+    return found
+
+
+def print_log(log: Log, *, quiet: bool = False, limit: int = SHOWN, printed: Sequence[Issue] = ()) -> None:
+    """Print notes, issues and their counts to the standard error stream; errors come first.
+
+    Issues that were `printed` before are only counted.
+    """
     if not quiet:
         print_notes(log)
     severities = ("error",) if quiet else ("error", "warning")
-    shown = [issue for s in severities for issue in sorted(log.issues, key=_place) if issue.severity == s]
-    for issue in shown[:limit]:
+    before = {id(issue) for issue in printed}
+    others = [issue for issue in sorted(log.issues, key=_place) if id(issue) not in before]
+    shown = [issue for s in severities for issue in others if issue.severity == s]
+    n_before = sum(issue.severity in severities for issue in printed)
+    room = max(0, limit - n_before)
+    for issue in shown[:room]:
         click.echo(str(issue), err=True)
     if log.errors or (log.warnings and not quiet):
-        click.echo(_summary(log, shown, limit, quiet=quiet), err=True)
+        click.echo(_summary(log, n_before + len(shown[:room]), quiet=quiet), err=True)
 
 
 def _place(issue: Issue) -> tuple[str, int, int]:
     return issue.path, issue.line, issue.column
 
 
-def _summary(log: Log, shown: Sequence[Issue], limit: int, *, quiet: bool) -> str:
+def _summary(log: Log, printed: int, *, quiet: bool) -> str:
     parts = [_count(log.errors, "error")] if log.errors else []
     if log.warnings and not quiet:
         parts.append(_count(log.warnings, "warning"))
     total = log.errors + (0 if quiet else log.warnings)
-    if total > min(limit, len(shown)):
-        parts.append(f"{min(limit, len(shown))} of them printed")
+    if total > printed:
+        parts.append(f"{printed} of them printed")
     by_code = ", ".join(f"{name} {n}" for name, n in log.counts.most_common())
     return f"{', '.join(parts)} ({by_code})"
 

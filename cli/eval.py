@@ -13,6 +13,7 @@ from odm.cli._common import (
     format_choice,
     format_options,
     lines_of_files,
+    print_issues,
     print_log,
     reading,
     split_names,
@@ -27,7 +28,7 @@ from odm.evaluate.join import DOUBTFUL
 from odm.evaluate.protocols import check_scores
 from odm.files import Output
 from odm.formats._faults import CATEGORY_POSITION_GUESSED
-from odm.issues import Log, UsageError
+from odm.issues import Issue, Log, UsageError
 from odm.tables import Dataset, Kind
 
 EXAMPLES = """
@@ -149,8 +150,10 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
         from odm.evaluate.plots import require
 
         require()  # before the work, not after it
+    doubts: list[Issue] | None = None
     try:
         evaluation = _evaluate(gt, det, options, given, renames, log)
+        doubts = print_issues(log, DOUBTS, limit=given["max_errors"])  # never hidden, and before the numbers
         click.echo(render(evaluation, given["output"]), nl=False)
         if given["save_to"]:
             with Output(given["save_to"], overwrite=given["overwrite"], sources=(gt, det)) as output:
@@ -162,9 +165,9 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
                 draw(evaluation, output.write)
         failed, unknown = failures(evaluation, gates)
     finally:
-        if given["quiet"]:  # what makes the result doubtful is never hidden
-            _print_doubts(log)
-        print_log(log, quiet=given["quiet"], limit=given["max_errors"])
+        if doubts is None and given["quiet"]:
+            doubts = print_issues(log, DOUBTS, limit=given["max_errors"])
+        print_log(log, quiet=given["quiet"], limit=given["max_errors"], printed=doubts or ())
     for line in failed:
         click.echo(f"odm: gate failed: {line}", err=True)
     for line in unknown:
@@ -187,13 +190,6 @@ def _rules(given: dict[str, Any]) -> list[Protocol]:
         if name in {"iou", "at_score", *SWITCHES}:
             raise UsageError(f"--{name.replace('_', '-')}{space}{rest}") from None
         raise
-
-
-def _print_doubts(log: Log) -> None:
-    codes = {code.name for code in DOUBTS}
-    for issue in log.issues:
-        if issue.code in codes:
-            click.echo(str(issue), err=True)
 
 
 def _renamed(dataset: Dataset, renames: dict[str, str], log: Log) -> Dataset:

@@ -139,6 +139,25 @@ def test_doubts_are_never_hidden(run):
     )[1]  # fmt: skip
 
 
+def test_doubts_stand_before_the_numbers(run, tmp_path):
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "odm", "eval", "voc", "ydet", "--det-image-size", "200x200"]
+    for more, last in (([], "class-order-guessed 1"), (["-q"], "mAP")):
+        said = subprocess.run(
+            [*command, *more],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=True,
+        ).stdout
+        assert said.count("warning class-order-guessed") == 1
+        assert said.index("warning class-order-guessed") < said.index("voc2012:") < said.index(last)
+    assert " 0 of them printed" in run("voc", "ydet", *command[6:], "--max-errors", 0)[1]
+
+
 def test_category_ids_that_are_places_in_a_list_are_said(run, tmp_path):
     (tmp_path / "classes.txt").write_text("cat\ndog\n")
     text = (tmp_path / "results.json").read_text()
