@@ -40,6 +40,8 @@ class Table:
     categories: dict[Id, int] = dataclasses.field(default_factory=dict)
     unlisted: set[str] = dataclasses.field(default_factory=set)
     """``image_id`` or ``category_id`` where their list is missing, which one issue says for all boxes."""
+    hint: str = ""
+    """What an unknown category may come from, in brackets."""
     _room: int = 0
 
     def add(
@@ -187,7 +189,12 @@ class Table:
 
             def values(row: int) -> dict[str, Any]:
                 value = ids[row] if isinstance(ids, list) else int(ids[row])
-                return {"value": Shown(show(value)), "near": Shown(near(value, known, texts))}
+                return {
+                    "value": Shown(show(value)),
+                    "near": Shown(
+                        (self.hint if code is UNKNOWN_CATEGORY else "") or near(value, known, texts)
+                    ),
+                }
 
             if key not in self.unlisted:
                 self._tell(log, code, np.flatnonzero(rows == -1), key, values)

@@ -104,15 +104,42 @@ def say_categories(known: Mapping[Id, int], reference: Dataset, path: str, log: 
     categories = reference.categories
     if len(categories) < 2 or not known or isinstance(next(iter(known)), str):
         return
-    pairs = [f"{id_} = {shorten(categories.name[row], 30)!r}" for id_, row in list(known.items())[:3]]
-    shown = ", ".join(pairs) + (", ..." if len(known) > 3 else "")
+    shown = _shown_order(known, categories)
     if (categories.source_id == NO_ID).all():
         if not categories.ordered:
             log.report(CATEGORY_POSITION_GUESSED, path, field="category_id", order=Shown(shown))
     elif reference.files and not any(f.pointer for f in reference.files):  # lines: a list of names
         if list(known) != list(range(len(categories))):
             return
-        log.note(f"{printable(path)}: category_id is read as the place in the ground truth's list, {shown}")
+        say_positions(known, categories, path, log)
+
+
+def say_positions(known: Mapping[Id, int], categories: Categories, path: str, log: Log) -> None:
+    """Say which class is which where the ids are places in the list of the ground truth."""
+    shown = _shown_order(known, categories)
+    log.note(f"{printable(path)}: category_id is read as the place in the ground truth's list, {shown}")
+
+
+def _shown_order(known: Mapping[Id, int], categories: Categories) -> str:
+    pairs = [f"{id_} = {shorten(categories.name[row], 30)!r}" for id_, row in list(known.items())[:3]]
+    return ", ".join(pairs) + (", ..." if len(known) > 3 else "")
+
+
+def position_hint(column: NDArray[Any] | list[Any] | None, categories: Categories) -> str:
+    """What to do where ids that are partly unknown would all be positions from 0, in brackets, or nothing.
+
+    The others are then known by chance and mean another class.
+    """
+    if not isinstance(column, np.ndarray) or not len(column) or not (categories.source_id != NO_ID).any():
+        return ""
+    if column.min() < 0 or np.isin(column, categories.source_id).all():
+        return ""
+    if column.max() < len(categories):
+        return " (all ids of the file look like positions from 0: -O ids=positions)"
+    trained = trainers_ids(categories)
+    if (trained != NO_ID).all() and np.isin(column, trained).all():
+        return " (all ids of the file look like positions among COCO's 80 classes: -O ids=80)"
+    return ""
 
 
 def image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]:

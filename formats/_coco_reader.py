@@ -17,7 +17,9 @@ from odm.formats._coco_ids import (
     image_readings,
     listed,
     packed,
+    position_hint,
     say_categories,
+    say_positions,
     trainers_ids,
 )
 from odm.formats._coco_values import ANNOTATION, CATEGORY, IMAGE, RESULT, Values
@@ -92,11 +94,12 @@ class Reader:
     Parameters
     ----------
     counted
-        Whether the category ids of results are positions among COCO's 80 classes.
+        What the category ids of results are positions in: the ground truth's list (``positions``), COCO's 80
+        classes (``80``), or nothing, for they are ids.
     """
 
     def __init__(
-        self, source: Source, builder: Builder, log: Log, options: ImageOptions, *, counted: bool
+        self, source: Source, builder: Builder, log: Log, options: ImageOptions, *, counted: str | None = None
     ) -> None:
         self._source, self._builder, self._log = source, builder, log
         self._counted = counted
@@ -452,13 +455,17 @@ class Reader:
             table.images = self._choose(
                 table, "image_id", images.source_id, lambda: image_readings(images.name)
             )
-            if self._counted:
-                table.categories = self._choose(table, "category_id", trainers_ids(categories), list)
+            if self._counted is not None:
+                own = trainers_ids(categories) if self._counted == "80" else np.arange(len(categories))
+                table.categories = self._choose(table, "category_id", own, list)
+                if self._counted == "positions":
+                    say_positions(table.categories, categories, path, self._log)
             else:
                 table.categories = self._choose(
                     table, "category_id", categories.source_id, lambda: category_readings(categories)
                 )
                 say_categories(table.categories, reference, path, self._log)
+                table.hint = position_hint(table.id_column("category_id"), categories)
 
     def _choose(
         self,

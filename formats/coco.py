@@ -20,7 +20,7 @@ have any format. All ids of the file are looked up in one way, said aloud where 
 - ``image_id``: the id of an image there; else the image's name or stem; else the number that the stem is
   (``000000123.jpg`` is 123).
 - ``category_id``: the id of a category there; where it has no ids, the position in its order from 1, or the
-  category's name.
+  category's name. ``-O ids=positions`` and ``-O ids=80`` read them as trainers count, from 0.
 
 Reading: ids may start at 0, have gaps, be text (``"7"`` is never 7), or be written ``1.0`` (a warning); whole
 ids are exact to 64 bits. ``iscrowd``, ``area`` and an annotation's ``id`` may be missing, as may the image's
@@ -82,8 +82,9 @@ class CocoOptions(ImageOptions):
     )
     ids: str | None = option(
         None,
-        "80: the category ids of results are positions among COCO's 80 classes, 0 to 79, as trainers count",
-        choices=("80",),
+        "what the category ids of results are: positions from 0 in the ground truth's list of categories, or "
+        "among COCO's 80 classes, 0 to 79, as trainers count",
+        choices=("positions", "80"),
         side="read",
     )
     reference: Dataset | None = None
@@ -244,7 +245,7 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
                     UNKNOWN_SPLIT, source.path, value=options.split, found=", ".join(splits) or "no splits"
                 )
                 return
-    reader = Reader(source, builder, log, options, counted=options.ids == "80")
+    reader = Reader(source, builder, log, options, counted=options.ids)
     for file, split in files:
         reader.read(file, split)
     reader.finish()

@@ -49,7 +49,7 @@ def parse(data, *, other=None, kind=None, fast=True, slice_size=None, folder=Non
         builder = Builder(None if other is None else lambda: other)
         builder.kind = kind
         made = make_options(coco.FORMAT, options)
-        reader = _coco_reader.Reader(Source(str(path)), builder, log, made, counted=made.ids == "80")
+        reader = _coco_reader.Reader(Source(str(path)), builder, log, made, counted=made.ids)
         reader.fast, reader.slice_size = fast, slice_size
         reader.read("", "")
         reader.finish()
@@ -360,6 +360,37 @@ def test_ids_are_read_in_one_way():
     _, log = both([{**DETECTION, "image_id": i} for i in (9, 8, 100)], other=truth)
     assert codes(log) == {"unknown-image-id": 1}
     _, log = both([{**DETECTION, "category_id": 2, "image_id": 9}], other=truth)
+    assert codes(log) == {"unknown-category-id": 1}
+
+
+@pytest.mark.parametrize(
+    ("category_ids", "given", "hint"),
+    [
+        ([1, 44], [0, 1], "-O ids=positions"),
+        ([17, 18], [15, 16], "-O ids=80"),
+        ([1, 44], [0, 2], ""),
+        ([1, 44], [1, 45], ""),
+        ([1, 44], [-1, 1], ""),
+    ],
+)
+def test_ids_that_look_like_positions_are_said_with_a_way_out(category_ids, given, hint):
+    truth = reference(ids=[1, 2], category_ids=category_ids)
+    given = [{**DETECTION, "category_id": i} for i in given]
+    _, log = both(given, other=truth)
+    assert log.counts["unknown-category-id"] == len(log.issues) > 0
+    assert all((hint in str(issue)) if hint else ("-O" not in str(issue)) for issue in log.issues)
+    if hint:
+        dataset, log = both(given, other=truth, ids=hint.partition("=")[2])
+        assert not log.issues
+        assert dataset.boxes.category.tolist() == [0, 1]
+
+
+def test_positions_are_read_as_told_and_said():
+    truth = reference(ids=[1, 2], category_ids=[1, 0])
+    dataset, log = both([{**DETECTION, "category_id": 0}], other=truth, ids="positions")
+    assert dataset.boxes.category.tolist() == [0]
+    assert any("place in the ground truth's list, 0 = 'cat', 1 = 'dog'" in note for note in log.notes)
+    _, log = both([{**DETECTION, "category_id": 2}], other=truth, ids="positions")
     assert codes(log) == {"unknown-category-id": 1}
 
 
