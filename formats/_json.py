@@ -131,6 +131,12 @@ class Chunk:
     """How many records the list will have, if the rest of the text is like this part."""
     records: list[Any] | None = None
 
+    def move_to(self, start: int) -> None:
+        """Begin at another index, as in a list of which this is a later part."""
+        for key in self.written_float:
+            self.written_float[key] += start - self.start
+        self.start = start
+
 
 _Share = tuple[list[Chunk], int, int | None]
 """Chunks, where the records after them begin, and where the list ended, None if it goes on."""
@@ -437,7 +443,7 @@ class Document:
                     share = [chunk], at, end
                 chunks, at, end = share
                 for chunk in chunks:
-                    chunk.start = index
+                    chunk.move_to(index)
                     index += chunk.n
                     yield chunk
                 if end is None and not marks and (marks := self._marks(at)):
