@@ -16,6 +16,7 @@ from odm.tables import Dataset, Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 MOST = 60
 """How many classes one picture shows; the most frequent ones."""
@@ -53,11 +54,17 @@ def save_plots(
     }
     names = [f"{name}.{suffix}" for name in pictures for suffix in ("png", "svg")]
     output.plan(names, names, log, target)
+    lacking: set[str] = set()
     with output:
         for name in log.track(list(pictures), "plots"):
             draw, height = pictures[name]
-            for suffix, data in _render(draw, height).items():
+            for suffix, data in _render(draw, height, lacking).items():
                 output.write(f"{name}.{suffix}", data)
+    if lacking:
+        log.note(
+            f"plots: the font has no signs for {', '.join(sorted(lacking)[:5])}"
+            f"{', ...' if len(lacking) > 5 else ''}, which are drawn as empty boxes"
+        )
     return tuple(output.written)
 
 
@@ -90,14 +97,19 @@ def _pictures(
     ]
 
 
-def _render(draw: Callable[[Axes], None], height: float) -> dict[str, bytes]:
+def _render(draw: Callable[[Axes], None], height: float, lacking: set[str]) -> dict[str, bytes]:
+    """A picture as PNG and SVG; signs that the font lacks are added to `lacking`."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     made = {}
-    # A salt and no date: the same data gives the same bytes. Glyphs that the font lacks are drawn as boxes.
-    with mpl.rc_context({"svg.hashsalt": "odm", "svg.fonttype": "path"}), warnings.catch_warnings():
+    # A salt and no date: the same data gives the same bytes.
+    with (
+        mpl.rc_context({"svg.hashsalt": "odm", "svg.fonttype": "path"}),
+        warnings.catch_warnings(record=True) as warned,
+    ):
         warnings.simplefilter("ignore")
+        warnings.filterwarnings("always", message="Glyph")
         figure = Figure(figsize=(8, height), layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
@@ -107,21 +119,29 @@ def _render(draw: Callable[[Axes], None], height: float) -> dict[str, bytes]:
             stream = io.BytesIO()
             figure.savefig(stream, format=suffix, dpi=144, metadata=metadata)
             made[suffix] = stream.getvalue()
+    lacking.update(chr(int(str(w.message).split()[1])) for w in warned)
     return made
+
+
+def _counts(axis: Axis) -> None:
+    """Have an axis of counts show whole numbers alone."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def _classes(axes: Axes, statistics: Statistics) -> None:
     rows = sorted(statistics.classes, key=lambda row: -row.boxes)[:MOST]
     at = np.arange(len(rows))
     bars = axes.barh(at, [row.boxes for row in rows], color=BLUE)
-    axes.bar_label(
-        bars, [f" {row.boxes} in {row.images} images" for row in rows], fontsize=7, color="#333333"
-    )
+    labels = [f" {row.boxes} in {row.images} image{'' if row.images == 1 else 's'}" for row in rows]
+    axes.bar_label(bars, labels, fontsize=7, color="#333333")
     names = [printable(row.name) for row in rows]
     axes.set_yticks(at, [n if len(n) <= 40 else n[:39] + "…" for n in names], fontsize=8, parse_math=False)
     axes.invert_yaxis()
     axes.margins(x=0.18, y=0.01)
     axes.set_xlabel("boxes")
+    _counts(axes.xaxis)
     rest = len(statistics.classes) - len(rows)
     axes.set_title(
         "Objects per class" + (f" (the {len(rows)} most frequent of {len(rows) + rest})" if rest else "")
@@ -129,19 +149,18 @@ def _classes(axes: Axes, statistics: Statistics) -> None:
 
 
 def _per_image(axes: Axes, statistics: Statistics) -> None:
-    from matplotlib.ticker import MaxNLocator
-
     numbers, times = (np.array(column) for column in zip(*statistics.images_by_boxes, strict=True))
-    most = int(numbers.max())
-    if most <= 60:
+    least, most = int(numbers.min()), int(numbers.max())
+    if most - least <= 60:
         axes.bar(numbers, times, width=0.9, color=BLUE)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlim(least - 0.8, most + 0.8)
     else:
         axes.hist(numbers, bins=60, weights=times, color=BLUE)
+    _counts(axes.xaxis)
     mean = statistics.boxes_per_image.mean
     assert mean is not None
     axes.axvline(mean, color=GREY, linestyle="--", linewidth=1, label=f"mean {mean:.2f}")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1))  # above, where no bar is
     _title(axes, "Boxes per image", "boxes", "images")
 
 
@@ -181,9 +200,9 @@ def _box_sizes(axes: Axes, wh: Floats) -> None:
     good = wh[np.isfinite(wh).all(axis=1) & (wh > 0).all(axis=1)]
     if len(good):
         bins: Any = [_log_bins(good[:, 0], 60), _log_bins(good[:, 1], 60)]
-        *_, mesh = axes.hist2d(good[:, 0], good[:, 1], bins=bins, cmap="Blues", cmin=1)
+        *_, mesh = axes.hist2d(good[:, 0], good[:, 1], bins=bins, cmap="Blues", cmin=1, vmin=0)
         mesh.set_rasterized(True)
-        axes.figure.colorbar(mesh, ax=axes, label="boxes")
+        _counts(axes.figure.colorbar(mesh, ax=axes, label="boxes").ax.yaxis)
         axes.set_xscale("log")
         axes.set_yscale("log")
     _title(axes, "Sizes of boxes", "width in pixels", "height in pixels")
@@ -191,9 +210,11 @@ def _box_sizes(axes: Axes, wh: Floats) -> None:
 
 def _image_sizes(axes: Axes, statistics: Statistics) -> None:
     width, height, times = (np.array(column) for column in zip(*statistics.image_sizes, strict=True))
-    axes.scatter(width, height, s=12 + 300 * times / times.max(), color=BLUE, alpha=0.5, linewidths=0)
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    axes.scatter(
+        width, height, s=12 + 300 * times / times.max(), color=BLUE, alpha=0.5, linewidths=0, clip_on=False
+    )
+    axes.set_xlim(0, 1.08 * int(width.max()))
+    axes.set_ylim(0, 1.08 * int(height.max()))
     _title(axes, "Sizes of images (larger dots: more images)", "width in pixels", "height in pixels")
 
 
@@ -208,3 +229,5 @@ def _title(axes: Axes, title: str, across: str, up: str) -> None:
     axes.set_title(title)
     axes.set_xlabel(across)
     axes.set_ylabel(up)
+    if up in ("boxes", "images"):
+        _counts(axes.yaxis)

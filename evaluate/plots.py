@@ -70,10 +70,10 @@ def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
     require()
     import matplotlib as mpl
 
-    with mpl.rc_context(), warnings.catch_warnings():
+    with mpl.rc_context(), warnings.catch_warnings(record=True) as warned:
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)  # type: ignore[arg-type]  # its keys are a list of words
-        warnings.filterwarnings("ignore", message="Glyph")  # the SVG has the name all the same
+        warnings.filterwarnings("always", message="Glyph")
         for number, result in enumerate(evaluation.results, 1):
             folder = _folder(evaluation, number, result)
             for name, figure in _pictures(result):
@@ -85,6 +85,13 @@ def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
                     figure.savefig(out, format=suffix, dpi=120, metadata=metadata)
                     write(f"{folder}/{name}.{suffix}", out.getvalue())
                     figure.set_layout_engine("none")  # the second picture keeps the places of the first
+    texts = [str(warning.message) for warning in warned]
+    lacking = sorted({chr(int(text.split()[1])) for text in texts if text.startswith("Glyph")})
+    if lacking:
+        evaluation.log.note(
+            f"plots: the font has no signs for {', '.join(lacking[:5])}"
+            f"{', ...' if len(lacking) > 5 else ''}, which are empty boxes in PNG files; the SVG files have the names"
+        )
 
 
 def _folder(evaluation: Evaluation, number: int, result: Result) -> str:

@@ -34,7 +34,12 @@ def sides(names):
 
 def drawn(protocols, names):
     files = {}
-    draw(evaluate(*sides(names), protocols), files.__setitem__)
+    evaluation = evaluate(*sides(names), protocols)
+    draw(evaluation, files.__setitem__)
+    notes = [note for note in evaluation.log.notes if "the font has no signs" in note]
+    assert [note.split(", which")[0] for note in notes] == (
+        ["plots: the font has no signs for \u4eba"] if "\u4eba" in names else []
+    )
     return files
 
 

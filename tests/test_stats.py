@@ -201,6 +201,47 @@ def test_plots_of_an_image_full_of_boxes(tmp_path):
     assert "image_sizes.png" not in names
 
 
+@pytest.mark.parametrize("n", [1, 8, 500])
+def test_counts_are_whole_and_nothing_is_cut(n):
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    from odm.converters.plots import _pictures
+
+    data = Dataset.from_arrays(
+        images=["a", "b"], categories=["x"], width=[640, 30], height=[480, 20], image=[0] * n + [1] * n,
+        category=[0] * 2 * n, xyxy=[[1, 1, 11, 31]] * 2 * n, score=[0.5] * 2 * n,
+    )  # fmt: skip
+    for name, draw, height in _pictures(data, describe(data)):
+        figure = Figure(figsize=(8, height))
+        axes = figure.add_subplot()
+        draw(axes)
+        figure.draw_without_rendering()
+        for one in figure.axes:
+            for axis, bounds in ((one.xaxis, one.get_xlim()), (one.yaxis, one.get_ylim())):
+                if axis.get_label_text() in ("boxes", "images"):
+                    ticks = [t for t in axis.get_majorticklocs() if min(bounds) <= t <= max(bounds)]
+                    assert ticks, name
+                    assert all(t == int(t) >= 0 for t in ticks), name
+        if name == "image_sizes":
+            assert axes.get_xlim()[1] > 660
+            assert axes.get_ylim()[1] > 500
+        if name == "boxes_per_image":
+            legend = axes.get_legend().get_window_extent()
+            assert legend.y0 >= axes.get_window_extent().y1
+
+
+def test_signs_that_the_font_lacks_are_said_once(tmp_path):
+    pytest.importorskip("matplotlib")
+    data = Dataset.from_arrays(
+        images=["a"], categories=["\u4eba", "\u4eba \u72d7"], image=[0], category=[0], xyxy=[[1, 1, 11, 31]]
+    )
+    log = Log()
+    save_plots(data, describe(data), str(tmp_path / "out"), log)
+    (note,) = log.notes
+    assert "the font has no signs for \u4eba, \u72d7, which" in note
+
+
 def test_plots_from_the_command_line(odm_run, tmp_path):
     pytest.importorskip("matplotlib")
     source = FIXTURES / "mixed" / "voc" / "input"
