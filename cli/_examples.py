@@ -121,7 +121,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'coordinates-not-finite': (
         '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [1e+308, 0, 1e+308, 10], "area": 1, "iscrowd": 0}',
-        'input.json#/annotations/1/bbox: error coordinates-not-finite [bbox] expected finite coordinates, found left 1e+308, top 0, right inf, bottom 10; find out where it came from, or leave the box out with --skip-bad',
+        'input.json#/annotations/1/bbox: error coordinates-not-finite [bbox] expected finite coordinates, found left 1e+308, top 0, right inf, bottom 10; find out where it came from, or leave the box out (--skip-bad of convert, eval and stats)',
     ),
     'coords-unclear': (
         'person 30 40 50 60',
@@ -141,7 +141,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'detection-without-score': (
         'log = Log()\nof = {"images": ["a.jpg"], "categories": ["car"], "image": [0], "category": [0]}\nfound = Dataset.from_arrays(**of, xyxy=[[1, 2, 30, 40]], kind="det")\nchecks.run(found, log)',
-        "-: error detection-without-score [score] expected a detection with a finite score, found none; write the detector's confidence, or leave the box out with --skip-bad",
+        "-: error detection-without-score [score] expected a detection with a finite score, found none; write the detector's confidence, or leave the box out (--skip-bad of convert, eval and stats)",
     ),
     'detections-as-ground-truth': (
         'of = {"images": ["a.jpg"], "categories": ["car"], "image": [0], "category": [0]}\nfound = Dataset.from_arrays(**of, xyxy=[[1, 2, 30, 40]], score=[0.9])\nevaluate(found, found)',
@@ -157,7 +157,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'duplicate-box': (
         '{"id": 3, "image_id": 1, "category_id": 1, "bbox": [10, 10, 50, 50], "area": 2500, "iscrowd": 0}',
-        'input.json#/annotations/2: warning duplicate-box the same box of the same class is there already, in input.json#/annotations/0; remove one of the two (--fix dedupe)',
+        'input.json#/annotations/2: warning duplicate-box the same box of the same class is there already, in input.json#/annotations/0; remove one of the two (validate --fix dedupe)',
     ),
     'duplicate-box-id': (
         '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 0}',
@@ -189,7 +189,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'empty-box': (
         '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [100, 100, 0, 30], "area": 0, "iscrowd": 0}',
-        'input.json#/annotations/1/bbox: warning empty-box [bbox] the box has no area: left 100, top 100, right 100, bottom 130; remove it (--fix drop-empty), or check the annotation',
+        'input.json#/annotations/1/bbox: warning empty-box [bbox] the box has no area: left 100, top 100, right 100, bottom 130; remove it (validate --fix drop-empty), or check the annotation',
     ),
     'equal-scores': (
         '',
@@ -265,7 +265,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'inverted-box': (
         '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [100, 100, -20, 30], "area": 1, "iscrowd": 0}',
-        'input.json#/annotations/1/bbox: error inverted-box [bbox] expected left <= right and top <= bottom, found left 100, top 100, right 80, bottom 130; check whether the four numbers are corners or left, top, width, height (--box), or leave it out with --skip-bad',
+        'input.json#/annotations/1/bbox: error inverted-box [bbox] expected left <= right and top <= bottom, found left 100, top 100, right 80, bottom 130; check whether the four numbers are corners or left, top, width, height; or exchange the edges (validate --fix order), or leave the box out (--skip-bad of convert, eval and stats)',
     ),
     'json-syntax': (
         '"categorie',
@@ -293,15 +293,15 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'looks-like-ltrb': (
         '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [300, 200, 600, 400], "area": 240000, "iscrowd": 0}',
-        'input.json#/annotations/0: warning looks-like-ltrb 3 of 4 boxes reach beyond the image, and none would if its width and height were right and bottom edges; say --box ltrb, or correct the export',
+        'input.json#/annotations/0: warning looks-like-ltrb 3 of 4 boxes reach beyond the image, and none would if its width and height were right and bottom edges; correct the export, as width = right - left and height = bottom - top',
     ),
     'looks-like-ltwh': (
         'a.jpg,640,480,person,,300,200,50,60',
-        'input.csv:2: warning looks-like-ltwh 3 of 4 boxes end before they begin, so the numbers look like left, top, width, height and not corners; say --box ltwh, or correct the export',
+        'input.csv:2: warning looks-like-ltwh 3 of 4 boxes end before they begin, so the numbers look like left, top, width, height and not corners; correct the export, as right = left + width and bottom = top + height',
     ),
     'looks-normalised': (
         '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [0.1, 0.2, 0.3, 0.4], "area": 0.12, "iscrowd": 0}',
-        'input.json#/annotations/0: warning looks-normalised expected pixels, found 3 boxes with all numbers in 0..1; say that they are relative (--coords rel, and the image sizes), or multiply them by the image size',
+        'input.json#/annotations/0: warning looks-normalised expected pixels, found 3 boxes with all numbers in 0..1; multiply them by the image size',
     ),
     'looks-swapped': (
         '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [10, 500, 50, 100], "area": 5000, "iscrowd": 0}',
@@ -429,11 +429,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'outside-image': (
         '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [600, 10, 100, 20], "area": 2000, "iscrowd": 0}',
-        'input.json#/annotations/1/bbox: warning outside-image [bbox] the box reaches 60 px beyond the image (640x480): left 600, top 10, right 700, bottom 30; check the size of the image and the format of the box, or cut it with --clip',
-    ),
-    'percent-scores': (
-        'odm eval gt.json det.json',
-        'det.json: warning percent-scores expected scores in 0..1, found scores up to 95.5: they look like percentages; divide them by 100; the ranking stays, but --score-min and --at-score mean the scores as they are',
+        'input.json#/annotations/1/bbox: warning outside-image [bbox] the box reaches 60 px beyond the image (640x480): left 600, top 10, right 700, bottom 30; check the size of the image and the format of the box, or cut it (convert --clip, validate --fix clip)',
     ),
     'picture-behind-link': (
         '',
@@ -509,7 +505,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'scores-in-percent': (
         '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [10, 10, 50, 50], "score": 95}',
-        'input.json#/annotations/0: warning scores-in-percent expected scores in 0..1, found 2 of 3 above 1, up to 95: they look like percentages; divide them by 100',
+        'input.json#/annotations/0: warning scores-in-percent expected scores in 0..1, found 2 of 3 above 1, up to 95: they look like percentages; divide them by 100; until then --score-min and --at-score mean the scores as they are',
     ),
     'sides-differ': (
         'odm eval gt det',
@@ -521,7 +517,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'similar-class-names': (
         '',
-        "input.json: warning similar-class-names 'person' and 'Person' differ only by letter case; rename one to the other if they are the same class (--rename)",
+        "input.json: warning similar-class-names 'person' and 'Person' differ only by letter case; rename one to the other if they are the same class (convert --rename OLD=NEW)",
     ),
     'similar-image-names': (
         '{"id": 2, "file_name": "A.jpg", "width": 640, "height": 480}',

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -60,8 +60,10 @@ class Loaded:
     source: Source | None = None
 
 
-Check = Callable[[Dataset, Log], NDArray[np.bool_]]
-"""Judges a dataset: reports to the log and answers the (n,) mask of the boxes that have an error."""
+Check = Callable[[Dataset, Log, Collection[str]], NDArray[np.bool_]]
+"""Judges a dataset that was read with options of these names: reports to the log and answers the (n,) mask of
+the boxes that have an error.
+"""
 
 
 def load(
@@ -196,7 +198,7 @@ def _say_if_swapped(sides: tuple[_Side, _Side], datasets: list[Dataset]) -> None
 
 def _judge(side: _Side, dataset: Dataset, log: Log, skip_bad: bool, check: Check, *, refuse: bool) -> Loaded:
     assert side.format is not None
-    wrong = check(dataset, log)
+    wrong = check(dataset, log, reading_options(side.format))
     if refuse and _refuses(log, skip_bad):
         raise refusal(log, side.request.path, skip_bad=skip_bad)
     bad = dataset.skipped
@@ -218,6 +220,11 @@ def refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
         codes = [name for name in log.counts if CODES[name].severity == "error" and not CODES[name].row]
         text += f"; --skip-bad leaves out rows, and these concern more than a row: {', '.join(codes)}"
     return DataError(text, log)
+
+
+def reading_options(format_: Format) -> frozenset[str]:
+    """The names of the options that a format has for reading."""
+    return frozenset(spec.name for spec in option_specs(format_.options) if spec.side in ("read", "both"))
 
 
 def choose_options(format_: Format, own: Mapping[str, Any], shared: Mapping[str, Any], side: str) -> Any:
@@ -277,7 +284,7 @@ class _Side:
     def has_option(self, name: str) -> bool:
         """Whether the format has an option of that name for reading, and it was given to both sides."""
         assert self.format is not None
-        known = (s.name for s in option_specs(self.format.options) if s.side in ("read", "both"))
+        known = reading_options(self.format)
         return name in self.request.shared and name not in self.request.options and name in known
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from odm import checks
 from odm.converters.edit import Edits, apply
 from odm.converters.ledger import Ledger, fit
-from odm.converters.load import Loaded, Request, check_shared, choose_options, load, refusal
+from odm.converters.load import (
+    Loaded,
+    Request,
+    check_shared,
+    choose_options,
+    load,
+    reading_options,
+    refusal,
+)
 from odm.converters.repairs import check_repairs, clip_boxes
 from odm.converters.repairs import repair as mend
 from odm.converters.validation import check_tolerance
@@ -298,7 +306,7 @@ def repair(
     check_shared(shared, [(loaded.format, "read"), (to_format, "write")])
     ledger = _open_ledger(loaded, to_format, dry_run=dry_run)
     dataset = mend(loaded.dataset, wanted, ledger, log)
-    wrong = checks.run(dataset, log, deep=True, tolerance=tolerance)
+    wrong = checks.run(dataset, log, reading_options(loaded.format), deep=True, tolerance=tolerance)
     if log.fatal or (log.errors and not skip_bad):
         raise refusal(log, source)
     dataset = ledger.leave_out(dataset, wrong, BAD_ROWS)
@@ -336,9 +344,9 @@ def _with_reference(options: Any, truth: Callable[[], Dataset] | None) -> Any:
     return dataclasses.replace(options, reference=truth())
 
 
-def _accept(dataset: Dataset, log: Log) -> NDArray[np.bool_]:
+def _accept(dataset: Dataset, log: Log, options: Collection[str]) -> NDArray[np.bool_]:
     """A check that finds nothing."""
-    del log
+    del log, options
     return np.zeros(len(dataset), np.bool_)
 
 
@@ -380,7 +388,10 @@ def _write(
     dataset, format_ = loaded.dataset, format_.adapted(options)
     if ledger is None:
         ledger = _open_ledger(loaded, format_, dry_run=dry_run)
-    dataset = apply(edits, dataset, ledger)
+    renamed = apply(edits, dataset, ledger)
+    if renamed.categories.name != dataset.categories.name:
+        checks.judge_classes(renamed, log)
+    dataset = renamed
     if clip:
         dataset = clip_boxes(dataset, ledger, log)
     dataset = fit(dataset, loaded.format, format_, ledger, keep_groups=keep_groups)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.protocols import PROTOCOLS, Protocol, check_scores
-from odm.issues import Code, DataError, Log, Shown, UsageError, hint, nearest, shorten
+from odm.issues import PERCENT, Code, DataError, Log, Shown, UsageError, hint, nearest, shorten
 from odm.tables import NO_ID, Boxes, Categories, Dataset, Flag, Floats, Images, Ints, Longs, Verdict, stem
 
 NO_IMAGE_IN_COMMON = Code(
@@ -124,14 +124,6 @@ COORDINATES_DIFFER = Code(
     "say --coords rel for the side in 0..1 and give the image sizes",
     "Relative coordinates next to pixels overlap with nothing, so every metric would be 0.",
 )
-PERCENT_SCORES = Code(
-    "percent-scores",
-    "warning",
-    "expected scores in 0..1, found scores up to {largest}: they look like percentages",
-    "divide them by 100; the ranking stays, but --score-min and --at-score mean the scores as they are",
-    "AP depends only on the order of scores, but thresholds do not.",
-)
-
 GROUPS_AS_OBJECTS = Code(
     "groups-as-objects",
     "warning",
@@ -154,7 +146,7 @@ DOUBTFUL = (
     NO_DETECTIONS,
     CLASS_ORDER_GUESSED,
     CLASS_ONLY_IN_DETECTIONS,
-    PERCENT_SCORES,
+    PERCENT,
     GROUPS_AS_OBJECTS,
     NOTHING_LEFT,
 )
@@ -416,7 +408,7 @@ def _check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
                 SCORE_NOT_FINITE, detections, wrong, lambda row: {"value": float(score[row])}, field="score"
             )
         else:
-            _judge_scores(detections.boxes, source_of(detections), log)
+            _judge_scores(detections, log)
     for side in (truth, detections):
         boxes = side.boxes
         if not (np.isfinite(boxes.xyxy).all() and np.isfinite(boxes.wh).all()):
@@ -431,12 +423,15 @@ def _check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
         _check_coordinates(truth, detections, log)
 
 
-def _judge_scores(boxes: Boxes, source: str, log: Log) -> None:
+def _judge_scores(detections: Dataset, log: Log) -> None:
+    boxes = detections.boxes
     score = boxes.score
     low, high = float(score.min()), float(score.max())
-    said = log.counts["scores-in-percent"]  # by the rules that judge one side alone
-    if boxes.in_percent and not said:
-        log.report(PERCENT_SCORES, source, largest=high)
+    if boxes.in_percent and not log.counts[PERCENT.name]:  # else the rules for one side have said it
+        above = score > 1
+        path, line, pointer = detections.place(int(above.argmax()))
+        n, largest = int(above.sum()), Shown(f"{high:g}")
+        log.report(PERCENT, path, line=line, pointer=pointer, n=n, total=len(score), value=largest)
     shown = low / 100 if boxes.in_percent else low
     if len(score) >= 3 and shown >= FILTERED and high <= 100:
         log.note(

@@ -245,6 +245,7 @@ def test_other_image_names_are_not_alike(names):
         ("traffic  light", "blanks"),
         ("trafficlight", "blanks"),
         (" traffic light", "blanks"),
+        ("Traffic light ", "letter case and blanks"),
     ],
 )
 def test_alike_class_names(second, how):
@@ -259,7 +260,7 @@ def test_scores():
         "score-beyond-one": 20,
         "scores-in-percent": 1,
     }
-    assert codes(grid(20, "det", score=np.linspace(10, 100, 20)), deep=False) == {"score-beyond-one": 20}
+    assert codes(grid(2, "det", score=[-1, -1]), deep=False) == {"score-beyond-one": 2, "equal-scores": 1}
     assert codes(grid(20, "det", score=np.linspace(0, 1.05, 20))) == {"score-beyond-one": 1}
     for no_percentages in ([1.7], [*[0.5] * 9, 95.0], [1.5, 2.5, 4.25], [50, 60, 101], [-1, 50, 60]):
         found = codes(grid(len(no_percentages), "det", score=no_percentages))
@@ -298,6 +299,77 @@ def test_conventions():
     border = [[540, 10, 641, 30], [0, 400, 30, 481], [0, 0, 641, 481]]
     assert codes(make(border)) == {"outside-image": 3, "off-by-one": 1}
     assert codes(make([*border, [0, 0, 642, 20]])) == {"outside-image": 4}
+
+
+def told(data, options=()):
+    log = Log()
+    checks.run(data, log, options, deep=True)
+    return log
+
+
+def crowd_of_corners(n, seed):
+    """Honest boxes all over an image of 640x480, as corners."""
+    rng = np.random.default_rng(seed)
+    corner = rng.random((n, 2)) * [500, 360]
+    size = rng.random((n, 2)) * [130, 110] + 8
+    return np.concatenate([corner, np.minimum(corner + size, [640, 480])], axis=1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("odd", [[600, 470, 642.59, 490], [-9, 3, 40, 60]])
+def test_an_odd_box_does_not_hide_a_convention(seed, odd):
+    corners = np.concatenate([crowd_of_corners(40, seed), [odd]])
+    widths = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], axis=1)
+    of_conventions = {"looks-like-ltrb", "looks-like-ltwh", "looks-swapped"}
+    assert of_conventions & set(told(make(ltwh=corners)).counts) == {"looks-like-ltrb"}
+    assert of_conventions & set(told(make(widths)).counts) == {"looks-like-ltwh"}
+    for honest in (make(corners), make(ltwh=widths), make(corners * 2), make(ltwh=widths * 2)):
+        assert not of_conventions & set(told(honest).counts)
+
+
+@pytest.mark.parametrize("axes", [[2, 1, 0, 3], [0, 3, 2, 1]])
+@pytest.mark.parametrize("share", [4, 20, 40])
+def test_edges_the_wrong_way_round_are_no_widths(axes, share):
+    corners = crowd_of_corners(40, 0)
+    corners[:share] = corners[:share][:, axes]
+    assert codes(make(corners)) == {"inverted-box": share}
+    corners[: share // 2] = corners[: share // 2][:, [2, 3, 0, 1]]  # some on the other axis
+    assert "looks-like-ltwh" not in told(make(corners)).counts
+
+
+@pytest.mark.parametrize("overhang", [3, 8])
+def test_large_objects_that_reach_over_the_border_are_no_corners(overhang):
+    widths = np.array([[120 + i, 100 + i, 520 - i, 380 - i] for i in range(20)], float)
+    widths[:6, 2] += overhang
+    assert codes(make(ltwh=widths)).keys() <= {"outside-image", "near-duplicate-box"}
+
+
+def test_advice_names_an_option_only_where_there_is_one():
+    corners = crowd_of_corners(40, 0)
+    widths = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], axis=1)
+    for data in (make(ltwh=corners), make(widths)):
+        assert not any("--box" in issue.message for issue in told(data))
+        found = [issue for issue in told(data, {"box"}) if "--box" in issue.message]
+        assert {"looks-like-ltrb", "looks-like-ltwh"} & {issue.code for issue in found}
+    relative = make([[0.1, 0.2, 0.5, 0.5], [0, 0, 1, 1], [0.5, 0.5, 0.75, 0.75]])
+    assert "--coords" not in messages(relative)[0]
+    assert "--coords rel" in next(iter(told(relative, {"coords"}))).message
+
+
+@pytest.mark.parametrize(
+    ("data", "row", "reason"),
+    [
+        (grid(20, "det", score=np.linspace(10, 100, 20)), "score-beyond-one", "scores-in-percent"),
+        (grid(20, "det", score=[-1] * 20), "score-beyond-one", "equal-scores"),
+        (make(ltwh=crowd_of_corners(40, 0)), "outside-image", "looks-like-ltrb"),
+    ],
+    ids=["percent", "minus one", "corners"],
+)
+def test_what_a_rule_explains_is_one_line_with_a_count(data, row, reason):
+    log = told(data)
+    assert log.counts[reason] == 1
+    (issue,) = (i for i in log if i.code == row)
+    assert issue.message.endswith(f" ({log.counts[row] - 1} more like it: {reason})")
 
 
 def test_rare_classes_and_the_rest():

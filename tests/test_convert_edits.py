@@ -9,7 +9,7 @@ import odm
 from odm.converters import Edits, Ledger
 from odm.converters.edit import apply, parse_renames
 from odm.formats._coco80 import IDS, NAMES
-from odm.issues import UsageError
+from odm.issues import Log, UsageError
 from odm.tables import Dataset, Verdict
 
 
@@ -145,3 +145,14 @@ def test_what_is_said_of_whole_images_follows_the_classes():
     assert said(result) == said(given)
     assert result.categories.frequency == ("c", "", "", "f", "r")
     assert said(edited(given, only=("fish",))[0]) == [(1, "fish", absent)]
+
+
+@pytest.mark.parametrize(
+    ("edits", "alike"),
+    [({}, 1), ({"rename": {"Cat": "cat"}}, 0), ({"drop": ("Cat",)}, 0), ({"rename": {"dog": "CAT"}}, 2)],
+)
+def test_names_are_compared_as_they_are_written(tmp_path, edits, alike):
+    odm.write(data(names=("cat", "dog", "Cat")), tmp_path / "in.json", "coco")
+    log = Log()
+    odm.convert(tmp_path / "in.json", tmp_path / "out.json", to="coco", edits=Edits(**edits), log=log)
+    assert log.counts["similar-class-names"] == alike

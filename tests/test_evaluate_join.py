@@ -158,7 +158,7 @@ def test_warned_and_noted():
     log = Log()
     truth = side(["a"], [(0, 0)])
     evaluate(truth, scored(["a"], [(0, 0)] * 3, score=[95, 60, 44]), log=log)
-    assert log.counts == {"percent-scores": 1}
+    assert log.counts == {"scores-in-percent": 1}
     assert "already filtered" in log.notes[0]
     log = Log()
     evaluate(truth, scored(["a"], [(0, 0)], score=[1.7]), log=log)

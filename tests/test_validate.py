@@ -757,7 +757,7 @@ def test_what_is_not_wanted_is_neither_shown_nor_counted():
     log = Log()
     CODES.get("test-chosen") or Code("test-chosen", "warning", "t", "m", "w.")
     for name in ("inverted-box", "test-chosen"):
-        log.report(CODES[name], "a", value="v")
+        log.report(CODES[name], "a", value="v", option="")
     assert set(chosen(log, ["inv*"], ()).counts) == {"inverted-box"}
     assert set(chosen(log, (), ["inv*"]).counts) == {"test-chosen"}
     assert len(chosen(log, (), ()).issues) == 2

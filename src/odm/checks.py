@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.issues import Code, Log, Shown, hint, printable
+from odm.issues import PERCENT, Code, Log, Shown, hint, printable
 from odm.tables import Dataset, Floats, stem
 
 TOLERANCE = 0.5
@@ -28,7 +28,7 @@ COORDINATES_NOT_FINITE = Code(
     "coordinates-not-finite",
     "error",
     "expected finite coordinates, found {value}",
-    "find out where it came from, or leave the box out with --skip-bad",
+    "find out where it came from, or leave the box out (--skip-bad of convert, eval and stats)",
     "An edge, a width or an area is infinite or not a number, for instance because left + width is too "
     "large for a number, or so large that an area computed from it would be. Such a box overlaps with "
     "nothing and no format can hold it.",
@@ -38,8 +38,8 @@ INVERTED = Code(
     "inverted-box",
     "error",
     "expected left <= right and top <= bottom, found {value}",
-    "check whether the four numbers are corners or left, top, width, height (--box), or leave it out "
-    "with --skip-bad",
+    "check whether the four numbers are corners or left, top, width, height{option}; or exchange the edges "
+    "(validate --fix order), or leave the box out (--skip-bad of convert, eval and stats)",
     "The right edge lies left of the left one, or the bottom above the top. Such a box has no area, and "
     "metrics "
     "would count it as a miss. Usually widths were read as corners.",
@@ -49,7 +49,7 @@ NO_SCORE = Code(
     "detection-without-score",
     "error",
     "expected a detection with a finite score, found {value}",
-    "write the detector's confidence, or leave the box out with --skip-bad",
+    "write the detector's confidence, or leave the box out (--skip-bad of convert, eval and stats)",
     "Detections are ranked by their score; one without a finite score has no place in the ranking.",
     row=True,
 )
@@ -57,7 +57,7 @@ EMPTY_BOX = Code(
     "empty-box",
     "warning",
     "the box has no area: {value}",
-    "remove it (--fix drop-empty), or check the annotation",
+    "remove it (validate --fix drop-empty), or check the annotation",
     "Width or height is 0. Many trainers refuse such a box, and no detection can ever match it.",
     row=True,
 )
@@ -65,7 +65,7 @@ OUTSIDE = Code(
     "outside-image",
     "warning",
     "the box reaches {beyond} px beyond the image ({size}): {value}",
-    "check the size of the image and the format of the box, or cut it with --clip",
+    "check the size of the image and the format of the box, or cut it (convert --clip, validate --fix clip)",
     "The box lies partly or wholly outside its image, by more than the tolerance of half a pixel. Often the "
     "coordinates belong to another size of the image, or are in another convention.",
     row=True,
@@ -74,7 +74,7 @@ DUPLICATE = Code(
     "duplicate-box",
     "warning",
     "the same box of the same class is there already, in {first}",
-    "remove one of the two (--fix dedupe)",
+    "remove one of the two (validate --fix dedupe)",
     "Image, class, coordinates and score are equal to those of an earlier box. A detector can find it "
     "only once, "
     "so the other one counts as a miss, or as a false positive among detections.",
@@ -110,7 +110,7 @@ NORMALISED = Code(
     "looks-normalised",
     "warning",
     "expected pixels, found {n} boxes with all numbers in 0..1",
-    "say that they are relative (--coords rel, and the image sizes), or multiply them by the image size",
+    "multiply them by the image size{option}",
     "No box is larger than one pixel, so the numbers are most probably relative to the image's size.",
 )
 SIMILAR_IMAGES = Code(
@@ -125,7 +125,7 @@ SIMILAR_CLASSES = Code(
     "similar-class-names",
     "warning",
     "{first!r} and {second!r} differ only by {how}",
-    "rename one to the other if they are the same class (--rename)",
+    "rename one to the other if they are the same class (convert --rename OLD=NEW)",
     "They are two classes here. If one spelling was meant, half of the objects are in the wrong class.",
 )
 
@@ -156,14 +156,6 @@ NEAR_DUPLICATE = Code(
     "detected, "
     "twice.",
     row=True,
-)
-PERCENT = Code(
-    "scores-in-percent",
-    "warning",
-    "expected scores in 0..1, found {n} of {total} above 1, up to {value}: they look like percentages",
-    "divide them by 100",
-    "AP depends on the order of the scores alone, but thresholds, curves and other formats take them as "
-    "confidences between 0 and 1.",
 )
 EQUAL_SCORES = Code(
     "equal-scores",
@@ -209,22 +201,22 @@ LOOKS_LTWH = Code(
     "warning",
     "{n} of {total} boxes end before they begin, so the numbers look like left, top, width, height and "
     "not corners",
-    "say --box ltwh, or correct the export",
+    "correct the export, as right = left + width and bottom = top + height{option}",
     "If widths and heights are taken for right and bottom edges, boxes in the lower right of the image turn "
     "inside out and all others have the wrong size.",
 )
 LOOKS_LTRB = Code(
     "looks-like-ltrb",
     "warning",
-    "{n} of {total} boxes reach beyond the image, and none would if its width and height were right and "
+    "{n} of {total} boxes reach beyond the image, and {left} would if its width and height were right and "
     "bottom edges",
-    "say --box ltrb, or correct the export",
+    "correct the export, as width = right - left and height = bottom - top{option}",
     "If corners are taken for widths and heights, boxes become too large and leave the image.",
 )
 LOOKS_SWAPPED = Code(
     "looks-swapped",
     "warning",
-    "{n} of {total} boxes reach beyond the image, and none would if x and y were exchanged",
+    "{n} of {total} boxes reach beyond the image, and {left} would if x and y were exchanged",
     "exchange x and y, or width and height of the images",
     "Some tools write rows before columns. A picture that is turned by its EXIF data gives the same signs.",
 )
@@ -295,8 +287,9 @@ CONVENTIONS_DIFFER = Code(
 class Facts:
     """What several rules ask of one dataset, each computed once and only if it is asked for."""
 
-    def __init__(self, dataset: Dataset, tolerance: float) -> None:
+    def __init__(self, dataset: Dataset, tolerance: float, options: Collection[str] = ()) -> None:
         self.dataset = dataset
+        self.options = options
         self.boxes = dataset.boxes
         self.tolerance = tolerance
 
@@ -498,6 +491,15 @@ def _edges_of(facts: Facts, row: int) -> dict[str, Any]:
     return {"value": _edges(facts, row)}
 
 
+def _option(facts: Facts, name: str, advice: str) -> Shown:
+    """Advice that is only for those whose format has the option."""
+    return Shown(advice if name in facts.options else "")
+
+
+def _inverted_of(facts: Facts, row: int) -> dict[str, Any]:
+    return {"value": _edges(facts, row), "option": _option(facts, "box", " (--box)")}
+
+
 def _not_finite_of(facts: Facts, row: int) -> dict[str, Any]:
     boxes = facts.boxes
     if np.isfinite(boxes.xyxy[row]).all():
@@ -583,7 +585,10 @@ def _normalised(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, 
     if len(xyxy) < 3 or not (xyxy[:3] <= 1.01).all() or len(facts.inverted):
         return
     if xyxy.max() <= 1.01 and xyxy.min() >= -0.01 and (xyxy != np.rint(xyxy)).any():
-        yield facts.dataset.place(0), {"n": len(xyxy)}
+        advice = _option(
+            facts, "coords", ", or say that they are relative (--coords rel, and the image sizes)"
+        )
+        yield facts.dataset.place(0), {"n": len(xyxy), "option": advice}
 
 
 def _similar(names: Sequence[str], *, blanks: bool) -> Iterator[tuple[int, int, str]]:
@@ -602,11 +607,9 @@ def _similar(names: Sequence[str], *, blanks: bool) -> Iterator[tuple[int, int, 
             if form == other:
                 how = "Unicode form"
             else:
-                how = (
-                    "letter case"
-                    if not blanks or "".join(form.split()) != "".join(other.split())
-                    else "blanks"
-                )
+                case = not blanks or "".join(form.split()) != "".join(other.split())
+                space = blanks and form.casefold() != other.casefold()
+                how = "letter case and blanks" if case and space else "letter case" if case else "blanks"
             yield first, i, how
 
 
@@ -753,17 +756,23 @@ def _near_of(facts: Facts, row: int) -> dict[str, Any]:
 def _percent(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     if facts.dataset.kind == "det" and facts.boxes.in_percent:
         above = facts.boxes.score > 1
-        values = {
-            "n": int(above.sum()),
-            "total": len(above),
-            "value": Shown(_number(facts.boxes.score.max())),
-        }
-        yield facts.dataset.place(int(above.argmax())), values
+        n, largest = int(above.sum()), Shown(_number(facts.boxes.score.max()))
+        yield facts.dataset.place(int(above.argmax())), {"n": n, "total": len(above), "value": largest}
 
 
 def _equal_scores(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     score = facts.boxes.score
-    if facts.dataset.kind == "det" and len(score) >= 10 and (score == score[0]).all():
+    if facts.dataset.kind == "det" and len(score) >= 10 and 0 <= score[0] <= 1 and (score == score[0]).all():
+        yield _first_place(facts.dataset), {"n": len(score), "value": Shown(_number(score[0]))}
+
+
+def _no_confidences(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
+    """All scores are one number that is no confidence, such as the -1 of trackers."""
+    boxes = facts.boxes
+    if facts.dataset.kind != "det" or len(boxes) < 2 or boxes.in_percent:
+        return
+    score = boxes.score
+    if np.isfinite(score[0]) and not 0 <= score[0] <= 1 and (score == score[0]).all():
         yield _first_place(facts.dataset), {"n": len(score), "value": Shown(_number(score[0]))}
 
 
@@ -814,47 +823,86 @@ def _enough(n: int, total: int) -> bool:
     return n >= 3 and n * 20 >= total
 
 
+ODD = 0.05
+"""Share of the boxes that may be odd without hiding in which convention the others are."""
+NEARLY = 0.02
+"""Share of an image's size by which a box may leave it where a convention is judged."""
+
+
+def _fits(facts: Facts, other: Floats) -> NDArray[np.bool_]:
+    """(n,) mask of the boxes that, read as `other`, are proper and at least nearly inside their images."""
+    size = facts.limits[facts.boxes.image]
+    slack = np.where(np.isfinite(size), size * NEARLY, 0) + facts.tolerance
+    inside = (other[:, :2] >= -slack) & (other[:, 2:] <= size + slack)
+    return np.asarray((inside & (other[:, 2:] > other[:, :2])).all(axis=1))
+
+
 def _looks_ltwh(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
-    rows = facts.inverted
-    if _enough(len(rows), len(facts.boxes)) and (facts.boxes.xyxy[rows] >= 0).all():
-        yield facts.dataset.place(int(rows[0])), {"n": len(rows), "total": len(facts.boxes)}
-
-
-def _would_fit(facts: Facts, other: Floats) -> bool:
-    """Whether all boxes, read as `other`, are proper and inside their images."""
-    size = facts.limits[facts.boxes.image] + facts.tolerance
-    inside = (other[:, :2] >= -facts.tolerance).all() and (other[:, 2:] <= size).all()
-    return bool(inside and (other[:, 2:] > other[:, :2]).all())
+    rows, total = facts.inverted, len(facts.boxes)
+    xyxy = facts.boxes.xyxy
+    if len(rows) < 3 or len(rows) * 4 < total:  # fewer are edges in the wrong order
+        return
+    axes = (xyxy[rows, 2:] < xyxy[rows, :2]).mean(axis=0)
+    if axes.min() < ODD:  # one axis alone was drawn from the other end
+        return
+    widths = np.concatenate([xyxy[:, :2], xyxy[:, :2] + xyxy[:, 2:]], axis=1)
+    if _fits(facts, widths).sum() >= (1 - ODD) * total:
+        values = {"n": len(rows), "total": total, "option": _option(facts, "box", ", or say --box ltwh")}
+        yield facts.dataset.place(int(rows[0])), values
 
 
 def _outside_signs(facts: Facts) -> tuple[tuple[str, int, str], dict[str, Any]] | None:
     rows = facts.outside
-    if not facts.sized or not _enough(len(rows), len(facts.boxes)) or not _fine(facts).all():
+    total = len(facts.boxes)
+    if not facts.sized or not _enough(len(rows), total):
         return None
-    return facts.dataset.place(int(rows[0])), {"n": len(rows), "total": len(facts.boxes)}
+    if len(facts.not_finite) + len(facts.inverted) > ODD * total:
+        return None
+    return facts.dataset.place(int(rows[0])), {"n": len(rows), "total": total}
+
+
+def _misread(facts: Facts, other: Floats) -> tuple[tuple[str, int, str], dict[str, Any]] | None:
+    """Where boxes leave their images, if they leave them far and as good as all would fit as `other`."""
+    found = _outside_signs(facts)
+    if found is None:
+        return None
+    size = facts.limits[facts.boxes.image[facts.upright_suspects]].max(axis=1)
+    far = np.count_nonzero(facts.beyond > NEARLY * size)
+    fits = _fits(facts, other)
+    rows = facts.outside
+    if 2 * far < len(rows) or fits.sum() < (1 - ODD) * len(fits):
+        return None
+    size = facts.limits[facts.boxes.image] + facts.tolerance
+    leaves = (other[:, :2] < -facts.tolerance).any(axis=1) | (other[:, 2:] > size).any(axis=1)
+    left = int(np.count_nonzero(leaves))
+    if left * 5 > len(rows):
+        return None
+    return found[0], {**found[1], "left": Shown(f"only {left}" if left else "none")}
 
 
 def _looks_ltrb(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
-    found = _outside_signs(facts)
-    if found and _would_fit(facts, np.concatenate([facts.boxes.xyxy[:, :2], facts.boxes.wh], axis=1)):
-        yield found
+    if not len(facts.outside):
+        return
+    found = _misread(facts, np.concatenate([facts.boxes.xyxy[:, :2], facts.boxes.wh], axis=1))
+    if found:
+        yield found[0], {**found[1], "option": _option(facts, "box", ", or say --box ltrb")}
 
 
 def _looks_swapped(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
-    found = _outside_signs(facts)
-    if found and _would_fit(facts, facts.boxes.xyxy[:, [1, 0, 3, 2]]):
+    found = _misread(facts, facts.boxes.xyxy[:, [1, 0, 3, 2]]) if len(facts.outside) else None
+    if found:
         yield found
 
 
 def _off_by_one(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     found = _outside_signs(facts)
-    if found and (facts.beyond[facts.beyond > facts.tolerance] == 1).all():
+    if found and _fine(facts).all() and (facts.beyond[facts.beyond > facts.tolerance] == 1).all():
         yield found
 
 
 RULES: tuple[BoxRule | SetRule, ...] = (
     BoxRule(COORDINATES_NOT_FINITE, lambda f: f.not_finite, _not_finite_of),
-    BoxRule(INVERTED, lambda f: f.inverted, _edges_of),
+    BoxRule(INVERTED, lambda f: f.inverted, _inverted_of),
     BoxRule(NO_SCORE, _scoreless, _score_of, "score"),
     BoxRule(EMPTY_BOX, _empty, _edges_of),
     BoxRule(OUTSIDE, lambda f: f.outside, _outside_of),
@@ -868,36 +916,48 @@ RULES: tuple[BoxRule | SetRule, ...] = (
     BoxRule(TINY, _tiny, _edges_of, deep=True),
     BoxRule(ASPECT, _aspect, _aspect_of, deep=True),
     BoxRule(NEAR_DUPLICATE, _near_rows, _near_of, deep=True),
-    SetRule(PERCENT, _percent, deep=True),
+    SetRule(PERCENT, _percent),
+    SetRule(EQUAL_SCORES, _no_confidences),
     SetRule(EQUAL_SCORES, _equal_scores, deep=True),
     SetRule(RARE_CLASS, _rare_classes, deep=True),
     SetRule(NO_SIZES, _no_sizes, deep=True, unless=("image-size-missing", "bad-image-size")),
     SetRule(ID_ZERO, _id_zero, deep=True),
     SetRule(SAME_LAST_PART, _same_last_part, deep=True),
-    SetRule(LOOKS_LTWH, _looks_ltwh, deep=True),
-    SetRule(LOOKS_LTRB, _looks_ltrb, deep=True),
-    SetRule(LOOKS_SWAPPED, _looks_swapped, deep=True),
-    SetRule(OFF_BY_ONE, _off_by_one, deep=True),
+    SetRule(LOOKS_LTWH, _looks_ltwh),
+    SetRule(LOOKS_LTRB, _looks_ltrb),
+    SetRule(LOOKS_SWAPPED, _looks_swapped),
+    SetRule(OFF_BY_ONE, _off_by_one),
 )
 """Every rule for one dataset."""
 
 FOLLOWS = {
     PERCENT.name: SCORE_BEYOND.name,
+    EQUAL_SCORES.name: SCORE_BEYOND.name,
     LOOKS_LTRB.name: OUTSIDE.name,
     LOOKS_SWAPPED.name: OUTSIDE.name,
     OFF_BY_ONE.name: OUTSIDE.name,
     LOOKS_LTWH.name: INVERTED.name,
 }
-"""Deep rules that explain what another reports box by box."""
+"""Rules that explain what another reports box by box; of its warnings only the first is then kept."""
 
 
-def run(dataset: Dataset, log: Log, *, deep: bool = False, tolerance: float = TOLERANCE) -> NDArray[np.bool_]:
+def run(
+    dataset: Dataset,
+    log: Log,
+    options: Collection[str] = (),
+    *,
+    deep: bool = False,
+    tolerance: float = TOLERANCE,
+) -> NDArray[np.bool_]:
     """Judge a dataset.
 
     Parameters
     ----------
     log
         Takes the issues.
+    options
+        Names of the options by which the reader could be told otherwise, such as ``box``; only these are
+        given as advice.
     deep
         Whether the rules that only `validate` asks for are run too.
     tolerance
@@ -907,25 +967,37 @@ def run(dataset: Dataset, log: Log, *, deep: bool = False, tolerance: float = TO
     -------
     (n,) mask of the boxes that have an error.
     """
-    facts = Facts(dataset, tolerance)
+    facts = Facts(dataset, tolerance, options)
     wrong = np.zeros(len(dataset), np.bool_)
     with np.errstate(invalid="ignore", over="ignore"):
-        for rule in RULES:
-            if rule.deep and not deep:
-                continue
+        rules = [rule for rule in RULES if deep or not rule.deep]
+        found = {
+            rule: list(rule.find(facts))
+            for rule in rules
+            if isinstance(rule, SetRule) and not any(log.counts[name] for name in rule.unless)
+        }
+        reasons = {FOLLOWS[r.code.name]: r.code.name for r in found if found[r] and r.code.name in FOLLOWS}
+        for rule in rules:
             if isinstance(rule, SetRule):
-                if any(log.counts[name] for name in rule.unless):
-                    continue
-                for (path, line, pointer), values in rule.find(facts):
+                for (path, line, pointer), values in found.get(rule, ()):
                     log.report(rule.code, path, line=line, pointer=pointer, **values)
                 continue
             rows = rule.find(facts)
             if len(rows):
                 values_of = functools.partial(rule.values, facts)
-                log.report_rows(rule.code, dataset, rows, values_of, field=rule.field)
-                if rule.code.severity == "error":
+                error = rule.code.severity == "error"
+                reason = "" if error else reasons.get(rule.code.name, "")
+                log.report_rows(rule.code, dataset, rows, values_of, field=rule.field, reason=reason)
+                if error:
                     wrong[rows] = True
     return wrong
+
+
+def judge_classes(dataset: Dataset, log: Log) -> None:
+    """Report names of classes that are alike, anew: what was said of the names before is taken back."""
+    log.withdraw(SIMILAR_CLASSES.name)
+    for (path, line, pointer), values in _similar_classes(Facts(dataset, TOLERANCE)):
+        log.report(SIMILAR_CLASSES, path, line=line, pointer=pointer, **values)
 
 
 # -------------------------------------------------------------------------------------------- pictures

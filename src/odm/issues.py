@@ -48,6 +48,17 @@ class Code:
         CODES[self.name] = self
 
 
+PERCENT = Code(
+    "scores-in-percent",
+    "warning",
+    "expected scores in 0..1, found {n} of {total} above 1, up to {value}: they look like percentages",
+    "divide them by 100; until then --score-min and --at-score mean the scores as they are",
+    "AP depends on the order of the scores alone, but thresholds, curves and other formats take them as "
+    "confidences between 0 and 1.",
+)
+"""The rules for one side and the evaluation of two both report it, and neither knows the other."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Issue:
     """One fault and its place. ``line`` and ``column`` count from 1, 0 = none."""
@@ -126,14 +137,24 @@ class Log:
         values: Callable[[int], dict[str, Any]],
         *,
         field: str = "",
+        reason: str = "",
     ) -> None:
-        """Report the same fault of many boxes: all are counted, `values` is asked only for those kept."""
+        """Report the same fault of many boxes: all are counted, `values` is asked only for those kept.
+
+        If there is one `reason` for all of them, the name of a code, one line says how many they are.
+        """
         room = max(0, self._keep - self.counts[code.name])
+        if reason:
+            room = min(room, 1)
         for row in rows[:room].tolist():
             path, line, pointer = dataset.place(row)
             if pointer and field:
                 pointer = f"{pointer}/{field}"
             self.report(code, path, line=line, pointer=pointer, field=field, **values(row))
+        if reason and room and len(rows) > 1:
+            first = self.issues[-1]
+            message = f"{first.message} ({len(rows) - 1} more like it: {reason})"
+            self.issues[-1] = dataclasses.replace(first, message=message)
         self.counts[code.name] += max(0, len(rows) - room)
 
     def fresh(self) -> Log:
