@@ -90,7 +90,8 @@ def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
     if lacking:
         evaluation.log.note(
             f"plots: the font has no signs for {', '.join(lacking[:5])}"
-            f"{', ...' if len(lacking) > 5 else ''}, which are empty boxes in PNG files; the SVG files have the names"
+            f"{', ...' if len(lacking) > 5 else ''}, which are "
+            "empty boxes in PNG files; the SVG files have the names"
         )
 
 
