@@ -148,7 +148,7 @@ RELATIVE_RANGE = Code(
 NUMBERED_CLASSES = Code(
     "numbered-classes",
     "warning",
-    "the classes are only numbers, so these are taken as their names: {value}",
+    "the classes are only numbers, so these are taken as their names: {value}{near}",
     "give the list of class names with --classes",
     "Without names, an evaluation or a conversion cannot tell whether class 0 here is class 0 there.",
 )

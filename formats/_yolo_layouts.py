@@ -13,7 +13,7 @@ from odm.formats._contract import option
 from odm.formats._faults import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE, UNKNOWN_SPLIT
 from odm.formats._images import ImageOptions
 from odm.formats._lines import Listing
-from odm.issues import Log, printable, shorten
+from odm.issues import Log, PathError, printable, shorten
 
 SPLITS = ("train", "val", "valid", "validation", "test", "minival")
 ALIASES = {"valid": "val", "validation": "val"}
@@ -78,6 +78,8 @@ class Plan:
     names_from: str = ""
     name_lists: list[tuple[str, list[str]]] = dataclasses.field(default_factory=list)
     """The lists of class names that were found, each with its path; `settle_names` chooses."""
+    names_above: tuple[str, list[str]] | None = None
+    """The list of a ``data.yaml`` above the folder ``labels`` that was named, with its path."""
     key_points: int = 0
     """How many numbers of key points follow a box."""
     lists: set[str] = dataclasses.field(default_factory=set)
@@ -197,6 +199,7 @@ def settle_names(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> 
             else:
                 lists.append((path, names))
     if not lists:
+        plan.names_above = _names_above(plan.source, log)
         return
     plan.names_from, plan.names = lists[0]
     for path, names in lists[1:]:
@@ -216,6 +219,32 @@ def settle_names(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> 
             first=plan.names_from,
         )
         plan.sound = False
+
+
+def _names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
+    """The path and the names of the ``data.yaml`` of the data set whose folder ``labels`` the source is.
+
+    It lies beside ``labels``, or where that is in the folder of a split, beside this.
+    """
+    folder = source.path if source.is_dir else os.path.dirname(source.path) or "."
+    parts = os.path.abspath(folder).split(os.sep)
+    if "labels" not in parts:
+        return None
+    at = len(parts) - 1 - parts[::-1].index("labels")
+    levels = [len(parts) - at]
+    if parts[at - 1] in SPLITS:
+        levels.append(len(parts) - at + 1)
+    for level in levels:
+        for name in ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml"):
+            path = os.path.normpath(os.path.join(folder, *[os.pardir] * level, name))
+            try:
+                above = Source(path, max_size=source.max_size)
+            except PathError:
+                continue
+            names = None if above.is_dir else read_list(above, "", log.fresh())
+            if names:
+                return path, names
+    return None
 
 
 def file_set(source: Source) -> frozenset[str]:

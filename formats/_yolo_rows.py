@@ -23,7 +23,7 @@ from odm.formats._faults import (
 from odm.formats._images import FAR, are_far
 from odm.formats._lines import Chunk, Rows, check_number, chunks, every, explain_rows
 from odm.formats._yolo_layouts import Plan, YoloOptions
-from odm.issues import Code, Log, printable
+from odm.issues import Code, Log, Shown, printable
 from odm.tables import Builder, Floats, Ints, Kind, Longs
 
 BAD_ID = Code(
@@ -273,6 +273,14 @@ def add_categories(
     scan: Scan, where: Rows, good: NDArray[np.bool_], plan: Plan, builder: Builder, log: Log
 ) -> tuple[Ints, NDArray[np.bool_]]:
     """The category row of each box, and which boxes have one."""
+    hint = ""
+    if plan.names_above is not None:
+        path, names = plan.names_above
+        if not good.any() or int(scan.id[good].max()) < len(names):
+            plan.names_from, plan.names = plan.names_above
+            log.note(f"{printable(plan.source.path)}: the class names are those of {printable(path)}")
+        else:
+            hint = f" (those of {printable(path)} do not reach that far)"
     if plan.names is not None:
         names_from = plan.names_from
         rows = np.array(add_list(plan.names, builder, log, names_from), np.int32)
@@ -296,7 +304,7 @@ def add_categories(
         builder.category(str(number), source_id=number)
     if len(ids) and plan.sound:
         shown = ", ".join(str(i) for i in ids[:10].tolist()) + (", ..." if len(ids) > 10 else "")
-        log.report(NUMBERED_CLASSES, plan.source.path, value=shown)
+        log.report(NUMBERED_CLASSES, plan.source.path, value=shown, near=Shown(hint))
     return np.searchsorted(ids, scan.id).astype(np.int32), np.ones(len(scan.id), bool)
 
 

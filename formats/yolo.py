@@ -15,7 +15,8 @@ Layouts
 
 Class names
     ``--classes FILE`` (one name per line, or a ``data.yaml``), else ``names`` in ``data.yaml``,
-    ``classes.txt``, ``obj.names``; lists that disagree are an error. Without any list the numbers are the
+    ``classes.txt``, ``obj.names``; lists that disagree are an error. Where ``labels/`` itself is named, the
+    ``data.yaml`` above it counts, if it has a name for every number. Without any list the numbers are the
     names, with a warning. The order of the list is kept.
 
 Detections

@@ -327,6 +327,35 @@ def test_without_names_the_numbers_are_names(tmp_path):
     assert not data.categories.named
 
 
+@pytest.mark.parametrize(
+    ("above", "labels", "text", "names"),
+    [
+        ("data.yaml", "labels", "names: [dog, cat]", ("dog", "cat")),
+        ("data.yaml", "labels/train", "names: {0: dog, 1: cat}", ("dog", "cat")),
+        ("data.yml", "train/labels", "train: ../train/images\nnames: [dog, cat]", ("dog", "cat")),
+        ("train/dataset.yaml", "train/labels", "names: [dog, cat]", ("dog", "cat")),
+        ("data.yaml", "labels", "names: [dog]", ("1",)),
+        ("data.yaml", "labels", "names: [dog", ("1",)),
+        ("data.yaml", "labels", "nc: 2", ("1",)),
+        ("data.yaml", "other/labels", "names: [dog, cat]", ("1",)),
+        ("data.yaml", "other", "names: [dog, cat]", ("1",)),
+    ],
+)
+@pytest.mark.parametrize("single", [False, True])
+def test_names_above_the_labels_that_were_named(tmp_path, above, labels, text, names, single):
+    put(tmp_path, {f"{labels}/x.txt": "1" + BOX[1:], above: text})
+    data, log = read(tmp_path / labels / "x.txt" if single else tmp_path / labels, **SIZE)
+    assert data.categories.name == names
+    said = f"the class names are those of {tmp_path / above}"
+    if names[0] == "dog":
+        assert not log.counts
+        assert any(said in note for note in log.notes)
+    else:
+        assert codes(log) == ["numbered-classes"]
+        assert not any(said in note for note in log.notes)
+        assert ("do not reach" in log.issues[0].message) == (text == "names: [dog]")
+
+
 def test_a_list_given_by_hand_holds_alone(tmp_path):
     put(tmp_path, {"in/x.txt": BOX, "in/classes.txt": "wrong\n\nlist", "names.txt": "right\n"})
     data, log = read(tmp_path / "in", classes=str(tmp_path / "names.txt"), **SIZE)
