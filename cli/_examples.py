@@ -379,6 +379,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '',
         "det.json: error no-image-in-common no image of the detections is in the ground truth: they have 'z9.jpg', the ground truth has 'a.jpg'; check that both belong to the same data set, and that the names differ at most in folder and extension",
     ),
+    'no-match': (
+        'odm eval gt det --box ltwh',
+        'det: warning no-match none of 3 detections matches one of 3 ground truths; ask `odm validate GT --against DET` where the two sides differ',
+    ),
     'no-scores': (
         'person 10 20 30 40',
         'input/a.txt:1: error no-scores expected detections with scores, found none with any box (3); add the scores, or say --kind gt if this is ground truth (to eval, give it first)',
@@ -481,7 +485,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'same-name-in-folders': (
         '{"id": 2, "file_name": "val/1.jpg", "width": 640, "height": 480}',
-        "input.json#/images/1: warning same-name-in-folders 1 images have the name of another in a different folder or split, such as 'train/1.jpg' and 'val/1.jpg'; keep the folders in mind when images are copied into one",
+        "input.json#/images/1: warning same-name-in-folders images whose name another has in a different folder or split: 1, such as 'train/1.jpg' and 'val/1.jpg'; keep the folders in mind when images are copied into one",
     ),
     'score-beyond-one': (
         '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [100, 100, 20, 30], "score": 1.5}',

@@ -28,7 +28,7 @@ from odm.evaluate.join import DOUBTFUL
 from odm.evaluate.protocols import check_scores
 from odm.files import Output
 from odm.formats._faults import CATEGORY_POSITION_GUESSED
-from odm.issues import Issue, Log, UsageError
+from odm.issues import Log, UsageError
 from odm.tables import Dataset, Kind
 
 EXAMPLES = """
@@ -150,24 +150,22 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
         from odm.evaluate.plots import require
 
         require()  # before the work, not after it
-    doubts: list[Issue] | None = None
     try:
         evaluation = _evaluate(gt, det, options, given, renames, log)
-        doubts = print_issues(log, DOUBTS, limit=given["max_errors"])  # never hidden, and before the numbers
-        click.echo(render(evaluation, given["output"]), nl=False)
-        if given["save_to"]:
-            with Output(given["save_to"], overwrite=given["overwrite"], sources=(gt, det)) as output:
-                save(evaluation, output.write)
-        if given["plots"]:
-            from odm.evaluate.plots import draw
+    finally:  # before the numbers, which stay in view; what puts them in doubt is never hidden
+        first = DOUBTS if given["quiet"] or not log.errors else ()
+        doubts = print_issues(log, first, limit=given["max_errors"])
+        print_log(log, quiet=given["quiet"], limit=given["max_errors"], printed=doubts)
+    click.echo(render(evaluation, given["output"]), nl=False)
+    if given["save_to"]:
+        with Output(given["save_to"], overwrite=given["overwrite"], sources=(gt, det)) as output:
+            save(evaluation, output.write)
+    if given["plots"]:
+        from odm.evaluate.plots import draw
 
-            with Output(given["plots"], overwrite=given["overwrite"], sources=(gt, det)) as output:
-                draw(evaluation, output.write)
-        failed, unknown = failures(evaluation, gates)
-    finally:
-        if doubts is None and given["quiet"]:
-            doubts = print_issues(log, DOUBTS, limit=given["max_errors"])
-        print_log(log, quiet=given["quiet"], limit=given["max_errors"], printed=doubts or ())
+        with Output(given["plots"], overwrite=given["overwrite"], sources=(gt, det)) as output:
+            draw(evaluation, output.write)
+    failed, unknown = failures(evaluation, gates)
     for line in failed:
         click.echo(f"odm: gate failed: {line}", err=True)
     for line in unknown:

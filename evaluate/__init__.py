@@ -12,7 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from odm.evaluate.accumulate import CurveArrays, accumulate
-from odm.evaluate.join import ExtraImages, Joined, JoinReport, Label, join, say_groups, source_of
+from odm.evaluate.join import (
+    FEW,
+    NO_MATCH,
+    ExtraImages,
+    Joined,
+    JoinReport,
+    Label,
+    join,
+    say_groups,
+    source_of,
+)
 from odm.evaluate.match import Matches, concatenate, match, match_all
 from odm.evaluate.protocols import AREAS, PROTOCOLS, AreaRange, Protocol, check_scores, resolve
 from odm.evaluate.report import OUTPUTS, render, save
@@ -148,6 +158,9 @@ def evaluate(
         for what, n in result.dropped.items():
             log.note(f"{result.protocol}: {n} detections dropped: {what}")
         results.append(result)
+    if results and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
+        row = results[0].overall
+        log.report(NO_MATCH, source_of(detections), n=row.det, total=row.gt)
     return Evaluation(joined, results, log)
 
 

@@ -140,6 +140,16 @@ NOTHING_LEFT = Code(
     "check the value",
     "Of no detections every metric is 0, and of no ground truth it is undefined, whatever the detector does.",
 )
+NO_MATCH = Code(
+    "no-match",
+    "warning",
+    "none of {n} detections matches one of {total} ground truths",
+    "ask `odm validate GT --against DET` where the two sides differ",
+    "A detector that is always wrong is rare. Mostly the sides mean different images or classes by one name, "
+    "or one of them has its boxes in another convention or for another size of the image.",
+)
+FEW = 3
+"""Detections and ground truths that may all miss each other by chance are fewer."""
 
 DOUBTFUL = (
     NO_BOXES,
@@ -149,6 +159,7 @@ DOUBTFUL = (
     PERCENT,
     GROUPS_AS_OBJECTS,
     NOTHING_LEFT,
+    NO_MATCH,
 )
 """The warnings that make a result doubtful: they are to be seen wherever it is."""
 

@@ -100,6 +100,41 @@ def test_a_split_goes_to_the_side_that_has_splits(run, tmp_path):
     assert "there is no split 'nope', found train, val" in err
 
 
+def test_sizes_that_cannot_be_told_are_explained(run, tmp_path):
+    from PIL import Image
+
+    make(tmp_path / "set", {"data.yaml": "train: images/train\nval: images/val\nnames: [cat, dog]\n"})
+    for split, name in (("train", "a"), ("val", "a"), ("val", "b")):
+        make(
+            tmp_path / "set",
+            {f"labels/{split}/{name}.txt": YOLO_GT["000000.txt"], f"images/{split}/.keep": ""},
+        )
+        Image.new("L", (200, 200)).save(tmp_path / "set" / "images" / split / f"{name}.png")
+    make(tmp_path / "found", {f"{name}.txt": YOLO_DET["000000.txt"] for name in "abc"})
+    err = run("set", "found", code=1)[1]
+    assert "size-out-of-reach the size of image 'a' is not known" in err
+    assert (
+        "the other side has 2 images of this name, 'train/a.png' and 'val/a.png'; choose one split with"
+        in err
+    )
+    assert "the size of image 'c'" in err
+    assert "the other side, which has sizes, has no image of this name; remove it here" in err
+    assert err.count("size-out-of-reach the") == 2
+    (tmp_path / "found" / "c.txt").unlink()
+    assert (
+        json.loads(run("set", "found", "--split", "val", "--output", "json")[0])["results"][0]["summary"][
+            "mAP"
+        ]
+        == 1
+    )
+    # Pictures that are given to both sides hide those of one.
+    (tmp_path / "photos").mkdir()
+    Image.new("L", (200, 200)).save(tmp_path / "photos" / "b.png")
+    err = run("set", "found", "--split", "val", "--images", "photos", code=1)[1]
+    assert "is not in photos, and --images hides set/images/val; leave out --images, or" in err
+    assert "--gt-images or --det-images" in err
+
+
 def test_extra_images(run, tmp_path):
     part = make(tmp_path / "part", {"000000.txt": GT["000000.txt"]})
     err = run(part, "det", code=1)[1]
@@ -125,8 +160,9 @@ def test_rename(run, tmp_path):
 
 def test_doubts_are_never_hidden(run):
     err = run("voc", "ydet", "-q", "--det-image-size", "200x200")[1]
-    assert err.count("\n") == 1
+    assert err.count("\n") == 2
     assert "warning class-order-guessed" in err
+    assert "warning no-match none of 6 detections" in err  # so the order is the wrong one
     err = run("voc", "results.json", "-q")[1]
     assert "warning category-position-guessed" in err
     assert "1 = 'dog', 2 = 'cat'" in err
@@ -144,7 +180,7 @@ def test_doubts_stand_before_the_numbers(run, tmp_path):
     import sys
 
     command = [sys.executable, "-m", "odm", "eval", "voc", "ydet", "--det-image-size", "200x200"]
-    for more, last in (([], "class-order-guessed 1"), (["-q"], "mAP")):
+    for more in ([], ["-q"]):
         said = subprocess.run(
             [*command, *more],
             cwd=tmp_path,
@@ -154,7 +190,7 @@ def test_doubts_stand_before_the_numbers(run, tmp_path):
             check=True,
         ).stdout
         assert said.count("warning class-order-guessed") == 1
-        assert said.index("warning class-order-guessed") < said.index("voc2012:") < said.index(last)
+        assert said.rindex("class-order-guessed") < said.index("voc2012:") < said.index("mAP")
     assert " 0 of them printed" in run("voc", "ydet", *command[6:], "--max-errors", 0)[1]
 
 
