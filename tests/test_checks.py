@@ -184,6 +184,10 @@ def test_messages_say_what_was_found():
     assert message.startswith(
         "the box reaches 60.25 px beyond the image (640x480): left 600, top 10, right 700.25, bottom 60; "
     )
+    (message,) = messages(make([[600, 10, 697.8699999999999, 326.03000000000003]]))
+    assert "57.87 px beyond the image (640x480): left 600, top 10, right 697.87, bottom 326.03; " in message
+    (message,) = messages(make([[9.50000002, 10, 9.50000001, 60]]), deep=False)
+    assert "left 9.50000002, top 10, right 9.50000001," in message  # what is wrong is seen
     (message,) = messages(make([[-7, 10, 60, 60]], size=None))
     assert "reaches 7 px beyond the image (of unknown size)" in message
     (message,) = messages(make([[10, 10, 60, 60]] * 2))

@@ -62,6 +62,12 @@ def test_the_printed_form():
         (1, "1"),
         (0.5, "0.5"),
         (np.float64(0.5), "0.5"),
+        (697.8699999999999, "697.87"),
+        (np.float64(640 / 3), "213.333333"),
+        (1.0000000001, "1.0000000001"),  # not 1.0, which would be no fault
+        (1e-9, "1e-09"),
+        (float("nan"), "nan"),
+        (float("inf"), "inf"),
         (np.int32(7), "7"),
         (True, "True"),
         (None, "'None'"),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.issues import PERCENT, Code, Log, Shown, hint, printable
+from odm.issues import PERCENT, Code, Log, Shown, hint, printable, without_noise
 from odm.tables import Dataset, Floats, stem
 
 TOLERANCE = 0.5
@@ -192,7 +192,7 @@ ID_ZERO = Code(
 SAME_LAST_PART = Code(
     "same-name-in-folders",
     "warning",
-    "{n} images have the name of another in a different folder or split, such as {first!r} and {second!r}",
+    "images whose name another has in a different folder or split: {n}, such as {first!r} and {second!r}",
     "keep the folders in mind when images are copied into one",
     "They are different images here, but become one file where a tool puts all images into one folder.",
 )
@@ -484,7 +484,11 @@ def _number(value: float) -> str:
 
 def _edges(facts: Facts, row: int) -> Shown:
     names = ("left", "top", "right", "bottom")
-    return Shown(", ".join(f"{n} {_number(v)}" for n, v in zip(names, facts.boxes.xyxy[row], strict=True)))
+    exact = facts.boxes.xyxy[row].tolist()
+    short = [without_noise(value) for value in exact]
+    if len(set(short)) < len(set(exact)):  # edges that differ are shown so
+        short = exact
+    return Shown(", ".join(f"{n} {_number(v)}" for n, v in zip(names, short, strict=True)))
 
 
 def _edges_of(facts: Facts, row: int) -> dict[str, Any]:

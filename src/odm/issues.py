@@ -274,7 +274,15 @@ def _shown(value: Any) -> Any:
         return value
     if hasattr(value, "item"):  # a NumPy number
         value = value.item()
-    return value if isinstance(value, (int, float)) else _Value(shorten(value))
+    if isinstance(value, float):
+        return without_noise(value)
+    return value if isinstance(value, int) else _Value(shorten(value))
+
+
+def without_noise(value: float) -> float:
+    """697.87 for 697.8699999999999; what would look like a whole number, or like another one, stays."""
+    short = float(f"{value:.6g}") if abs(value) < 1 else round(value, 6)
+    return value if short.is_integer() or abs(value) >= 1e9 else short  # also what is not finite
 
 
 def printable(text: str) -> str:
