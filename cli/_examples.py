@@ -247,6 +247,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         'b.jpg,0,0,cat,,1,2,3,4,0,0,0,0,0',
         "input.csv:3: warning image-size-missing [width] the size of image 'b.jpg' is not known; write it, or give --images DIR, --image-size WxH or --image-sizes FILE.csv",
     ),
+    'image-size-out-of-reach': (
+        'odm eval gt.json det',
+        "det/b.txt: error image-size-out-of-reach the size of image 'b' is not known, and relative coordinates need it: the other side, which has sizes, has no image of this name; remove it here, or add it there, or give --images DIR or --image-size WxH",
+    ),
     'image-size-unknown': (
         '',
         "input/a.txt: error image-size-unknown the size of image 'a' is not known, and relative coordinates need it; give --images DIR, --image-size WxH or --image-sizes FILE.csv",

@@ -20,7 +20,7 @@ from odm.converters.load import Loaded, Request, check_shared, load, load_pair
 from odm.files import Source
 from odm.formats import FORMATS, option_specs
 from odm.formats._faults import NO_PICTURE, STRAY_FILE
-from odm.formats._images import NO_SIZE, picture_size
+from odm.formats._images import NO_SIZE, SIZE_OUT_OF_REACH, picture_size
 from odm.issues import CODES, Code, DataError, Issue, Log, UsageError, hint, printable, shorten
 from odm.tables import PICTURE_SUFFIXES, Dataset, Kind, stem
 
@@ -230,7 +230,9 @@ def _check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> 
     pictures = source.with_suffix(*PICTURE_SUFFIXES)
     find = _finder(pictures)
     used: dict[int, str] = {}
-    told = log.counts[NO_PICTURE.name] + log.counts[NO_SIZE.name]  # by the reader, which needs the pictures
+    told = sum(
+        log.counts[code.name] for code in (NO_PICTURE, NO_SIZE, SIZE_OUT_OF_REACH)
+    )  # by the reader, which needs the pictures
     for row, name in enumerate(images.name):
         picture = find(name)
         if picture is not None:

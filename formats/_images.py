@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from odm.files import MAX_SIZE, Source, Unreadable, open_binary
 from odm.formats._contract import Options, option, parse_size
-from odm.issues import Code, Log, PathError
+from odm.issues import Code, Log, PathError, Shown, printable, shorten
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Floats, stem
 
 NO_SIZE = Code(
@@ -36,6 +36,14 @@ LINKED_PICTURE = Code(
     "give --follow-links, or name the folder of the pictures with --images DIR",
     "A link that leads outside the source is not opened unless that is asked for, because a data set from "
     "the internet could use one to have other files of this machine read.",
+)
+SIZE_OUT_OF_REACH = Code(
+    "image-size-out-of-reach",
+    "error",
+    "the size of image {value!r} is not known, and relative coordinates need it: {reason}",
+    "{way}",
+    "There are sizes of images, on the other side or in the pictures of the data set itself, but none can be "
+    "said to be that of this image.",
 )
 FAR_OUTSIDE = Code(
     "box-too-far-outside",
@@ -174,6 +182,9 @@ class Pictures:
         self._lasts: dict[str, tuple[int, int]] = {}
         """Of the other side's sizes those whose name without folders is unique, as images are joined."""
         self._linked = False
+        self._asked = options.images
+        self._passed = folders if options.images is not None else ()
+        """The folders that the format itself names, where --images hides them."""
         if options.images is not None:
             self._list(Source(options.images, follow_links=True, max_size=source.max_size))
         else:
@@ -274,7 +285,46 @@ class Pictures:
     def report_no_size(self, name: str, picture: Picture | None, path: str, **place: Any) -> None:
         """Report that the size of an image is needed and not known, and why if a link is in the way."""
         behind = self._linked or (picture is not None and not picture.path)
-        self._log.report(LINKED_PICTURE if behind else NO_SIZE, path, value=name, **place)
+        if behind:
+            self._log.report(LINKED_PICTURE, path, value=name, **place)
+        elif (reasons := self._reasons(name)) is not None:
+            reason, way = map(Shown, reasons)
+            self._log.report(SIZE_OUT_OF_REACH, path, value=name, reason=reason, way=way, **place)
+        else:
+            self._log.report(NO_SIZE, path, value=name, **place)
+
+    def _reasons(self, name: str) -> tuple[str, str] | None:
+        """Why there are sizes and none for this image, and what to do, where that can be said."""
+        if self._asked is not None and (hidden := self._hidden()):
+            reason = f"it is not in {printable(self._asked)}, and --images hides {printable(hidden)}"
+            return (
+                reason,
+                "leave out --images, or in eval say for which side it is: --gt-images or --det-images",
+            )
+        other = self._builder.other()
+        if other is None or not (other.images.width > 0).any():
+            return None
+        last = stem(name).rpartition("/")[2]
+        same = [theirs for theirs in other.images.name if stem(theirs).rpartition("/")[2] == last]
+        if len(same) > 1:
+            shown = " and ".join(repr(shorten(theirs)) for theirs in same[:2])
+            reason = f"the other side has {len(same)} images of this name, {shown}"
+            return reason, "choose one split with --split, or use the same names, with folders, on both sides"
+        if same:
+            return None
+        reason = "the other side, which has sizes, has no image of this name"
+        return reason, "remove it here, or add it there, or give --images DIR or --image-size WxH"
+
+    def _hidden(self) -> str:
+        """The first of the folders passed over that holds pictures, or nothing."""
+        for folder in self._passed:
+            try:
+                listed = Source(folder)
+            except PathError:
+                continue
+            if listed.is_dir and listed.with_suffix(*PICTURE_SUFFIXES):
+                return folder
+        return ""
 
 
 def parse_pixels(text: str) -> int:
