@@ -334,7 +334,13 @@ def _judge(dataset: Dataset, target: str, log: Log) -> None:
             log.report(BAD_CLASS_NAME, "", value=name, reason=reason)
     checks.run(dataset, log)
     if log.errors > errors:
-        raise refusal(log, target)
+        raise _unwritten(log, target)
+
+
+def _unwritten(log: Log, target: str) -> DataError:
+    """The error that leaves a target unwritten, with the errors that `log` holds; they are the source's."""
+    n = log.errors
+    return DataError(f"{printable(target)}: not written, because of {n} error{'s' if n != 1 else ''}", log)
 
 
 def _with_reference(options: Any, truth: Callable[[], Dataset] | None) -> Any:
@@ -419,7 +425,7 @@ def _write(
             writing.set_place(target)
             log.extend(writing)
         if writing.errors:
-            raise refusal(log, target)
+            raise _unwritten(log, target)
     ledger.files, ledger.stayed = tuple(output.written), tuple(output.stayed)
     return ledger
 

@@ -559,3 +559,10 @@ def _cells(piece: bytes | Column) -> tuple[Cells, Longs | None]:
     known = {text: i for i, text in enumerate(dict.fromkeys(piece))}
     cells = np.array([text.encode() for text in known] or [b""], np.bytes_)
     return cells, np.array([known[text] for text in piece], np.int64)
+
+
+def lines_are(n: int, total: int) -> str:
+    """``3 of 4 lines are``, or what that is of one line."""
+    if total == 1:
+        return "its one line is" if n else "its one line is not"
+    return f"{n} of {total} lines {'is' if n == 1 else 'are'}"

@@ -74,7 +74,7 @@ from odm.formats._label_files import (
     spans,
     write_files,
 )
-from odm.formats._lines import NUMBER, Chunk
+from odm.formats._lines import NUMBER, Chunk, lines_are
 from odm.formats._numbers import decimals
 from odm.issues import Log, UsageError
 from odm.tables import Builder, Dataset, Flag, Floats, stem
@@ -111,7 +111,7 @@ def sniff(source: Source) -> Sniff | None:
             fits += len(cells) == 9 or any(NUMBER.fullmatch(c) and float(c) in (0, 1, 2) for c in cells[-2:])
     if not lines or 3 * fits < 2 * lines or not words:
         return None
-    return Sniff(SURE, f"{fits} of {lines} lines are four corners, a category and a mark, as in DOTA")
+    return Sniff(SURE, f"{lines_are(fits, lines)} four corners, a category and a mark, as in DOTA")
 
 
 def _results(source: Source) -> list[str]:

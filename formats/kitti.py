@@ -63,7 +63,7 @@ from odm.formats._label_files import (
     spans,
     write_files,
 )
-from odm.formats._lines import NUMBER, Chunk
+from odm.formats._lines import NUMBER, Chunk, lines_are
 from odm.formats._numbers import decimals
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
@@ -89,7 +89,7 @@ def sniff(source: Source) -> Sniff | None:
             words += not NUMBER.fullmatch(cells[0])
     if not lines or 3 * fits < 2 * lines or not words:
         return None
-    return Sniff(SURE, f"{fits} of {lines} lines are a type and the 14 or 15 numbers of KITTI labels")
+    return Sniff(SURE, f"{lines_are(fits, lines)} a type and the 14 or 15 numbers of KITTI labels")
 
 
 def _split(chunk: Chunk) -> Part:

@@ -69,7 +69,7 @@ from odm.formats._label_files import (
     sampled,
     scan,
 )
-from odm.formats._lines import EMPTY, NUMBER, Chunk, listing, text_of
+from odm.formats._lines import EMPTY, NUMBER, Chunk, lines_are, listing, text_of
 from odm.formats._numbers import decimals, short_wh
 from odm.issues import Code, Log, printable
 from odm.tables import Builder, Dataset, Flag, Kind, Longs, stem
@@ -142,7 +142,7 @@ def sniff(source: Source) -> Sniff | None:
     named = source.is_dir or _named(source.path) is not None
     if 3 * fits < 2 * lines or not (lines or named):
         return None
-    what = f"{fits} of {lines} lines are a frame, an id, a box and a confidence, as in MOTChallenge"
+    what = f"{lines_are(fits, lines)} a frame, an id, a box and a confidence, as in MOTChallenge"
     return Sniff(SURE if named else LIKELY, f"{files[0]}: {what}" if files[0] else what)
 
 

@@ -78,6 +78,7 @@ from odm.formats._lines import (
     chunks,
     every,
     explain_rows,
+    lines_are,
     listing,
     pages,
     relative,
@@ -190,13 +191,12 @@ def sniff(source: Source) -> Sniff | None:
             else "its .txt file is empty",
         )
     if 2 * found.separated > found.lines:
-        return Sniff(
-            LIKELY, f"{found.separated} of {found.lines} lines are a class and numbers with separators"
-        )
+        what = lines_are(found.separated, found.lines)
+        return Sniff(LIKELY, f"{what} a class and numbers with separators")
     mine = found.named + found.pixels
     if mine < found.relative or not _numbers_follow(found.counts):
         return None
-    what = f"{found.rows} of {found.lines} lines are a class and numbers"
+    what = f"{lines_are(found.rows, found.lines)} a class and numbers"
     if not found.rows:
         return Sniff(POOR, f"these are .txt files with numbers, though {what}")
     if found.named >= found.pixels:

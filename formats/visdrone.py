@@ -64,7 +64,7 @@ from odm.formats._label_files import (
     scan,
     write_files,
 )
-from odm.formats._lines import EMPTY, NUMBER, Chunk
+from odm.formats._lines import EMPTY, NUMBER, Chunk, lines_are
 from odm.formats._numbers import decimals, short_wh
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
@@ -115,7 +115,7 @@ def sniff(source: Source) -> Sniff | None:
             )
     if not lines or 3 * fits < 2 * lines:
         return None
-    return Sniff(SURE, f"{fits} of {lines} lines are the eight numbers of VisDrone, separated by commas")
+    return Sniff(SURE, f"{lines_are(fits, lines)} the eight numbers of VisDrone, separated by commas")
 
 
 def _split(chunk: Chunk) -> Part:

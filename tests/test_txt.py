@@ -581,6 +581,8 @@ def test_relative_needs_sizes_before_anything_is_written(tmp_path):
     log = write(data, tmp_path / "out", coords="rel")
     assert codes(log) == ["image-size-unknown"]
     assert not list((tmp_path / "out").glob("*"))
+    with pytest.raises(odm.DataError, match="out2: not written, because of 1 error\n"):
+        odm.write(data, str(tmp_path / "out2"), "txt", coords="rel")
 
 
 def test_two_images_in_one_file_are_refused(tmp_path):
@@ -589,6 +591,19 @@ def test_two_images_in_one_file_are_refused(tmp_path):
 
 
 # ---------------------------------------------------------------------------------------------- sniffing
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("person 1 2 3 4\n", "its one line is a class and numbers"),
+        ("person 1 2 3 4\n" * 2, "2 of 2 lines are a class and numbers"),
+    ],
+)
+def test_one_line_has_no_plural(tmp_path, text, says):
+    log = Log()
+    detect(Source(str(put(tmp_path, {"a.txt": text}))), log)
+    assert says in log.notes[0]
 
 
 @pytest.mark.parametrize(
