@@ -9,6 +9,7 @@ import pytest
 
 from odm.cli import _app
 from odm.evaluate import PROTOCOLS
+from odm.evaluate.errors import REASONS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -50,6 +51,12 @@ def test_commands_use_options_that_exist(line, capsys, tmp_path, monkeypatch):
     words = shlex.split(line.split("  #")[0].split(" > ")[0])
     code = _app.run(words[1:])
     assert code in (0, 3), capsys.readouterr().err
+
+
+def test_every_reason_of_a_false_positive_is_explained():
+    text = (ROOT / "docs" / "evaluating.md").read_text(encoding="utf-8")
+    for reason in REASONS:
+        assert re.search(rf"`{reason}` \([^)]", text), reason
 
 
 def test_every_protocol_has_its_keys_in_the_contract():
