@@ -142,7 +142,8 @@ def fit(
     ids_differ = categories.source_id != NO_ID
     if "category_id" not in keeps and "category_id" in source.keeps and ids_differ.any():
         renumbered = categories.source_id != np.arange(len(categories))
-        ledger.change("class ids are numbered anew", int(np.count_nonzero(renumbered & ids_differ)))
+        what = "class ids are numbered anew" if "order" in keeps else "class ids are not written"
+        ledger.change(what, int(np.count_nonzero(renumbered & ids_differ)))
     return dataset
 
 

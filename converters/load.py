@@ -219,6 +219,12 @@ def refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
     if skip_bad and log.fatal:
         codes = [name for name in log.counts if CODES[name].severity == "error" and not CODES[name].row]
         text += f"; --skip-bad leaves out rows, and these concern more than a row: {', '.join(codes)}"
+        paths = list(dict.fromkeys(i.path for i in log.issues if i.code in codes and i.path))
+        if paths:
+            some = ", ".join(map(printable, paths[:3])) + (", ..." if len(paths) > 3 else "")
+            text += f"; mend {some}" + (
+                "" if paths == [path] else ", or move what cannot be mended out of the source"
+            )
     return DataError(text, log)
 
 
@@ -247,7 +253,10 @@ def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> N
             names = " and ".join(dict.fromkeys(f"{side}ing {f.name}" for f, side in uses)).replace(
                 "writeing", "writing"
             )
-            raise UsageError(f"the option {name.replace('_', '-')!r} has no meaning when {names}")
+            advice = ""
+            if name == "classes" and any(side == "write" for _, side in uses):
+                advice = "; --class-list FILE says which classes are written, and in which order"
+            raise UsageError(f"the option {name.replace('_', '-')!r} has no meaning when {names}{advice}")
 
 
 class _Side:

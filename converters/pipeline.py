@@ -29,7 +29,7 @@ from odm.files import BAD_NAME, MAX_SIZE, Output, accept_name, refuse_name
 from odm.formats import Format, for_target, get, make_options
 from odm.formats._classes import refuse_class
 from odm.formats._faults import BAD_CLASS_NAME
-from odm.issues import DataError, Log, PathError, printable
+from odm.issues import DataError, Log, PathError, printable, shorten
 from odm.tables import Dataset, Kind, stem
 
 
@@ -401,6 +401,8 @@ def _write(
     if clip:
         dataset = clip_boxes(dataset, ledger, log)
     dataset = fit(dataset, loaded.format, format_, ledger, keep_groups=keep_groups)
+    if not (edits.order or edits.coco_ids):
+        _say_order(dataset, format_, log)
     ledger.written = len(dataset)
     ledger.images, ledger.categories = len(dataset.images), len(dataset.categories)
     if strict and not ledger.lossless:
@@ -446,6 +448,17 @@ class StrictLoss(DataError):
     def __init__(self, message: str, log: Log, ledger: Ledger) -> None:
         super().__init__(message, log)
         self.ledger = ledger
+
+
+def _say_order(dataset: Dataset, target: Format, log: Log) -> None:
+    """Say in which order classes are numbered where the source gives none and the target does."""
+    names = dataset.categories.name
+    if dataset.categories.ordered or "order" not in target.keeps or len(names) < 2:
+        return
+    some = ", ".join(shorten(name, 30) for name in names[:8]) + (", ..." if len(names) > 8 else "")
+    log.note(
+        f"classes are listed and numbered as they first appear: {some} (--class-list FILE gives the order)"
+    )
 
 
 def _check_stems(dataset: Dataset, log: Log) -> None:

@@ -9,7 +9,7 @@ import odm
 from odm.converters import Edits, Ledger
 from odm.converters.edit import apply, parse_renames
 from odm.formats._coco80 import IDS, NAMES
-from odm.issues import Log, UsageError
+from odm.issues import DataError, Log, UsageError
 from odm.tables import Dataset, Verdict
 
 
@@ -156,3 +156,44 @@ def test_names_are_compared_as_they_are_written(tmp_path, edits, alike):
     log = Log()
     odm.convert(tmp_path / "in.json", tmp_path / "out.json", to="coco", edits=Edits(**edits), log=log)
     assert log.counts["similar-class-names"] == alike
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "edits", "said"),
+    [
+        ("txt", "yolo", {}, True),
+        ("txt", "coco", {}, True),
+        ("txt", "yolo", {"order": ("dog", "cat", "bird")}, False),
+        ("txt", "yolo", {"only": ("dog",)}, False),
+        ("txt", "voc", {}, False),  # it has names alone
+        ("coco", "yolo", {}, False),
+    ],
+)
+def test_an_order_that_nobody_gave_is_said(tmp_path, source, target, edits, said):
+    place = tmp_path / ("in.json" if source == "coco" else "in")
+    odm.write(data(category=(2, 0, 1)), place, source)
+    log = Log()
+    options = {} if source == "coco" else {"image_size": "100x100", "box": "ltwh"}
+    to = {"to": target, "from_": source, "from_options": options, "edits": Edits(**edits), "dry_run": True}
+    ledger = odm.convert(place, tmp_path / "out", log=log, **to)
+    found = [note for note in log.notes if "first appear" in note]
+    assert len(found) == said
+    assert not said or "bird, cat, dog (--class-list FILE" in found[0]
+    assert "class ids are not written" not in ledger.changed
+
+
+def test_ids_of_classes_are_numbered_only_where_there_are_numbers(tmp_path):
+    odm.write(data(), tmp_path / "in.json", "coco")
+    for target, what in (("yolo", "numbered anew"), ("voc", "not written"), ("txt", "not written")):
+        ledger = odm.convert(tmp_path / "in.json", tmp_path / target, to=target, dry_run=True)
+        assert [w for w in ledger.changed if w.startswith("class ids")] == [f"class ids are {what}"]
+
+
+def test_the_way_out_is_named_where_there_is_one(tmp_path):
+    odm.write(data(), tmp_path / "in", "voc")
+    (tmp_path / "in" / "broken.xml").write_text("<annotation>")
+    with pytest.raises(DataError, match=r"xml-syntax; mend .*broken\.xml, or move what cannot be mended"):
+        odm.convert(tmp_path / "in", tmp_path / "out", to="txt", skip_bad=True)
+    (tmp_path / "in" / "broken.xml").unlink()
+    with pytest.raises(UsageError, match="--class-list FILE says which classes are written"):
+        odm.convert(tmp_path / "in", tmp_path / "out", to="yolo", options={"classes": "x"})
