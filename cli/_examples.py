@@ -237,7 +237,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'image-size-conflict': (
         'a.jpg,320,480,cat,,5,6,7,8,0,0,0,0,0',
-        "input.csv:3: error image-size-conflict [width] image 'a.jpg' is 320x480 here and 640x480 in an earlier row; correct the size in one of the rows",
+        "input.csv:3: error image-size-conflict [width] image 'a.jpg' is 320x480 here and 640x480 in other rows; correct the size in one of the rows",
     ),
     'image-size-from-picture': (
         '<annotation>',

@@ -72,7 +72,7 @@ INCOMPLETE_BOX = Code(
 SIZE_CONFLICT = Code(
     "image-size-conflict",
     "error",
-    "image {value!r} is {found} here and {other} in an earlier row",
+    "image {value!r} is {found} here and {other} in other rows",
     "correct the size in one of the rows",
     "One image has one size. Two different ones mean that rows of different images were mixed up.",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,10 +78,25 @@ class Images:
         return images, warned
 
     def settle(self, images: Ints, sizes: Longs) -> NDArray[np.bool_]:
-        """Take the sizes of rows: the first row of an image decides. Answers which differ from it."""
-        backward = np.nonzero(self.sizes[images, 0] == 0)[0][::-1]
+        """Take the sizes of rows: most rows of an image decide, else the first. Answers which differ.
+
+        A size that was taken before stays.
+        """
+        new = self.sizes[images, 0] == 0
+        backward = np.nonzero(new)[0][::-1]
         self.sizes[images[backward]] = sizes[backward]
         differs: NDArray[np.bool_] = (self.sizes[images] != sizes).any(axis=1)
+        if not differs.any():
+            return differs
+        said: dict[int, Counter[tuple[int, ...]]] = {
+            image: Counter() for image in images[differs & new].tolist()
+        }
+        rows = np.isin(images, list(said))
+        for image, size in zip(images[rows].tolist(), sizes[rows].tolist(), strict=True):
+            said[image][tuple(size)] += 1
+        for image, counts in said.items():
+            self.sizes[image] = counts.most_common(1)[0][0]  # of equals the first one met
+        differs[:] = (self.sizes[images] != sizes).any(axis=1)
         return differs
 
     def add_to(

@@ -408,6 +408,23 @@ def test_retinanet(tmp_path):
     assert dataset.skipped == 1
 
 
+@pytest.mark.parametrize(
+    ("sizes", "wrong", "held"),
+    [
+        (["801x600", "800x600", "800x600", "800x600"], [2], 800),
+        (["800x600", "800x600", "801x600"], [4], 800),
+        (["801x600", "800x600"], [3], 801),
+        (["800x600", "800x601", "800x602", "800x602"], [2, 3], 800),
+    ],
+)
+def test_of_two_sizes_of_an_image_that_of_most_rows_holds(tmp_path, sizes, wrong, held):
+    rows = ["a.jpg,{},{},c,1,1,5,5".format(*size.split("x")) for size in sizes]
+    text = "\n".join(["filename,width,height,class,xmin,ymin,xmax,ymax", *rows])
+    dataset, log = read_text(tmp_path, text)
+    assert [(issue.code, issue.line) for issue in log.issues] == [("image-size-conflict", n) for n in wrong]
+    assert dataset.images.width.tolist() == [held]
+
+
 def test_kind_is_that_of_most_rows(tmp_path):
     lines = [f"a.jpg,9,9,c,{s},1,2,3,4,0,0,0,0,0" for s in ("0.5", "0.6", "")]
     dataset, log = read_text(tmp_path, "\n".join([HEAD, *lines]))
