@@ -160,12 +160,18 @@ class Table:
         builder.boxes(**given, file=builder.file(self.path, self.pointer or "/"))
 
     def _tell(
-        self, log: Log, code: Code, rows: NDArray[Any], key: str, values: Callable[[int], dict[str, Any]]
+        self,
+        log: Log,
+        code: Code,
+        rows: NDArray[Any],
+        key: str,
+        values: Callable[[int], dict[str, Any]],
+        most: int = KEPT_PER_CODE,
     ) -> None:
         """Report the same fault of many boxes: all are counted, `values` is asked only for those kept."""
         index = self.column("index")
         assert index is not None
-        room = max(0, KEPT_PER_CODE - log.counts[code.name])
+        room = min(most, max(0, KEPT_PER_CODE - log.counts[code.name]))
         for row in rows[:room].tolist():
             pointer = f"{self.pointer}/{index[row]}"
             pointer = f"{pointer}/{key}" if key else pointer
@@ -186,18 +192,24 @@ class Table:
         bad = np.flatnonzero(rows < 0)
         if len(bad):
             texts = [k for k in known if isinstance(k, str)]
+            unknown = np.flatnonzero(rows == -1)
+            none_fits = code is UNKNOWN_IMAGE and len(unknown) == len(rows) > 1
+            some = ", ".join(show(k) for k in list(known)[:3]) + (", ..." if len(known) > 3 else "")
+            all_of_them = f" (as for all {len(rows)} boxes here: the known ids are {some or 'none'})"
 
             def values(row: int) -> dict[str, Any]:
                 value = ids[row] if isinstance(ids, list) else int(ids[row])
                 return {
                     "value": Shown(show(value)),
                     "near": Shown(
-                        (self.hint if code is UNKNOWN_CATEGORY else "") or near(value, known, texts)
+                        (self.hint if code is UNKNOWN_CATEGORY else "")
+                        or near(value, known, texts) + (all_of_them if none_fits else "")
                     ),
                 }
 
             if key not in self.unlisted:
-                self._tell(log, code, np.flatnonzero(rows == -1), key, values)
+                most = 1 if none_fits else KEPT_PER_CODE  # one reason, so one line
+                self._tell(log, code, unknown, key, values, most)
             good[bad] = False
         return rows
 

@@ -402,6 +402,16 @@ def test_text_ids_of_both_sides():
     assert len(dataset) == 1
 
 
+@pytest.mark.parametrize(("ids", "lines"), [([70] * 6, 1), ([*range(70, 90)], 1), ([9, 70, 71], 2)])
+def test_ids_of_which_none_fits_are_one_line(ids, lines):
+    truth = reference(("a.jpg", "b.jpg"), ids=[9, 8], category_ids=[0, 1])
+    _, log = both([{**DETECTION, "image_id": i} for i in ids], other=truth)
+    assert codes(log) == {"unknown-image-id": len([i for i in ids if i != 9])}
+    found = [issue.message for issue in log]
+    assert len(found) == lines
+    assert (f"as for all {len(ids)} boxes here: the known ids are 9, 8)" in found[0]) == (lines == 1)
+
+
 def test_two_stems_that_are_one_number_are_no_answer():
     _, log = both([{**DETECTION, "image_id": 1}], other=reference(("1.jpg", "01.jpg")))
     assert codes(log) == {"unknown-image-id": 1}
