@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 import odm
 from odm.files import Output, Source
 from odm.formats import _csv_layouts, _csv_reader, _csv_records, csv, detect, make_options
+from odm.formats._classes import refuse_class
 from odm.issues import DataError, Log, UsageError
 from odm.tables import Builder, Dataset, Flag, stem
 
@@ -628,7 +629,7 @@ text_cells = st.text(
     st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]) | st.sampled_from(list(",;\"\t '#=.")),
     min_size=1,
     max_size=8,
-).filter(lambda t: t.strip() and "\t" not in t)
+).filter(lambda t: refuse_class(t) is None and "\t" not in t)
 file_names = st.text(
     st.sampled_from(list(string.ascii_letters + string.digits + ' ,;"_-.öß\ufeff')), min_size=1, max_size=8
 ).map(lambda t: f"n{t}n")
