@@ -102,7 +102,7 @@ class FormatCommand(click.Command):
         params = super().get_params(ctx)
         at = next(i for i, param in enumerate(params) if param.name == TEXTS)
         sides = getattr(self.callback, "sides", ())
-        return [*params[: at + 1], *_flags(ctx.meta.get(_NAMED, FORMATS), sides), *params[at + 1 :]]
+        return [*params[: at + 1], *_flags(tuple(ctx.meta.get(_NAMED, FORMATS)), sides), *params[at + 1 :]]
 
 
 TEXTS = "format_option_texts"
@@ -111,14 +111,15 @@ TEXTS = "format_option_texts"
 _NAMED = "odm.cli.formats"
 
 
-def _flags(names: Iterable[str], sides: Sequence[str]) -> list[click.Parameter]:
-    """The long flags of some formats, plain and for each side."""
+@functools.cache
+def _flags(names: tuple[str, ...], sides: tuple[str, ...]) -> tuple[click.Parameter, ...]:
+    """The long flags of some formats, plain and for each side; the parser asks for them again and again."""
     specs: dict[str, list[tuple[str, OptionSpec]]] = {}
     for name in names:
         for spec in option_specs(FORMATS[name].options):
             if spec.flag:
                 specs.setdefault(spec.flag, []).append((name, spec))
-    return [_flag(flag, side, found) for flag, found in specs.items() for side in ("", *sides)]
+    return tuple(_flag(flag, side, found) for flag, found in specs.items() for side in ("", *sides))
 
 
 def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> click.Option:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -265,14 +266,10 @@ def _rank(
     tasks += (functools.partial(_count, matches, at_score, maker) for maker in makers)
     if worth:
         room = 40 * n_hits + 8 * matches.npos.size * len(rules.ious) * (1 + len(rules.caps)) + 2**20
-        point, *blocks = in_order(_call, tasks, room)
+        point, *blocks = in_order(operator.call, tasks, room)
     else:
-        point, *blocks = map(_call, tasks)
+        point, *blocks = map(operator.call, tasks)
     return blocks, point
-
-
-def _call(task: Callable[[], Any]) -> Any:
-    return task()
 
 
 def _overall_point(matches: Matches, order: Longs, at_score: float | None) -> list[dict[str, Any]]:
