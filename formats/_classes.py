@@ -110,6 +110,10 @@ def read_described(data: bytes, path: str, log: Log) -> list[str] | None:
 
 def described_names(entries: dict[str, Node], path: str, log: Log) -> list[str] | None:
     """The ``names`` among the keys of a ``data.yaml``, if any; None, and issues in the log, if not usable."""
+
+    def wrong(node: Node, field: str, expected: str) -> None:
+        log.report(BAD_DATA_YAML, path, line=node.line, field=field, expected=expected, value=shown(node))
+
     errors = log.errors
     node = entries.get("names")
     items: list[Node] = []
@@ -120,19 +124,10 @@ def described_names(entries: dict[str, Node], path: str, log: Log) -> list[str] 
     elif isinstance(node.value, dict):
         items = _names_by_id(node, path, log)
     else:
-        log.report(
-            BAD_DATA_YAML, path, line=node.line, field="names", expected="a list of names", value=shown(node)
-        )
+        wrong(node, "names", "a list of names")
     for item in items:
         if not isinstance(item.value, str):
-            log.report(
-                BAD_DATA_YAML,
-                path,
-                line=item.line,
-                field="names",
-                expected="the name of a class",
-                value=shown(item),
-            )
+            wrong(item, "names", "the name of a class")
         elif not item.value.strip():
             log.report(BAD_CLASS_LIST, path, line=item.line, field="names", reason="a name is empty")
         elif (reason := refuse_class(item.value)) is not None:
@@ -140,14 +135,7 @@ def described_names(entries: dict[str, Node], path: str, log: Log) -> list[str] 
     count = entries.get("nc")
     if count is not None and not is_none(count):
         if not isinstance(count.value, str) or not re.fullmatch(r"[0-9]{1,9}(\.0*)?", count.value.strip()):
-            log.report(
-                BAD_DATA_YAML,
-                path,
-                line=count.line,
-                field="nc",
-                expected="a number of classes",
-                value=shown(count),
-            )
+            wrong(count, "nc", "a number of classes")
         elif items and int(float(count.value)) != len(items):
             log.report(
                 CLASS_COUNT, path, line=count.line, field="nc", value=int(float(count.value)), n=len(items)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import pickle
 import signal
 import sys
 import threading
@@ -75,6 +74,8 @@ class Copy(Generic[T]):
 
     def result(self) -> T | None:
         """What the work returned, None if it could not be done."""
+        import pickle
+
         if not self._pid:
             return self._result
         with os.fdopen(self._pipe, "rb", closefd=False) as pipe:
@@ -146,6 +147,8 @@ def _serve(work: Callable[[], object], shared: mmap.mmap, tell: int) -> None:
     """The life of a copy."""
     code = 1
     try:
+        import pickle
+
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         for stream in (0, 1, 2):  # whoever waits for our output to end does not wait for a copy
