@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from odm.checks import IMAGE_ONE_SIDE, TOLERANCE
+from odm.checks import TOLERANCE
 from odm.cli._common import (
     SHOWN,
     FormatCommand,
@@ -28,7 +28,6 @@ from odm.converters import Ledger, Loaded, Request, chosen, examine, repair
 from odm.converters.repairs import REPAIRS
 from odm.converters.validation import check_codes, sort_issues
 from odm.evaluate import join
-from odm.evaluate.join import NO_IMAGE_IN_COMMON, NO_TRUTH
 from odm.issues import CODES, DataError, Log, printable
 
 EXAMPLES = """
@@ -191,12 +190,14 @@ def add_refusals(loaded: tuple[Loaded, ...], log: Log) -> None:
     joined = log.fresh()
     with contextlib.suppress(DataError):
         join(loaded[0].dataset, loaded[1].dataset, joined, extra_images="background")
-    of_both = [name for name in joined.counts if CODES[name].severity == "error" and not CODES[name].row]
+    of_both = [
+        name
+        for name in joined.counts
+        if CODES[name].severity == "error" and not CODES[name].row and name not in log.counts
+    ]
     if of_both:
         refusals = chosen(joined, of_both, ())
         refusals.notes = []
-        if not {NO_IMAGE_IN_COMMON.name, NO_TRUTH.name}.isdisjoint(of_both):
-            log.withdraw(IMAGE_ONE_SIDE.name)  # it is all of them, and one reason
         log.extend(refusals)
 
 

@@ -21,13 +21,13 @@ from odm.evaluate.join import (
     Label,
     join,
     say_groups,
-    source_of,
 )
 from odm.evaluate.match import Matches, concatenate, match, match_all
 from odm.evaluate.protocols import AREAS, PROTOCOLS, AreaRange, Protocol, check_scores, resolve
 from odm.evaluate.report import OUTPUTS, render, save
 from odm.evaluate.results import VERSION, Curve, Evaluation, Result, Row
 from odm.issues import Log, UsageError
+from odm.pairing import source_of
 from odm.tables import Dataset
 
 __all__ = [

@@ -1,10 +1,7 @@
-"""Bring ground truth and detections together: which image is which, and which class is which.
+"""Bring ground truth and detections together over one list of images and one of classes.
 
-Images are joined by exact name, else by name without extension, else by the last part of the name without
-extension, else, for results lists whose images are only ids, by id; each only where it is unique on both
-sides. Classes are joined by exact name; a side that gives only numbers takes the names of the other.
-
-What cannot be joined is never a silent zero: it is an error, a warning with the nearest name, or a count.
+Which image and which class is which is told by `odm.pairing`. What cannot be joined is never a silent zero:
+it is an error, a warning with the nearest name, or a count.
 """
 
 from __future__ import annotations
@@ -12,8 +9,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -21,26 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.protocols import PROTOCOLS, Protocol, check_scores
-from odm.issues import PERCENT, Code, DataError, Log, Shown, UsageError, hint, nearest, shorten
-from odm.tables import NO_ID, Boxes, Categories, Dataset, Flag, Floats, Images, Ints, Longs, Verdict, stem
+from odm.issues import PERCENT, Code, DataError, Log, Shown, UsageError, hint
+from odm.pairing import (
+    CLASS_ONLY_IN_DETECTIONS,
+    CLASS_ORDER_GUESSED,
+    SPLIT_WITHOUT_DETECTIONS,
+    check_numbers,
+    pair,
+    report_classes,
+    report_images,
+    report_splits,
+    some,
+    source_of,
+    unique,
+)
+from odm.tables import NO_ID, Boxes, Dataset, Flag, Floats, Images, Ints, Longs, Verdict, stem
 
-NO_IMAGE_IN_COMMON = Code(
-    "no-image-in-common",
-    "error",
-    "no image of the detections is in the ground truth: they have {theirs}, the ground truth has {ours}",
-    "check that both belong to the same data set, and that the names differ at most in folder and extension",
-    "Images are joined by name. If none joins, every metric would be 0 for a reason that has nothing to do "
-    "with the detector.",
-)
-NO_CLASS_IN_COMMON = Code(
-    "no-class-in-common",
-    "error",
-    "no class of the detections is in the ground truth: they have {theirs}, the ground truth has {ours}",
-    "rename the classes of one side (eval --rename OLD=NEW those of the detections), or give its list of "
-    "names",
-    "Classes are joined by name. If none joins, every metric would be 0 for a reason that has nothing to do "
-    "with the detector.",
-)
 NO_TRUTH = Code(
     "no-ground-truth",
     "error",
@@ -61,31 +52,6 @@ NO_DETECTIONS = Code(
     "expected detections, found none: the result is 0 for every class with ground truth",
     "check the path of the detections",
     "A detector that finds nothing is possible; an output that was never written is more likely.",
-)
-IMAGE_ONLY_IN_DETECTIONS = Code(
-    "image-only-in-detections",
-    "error",
-    "expected images of the ground truth, found {n} only in the detections{first} {value!r}{hint}",
-    "remove them, or say --extra-images background to count their boxes as false positives, or ignore to "
-    "leave them out",
-    "Either the image belongs to another data set, or its name differs, or its ground truth is missing.",
-)
-CLASS_ORDER_GUESSED = Code(
-    "class-order-guessed",
-    "warning",
-    "classes here are numbers, and the classes of {whose} are only in order of appearance, so they were "
-    "taken as {order}",
-    "give the class list that the numbers of {who} count in, with --{side}-classes",
-    "Numbers mean positions in a class list. A format without a list, such as XML files of objects, has its "
-    "classes in the order in which they appear, which need not be the list that the numbers were made with.",
-)
-CLASS_ONLY_IN_DETECTIONS = Code(
-    "class-only-in-detections",
-    "warning",
-    "the class {value!r} of {n} detections is not in the ground truth{hint}",
-    "rename it if it is the same class (eval --rename OLD=NEW)",
-    "Its detections are shown and not averaged. A different spelling of one class costs the detector all of "
-    "its objects.",
 )
 TRUTH_AS_DETECTIONS = Code(
     "ground-truth-as-detections",
@@ -154,6 +120,7 @@ FEW = 3
 DOUBTFUL = (
     NO_BOXES,
     NO_DETECTIONS,
+    SPLIT_WITHOUT_DETECTIONS,
     CLASS_ORDER_GUESSED,
     CLASS_ONLY_IN_DETECTIONS,
     PERCENT,
@@ -324,22 +291,27 @@ def join(
     order = _image_order(truth.images)
     number = np.empty(len(order), np.int64)
     number[order] = np.arange(len(order))
-    partner, how = _join_images(truth.images, detections.images)
-    _check_images(truth, detections, partner, extra_images, log)
-    gt_names, det_names = _class_names(truth, detections, log)
+    pairing = pair(truth, detections, log)
+    partner, gt_names, det_names = pairing.image, pairing.gt_names, pairing.det_names
+    if extra_images == "error" or (partner < 0).all():
+        report_images(truth, detections, pairing, log, each=False)
+    if only_images is None:
+        report_splits(truth, detections, pairing, log)
+    used = None
+    if extra_images == "ignore" and (partner < 0).any():
+        used = partner[detections.boxes.image] >= 0
     asked = None if only_classes is None else set(only_classes)
-    counted = detections.boxes.category
-    if extra_images == "ignore" and (partner < 0).any() and len(counted):
-        counted = counted[partner[detections.boxes.image] >= 0]
-    classes, report_classes, hints = _join_classes(
-        truth, detections, (gt_names, det_names), counted, asked, log
-    )
+    det_only, hints = report_classes(truth, detections, pairing, log, used=used, asked=asked)
+    if log.errors == errors_before:
+        check_numbers(truth, detections, pairing, log)
     if log.errors > errors_before:
         raise DataError("the ground truth and the detections cannot be compared", log)
 
+    theirs = set(det_names)
     extra = np.flatnonzero(partner < 0)
     det_number = np.where(partner >= 0, number[partner] if len(number) else partner, 0)
     det_number[extra] = len(order) + np.arange(len(extra))
+    classes = [*dict.fromkeys(gt_names), *det_only]
     class_row = {name: i for i, name in enumerate(classes)}
     det_images = detections.images.name
     joined = Joined(
@@ -353,9 +325,11 @@ def join(
             images_both=len(partner) - len(extra),
             images_gt_only=_without_partner(truth.images, partner),
             images_det_only=tuple(det_images[i] for i in extra.tolist()),
-            how=how,
+            classes_both=tuple(name for name in gt_names if name in theirs),
+            classes_gt_only=tuple(name for name in gt_names if name not in theirs),
+            classes_det_only=tuple(det_only),
+            how=pairing.how,
             hints=hints,
-            **report_classes,
         ),
         image_labels=_own_labels(truth, number, [class_row[n] for n in gt_names]),
         frequency={n: f for n, f in zip(gt_names, truth.categories.frequency, strict=True) if f},
@@ -391,11 +365,6 @@ def join(
 
 
 # ----------------------------------------------------------------------------------------- fail closed
-
-
-def source_of(dataset: Dataset) -> str:
-    """The path of a side, for issues of all of it."""
-    return dataset.path or (dataset.files[0].path if len(dataset.files) == 1 else "")
 
 
 def _check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
@@ -477,55 +446,6 @@ def _check_coordinates(truth: Dataset, detections: Dataset, log: Log) -> None:
             )
 
 
-def _check_images(
-    truth: Dataset, detections: Dataset, partner: Longs, extra_images: ExtraImages, log: Log
-) -> None:
-    if not len(partner) or not len(truth.images):
-        return
-    if (partner < 0).all():
-        log.report(
-            NO_IMAGE_IN_COMMON,
-            source_of(detections),
-            theirs=_some(detections.images.name),
-            ours=_some(truth.images.name),
-        )
-    elif extra_images == "error" and (partner < 0).any():
-        rows = np.flatnonzero(partner < 0).tolist()
-        path, line, pointer = detections.image_place(rows[0])
-        name = detections.images.name[rows[0]]
-        log.report(
-            IMAGE_ONLY_IN_DETECTIONS,
-            path or source_of(detections),
-            line=line,
-            pointer=pointer,
-            n=Shown(f"{len(rows)} images" if len(rows) > 1 else "1 image"),
-            first=Shown(", the first is" if len(rows) > 1 else ","),
-            value=name,
-            hint=Shown(_hint(_nearest(name, truth.images.name))),
-        )
-
-
-_DIGITS = re.compile("[0-9]+")
-
-
-def _nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` most like `name`, but none that differs in its numbers alone: that is another."""
-    shape, numbers = _DIGITS.sub("0", stem(name)), [int(n) for n in _DIGITS.findall(stem(name))]
-    return nearest(
-        name,
-        (
-            other
-            for other in names
-            if _DIGITS.sub("0", stem(other)) != shape
-            or [int(n) for n in _DIGITS.findall(stem(other))] == numbers
-        ),
-    )
-
-
-def _hint(near: str | None) -> str:
-    return f" (did you mean {shorten(near)!r}?)" if near is not None else ""
-
-
 def _say_if_nothing_is_left(before: Joined, after: Joined, option: str, path: str, log: Log) -> None:
     for had, has, what in (
         (before.truth, after.truth, "ground truth boxes"),
@@ -542,14 +462,9 @@ def _without_extra(joined: Joined, log: Log) -> Joined:
     n = int(np.count_nonzero(~keep))
     log.note(
         f"{len(names)} image{'s' if len(names) > 1 else ''} only in the detections left out with {n} "
-        f"detection{'s' if n != 1 else ''}: {_some(names)}"
+        f"detection{'s' if n != 1 else ''}: {some(names)}"
     )
     return dataclasses.replace(joined.only(detections=keep), images=joined.images[: joined.n_truth_images])
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(shorten(name)) for name in names[:3])
-    return f"{shown}, ... ({len(names)})" if len(names) > 3 else shown
 
 
 # --------------------------------------------------------------------------------------------- images
@@ -569,149 +484,10 @@ def _image_order(images: Images) -> Longs:
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
 
 
-def _last_part(name: str) -> str:
-    return stem(name).rpartition("/")[2]
-
-
-def _join_images(truth: Images, detections: Images) -> tuple[Longs, dict[str, int]]:
-    """(n,) the row of the ground truth's image for each image of the detections, -1 = none; and how."""
-    ours, theirs = truth.name, detections.name
-    if ours == theirs:
-        return np.arange(len(ours)), {"name": len(ours)}
-    rows = {name: i for i, name in enumerate(ours)}
-    partner = [rows.get(name, -1) for name in theirs]
-    how = {"name": sum(p >= 0 for p in partner)}
-    taken = set(partner)
-    for word, key in (("name without extension", stem), ("last part", _last_part)):
-        if -1 not in partner:
-            break
-        theirs_keys = [key(name) for name in theirs]
-        unique = _unique(key(name) for name in ours)
-        counts = Counter(theirs_keys)
-        for i, theirs_key in enumerate(theirs_keys):
-            row = unique.get(theirs_key, -1)
-            if partner[i] < 0 <= row and counts[theirs_key] == 1 and row not in taken:
-                partner[i] = row
-                taken.add(row)
-                how[word] = how.get(word, 0) + 1
-    if -1 in partner:
-        # Only images of which nothing but the id is known: an id beside a real name belongs to another file.
-        by_id = _unique(i for i in truth.source_id.tolist() if i != NO_ID)
-        for i, (name, given) in enumerate(zip(theirs, detections.source_id.tolist(), strict=True)):
-            row = by_id.get(given, -1) if given != NO_ID and name == str(given) else -1
-            if partner[i] < 0 <= row and row not in taken:
-                partner[i] = row
-                taken.add(row)
-                how["id"] = how.get("id", 0) + 1
-    return np.array(partner, np.int64), {word: n for word, n in how.items() if n}
-
-
-def _unique(keys: Iterable[Any]) -> dict[Any, int]:
-    """The position of every key that occurs once."""
-    rows: dict[Any, int] = {}
-    for i, key in enumerate(keys):
-        rows[key] = -1 if key in rows else i
-    return {key: i for key, i in rows.items() if i >= 0}
-
-
 def _without_partner(images: Images, partner: Longs) -> tuple[str, ...]:
     alone = np.ones(len(images), np.bool_)
     alone[partner[partner >= 0]] = False
     return tuple(images.name[i] for i in np.flatnonzero(alone).tolist())
-
-
-# -------------------------------------------------------------------------------------------- classes
-
-
-def _class_names(truth: Dataset, detections: Dataset, log: Log) -> tuple[list[str], list[str]]:
-    """The names of both sides; a side that has only numbers takes the names of the other."""
-    ours, theirs = truth.categories, detections.categories
-    if not theirs.named and ours.named and len(ours):
-        return list(ours.name), _named_by(
-            theirs, ours, "the detections", "the ground truth", source_of(detections), log
-        )
-    if not ours.named and theirs.named and len(theirs):
-        return _named_by(ours, theirs, "the ground truth", "the detections", source_of(truth), log), list(
-            theirs.name
-        )
-    return list(ours.name), list(theirs.name)
-
-
-def _named_by(
-    numbered: Categories, named: Categories, who: str, whose: str, path: str, log: Log
-) -> list[str]:
-    """Names for categories that are only numbers.
-
-    A number is the position in the other side's list, as YOLO counts. Only where a number lies beyond the
-    list while all numbers are ids of the other side (as those of COCO, 1 to 90), they are taken as ids.
-    """
-    numbers = [int(name) if name.isdecimal() and name.isascii() else -1 for name in numbered.name]
-    by_id = {i: name for i, name in zip(named.source_id.tolist(), named.name, strict=True) if i != NO_ID}
-    beyond = any(n >= len(named) for n in numbers)
-    use_ids = beyond and all(n in by_id for n in numbers)
-    lookup = by_id if use_ids else dict(enumerate(named.name))
-    names = [lookup.get(n, name) for n, name in zip(numbers, numbered.name, strict=True)]
-    if not use_ids and not named.ordered and len(named) > 1:
-        order = ", ".join(f"{i} = {shorten(name, 30)!r}" for i, name in enumerate(named.name[:5]))
-        order += ", ..." if len(named) > 5 else ""
-        log.report(
-            CLASS_ORDER_GUESSED,
-            path,
-            who=Shown(who),
-            whose=Shown(whose),
-            order=Shown(order),
-            side=Shown("gt" if who == "the ground truth" else "det"),
-        )
-    shown = ", ".join(f"{old} = {new!r}" for old, new in list(zip(numbered.name, names, strict=True))[:3])
-    log.note(
-        f"{who} give classes as numbers: they were taken as {'ids' if use_ids else 'positions from 0'} in "
-        f"the list of classes of {whose} ({shown}{', ...' if len(names) > 3 else ''})"
-    )
-    return names
-
-
-def _join_classes(
-    truth: Dataset,
-    detections: Dataset,
-    names: tuple[list[str], list[str]],
-    counted: Ints,
-    asked: set[str] | None,
-    log: Log,
-) -> tuple[list[str], dict[str, Any], dict[str, str]]:
-    """All classes, the report's lists of them, and the nearest names; warns of those `asked` for alone.
-
-    `counted` are the categories of the detections that count.
-    """
-    gt_names, det_names = names
-    ours, theirs = set(gt_names), set(det_names)
-    n_boxes = np.bincount(counted, minlength=len(det_names)).tolist()
-    used = Counter[str]()
-    for name, n in zip(det_names, n_boxes, strict=True):
-        used[name] += n
-    det_only = [name for name in dict.fromkeys(det_names) if name not in ours and used[name]]
-    hints: dict[str, str] = {}
-    if len(detections) and len(truth) and not ours & theirs:
-        log.report(NO_CLASS_IN_COMMON, source_of(detections), theirs=_some(det_names), ours=_some(gt_names))
-    else:
-        for n, name in enumerate(det_only):
-            near = _nearest(name, gt_names) if n < 100 else None
-            if near is not None:
-                hints[name] = near
-            if asked is not None and name not in asked:
-                continue
-            log.report(
-                CLASS_ONLY_IN_DETECTIONS,
-                source_of(detections),
-                value=name,
-                n=used[name],
-                hint=Shown(_hint(near)),
-            )
-    lists = {
-        "classes_both": tuple(name for name in gt_names if name in theirs),
-        "classes_gt_only": tuple(name for name in gt_names if name not in theirs),
-        "classes_det_only": tuple(det_only),
-    }
-    return [*dict.fromkeys(gt_names), *det_only], lists, hints
 
 
 # --------------------------------------------------------------------------------------------- columns
@@ -774,7 +550,7 @@ def keep_wanted(joined: Joined) -> Joined:
 
 def _only_images(joined: Joined, names: Sequence[str]) -> Joined:
     rows = {name: i for i, name in enumerate(joined.images)}
-    stems = _unique(stem(name) for name in joined.images)
+    stems = unique(stem(name) for name in joined.images)
     chosen = []
     for name in names:
         row = rows.get(name, stems.get(name))
@@ -893,7 +669,7 @@ def _said(joined: Joined, verdicts: set[Verdict], keys: Longs) -> NDArray[np.boo
 
 def _label_columns(joined: Joined, labels: Iterable[Label], log: Log) -> Labels:
     images = {name: i for i, name in enumerate(joined.images)}
-    stems = _unique(stem(name) for name in joined.images)
+    stems = unique(stem(name) for name in joined.images)
     classes = {name: i for i, name in enumerate(joined.classes)}
     hierarchical = joined.hierarchy or {}
     rows: list[tuple[int, int, bool]] = []
@@ -944,7 +720,7 @@ def say_groups(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -
         said = ""
         if alone and any(p.metric in ("ap", "corloc") for p in strict):
             have, ap = ("have", "their APs are") if len(alone) > 1 else ("has", "its AP is")
-            said = f"; {_some(alone)} {have} no others, and {ap} in the mean"
+            said = f"; {some(alone)} {have} no others, and {ap} in the mean"
         what = f"{n} {word} boxes of the ground truth are ordinary objects"
         log.report(
             GROUPS_AS_OBJECTS,
@@ -952,7 +728,7 @@ def say_groups(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -
             what=Shown(what if n > 1 else f"1 {word} box of the ground truth is an ordinary object"),
             protocols=Shown(", ".join(dict.fromkeys(p.name for p in strict))),
             es=Shown("es" if len(named) > 1 else ""),
-            classes=Shown(_some(named)),
+            classes=Shown(some(named)),
             alone=Shown(said),
             other=next(p.name for p in PROTOCOLS.values() if _spares(p, flag)),
         )

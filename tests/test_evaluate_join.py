@@ -483,9 +483,9 @@ def test_extra_images_can_be_left_out():
     ],
 )
 def test_names_that_differ_in_their_numbers_are_no_hint(name, others, near):
-    from odm.evaluate.join import _nearest
+    from odm.pairing import nearest_name
 
-    assert _nearest(name, others) == near
+    assert nearest_name(name, others) == near
 
 
 @pytest.mark.parametrize(

@@ -71,9 +71,10 @@ MAY_IMPORT = {
     "issues": {"issues", "tables"},  # the tables for their type alone
     "files": {"files", "issues"},
     "forks": set(),
-    "checks": {"checks", "tables", "issues"},
+    "pairing": {"tables", "issues"},
+    "checks": {"checks", "pairing", "tables", "issues"},
     "formats": {*CORE, "forks", "formats"},
-    "evaluate": {"tables", "issues", "forks", "evaluate"},
+    "evaluate": {"tables", "issues", "pairing", "forks", "evaluate"},
     "converters": {*CORE, "formats", "checks", "converters"},
     "cli": {*CORE, "forks", "formats", "checks", "converters", "evaluate", "cli", "odm", "VERSION"},
     "odm": {"odm", *CORE, "converters", "evaluate", "checks", "formats"},

@@ -16,7 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.issues import PERCENT, Code, Log, Shown, hint, printable, without_noise
+from odm import pairing
+from odm.issues import PERCENT, Code, Log, Shown, printable, without_noise
+from odm.pairing import candidates
+from odm.pairing import iou as _iou
 from odm.tables import Dataset, Floats, stem
 
 TOLERANCE = 0.5
@@ -250,19 +253,12 @@ PICTURE_TURNED = Code(
 
 # ---------------------------------------------------------------------------------- codes, two sides
 
-IMAGE_ONE_SIDE = Code(
-    "unmatched-image",
-    "error",
-    "the image {value!r} of the detections is not in the ground truth{hint}",
-    "remove it, or correct its name",
-    "Either the image belongs to another data set, or its name differs, or its ground truth is missing.",
-)
-CLASS_ONE_SIDE = Code(
-    "unmatched-class",
+CLASS_ONLY_IN_TRUTH = Code(
+    "class-only-in-ground-truth",
     "warning",
-    "the class {value!r} of {n} boxes is only in the {side}{hint}",
+    "the class {value!r} of {n} ground truth boxes is not in the detections{hint}",
     "rename it if it is the same class",
-    "A different spelling of one class costs the detector all of its objects.",
+    "The detector never found this class, or writes its name differently, which costs it all of its objects.",
 )
 SIZES_DIFFER = Code(
     "image-sizes-differ",
@@ -738,14 +734,6 @@ def _near_duplicates(facts: Facts) -> tuple[NDArray[np.intp], NDArray[np.intp], 
     return later[keep], first[keep], iou[keep]
 
 
-def _iou(a: Floats, b: Floats) -> Floats:
-    inner = np.minimum(a[:, 2:], b[:, 2:]) - np.maximum(a[:, :2], b[:, :2])
-    inter = np.maximum(inner, 0).prod(axis=1)
-    areas = (a[:, 2:] - a[:, :2]).prod(axis=1) + (b[:, 2:] - b[:, :2]).prod(axis=1)
-    result: Floats = inter / np.maximum(areas - inter, 1e-300)
-    return result
-
-
 def _near_rows(facts: Facts) -> NDArray[np.intp]:
     rows: NDArray[np.intp] = facts.near_duplicates[0]
     return rows
@@ -1029,63 +1017,41 @@ def compare_pictures(dataset: Dataset, sizes: Mapping[int, tuple[int, int]], log
 def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
     """Report where detections do not fit the ground truth that they belong to.
 
-    Images are paired by name, else without extension, else by the last part of the name where that is unique.
+    Images and classes are paired as an evaluation does it; see `odm.pairing`.
     """
-    partner = _pair_images(truth.images.name, detections.images.name)
-    for n, row in enumerate(np.flatnonzero(partner < 0).tolist()):
-        path, line, pointer = detections.image_place(row)
-        name = detections.images.name[row]
-        near = hint(name, truth.images.name) if n < 10 else ""  # the search is slow
-        log.report(IMAGE_ONE_SIDE, path, line=line, pointer=pointer, value=name, hint=Shown(near))
-    alone = len(truth.images) - len(set(partner[partner >= 0].tolist()))
+    paired = pairing.pair(truth, detections, log)
+    errors = log.errors
+    pairing.report_images(truth, detections, paired, log, each=True)
+    pairing.report_splits(truth, detections, paired, log)
+    found = np.unique(paired.image[detections.boxes.image])
+    alone = len(truth.images) - int(np.count_nonzero(found >= 0))
     if alone:
         log.note(f"{alone} of {len(truth.images)} images of the ground truth have no detections")
-    category = _pair_classes(truth, detections, log)
-    _compare_sizes(truth, detections, partner, log)
-    _compare_conventions(truth, detections, partner, category, log)
+    pairing.report_classes(truth, detections, paired, log)
+    if log.errors == errors:
+        _report_unfound(truth, paired, log)
+        pairing.check_numbers(truth, detections, paired, log)
+    _compare_sizes(truth, detections, paired.image, log)
+    _compare_conventions(truth, detections, paired.image, paired.category, log)
 
 
-def _pair_images(ours: Sequence[str], theirs: Sequence[str]) -> NDArray[np.int64]:
-    """(n,) the row of the ground truth's image for each of the detections', -1 = none."""
-    partner = np.full(len(theirs), -1, np.int64)
-    taken: set[int] = set()
-    for key in (str, stem, lambda name: stem(name).rpartition("/")[2]):
-        rows: dict[str, int] = {}
-        for i, name in enumerate(ours):
-            k = key(name)
-            rows[k] = -1 if k in rows else i
-        counts: dict[str, int] = {}
-        keys = [key(name) for name in theirs]
-        for k in keys:
-            counts[k] = counts.get(k, 0) + 1
-        for i in np.flatnonzero(partner < 0).tolist():
-            row = rows.get(keys[i], -1)
-            if row >= 0 and counts[keys[i]] == 1 and row not in taken:
-                partner[i] = row
-                taken.add(row)
-    return partner
-
-
-def _pair_classes(truth: Dataset, detections: Dataset, log: Log) -> NDArray[np.int64]:
-    """(n,) the row of the ground truth's class for each of the detections', -1 = none; reports the others."""
-    ours, theirs = truth.categories.name, detections.categories.name
-    if not (truth.categories.named and detections.categories.named) and set(ours).isdisjoint(theirs):
-        # One side has only numbers: they are positions in the list of the other.
-        return np.arange(len(theirs)) if len(theirs) <= len(ours) else np.full(len(theirs), -1)
-    rows = {name: i for i, name in enumerate(ours)}
-    sides = (
-        ("ground truth", truth, ours, set(theirs), theirs),
-        ("detections", detections, theirs, set(ours), ours),
-    )
-    for side, dataset, names, known, others in sides:
-        counts = np.bincount(dataset.boxes.category, minlength=len(names))
-        lonely = [c for c in range(len(names)) if names[c] not in known and counts[c]]
-        for n, c in enumerate(lonely):
-            near = hint(names[c], others) if n < 100 else ""
-            path, line, pointer = dataset.place(int((dataset.boxes.category == c).argmax()))
-            values: dict[str, Any] = {"value": names[c], "n": int(counts[c]), "side": Shown(side)}
-            log.report(CLASS_ONE_SIDE, path, line=line, pointer=pointer, hint=Shown(near), **values)
-    return np.array([rows.get(name, -1) for name in theirs], np.int64)
+def _report_unfound(truth: Dataset, paired: pairing.Pairing, log: Log) -> None:
+    """Report classes that only the ground truth has."""
+    names, category = paired.gt_names, truth.boxes.category
+    counts = np.bincount(category, minlength=len(names))
+    theirs = set(paired.det_names)
+    for n, row in enumerate(c for c in np.flatnonzero(counts).tolist() if names[c] not in theirs):
+        near = pairing.nearest_name(names[row], paired.det_names) if n < 100 else None
+        path, line, pointer = truth.place(int((category == row).argmax()))
+        log.report(
+            CLASS_ONLY_IN_TRUTH,
+            path,
+            line=line,
+            pointer=pointer,
+            value=names[row],
+            n=int(counts[row]),
+            hint=Shown(pairing.did_you_mean(near)),
+        )
 
 
 def _compare_sizes(truth: Dataset, detections: Dataset, partner: NDArray[np.int64], log: Log) -> None:
@@ -1127,11 +1093,7 @@ def _compare_conventions(
     if not len(rows):
         return
     image, cls = partner[det.image[rows]], category[det.category[rows]]
-    order = np.argsort(gt.image, kind="stable")
-    begin = np.searchsorted(gt.image[order], image, "left")
-    count = np.minimum(np.searchsorted(gt.image[order], image, "right") - begin, 200)
-    one = np.repeat(np.arange(len(rows)), count)
-    two = order[np.repeat(begin, count) + np.arange(len(one)) - np.repeat(np.cumsum(count) - count, count)]
+    one, two = candidates(truth, image)
     if (cls >= 0).any():
         same = cls[one] == gt.category[two]
         one, two = one[same], two[same]

@@ -1,0 +1,556 @@
+"""Which image and which class of the detections is which of the ground truth: one answer for every command.
+
+Images are paired by exact name, else by name without extension, else by the last part of the name without
+extension, else, for results lists whose images are only ids, by id; each only where it is unique on both
+sides. Classes are paired by exact name; a side that gives only numbers takes the names of the other.
+
+What cannot be paired is reported here, and so is a pairing that the boxes contradict.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.issues import Code, Log, Shown, nearest, shorten
+from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs, stem
+
+NO_IMAGE_IN_COMMON = Code(
+    "no-image-in-common",
+    "error",
+    "no image of the detections is in the ground truth: they have {theirs}, the ground truth has {ours}",
+    "check that both belong to the same data set, and that the names differ at most in folder and extension",
+    "Images are joined by name. If none joins, every metric would be 0 for a reason that has nothing to do "
+    "with the detector.",
+)
+NO_CLASS_IN_COMMON = Code(
+    "no-class-in-common",
+    "error",
+    "no class of the detections is in the ground truth: they have {theirs}, the ground truth has {ours}",
+    "rename the classes of one side (eval --rename OLD=NEW those of the detections), or give its list of "
+    "names",
+    "Classes are joined by name. If none joins, every metric would be 0 for a reason that has nothing to do "
+    "with the detector.",
+)
+IMAGE_ONLY_IN_DETECTIONS = Code(
+    "image-only-in-detections",
+    "error",
+    "expected images of the ground truth, found {n} only in the detections{first} {value!r}{hint}",
+    "remove {them} or correct the name, or give eval --extra-images background to count the boxes as false "
+    "positives, or ignore to leave them out",
+    "Either the image belongs to another data set, or its name differs, or its ground truth is missing.",
+)
+CLASS_ORDER_GUESSED = Code(
+    "class-order-guessed",
+    "warning",
+    "classes here are numbers, and the classes of {whose} are only in order of appearance, so they were "
+    "taken as {order}",
+    "give the class list that the numbers of {who} count in, with --{side}-classes",
+    "Numbers mean positions in a class list. A format without a list, such as XML files of objects, has its "
+    "classes in the order in which they appear, which need not be the list that the numbers were made with.",
+)
+CLASS_ONLY_IN_DETECTIONS = Code(
+    "class-only-in-detections",
+    "warning",
+    "the class {value!r} of {n} detections is not in the ground truth{hint}",
+    "rename it if it is the same class (eval --rename OLD=NEW)",
+    "Its detections are shown and not averaged. A different spelling of one class costs the detector all of "
+    "its objects.",
+)
+SPLIT_WITHOUT_DETECTIONS = Code(
+    "split-without-detections",
+    "warning",
+    "no detection is in the {n} images of {splits}, so {boxes} of {total} ground truth boxes are missed",
+    "if the detector did not see these images, evaluate only the others with {option}",
+    "A description of a data set names all its splits, and detections are usually of one. The objects of the "
+    "others lower recall and AP, although the detector was never asked for them.",
+)
+CLASS_NUMBERS_MISREAD = Code(
+    "class-numbers-misread",
+    "error",
+    "the class numbers do not fit: with {now} only {a} of {n} detections have the class of the object under "
+    "them, with {better} {b} would",
+    "{advice}",
+    "Class numbers count from 0 in YOLO and mostly from 1 in COCO, where they may also have gaps. Read in "
+    "another way than they were written, nearly every detection is of the wrong class.",
+)
+IMAGE_NUMBERS_SHIFTED = Code(
+    "image-numbers-shifted",
+    "error",
+    "the image numbers do not fit: only {a} of {n} detections overlap an object in their image, {b} would in "
+    "the image {where} it",
+    "{verb} 1 {preposition} each image number of the detections, or number the images of both sides alike",
+    "Image ids count from 0 in some exports and from 1 in others. Off by one, every detection is compared "
+    "with the objects of another image.",
+)
+
+SAMPLE = 1000
+"""Detections that are enough to see whether the numbers of classes and images were understood."""
+ENOUGH = 5
+"""Detections on an object that may all have another class by chance are fewer."""
+MOST_PER_IMAGE = 200
+"""Ground truths of an image that a detection is compared with, at most."""
+FEW_AGREE, MOST_AGREE = 0.1, 0.5
+"""A reading is doubted if at most this share agrees, and replaced by one where at least that share does."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Pairing:
+    """Which image and which class of the detections is which of the ground truth."""
+
+    image: Longs
+    """(n,) the row of the ground truth's image for each image of the detections, -1 = none."""
+    category: Longs
+    """(n,) the row of the ground truth's class for each class of the detections, -1 = none."""
+    gt_names: list[str]
+    """The names of the ground truth's classes by row; numbers are replaced by names where there are any."""
+    det_names: list[str]
+    how: Mapping[str, int]
+    """How many images were paired by ``name``, ``name without extension``, ``last part``, ``id``."""
+
+
+def pair(truth: Dataset, detections: Dataset, log: Log) -> Pairing:
+    """Pair images and classes; the log takes how numbers of classes were read."""
+    image, how = pair_images(truth.images, detections.images)
+    gt_names, det_names = class_names(truth, detections, log)
+    rows = {name: row for row, name in reversed(list(enumerate(gt_names)))}
+    category = np.array([rows.get(name, -1) for name in det_names], np.int64)
+    return Pairing(image, category, gt_names, det_names, how)
+
+
+def source_of(dataset: Dataset) -> str:
+    """The path of a side, for issues of all of it."""
+    return dataset.path or (dataset.files[0].path if len(dataset.files) == 1 else "")
+
+
+# --------------------------------------------------------------------------------------------- images
+
+
+def last_part(name: str) -> str:
+    """The name without folders and extension."""
+    return stem(name).rpartition("/")[2]
+
+
+def pair_images(truth: Images, detections: Images) -> tuple[Longs, dict[str, int]]:
+    """(n,) the row of the ground truth's image for each image of the detections, -1 = none; and how."""
+    ours, theirs = truth.name, detections.name
+    if ours == theirs:
+        return np.arange(len(ours)), {"name": len(ours)}
+    rows = {name: i for i, name in enumerate(ours)}
+    partner = [rows.get(name, -1) for name in theirs]
+    how = {"name": sum(p >= 0 for p in partner)}
+    taken = set(partner)
+    for word, key in (("name without extension", stem), ("last part", last_part)):
+        if -1 not in partner:
+            break
+        theirs_keys = [key(name) for name in theirs]
+        once = unique(key(name) for name in ours)
+        counts = Counter(theirs_keys)
+        for i, theirs_key in enumerate(theirs_keys):
+            row = once.get(theirs_key, -1)
+            if partner[i] < 0 <= row and counts[theirs_key] == 1 and row not in taken:
+                partner[i] = row
+                taken.add(row)
+                how[word] = how.get(word, 0) + 1
+    if -1 in partner:
+        # Only images of which nothing but the id is known: an id beside a real name belongs to another file.
+        by_id = unique(i for i in truth.source_id.tolist() if i != NO_ID)
+        for i, (name, given) in enumerate(zip(theirs, detections.source_id.tolist(), strict=True)):
+            row = by_id.get(given, -1) if given != NO_ID and name == str(given) else -1
+            if partner[i] < 0 <= row and row not in taken:
+                partner[i] = row
+                taken.add(row)
+                how["id"] = how.get("id", 0) + 1
+    return np.array(partner, np.int64), {word: n for word, n in how.items() if n}
+
+
+def unique(keys: Iterable[Any]) -> dict[Any, int]:
+    """The position of every key that occurs once."""
+    rows: dict[Any, int] = {}
+    for i, key in enumerate(keys):
+        rows[key] = -1 if key in rows else i
+    return {key: i for key, i in rows.items() if i >= 0}
+
+
+def report_images(truth: Dataset, detections: Dataset, pairing: Pairing, log: Log, *, each: bool) -> None:
+    """Report images that only the detections have, ``each`` or all as one issue; one if none is paired."""
+    names = detections.images.name
+    alone = np.flatnonzero(pairing.image < 0).tolist()
+    if not alone or not len(truth.images):
+        return
+    if len(alone) == len(names):
+        log.report(
+            NO_IMAGE_IN_COMMON,
+            source_of(detections),
+            theirs=some(names),
+            ours=some(truth.images.name),
+        )
+        return
+    n = 1 if each else len(alone)
+    for i, row in enumerate(alone if each else alone[:1]):
+        path, line, pointer = detections.image_place(row)
+        # The search is slow.
+        near = nearest_name(names[row], truth.images.name) if i < 10 else None
+        log.report(
+            IMAGE_ONLY_IN_DETECTIONS,
+            path or source_of(detections),
+            line=line,
+            pointer=pointer,
+            n=Shown(f"{n} images" if n > 1 else "1 image"),
+            first=Shown(", the first is" if n > 1 else ","),
+            value=names[row],
+            hint=Shown(did_you_mean(near)),
+            them=Shown("them" if n > 1 else "it"),
+        )
+
+
+def report_splits(truth: Dataset, detections: Dataset, pairing: Pairing, log: Log) -> None:
+    """Report splits of the ground truth that have boxes and no detection, where another split has some."""
+    splits = dict.fromkeys(name for name in truth.images.split if name)
+    if len(splits) < 2 or not len(detections):
+        return
+    rows = {name: row for row, name in enumerate(splits)}
+    split = np.array([rows.get(name, len(rows)) for name in truth.images.split])
+    image = pairing.image[detections.boxes.image]
+    found = np.bincount(split[image[image >= 0]], minlength=len(rows) + 1)
+    boxes = np.bincount(split[truth.boxes.image], minlength=len(rows) + 1)
+    missed = [name for name, row in rows.items() if boxes[row] and not found[row]]
+    others = [name for name, row in rows.items() if found[row]]
+    if not missed or not others:
+        return
+    chosen = [rows[name] for name in missed]
+    log.report(
+        SPLIT_WITHOUT_DETECTIONS,
+        source_of(truth),
+        n=int(np.isin(split, chosen).sum()),
+        splits=Shown(f"the split{'s' if len(missed) > 1 else ''} {some(missed)}"),
+        boxes=int(boxes[chosen].sum()),
+        total=len(truth),
+        option=Shown(" or ".join(f"--gt-split {shorten(name, 30)}" for name in others[:3])),
+    )
+
+
+# -------------------------------------------------------------------------------------------- classes
+
+
+def class_names(truth: Dataset, detections: Dataset, log: Log) -> tuple[list[str], list[str]]:
+    """The names of both sides; a side that has only numbers takes the names of the other."""
+    ours, theirs = truth.categories, detections.categories
+    if not theirs.named and ours.named and len(ours):
+        return list(ours.name), _named_by(
+            theirs, ours, "the detections", "the ground truth", source_of(detections), log
+        )
+    if not ours.named and theirs.named and len(theirs):
+        return _named_by(ours, theirs, "the ground truth", "the detections", source_of(truth), log), list(
+            theirs.name
+        )
+    return list(ours.name), list(theirs.name)
+
+
+def _named_by(
+    numbered: Categories, named: Categories, who: str, whose: str, path: str, log: Log
+) -> list[str]:
+    """Names for categories that are only numbers.
+
+    A number is the position in the other side's list, as YOLO counts. Only where a number lies beyond the
+    list while all numbers are ids of the other side (as those of COCO, 1 to 90), they are taken as ids.
+    """
+    numbers = [_number(name) for name in numbered.name]
+    by_id = {i: name for i, name in zip(named.source_id.tolist(), named.name, strict=True) if i != NO_ID}
+    beyond = any(n >= len(named) for n in numbers)
+    use_ids = beyond and all(n in by_id for n in numbers)
+    lookup = by_id if use_ids else dict(enumerate(named.name))
+    names = [lookup.get(n, name) for n, name in zip(numbers, numbered.name, strict=True)]
+    if not use_ids and not named.ordered and len(named) > 1:
+        order = ", ".join(f"{i} = {shorten(name, 30)!r}" for i, name in enumerate(named.name[:5]))
+        order += ", ..." if len(named) > 5 else ""
+        log.report(
+            CLASS_ORDER_GUESSED,
+            path,
+            who=Shown(who),
+            whose=Shown(whose),
+            order=Shown(order),
+            side=Shown("gt" if who == "the ground truth" else "det"),
+        )
+    shown = ", ".join(f"{old} = {new!r}" for old, new in list(zip(numbered.name, names, strict=True))[:3])
+    log.note(
+        f"{who} give classes as numbers: they were taken as {'ids' if use_ids else 'positions from 0'} in "
+        f"the list of classes of {whose} ({shown}{', ...' if len(names) > 3 else ''})"
+    )
+    return names
+
+
+def _number(name: str) -> int:
+    """The number that the name of a class is, -1 for another name."""
+    return int(name) if name.isdecimal() and name.isascii() and len(name) < 19 else -1
+
+
+def report_classes(
+    truth: Dataset,
+    detections: Dataset,
+    pairing: Pairing,
+    log: Log,
+    *,
+    used: NDArray[Any] | None = None,
+    asked: set[str] | None = None,
+) -> tuple[list[str], dict[str, str]]:
+    """Report classes that only the detections have, or that there is no class in common.
+
+    Parameters
+    ----------
+    used
+        Rows of the detections that count; without it all of them.
+    asked
+        Only these classes are warned of.
+
+    Returns
+    -------
+    The classes that only the detections have, and the nearest class of the ground truth of those that have
+    one.
+    """
+    gt_names, det_names = pairing.gt_names, pairing.det_names
+    category = detections.boxes.category
+    ours = set(gt_names)
+    n_boxes = np.bincount(category if used is None else category[used], minlength=len(det_names))
+    n_of, first = Counter[str](), dict[str, int]()
+    for row, (name, n) in enumerate(zip(det_names, n_boxes.tolist(), strict=True)):
+        n_of[name] += n
+        if n:
+            first.setdefault(name, row)
+    only = [name for name in dict.fromkeys(det_names) if name not in ours and n_of[name]]
+    hints: dict[str, str] = {}
+    if len(detections) and len(truth) and ours.isdisjoint(det_names):
+        log.report(NO_CLASS_IN_COMMON, source_of(detections), theirs=some(det_names), ours=some(gt_names))
+        return only, hints
+    place = np.full(len(det_names), -1, np.int64)  # of the first box of each class
+    place[category[::-1]] = np.arange(len(category))[::-1]
+    for n, name in enumerate(only):
+        near = nearest_name(name, gt_names) if n < 100 else None
+        if near is not None:
+            hints[name] = near
+        if asked is None or name in asked:
+            path, line, pointer = detections.place(int(place[first[name]]))
+            log.report(
+                CLASS_ONLY_IN_DETECTIONS,
+                path or source_of(detections),
+                line=line,
+                pointer=pointer,
+                value=name,
+                n=n_of[name],
+                hint=Shown(did_you_mean(near)),
+            )
+    return only, hints
+
+
+# --------------------------------------------------------------------------- pairs that the boxes contradict
+
+
+def check_numbers(truth: Dataset, detections: Dataset, pairing: Pairing, log: Log) -> None:
+    """Report numbers of images or classes that were read in another way than they were written.
+
+    Boxes tell: if hardly any detection overlaps an object of its image, and most overlap one of the image
+    before or after it, ids are off by one. If hardly any detection has the class of the object that it
+    overlaps, and most would have it with their numbers read otherwise, the classes are misread.
+    """
+    boxes = detections.boxes
+    rows = np.flatnonzero((pairing.image[boxes.image] >= 0) & np.isfinite(boxes.xyxy).all(axis=1))
+    if len(rows) < ENOUGH or not len(truth):
+        return
+    most = min(SAMPLE, max(len(truth), ENOUGH))  # a detector says much that is not there, with low scores
+    if len(rows) > most:
+        best = np.nan_to_num(boxes.score[rows])
+        rows = np.sort(rows[np.argpartition(-best, most)[:most]])
+    image = pairing.image[boxes.image[rows]]
+    det, gt = _overlapping(truth, boxes.xyxy[rows], image)
+    now = len(np.unique(det))
+    if now > FEW_AGREE * len(rows) or not _images_shifted(truth, detections, rows, image, now, log):
+        _check_classes(truth, detections, pairing, (rows[det], gt), log)
+
+
+def _images_shifted(
+    truth: Dataset, detections: Dataset, rows: NDArray[np.intp], image: Longs, now: int, log: Log
+) -> bool:
+    """Whether the detections in `rows` fit the image before or after theirs, which is then reported."""
+    numbers = _image_numbers(truth.images)
+    order = np.argsort(numbers, kind="stable")
+    ranked = numbers[order]
+    for step in (-1, 1):
+        wanted = numbers[image] + step
+        at = np.minimum(np.searchsorted(ranked, wanted), len(ranked) - 1)
+        other = np.where(ranked[at] == wanted, order[at], -1)
+        held = np.flatnonzero(other >= 0)
+        det, _ = _overlapping(truth, detections.boxes.xyxy[rows[held]], other[held])
+        fitting = np.unique(det)
+        if len(fitting) < max(ENOUGH, MOST_AGREE * len(rows)) or len(np.unique(other[held[fitting]])) < 2:
+            continue
+        log.report(
+            IMAGE_NUMBERS_SHIFTED,
+            source_of(detections),
+            a=now,
+            n=len(rows),
+            b=len(fitting),
+            where=Shown("before" if step < 0 else "after"),
+            verb=Shown("subtract" if step < 0 else "add"),
+            preposition=Shown("from" if step < 0 else "to"),
+        )
+        return True
+    return False
+
+
+def _image_numbers(images: Images) -> Longs:
+    """(n,) the numbers of images: their ids, else what their names are, else their places in the list."""
+    ids = images.source_id
+    if ids.dtype != object and not (ids == NO_ID).any():
+        return ids.astype(np.int64)
+    numbers = np.array([_number(last_part(name)) for name in images.name], np.int64)
+    return np.arange(len(images)) if (numbers < 0).any() else numbers
+
+
+def _check_classes(
+    truth: Dataset, detections: Dataset, pairing: Pairing, pairs: tuple[Longs, NDArray[np.intp]], log: Log
+) -> None:
+    """Report if the classes of overlapping boxes, `pairs` of rows of both sides, agree in another reading."""
+    det, gt = pairs
+    n = len(np.unique(det))
+    theirs, ours = detections.boxes.category[det], truth.boxes.category[gt]
+
+    def agreeing(read: NDArray[Any]) -> tuple[int, int]:
+        same = read[theirs] == ours
+        return len(np.unique(det[same])), len(np.unique(ours[same]))
+
+    now, _ = agreeing(pairing.category)
+    if n < ENOUGH or now > FEW_AGREE * n:
+        return
+    written = _written_numbers(truth.categories, detections.categories)
+    if written is None:
+        return
+    for name, known in _readings(truth.categories, detections.categories):
+        read = np.array([known.get(number, -1) for number in written], np.int64)
+        fitting, n_classes = agreeing(read)
+        if fitting < max(ENOUGH, MOST_AGREE * n) or n_classes < 2:
+            continue
+        used = np.unique(theirs[read[theirs] >= 0]).tolist()[:2]
+        names = pairing.gt_names
+
+        def shown(rows: Mapping[int, str], used: list[int] = used) -> Shown:
+            return Shown(", ".join(f"{written[c]} = {shorten(rows[c], 30)!r}" for c in used))
+
+        log.report(
+            CLASS_NUMBERS_MISREAD,
+            source_of(detections),
+            a=now,
+            n=n,
+            b=fitting,
+            now=shown({c: pairing.det_names[c] for c in used}),
+            better=shown({c: names[read[c]] for c in used}),
+            advice=Shown(_advice(name, truth, detections, [names[read[c]] for c in used], used)),
+        )
+        return
+
+
+def _written_numbers(ours: Categories, theirs: Categories) -> list[int] | None:
+    """The number that stood for each class of the detections, if numbers did."""
+    if not theirs.named:
+        return [_number(name) for name in theirs.name]
+    if _share_list(ours, theirs) or not ours.named:
+        ids: list[int] = theirs.source_id.tolist()
+        if all(isinstance(i, int) and i != NO_ID for i in ids):
+            return ids
+        return list(range(1, len(ids) + 1)) if _share_list(ours, theirs) else list(range(len(ids)))
+    return None
+
+
+def _share_list(ours: Categories, theirs: Categories) -> bool:
+    """Whether the classes of the detections are those of the ground truth, as in a results list of ids."""
+    return ours.name == theirs.name and ours.source_id.tolist() == theirs.source_id.tolist()
+
+
+def _readings(ours: Categories, theirs: Categories) -> list[tuple[str, dict[int, int]]]:
+    """What numbers of the detections' classes may mean: rows of the ground truth's classes by number."""
+    numbers = range(len(ours)) if ours.named else [_number(name) for name in ours.name]
+    readings = [
+        ("positions", {number: row for row, number in enumerate(numbers)}),
+        ("positions-from-1", {number + 1: row for row, number in enumerate(numbers)}),
+        ("ids", {id_: row for row, id_ in enumerate(ours.source_id.tolist()) if id_ != NO_ID}),
+    ]
+    if not (ours.named and theirs.named):
+        readings.append(("", {number - 1: row for row, number in enumerate(numbers)}))
+    return readings
+
+
+def _advice(name: str, truth: Dataset, detections: Dataset, better: list[str], used: list[int]) -> str:
+    """How to have class numbers read otherwise; `better` are the classes that those in `used` should be."""
+    theirs = detections.categories
+    if _share_list(truth.categories, theirs) and name.startswith("positions") and truth.categories.named:
+        return f"if these are COCO results, give -O ids={name}; else number the classes of both sides alike"
+    if not theirs.named:
+        renames = " ".join(
+            f"--rename {shorten(theirs.name[c], 30)}={shorten(new, 30)}"
+            for c, new in zip(used, better, strict=True)
+        )
+        return f"rename all of them (eval {renames} ..., or --rename @FILE), or number both sides alike"
+    return "number the classes of both sides alike"
+
+
+def _overlapping(truth: Dataset, xyxy: Floats, image: Longs) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Pairs of boxes, as numbers in `xyxy` and rows of the ground truth, whose IoU is at least 0.5."""
+    one, two = candidates(truth, image)
+    with np.errstate(all="ignore"):
+        near = iou(xyxy[one], truth.boxes.xyxy[two]) >= 0.5
+    return one[near], two[near]
+
+
+def candidates(truth: Dataset, image: Longs) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Every pair of an entry of `image` (rows of images) and a ground truth there, up to `MOST_PER_IMAGE`."""
+    held = truth.boxes.image
+    order = np.arange(len(held)) if (held[1:] >= held[:-1]).all() else np.argsort(held, kind="stable")
+    begin = np.searchsorted(held[order], image, "left")
+    count = np.minimum(np.searchsorted(held[order], image, "right") - begin, MOST_PER_IMAGE)
+    one = np.repeat(np.arange(len(image)), count)
+    two = order[np.repeat(begin, count) + np.arange(len(one)) - np.repeat(np.cumsum(count) - count, count)]
+    return one, two
+
+
+def iou(a: Floats, b: Floats) -> Floats:
+    """IoU of rows of two tables of boxes, (n, 4) left, top, right, bottom."""
+    inner = np.minimum(a[:, 2:], b[:, 2:]) - np.maximum(a[:, :2], b[:, :2])
+    shared = np.maximum(inner, 0).prod(axis=1)
+    areas = (a[:, 2:] - a[:, :2]).prod(axis=1) + (b[:, 2:] - b[:, :2]).prod(axis=1)
+    result: Floats = shared / np.maximum(areas - shared, 1e-300)
+    return result
+
+
+# --------------------------------------------------------------------------------------- names in messages
+
+_DIGITS = re.compile("[0-9]+")
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` most like `name`, but none that differs in its numbers alone: that is another."""
+    shape, numbers = _DIGITS.sub("0", stem(name)), [int(n) for n in _DIGITS.findall(stem(name))]
+    return nearest(
+        name,
+        (
+            other
+            for other in names
+            if _DIGITS.sub("0", stem(other)) != shape
+            or [int(n) for n in _DIGITS.findall(stem(other))] == numbers
+        ),
+    )
+
+
+def did_you_mean(near: str | None) -> str:
+    """`near` as a hint in brackets, or nothing."""
+    return f" (did you mean {shorten(near)!r}?)" if near is not None else ""
+
+
+def some(names: Sequence[str]) -> str:
+    """The first three names, and how many there are if there are more."""
+    shown = ", ".join(repr(shorten(name)) for name in names[:3])
+    return f"{shown}, ... ({len(names)})" if len(names) > 3 else shown
