@@ -103,9 +103,17 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         'car',
         "input/labels/classes.txt:1: error class-lists-disagree class 0 is 'car' here and 'person' in input/data.yaml; make the lists equal, or say which one holds with --classes",
     ),
+    'class-numbers-misread': (
+        'odm eval gt/data.yaml predictions.json --gt-image-size 100x100',
+        "predictions.json: error class-numbers-misread the class numbers do not fit: with 1 = 'dog', 2 = 'cow' 0 of 6 detections have the class of the object under them, with 1 = 'cat', 2 = 'dog' 6 would; if these are COCO results, give -O ids=positions-from-1; else number the classes of both sides alike",
+    ),
     'class-only-in-detections': (
-        'odm eval gt det --box ltwh',
-        "det: warning class-only-in-detections the class 'dogg' of 1 detections is not in the ground truth (did you mean 'dog'?); rename it if it is the same class (eval --rename OLD=NEW)",
+        '{"id": 3, "image_id": 2, "category_id": 3, "bbox": [1, 1, 9, 9], "score": 0.5}',
+        "det.json#/annotations/2: warning class-only-in-detections the class 'Dgo' of 1 detections is not in the ground truth (did you mean 'dog'?); rename it if it is the same class (eval --rename OLD=NEW)",
+    ),
+    'class-only-in-ground-truth': (
+        '{"id": 3, "image_id": 2, "category_id": 3, "bbox": [1, 1, 9, 9]}',
+        "gt.json#/annotations/2: warning class-only-in-ground-truth the class 'Dgo' of 1 ground truth boxes is not in the detections (did you mean 'dog'?); rename it if it is the same class",
     ),
     'class-order-guessed': (
         'odm eval gt det --box ltwh --det-image-size 200x200',
@@ -231,9 +239,13 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         ',640,480,cat,,1,2,3,4,0,0,0,0,0',
         "input.csv:3: error image-name-missing [image] no image is named here; write the name of the image's file",
     ),
+    'image-numbers-shifted': (
+        'odm eval gt.json results.json',
+        'results.json: error image-numbers-shifted the image numbers do not fit: 0 of 6 detections overlap an object in their image, 6 would in the image before it; subtract 1 from each image number of the detections, or number the images of both sides alike',
+    ),
     'image-only-in-detections': (
-        'odm eval gt det --box ltwh',
-        "det/b.txt: error image-only-in-detections expected images of the ground truth, found 1 image only in the detections, 'b'; remove them, or say --extra-images background to count their boxes as false positives, or ignore to leave them out",
+        '{"id": 3, "file_name": "c.jpg", "width": 64, "height": 48}',
+        "det.json#/images/2: error image-only-in-detections expected images of the ground truth, found 1 image only in the detections, 'c.jpg' (did you mean 'b.jpg'?); remove it or correct the name, or give eval --extra-images background to count the boxes as false positives, or ignore to leave them out",
     ),
     'image-size-conflict': (
         'a.jpg,320,480,cat,,5,6,7,8,0,0,0,0,0',
@@ -535,6 +547,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '{"id": 3, "image_id": 1, "category_id": 1, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 0, "score": 0.5}',
         'input.json#/annotations/2/score: warning some-scores [score] 1 of 3 annotations have a score; the file is read as ground truth, its scores are ignored; remove the scores, or give every annotation one if these are detections',
     ),
+    'split-without-detections': (
+        'odm eval gt/data.yaml det --gt-image-size 100x100 --det-box ltwh',
+        "gt/data.yaml: warning split-without-detections no detection is in the 2 images of the split 'train', so 4 of 6 ground truth boxes are missed; if the detector did not see these images, evaluate only the others with --gt-split val",
+    ),
     'stray-file': (
         '',
         'input/notes.docx: warning stray-file this file is not part of the data set and is not read; move it elsewhere, or delete it if it is not needed',
@@ -562,14 +578,6 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'unknown-split': (
         '',
         "input/data.yaml: error unknown-split there is no split 'val', found train; give one of these with --split",
-    ),
-    'unmatched-class': (
-        '{"id": 3, "image_id": 2, "category_id": 3, "bbox": [1, 1, 9, 9], "score": 0.5}',
-        "det.json#/annotations/2: warning unmatched-class the class 'Dgo' of 1 boxes is only in the detections (did you mean 'dog'?); rename it if it is the same class",
-    ),
-    'unmatched-image': (
-        '{"id": 3, "file_name": "c.jpg", "width": 64, "height": 48}',
-        "det.json#/images/2: error unmatched-image the image 'c.jpg' of the detections is not in the ground truth (did you mean 'b.jpg'?); remove it, or correct its name",
     ),
     'unreadable-file': (
         '',

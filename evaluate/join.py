@@ -301,9 +301,10 @@ def join(
     if extra_images == "ignore" and (partner < 0).any():
         used = partner[detections.boxes.image] >= 0
     asked = None if only_classes is None else set(only_classes)
-    det_only, hints = report_classes(truth, detections, pairing, log, used=used, asked=asked)
-    if log.errors == errors_before:
-        check_numbers(truth, detections, pairing, log)
+    misread = log.errors == errors_before and check_numbers(truth, detections, pairing, log)
+    det_only, hints = (
+        ([], {}) if misread else report_classes(truth, detections, pairing, log, used=used, asked=asked)
+    )
     if log.errors > errors_before:
         raise DataError("the ground truth and the detections cannot be compared", log)
 

@@ -126,7 +126,7 @@ def _shown_order(known: Mapping[Id, int], categories: Categories) -> str:
 
 
 def position_hint(column: NDArray[Any] | list[Any] | None, categories: Categories) -> str:
-    """What to do where ids that are partly unknown would all be positions from 0, in brackets, or nothing.
+    """What to do where ids that are partly unknown would all be positions, in brackets, or nothing.
 
     The others are then known by chance and mean another class.
     """
@@ -134,8 +134,9 @@ def position_hint(column: NDArray[Any] | list[Any] | None, categories: Categorie
         return ""
     if column.min() < 0 or np.isin(column, categories.source_id).all():
         return ""
-    if column.max() < len(categories):
-        return " (all ids of the file look like positions from 0: -O ids=positions)"
+    for counted, start in (("positions", 0), ("positions-from-1", 1)):
+        if np.isin(column, counted_ids(categories, counted)).all():
+            return f" (all ids of the file look like positions from {start}: -O ids={counted})"
     trained = trainers_ids(categories)
     if (trained != NO_ID).all() and np.isin(column, trained).all():
         return " (all ids of the file look like positions among COCO's 80 classes: -O ids=80)"
@@ -163,6 +164,18 @@ def category_readings(categories: Categories) -> list[tuple[str, dict[Id, int]]]
         ("the position in the order of the classes, from 1, for the ground truth has no ids", by_position),
         ("the names of the classes", by_name),
     ]
+
+
+def counted_ids(categories: Categories, counted: str) -> NDArray[np.int64]:
+    """(n,) the number of each category as `counted`, a value of the option ``ids``.
+
+    Classes that are only numbers are their own positions, also where some numbers are absent.
+    """
+    if counted == "80":
+        return trainers_ids(categories)
+    numbered = not categories.named and all(n.isascii() and n.isdigit() for n in categories.name)
+    positions = [int(n) for n in categories.name] if numbered else range(len(categories))
+    return np.array(positions, np.int64) + (counted == "positions-from-1")
 
 
 def trainers_ids(categories: Categories) -> NDArray[np.int64]:

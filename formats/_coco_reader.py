@@ -14,13 +14,13 @@ from odm.formats._coco_boxes import Table, none
 from odm.formats._coco_ids import (
     category_readings,
     choose_reading,
+    counted_ids,
     image_readings,
     listed,
     packed,
     position_hint,
     say_categories,
     say_positions,
-    trainers_ids,
 )
 from odm.formats._coco_values import ANNOTATION, CATEGORY, IMAGE, RESULT, Values
 from odm.formats._faults import (
@@ -94,8 +94,8 @@ class Reader:
     Parameters
     ----------
     counted
-        What the category ids of results are positions in: the ground truth's list (``positions``), COCO's 80
-        classes (``80``), or nothing, for they are ids.
+        What the category ids of results are positions in: the ground truth's list, from 0 (``positions``) or
+        from 1 (``positions-from-1``), COCO's 80 classes (``80``), or nothing, for they are ids.
     """
 
     def __init__(
@@ -456,9 +456,9 @@ class Reader:
                 table, "image_id", images.source_id, lambda: image_readings(images.name)
             )
             if self._counted is not None:
-                own = trainers_ids(categories) if self._counted == "80" else np.arange(len(categories))
+                own = counted_ids(categories, self._counted)
                 table.categories = self._choose(table, "category_id", own, list)
-                if self._counted == "positions":
+                if self._counted != "80":
                     say_positions(table.categories, categories, path, self._log)
             else:
                 table.categories = self._choose(

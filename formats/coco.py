@@ -20,7 +20,8 @@ have any format. All ids of the file are looked up in one way, said aloud where 
 - ``image_id``: the id of an image there; else the image's name or stem; else the number that the stem is
   (``000000123.jpg`` is 123).
 - ``category_id``: the id of a category there; where it has no ids, the position in its order from 1, or the
-  category's name. ``-O ids=positions`` and ``-O ids=80`` read them as trainers count, from 0.
+  category's name. ``-O ids=positions`` and ``-O ids=80`` read them as trainers count, from 0, and
+  ``-O ids=positions-from-1`` as Ultralytics writes them for the classes of a ``data.yaml``.
 
 Reading: ids may start at 0, have gaps, be text (``"7"`` is never 7), or be written ``1.0`` (a warning); whole
 ids are exact to 64 bits. ``iscrowd``, ``area`` and an annotation's ``id`` may be missing, as may the image's
@@ -82,9 +83,9 @@ class CocoOptions(ImageOptions):
     )
     ids: str | None = option(
         None,
-        "what the category ids of results are: positions from 0 in the ground truth's list of categories, or "
-        "among COCO's 80 classes, 0 to 79, as trainers count",
-        choices=("positions", "80"),
+        "what the category ids of results are: positions in the ground truth's list of categories from 0 or "
+        "from 1, or among COCO's 80 classes, 0 to 79, as trainers count",
+        choices=("positions", "positions-from-1", "80"),
         side="read",
     )
     reference: Dataset | None = None

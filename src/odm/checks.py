@@ -1027,10 +1027,10 @@ def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
     alone = len(truth.images) - int(np.count_nonzero(found >= 0))
     if alone:
         log.note(f"{alone} of {len(truth.images)} images of the ground truth have no detections")
-    pairing.report_classes(truth, detections, paired, log)
-    if log.errors == errors:
-        _report_unfound(truth, paired, log)
-        pairing.check_numbers(truth, detections, paired, log)
+    if log.errors != errors or not pairing.check_numbers(truth, detections, paired, log):
+        pairing.report_classes(truth, detections, paired, log)
+        if not log.counts[pairing.NO_CLASS_IN_COMMON.name]:
+            _report_unfound(truth, paired, log)
     _compare_sizes(truth, detections, paired.image, log)
     _compare_conventions(truth, detections, paired.image, paired.category, log)
 

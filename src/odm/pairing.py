@@ -74,7 +74,7 @@ SPLIT_WITHOUT_DETECTIONS = Code(
 CLASS_NUMBERS_MISREAD = Code(
     "class-numbers-misread",
     "error",
-    "the class numbers do not fit: with {now} only {a} of {n} detections have the class of the object under "
+    "the class numbers do not fit: with {now} {a} of {n} detections have the class of the object under "
     "them, with {better} {b} would",
     "{advice}",
     "Class numbers count from 0 in YOLO and mostly from 1 in COCO, where they may also have gaps. Read in "
@@ -83,7 +83,7 @@ CLASS_NUMBERS_MISREAD = Code(
 IMAGE_NUMBERS_SHIFTED = Code(
     "image-numbers-shifted",
     "error",
-    "the image numbers do not fit: only {a} of {n} detections overlap an object in their image, {b} would in "
+    "the image numbers do not fit: {a} of {n} detections overlap an object in their image, {b} would in "
     "the image {where} it",
     "{verb} 1 {preposition} each image number of the detections, or number the images of both sides alike",
     "Image ids count from 0 in some exports and from 1 in others. Off by one, every detection is compared "
@@ -351,8 +351,8 @@ def report_classes(
 # --------------------------------------------------------------------------- pairs that the boxes contradict
 
 
-def check_numbers(truth: Dataset, detections: Dataset, pairing: Pairing, log: Log) -> None:
-    """Report numbers of images or classes that were read in another way than they were written.
+def check_numbers(truth: Dataset, detections: Dataset, pairing: Pairing, log: Log) -> bool:
+    """Whether numbers of images or classes were read in another way than written, which is then reported.
 
     Boxes tell: if hardly any detection overlaps an object of its image, and most overlap one of the image
     before or after it, ids are off by one. If hardly any detection has the class of the object that it
@@ -361,7 +361,7 @@ def check_numbers(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
     boxes = detections.boxes
     rows = np.flatnonzero((pairing.image[boxes.image] >= 0) & np.isfinite(boxes.xyxy).all(axis=1))
     if len(rows) < ENOUGH or not len(truth):
-        return
+        return False
     most = min(SAMPLE, max(len(truth), ENOUGH))  # a detector says much that is not there, with low scores
     if len(rows) > most:
         best = np.nan_to_num(boxes.score[rows])
@@ -369,8 +369,9 @@ def check_numbers(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
     image = pairing.image[boxes.image[rows]]
     det, gt = _overlapping(truth, boxes.xyxy[rows], image)
     now = len(np.unique(det))
-    if now > FEW_AGREE * len(rows) or not _images_shifted(truth, detections, rows, image, now, log):
-        _check_classes(truth, detections, pairing, (rows[det], gt), log)
+    if now <= FEW_AGREE * len(rows) and _images_shifted(truth, detections, rows, image, now, log):
+        return True
+    return _classes_misread(truth, detections, pairing, (rows[det], gt), log)
 
 
 def _images_shifted(
@@ -412,10 +413,10 @@ def _image_numbers(images: Images) -> Longs:
     return np.arange(len(images)) if (numbers < 0).any() else numbers
 
 
-def _check_classes(
+def _classes_misread(
     truth: Dataset, detections: Dataset, pairing: Pairing, pairs: tuple[Longs, NDArray[np.intp]], log: Log
-) -> None:
-    """Report if the classes of overlapping boxes, `pairs` of rows of both sides, agree in another reading."""
+) -> bool:
+    """Whether classes of overlapping boxes, `pairs` of rows, agree in another reading, which is reported."""
     det, gt = pairs
     n = len(np.unique(det))
     theirs, ours = detections.boxes.category[det], truth.boxes.category[gt]
@@ -426,10 +427,10 @@ def _check_classes(
 
     now, _ = agreeing(pairing.category)
     if n < ENOUGH or now > FEW_AGREE * n:
-        return
+        return False
     written = _written_numbers(truth.categories, detections.categories)
     if written is None:
-        return
+        return False
     for name, known in _readings(truth.categories, detections.categories):
         read = np.array([known.get(number, -1) for number in written], np.int64)
         fitting, n_classes = agreeing(read)
@@ -451,7 +452,8 @@ def _check_classes(
             better=shown({c: names[read[c]] for c in used}),
             advice=Shown(_advice(name, truth, detections, [names[read[c]] for c in used], used)),
         )
-        return
+        return True
+    return False
 
 
 def _written_numbers(ours: Categories, theirs: Categories) -> list[int] | None:
@@ -487,7 +489,7 @@ def _readings(ours: Categories, theirs: Categories) -> list[tuple[str, dict[int,
 def _advice(name: str, truth: Dataset, detections: Dataset, better: list[str], used: list[int]) -> str:
     """How to have class numbers read otherwise; `better` are the classes that those in `used` should be."""
     theirs = detections.categories
-    if _share_list(truth.categories, theirs) and name.startswith("positions") and truth.categories.named:
+    if _share_list(truth.categories, theirs) and name.startswith("positions"):
         return f"if these are COCO results, give -O ids={name}; else number the classes of both sides alike"
     if not theirs.named:
         renames = " ".join(
