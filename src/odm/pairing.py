@@ -329,7 +329,8 @@ def report_classes(
         log.report(NO_CLASS_IN_COMMON, source_of(detections), theirs=some(det_names), ours=some(gt_names))
         return only, hints
     place = np.full(len(det_names), -1, np.int64)  # of the first box of each class
-    place[category[::-1]] = np.arange(len(category))[::-1]
+    if only:
+        place[category[::-1]] = np.arange(len(category))[::-1]
     for n, name in enumerate(only):
         near = nearest_name(name, gt_names) if n < 100 else None
         if near is not None:
@@ -359,13 +360,13 @@ def check_numbers(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
     overlaps, and most would have it with their numbers read otherwise, the classes are misread.
     """
     boxes = detections.boxes
-    rows = np.flatnonzero((pairing.image[boxes.image] >= 0) & np.isfinite(boxes.xyxy).all(axis=1))
+    most = min(SAMPLE, max(len(truth), ENOUGH))  # a detector says much that is not there, with low scores
+    rows = np.arange(len(boxes))
+    if len(boxes) > most:  # those without a score, which sort last, are none of them
+        rows = np.sort(np.argpartition(-boxes.score, most)[:most])
+    rows = rows[(pairing.image[boxes.image[rows]] >= 0) & np.isfinite(boxes.xyxy[rows]).all(axis=1)]
     if len(rows) < ENOUGH or not len(truth):
         return False
-    most = min(SAMPLE, max(len(truth), ENOUGH))  # a detector says much that is not there, with low scores
-    if len(rows) > most:
-        best = np.nan_to_num(boxes.score[rows])
-        rows = np.sort(rows[np.argpartition(-best, most)[:most]])
     image = pairing.image[boxes.image[rows]]
     det, gt = _overlapping(truth, boxes.xyxy[rows], image)
     now = len(np.unique(det))
