@@ -22,7 +22,7 @@ from odm.evaluate.join import (
     join,
     say_groups,
 )
-from odm.evaluate.match import Matches, concatenate, match, match_all
+from odm.evaluate.match import EMPTY_TRUTHS, Matches, concatenate, match, match_all
 from odm.evaluate.protocols import AREAS, PROTOCOLS, AreaRange, Protocol, check_scores, resolve
 from odm.evaluate.report import OUTPUTS, render, save
 from odm.evaluate.results import VERSION, Curve, Evaluation, Result, Row
@@ -156,7 +156,7 @@ def evaluate(
     for matches in match_all(joined, rules):
         result = dataclasses.replace(accumulate(matches, at_score=at_score), joined=joined)
         for what, n in result.dropped.items():
-            log.note(f"{result.protocol}: {n} detections dropped: {what}")
+            log.note(f"{result.protocol}: {n} {'' if what == EMPTY_TRUTHS else 'detections '}dropped: {what}")
         results.append(result)
     if results and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
         row = results[0].overall

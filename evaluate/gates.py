@@ -11,6 +11,10 @@ from odm.evaluate.protocols import Protocol
 from odm.evaluate.results import Evaluation
 from odm.issues import UsageError, hint, shorten
 
+TOLERANCE = 1e-9
+"""A number this little below its bound reaches it: AP is a mean of fractions and of rounded sums, so that of
+perfect detections can be 0.9999999999999999."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Gate:
@@ -103,7 +107,7 @@ def failures(evaluation: Evaluation, gates: list[Gate]) -> tuple[list[str], list
         lines += [
             f"{gate} is not reached under {where}: {_below(value, gate.bound)}"
             for where, value in found
-            if value is None or value < gate.bound
+            if value is None or value < gate.bound - TOLERANCE
         ]
     return lines, unknown
 

@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.protocols import PROTOCOLS, Protocol, check_scores
-from odm.issues import PERCENT, Code, DataError, Log, Shown, UsageError, hint
+from odm.issues import INVERTED, PERCENT, Code, DataError, Log, Shown, UsageError, hint, without_noise
 from odm.pairing import (
     CLASS_ONLY_IN_DETECTIONS,
     CLASS_ORDER_GUESSED,
     SPLIT_WITHOUT_DETECTIONS,
     check_numbers,
+    last_part,
     pair,
     report_classes,
     report_images,
@@ -155,13 +156,17 @@ class Side:
     flags: NDArray[np.uint16]
     area: Floats
     row: Ints
+    place: Longs | None = None
+    """(n,) the place by score among the detections of all classes of the image, 0 the best; None where no
+    class was left out, so that it can be counted."""
 
     def __len__(self) -> int:
         return len(self.image)
 
     def take(self, rows: NDArray[Any] | slice) -> Side:
         """The boxes at `rows`: a mask, row numbers or a slice."""
-        return Side(*(getattr(self, f.name)[rows] for f in dataclasses.fields(self)))
+        columns = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return Side(**{name: column[rows] for name, column in columns.items() if column is not None})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -216,6 +221,8 @@ class Joined:
     """How frequent each class of the ground truth is, where that is known."""
     hierarchy: Mapping[str, frozenset[str]] | None = None
     """The ancestors of each class that has any."""
+    added: tuple[str, ...] = ()
+    """The classes that the hierarchy adds to `classes`, for all images together; so those of shards agree."""
     wanted: frozenset[str] | None = None
     """The classes to keep, where that waits for the hierarchy to be applied."""
 
@@ -287,8 +294,12 @@ def join(
     check_scores(score_min=score_min)
     log = log or Log()
     errors_before = log.errors
-    _check_sides(truth, detections, log)
     order = _image_order(truth.images)
+    if image_labels is not None:
+        image_labels = list(image_labels)
+        truth = _with_labelled_images(truth, image_labels, log)
+        order = np.r_[order, len(order) : len(truth.images)]
+    _check_sides(truth, detections, log)
     number = np.empty(len(order), np.int64)
     number[order] = np.arange(len(order))
     pairing = pair(truth, detections, log)
@@ -362,7 +373,7 @@ def join(
         joined.hierarchy.keys() | set().union(*joined.hierarchy.values())
     ):
         raise UsageError("the class hierarchy has none of these classes: give one that uses the same names")
-    return joined
+    return dataclasses.replace(joined, added=_added(joined))
 
 
 # ----------------------------------------------------------------------------------------- fail closed
@@ -400,8 +411,24 @@ def _check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
                 np.flatnonzero(~finite),
                 lambda row, boxes=boxes: {"value": str(boxes.xyxy[row].tolist())},  # type: ignore[misc]
             )
+        _check_order(side, log)
     if len(truth) and len(detections):
         _check_coordinates(truth, detections, log)
+
+
+def _check_order(side: Dataset, log: Log) -> None:
+    """Report the boxes whose edges are in the wrong order."""
+    left, top, right, bottom = side.boxes.xyxy.T
+    inverted = (right < left) | (bottom < top) | (side.boxes.wh < 0).any(axis=1)
+    if inverted.any():
+        finite = np.isfinite(side.boxes.xyxy).all(axis=1) & np.isfinite(side.boxes.wh).all(axis=1)
+        log.report_rows(INVERTED, side, np.flatnonzero(inverted & finite), lambda row: _edges(side, row))
+
+
+def _edges(side: Dataset, row: int) -> dict[str, Any]:
+    values = (without_noise(value) for value in side.boxes.xyxy[row].tolist())
+    named = zip(("left", "top", "right", "bottom"), values, strict=True)
+    return {"value": Shown(", ".join(f"{name} {value:.15g}" for name, value in named)), "option": Shown("")}
 
 
 def _judge_scores(detections: Dataset, log: Log) -> None:
@@ -525,8 +552,18 @@ def _only_classes(joined: Joined, names: Sequence[str]) -> Joined:
     for name in names:
         if name not in known:
             raise UsageError(f"only_classes: there is no class {name!r}{hint(name, sorted(known))}")
-    joined = dataclasses.replace(joined, wanted=frozenset(names))
+    detections = dataclasses.replace(joined.detections, place=_places(joined.detections))
+    joined = dataclasses.replace(joined, detections=detections, wanted=frozenset(names))
     return joined if tree else keep_wanted(joined)
+
+
+def _places(detections: Side) -> Longs:
+    """(n,) the place of each detection by score among those of its image; equal scores in their order."""
+    order = np.lexsort((-detections.score, detections.image))
+    image = detections.image[order]
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order)) - np.searchsorted(image, image)
+    return place
 
 
 def keep_wanted(joined: Joined) -> Joined:
@@ -590,6 +627,24 @@ def ancestors(hierarchy: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     return {name: frozenset(names) for name, names in above.items() if names}
 
 
+def _above(joined: Joined) -> dict[str, list[str]]:
+    """The ancestors of each class that are classes."""
+    hierarchy = joined.hierarchy or {}
+    roots = {n for names in hierarchy.values() for n in names} - hierarchy.keys()
+    skipped = roots - set(joined.classes)
+    return {name: sorted(names - skipped - {name}) for name, names in hierarchy.items() if names - skipped}
+
+
+def _added(joined: Joined) -> tuple[str, ...]:
+    """The classes that neither side names and that the boxes and labels of the ground truth belong to."""
+    above = _above(joined)
+    named = {*np.unique(joined.truth.category).tolist()}
+    if joined.image_labels is not None:
+        named.update(joined.image_labels[1].tolist())
+    found = {other for c in named for other in above.get(joined.classes[c], ())}
+    return tuple(sorted(found - set(joined.classes)))
+
+
 def expand(joined: Joined) -> Joined:
     """Ground truth repeated for every ancestor of its class, once each; labels likewise.
 
@@ -598,26 +653,12 @@ def expand(joined: Joined) -> Joined:
     """
     if not joined.hierarchy:
         return joined
-    known = set(joined.classes)
-    roots = {n for names in joined.hierarchy.values() for n in names} - joined.hierarchy.keys()
-    skipped = roots - known
-    above = {
-        name: sorted(names - skipped - {name}) for name, names in joined.hierarchy.items() if names - skipped
-    }
+    above = _above(joined)
     below: dict[str, list[str]] = {}
     for name, names in above.items():
         for other in names:
             below.setdefault(other, []).append(name)
-    classes = list(joined.classes)
-    labelled: set[int] = set()
-    if joined.image_labels is not None:
-        labelled = set(joined.image_labels[1].tolist())
-    present = np.unique(joined.truth.category).tolist()
-    wanted = {other for c in present for other in above.get(classes[c], ())}
-    for c in sorted(labelled):
-        wanted.update(above.get(classes[c], ()))
-        wanted.update(name for name in below.get(classes[c], ()) if name in known)
-    classes += sorted(wanted - known)
+    classes = [*joined.classes, *joined.added]
     row = {name: i for i, name in enumerate(classes)}
 
     up = [[row[o] for o in above.get(name, ()) if o in row] for name in classes]
@@ -668,16 +709,41 @@ def _said(joined: Joined, verdicts: set[Verdict], keys: Longs) -> NDArray[np.boo
     return found
 
 
+def _with_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> Dataset:
+    """The ground truth with the images that only the labels name: it says something of them."""
+    images = truth.images
+    stems = {stem(name) for name in images.name}
+    known = stems | {last_part(name) for name in images.name}
+    found: dict[str, str] = {}
+    for image in dict.fromkeys(image for image, _, _ in labels):
+        if image and stem(image) not in known and last_part(image) not in stems:
+            found.setdefault(stem(image), image)
+    if not found:
+        return truth
+    n = len(found)
+    log.note(f"image labels: {n} images are named only there: they count as images without boxes")
+    more: dict[str, Any] = {"width": 0, "height": 0, "source_id": NO_ID, "path": "", "split": "", "file": -1}
+    columns = {key: _longer(getattr(images, key), more.get(key, 0), n) for key in (*more, "line")}
+    return dataclasses.replace(truth, images=Images(name=(*images.name, *found.values()), **columns))
+
+
+def _longer(column: Any, value: Any, n: int) -> Any:
+    if isinstance(column, tuple):
+        return column + (value,) * n
+    return np.concatenate([column, np.full(n, value, column.dtype)])
+
+
 def _label_columns(joined: Joined, labels: Iterable[Label], log: Log) -> Labels:
     images = {name: i for i, name in enumerate(joined.images)}
     stems = unique(stem(name) for name in joined.images)
+    last_parts = unique(last_part(name) for name in joined.images)
     classes = {name: i for i, name in enumerate(joined.classes)}
     hierarchical = joined.hierarchy or {}
     rows: list[tuple[int, int, bool]] = []
     n = 0
     for image, category, positive in labels:
         n += 1
-        i = images.get(image, stems.get(stem(image), -1))
+        i = images.get(image, stems.get(stem(image), last_parts.get(last_part(image), -1)))
         # A negative label of a class that nobody boxed may still concern the classes below it.
         c = classes.get(category, -1)
         if i >= 0 and c < 0:

@@ -35,6 +35,9 @@ SPARSE = 2**20
 CEILING = 1 - 1e-10
 """The highest IoU that `coco` asks for, as in pycocotools."""
 
+EMPTY_TRUTHS = "ground truths without area"
+"""What is dropped that is not a detection, as `Matches.dropped` names it."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pairs:
@@ -355,18 +358,22 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
     if protocol.hierarchical:
         joined = expand(joined)
     joined = keep_wanted(joined)
-    if protocol.drop_empty:
-        xyxy = joined.detections.xyxy
-        keep = (xyxy[:, 2] > xyxy[:, 0]) & (xyxy[:, 3] > xyxy[:, 1])
-        if not keep.all():
-            dropped.append(("without area", int(np.count_nonzero(~keep))))
-            joined = joined.only(detections=keep)
     if protocol.cap_of == "image" and protocol.max_dets is not None:
         keep = _best_of_images(joined.detections, protocol.max_dets)
         if not keep.all():
             what = f"beyond the best {protocol.max_dets} of the image"
             dropped.append((what, int(np.count_nonzero(~keep))))
             joined = joined.only(detections=keep)
+    if protocol.drop_empty:
+        keep = _with_area(joined.detections, protocol)
+        if not keep.all():
+            dropped.append(("without area", int(np.count_nonzero(~keep))))
+            joined = joined.only(detections=keep)
+    if protocol.drop_empty_truth:
+        keep = _areas(joined.truth) > 0
+        if not keep.all():
+            dropped.append((EMPTY_TRUTHS, int(np.count_nonzero(~keep))))
+            joined = joined.only(truth=keep)
     if protocol.labelled_only:
         keep = labelled(joined)
         if not keep.all():
@@ -375,8 +382,17 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
     return joined, tuple(dropped)
 
 
+def _with_area(side: Side, protocol: Protocol) -> Mask:
+    if protocol.as_given:
+        positive: Mask = side.wh[:, 0] * side.wh[:, 1] > 0
+        return positive
+    return (side.xyxy[:, 2] > side.xyxy[:, 0]) & (side.xyxy[:, 3] > side.xyxy[:, 1])
+
+
 def _best_of_images(detections: Side, cap: int) -> Mask:
-    """(n,) the best `cap` detections of every image; equal scores in their order."""
+    """(n,) the best `cap` detections of every image, of all classes; equal scores in their order."""
+    if detections.place is not None:
+        return detections.place < cap
     n = np.bincount(detections.image, minlength=1)
     if n.max() <= cap:
         return np.ones(len(detections), np.bool_)
@@ -449,6 +465,8 @@ def _match(
         if beyond is not None:
             pairs = pairs.part(~beyond[pairs.det])
         hits = _match_pairs(pairs, protocol, truth)
+        if protocol.group_weight:
+            _forget_unsure_groups(hits, truth, detections)
     npos, gt_ignored = truth.counts(joined)
     if protocol.metric in ("corloc", "top-k"):
         npos, gt_ignored = _images_per_class(joined)[:, None], np.zeros(len(joined.classes), np.int64)
@@ -511,7 +529,8 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
 
 
 def _prepared_as(p: Protocol) -> tuple[Any, ...]:
-    return p.hierarchical, p.drop_empty, p.labelled_only, p.max_dets if p.cap_of == "image" else None
+    cap = p.max_dets if p.cap_of == "image" else None
+    return p.hierarchical, p.drop_empty and (p.as_given, p.drop_empty_truth), p.labelled_only, cap
 
 
 def _shared(p: Protocol) -> tuple[Any, ...]:
@@ -706,6 +725,13 @@ def _match_groups(pairs: Pairs, protocol: Protocol, truth: Truth, hits: _Hits) -
     )
 
 
+def _forget_unsure_groups(hits: _Hits, truth: Truth, detections: Side) -> None:
+    """A group-of box whose best detection scores 0 or less is not found, as in the TensorFlow program."""
+    unsure = (hits.gt >= 0) & truth.group[hits.gt] & (detections.score[hits.det] <= 0)
+    hits.ignored[unsure] |= hits.positive[unsure]
+    hits.positive[unsure] = 0
+
+
 def _one_bit(positive: Mask, ignored: Mask) -> tuple[Words, Words]:
     return positive.astype(np.uint64)[:, None], ignored.astype(np.uint64)[:, None]
 
@@ -836,8 +862,11 @@ def _first_guesses(
     rows = order[asked[detections.image[order]]]
     rows = rows[by_number(detections.image[rows], max(n_images, 1))]
     image = detections.image[rows]
-    counts = np.bincount(image, minlength=n_images)
-    place = np.arange(len(rows)) - (np.cumsum(counts) - counts)[image]
+    if detections.place is None:
+        counts = np.bincount(image, minlength=n_images)
+        place = np.arange(len(rows)) - (np.cumsum(counts) - counts)[image]
+    else:
+        place = detections.place[rows]
     within = place < protocol.max_dets
     rows, image, place = rows[within], image[within], place[within]
 

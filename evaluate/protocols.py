@@ -40,17 +40,19 @@ class AreaRange:
     high: float
 
 
-EVERY_AREA = AreaRange("all", 0, 1e10)
+EVERY_AREA = AreaRange("all", 0, math.inf)
+LARGEST_AREA = 1e10
+"""Square pixels beyond which pycocotools and lvis-api ignore a box."""
 AREAS = {
     a.name: a
     for a in (
-        EVERY_AREA,
+        AreaRange("all", 0, LARGEST_AREA),
         AreaRange("small", 0, 32**2),
         AreaRange("medium", 32**2, 96**2),
-        AreaRange("large", 96**2, 1e10),
+        AreaRange("large", 96**2, LARGEST_AREA),
     )
 }
-"""COCO's area ranges."""
+"""The area ranges of COCO and LVIS; no other protocol has an upper limit."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,6 +100,9 @@ class Protocol:
         classes of an image together, and all others dropped before.
     drop_empty
         Whether detections without area are dropped before.
+    drop_empty_truth
+        Whether ground truths without area are dropped before, by the area that they give or else width times
+        height.
     labelled_only
         Whether detections are dropped whose class is neither boxed nor labelled on their image.
     spares_partial
@@ -130,6 +135,7 @@ class Protocol:
     max_dets: int | None = None
     cap_of: Literal["class", "image"] = "class"
     drop_empty: bool = False
+    drop_empty_truth: bool = False
     labelled_only: bool = False
     spares_partial: bool = False
     by_frequency: bool = False
@@ -160,10 +166,10 @@ class Protocol:
         else:
             parts.append("edges (width = right - left)")
         parts.append(self._match_text())
-        bounded = [a for a in self.areas[:1] if a.name != "all"]
+        bounded = [a for a in self.areas[:1] if a != EVERY_AREA]
         parts += [f"area {a.low:g}..{a.high:g} ({a.name})" for a in bounded]
         ignored = [_FLAG_WORDS[f] for f in Flag if f & (self.ignored | self.many)]
-        if bounded or len(self.areas) > 1:
+        if bounded:
             ignored.append("outside the area range")
         if ignored:
             parts.append(f"ignored: {', '.join(ignored)}")
@@ -174,7 +180,8 @@ class Protocol:
         if self.spares_partial:
             parts.append("no FP of classes not boxed exhaustively there")
         if self.drop_empty:
-            parts.append("detections without area dropped")
+            what = "boxes" if self.drop_empty_truth else "detections"
+            parts.append(f"{what} without area dropped")
         if self.metric != "top-k" and self.max_dets is not None:
             parts.append(f"best {self.max_dets} per image{' and class' if self.cap_of == 'class' else ''}")
         parts.append(self._average_text())
@@ -247,7 +254,10 @@ PROTOCOLS: dict[str, Protocol] = {
         dataclasses.replace(
             _COCO,
             name="lvis",
+            ignored=Flag.DIFFICULT,
             many=NO_FLAG,
+            drop_empty=True,
+            drop_empty_truth=True,
             max_dets=300,
             cap_of="image",
             labelled_only=True,
@@ -308,7 +318,7 @@ def resolve(
         if area is not None:
             if base.metric in ("corloc", "top-k"):
                 raise UsageError(f"{base.name} has no area ranges")
-            changed["areas"] = (_area(area), *base.areas[1:])
+            changed["areas"] = (_area(area, base), *base.areas[1:])
         if max_dets is not None:
             if isinstance(max_dets, bool) or int(max_dets) != max_dets or max_dets < 1:
                 raise UsageError(f"max_dets {max_dets}: give a whole number from 1")
@@ -369,10 +379,12 @@ def _interpolation(given: str | int, base: Protocol) -> str:
     return str(given)
 
 
-def _area(given: str | tuple[float, float]) -> AreaRange:
+def _area(given: str | tuple[float, float], base: Protocol) -> AreaRange:
     if isinstance(given, str):
         if given in AREAS:
-            return AREAS[given]
+            named = AREAS[given]
+            unlimited = len(base.areas) == 1 and named.high == LARGEST_AREA
+            return dataclasses.replace(named, high=math.inf) if unlimited else named
         try:
             low, high = (float(part) for part in given.replace("..", ":").replace(",", ":").split(":"))
         except ValueError:

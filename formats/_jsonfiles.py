@@ -522,8 +522,8 @@ class Reader:
     def add(self, at: At, *columns: NDArray[Any]) -> None:
         """Add the n boxes of a list.
 
-        The columns are rows of image and category, (n, 4) corners, (n, 2) sizes, scores, areas, ids, and the
-        index of each box in the list.
+        The columns are rows of image and category, (n, 4) corners, (n, 2) sizes, scores, areas, ids, the
+        index of each box in the list, and flags.
         """
         self._tables.append((at, columns))
 
@@ -566,13 +566,14 @@ class Reader:
             )
         for (at, columns), mask in zip(self._tables, masks, strict=True):
             keep = mask if is_det else np.ones(len(mask), bool)
-            image, category, xyxy, wh, score, area, ids, line = (column[keep] for column in columns)
+            image, category, xyxy, wh, score, area, ids, line, flags = (column[keep] for column in columns)
             builder.boxes(
                 image=image,
                 category=category,
                 xyxy=xyxy,
                 wh=wh,
                 score=score if is_det else None,
+                flags=flags,
                 area=area,
                 source_id=ids,
                 file=self.rows_of(at),

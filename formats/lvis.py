@@ -20,6 +20,9 @@ evaluation: classes of ``neg_category_ids`` are absent from the image, and of th
 known. Ids there that are no category are counted and left out, as files cut down to some classes still list
 the others.
 
+An annotation with ``"ignore": 1`` is difficult: lvis-api counts it neither as found nor as missed. With 0,
+null or no such key it is an ordinary object.
+
 ``segmentation`` and all other keys are counted and not read; the ledger names them. A file whose first bytes
 show only annotations looks like COCO: say ``--format lvis``. If every annotation has a ``score`` the file
 holds detections; if only some have one it is ground truth, the scores are ignored, and that is a warning.
@@ -44,6 +47,7 @@ from odm.files import Output, Source
 from odm.formats._classes import DUPLICATE_CLASS
 from odm.formats._contract import NARROWER, TABLES, Format, Sniff
 from odm.formats._faults import (
+    BAD_MARK,
     DUPLICATE_BOX_ID,
     DUPLICATE_ID,
     MISSING_KEY,
@@ -55,7 +59,7 @@ from odm.formats._jsonfiles import NAN, At, Reader, dump, lines, may_write, numb
 from odm.formats._numbers import short_wh
 from odm.formats._splits import SplitOptions, files_of_split
 from odm.issues import Log, Shown
-from odm.tables import FREQUENCIES, Builder, Dataset, Verdict
+from odm.tables import FREQUENCIES, Builder, Dataset, Flag, Verdict
 
 _ANNOTATION = (
     Field("image_id", "int", required=True),
@@ -64,6 +68,7 @@ _ANNOTATION = (
     Field("area", "number"),
     Field("score", "number"),
     Field("id", "int"),
+    Field("ignore", "int"),
 )
 _IMAGE = (
     Field("id", "int", required=True),
@@ -133,13 +138,13 @@ class _Parts:
 
     index: list[NDArray[Any]] = dataclasses.field(default_factory=list)
     ids: list[NDArray[Any]] = dataclasses.field(default_factory=list)
-    """(n, 3): image_id, category_id and id."""
+    """(n, 4): image_id, category_id, id and ignore."""
     numbers: list[NDArray[Any]] = dataclasses.field(default_factory=list)
     """(n, 6): bbox, area and score."""
 
     def add(self, index: Any, ids: Any, numbers: Any) -> None:
         self.index.append(np.asarray(index, np.int64).reshape(-1))
-        self.ids.append(np.asarray(ids, np.int64).reshape(-1, 3))
+        self.ids.append(np.asarray(ids, np.int64).reshape(-1, 4))
         self.numbers.append(np.asarray(numbers, np.float64).reshape(-1, 6))
 
 
@@ -295,7 +300,8 @@ def _take(reader: Reader, chunk: Chunk, at: At, parts: _Parts) -> None:
     if chunk.records is None:
         n, columns = chunk.n, chunk.columns
         none, nan = np.full(n, NONE), np.full(n, NAN)
-        ids = np.stack([np.asarray(columns.get(k, none)) for k in ("image_id", "category_id", "id")], axis=1)
+        keys = ("image_id", "category_id", "id", "ignore")
+        ids = np.stack([np.asarray(columns.get(k, none)) for k in keys], axis=1)
         more = np.stack([np.asarray(columns.get(k, nan)) for k in ("area", "score")], axis=1)
         parts.add(
             np.arange(chunk.start, chunk.start + n),
@@ -318,6 +324,11 @@ def _record(reader: Reader, record: dict[str, Any], at: At) -> tuple[list[int], 
     image = _whole(reader, record, "image_id", at, row=True)
     category = _whole(reader, record, "category_id", at, row=True)
     own = NONE if record.get("id") is None else _whole(reader, record, "id", at, row=True)
+    ignore: int | None = NONE
+    if isinstance(record.get("ignore"), bool):
+        ignore = int(record["ignore"])
+    elif record.get("ignore") is not None:
+        ignore = _whole(reader, record, "ignore", at, row=True)
     box = None
     if "bbox" in record:
         box = reader.numbers(record["bbox"], 4, _WHAT, at / "bbox")
@@ -325,10 +336,10 @@ def _record(reader: Reader, record: dict[str, Any], at: At) -> tuple[list[int], 
         reader.missing(at, "bbox", row=True)
     more = [reader.score(record.get(key), at / key) for key in ("area", "score")]
     given = [value for value in more if value is not None]
-    if image is None or category is None or own is None or box is None or len(given) < 2:
+    if image is None or category is None or own is None or ignore is None or box is None or len(given) < 2:
         return None
     reader.count_unread(record, _KEYS)
-    return [image, category, own], [*box, *given]
+    return [image, category, own, ignore], [*box, *given]
 
 
 def _hand_over(
@@ -355,11 +366,18 @@ def _hand_over(
             place = Shown(f"#{at.pointer}/{index[first[id_]]}")
             reader.log.report(DUPLICATE_BOX_ID, at.path, **there.where, field="id", value=id_, first=place)
             good[row] = False
+    ignore = np.where(ids[:, 3] == NONE, 0, ids[:, 3])
+    for row in np.flatnonzero((ignore != 0) & (ignore != 1)).tolist():
+        there = at / int(index[row]) / "ignore"
+        where = {**there.where, "field": "ignore", "value": int(ignore[row]), "expected": Shown("0 or 1")}
+        reader.log.report(BAD_MARK, at.path, **where)
+        good[row] = False
     reader.builder.skipped += int(np.count_nonzero(~good))
     box = numbers[:, :4]
     with np.errstate(over="ignore", invalid="ignore"):  # wrong boxes can be held, quietly
         corners = np.concatenate([box[:, :2], box[:, :2] + box[:, 2:]], axis=1)
     columns = [rows[0], rows[1], corners, box[:, 2:], numbers[:, 5], numbers[:, 4], ids[:, 2], index]
+    columns.append(ignore * int(Flag.DIFFICULT))
     reader.add(at, *(column[good] for column in columns))
 
 
@@ -386,6 +404,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: LvisOptions) -> N
     with np.errstate(over="ignore", invalid="ignore"):
         area = np.where(np.isnan(boxes.area), places[:, 2] * places[:, 3], boxes.area)
     area = np.nan_to_num(area)
+    difficult = boxes.has(Flag.DIFFICULT).tolist()
     pairs = np.unique(np.stack([boxes.category, boxes.image], axis=1), axis=0)
     in_images = np.bincount(pairs[:, 0], minlength=len(classes)).tolist()
     instances = np.bincount(boxes.category, minlength=len(classes)).tolist()
@@ -411,6 +430,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: LvisOptions) -> N
             "bbox": [number(v) for v in places[i].tolist()],
             "area": number(float(area[i])),
         }
+        if difficult[i]:
+            record["ignore"] = 1
         return record | {"score": number(float(boxes.score[i]))} if dataset.kind == "det" else record
 
     def category(i: int) -> dict[str, Any]:
@@ -442,5 +463,5 @@ FORMAT = Format(
     read=read,
     write=write,
     options=LvisOptions,
-    keeps=TABLES | {"frequency", "absent", "partial"},
+    keeps=TABLES | {"difficult", "frequency", "absent", "partial"},
 )

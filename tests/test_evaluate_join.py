@@ -143,6 +143,12 @@ def test_numbers_beyond_the_list_are_ids():
         (side(["a"], [(0, 0)]), scored(["a"], [(0, 0)], ltwh=[(0, np.nan, 3, 3)]), "box-not-finite"),
         (side(["a"], [(0, 0)]), scored(["a"], [(0, 0)], ltwh=[(0.1, 0.2, 0.3, 0.3)]), "coordinates-differ"),
         (side(["a"], [(0, 0)], ltwh=[(0.1, 0.2, 0.3, 0.3)]), scored(["a"], [(0, 0)]), "coordinates-differ"),
+        (side(["a"], [(0, 0)], ltwh=[(9, 9, -3, 3)]), scored(["a"], [(0, 0)]), "inverted-box"),
+        (
+            side(["a"], [(0, 0)]),
+            scored(["a"], [(0, 0)] * 2, ltwh=[(9, 9, 3, 3), (9, 9, 3, -1)]),
+            "inverted-box",
+        ),
         (side([], []), scored(["a"], [(0, 0)]), "no-ground-truth"),
         (side(["a"], [(0, 0)]), scored(["b"], [(0, 0)]), "no-image-in-common"),
     ],

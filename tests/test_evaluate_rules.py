@@ -96,8 +96,8 @@ def imagenet_class(gt, det):
 
 
 def lvis_class(gt, det, threshold, low, high, spared):
-    """One class of LVIS: the outcomes by rank, and npos; `gt` has (image, class, box, area)."""
-    outside = [not low <= g[3] <= high for g in gt]
+    """One class of LVIS: the outcomes by rank, and npos; `gt` has (image, class, box, area, flags)."""
+    outside = [bool(g[4] & Flag.DIFFICULT) or not low <= g[3] <= high for g in gt]
     taken = set()
     outcome = []
     for i in ranked(det):
@@ -341,11 +341,13 @@ def test_corloc(scene):
 
 
 @lots
-@given(scenes)
-def test_imagenet_localisation(scene):
+@given(scenes, st.booleans())
+def test_imagenet_localisation(scene, some):
+    """Where only some classes are asked for, the guesses are still those of all."""
     right, hit = [], []
-    for image in sorted({g[0] for g in scene.gt}):
-        gt = [g for g in scene.gt if g[0] == image]
+    asked = {g[1] for g in scene.gt[:1]} if some else set(range(scene.n_classes))
+    for image in sorted({g[0] for g in scene.gt if g[1] in asked}):
+        gt = [g for g in scene.gt if g[0] == image and g[1] in asked]
         own = [d for d in scene.det if d[0] == image]
         guesses = [own[i] for i in ranked(own)[:5]]
         right.append([any(d[1] == g[1] for g in gt) for d in guesses] + [False] * (5 - len(guesses)))
@@ -353,7 +355,8 @@ def test_imagenet_localisation(scene):
             [any(d[1] == g[1] and iou_of(d[2], g[2], 1) >= 0.5 for g in gt) for d in guesses]
             + [False] * (5 - len(guesses))
         )
-    result = evaluate(*scene.tables(), "imagenet-loc").result
+    only = [f"c{k}" for k in sorted(asked)] if some else None
+    result = evaluate(*scene.tables(), "imagenet-loc", only_classes=only).result
     for what, good in (("cls", right), ("loc", hit)):
         expected = [np.mean([not any(g[:k]) for g in good]) for k in range(1, 6)]
         np.testing.assert_allclose(result.errors[what], expected)
@@ -366,24 +369,30 @@ def test_imagenet_localisation(scene):
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(scenes.filter(lambda scene: scene.whole), st.randoms(use_true_random=False), st.integers(3, 20))
 def test_lvis(scene, random, cap):
+    """Also with areas of 0, ignored objects, boxes without width, and only some of the classes."""
     pairs = [(i, k) for i in range(scene.n_images) for k in range(scene.n_classes)]
     labels = [(*pair, verdict) for verdict in Verdict for pair in pairs if random.random() < 0.3]
     frequency = [random.choice(["r", "c", "f", ""]) for _ in range(scene.n_classes)]
-    gt = [(*g[:3], random.choice([1024.0, 1025.0, 9216.0, 300.5])) for g in scene.gt]
+    gt = [(*g[:3], random.choice([1024.0, 1025.0, 9216.0, 300.5, 0.0, 2e10]), g[3]) for g in scene.gt]
+    asked = random.choice([range(scene.n_classes), [random.randrange(scene.n_classes)]])
     truth, det = scene.tables()
     truth = Dataset.from_arrays(
         images=truth.images.name, categories=truth.categories.name, image=truth.boxes.image, kind="gt",
         category=truth.boxes.category, xyxy=truth.boxes.xyxy, area=[g[3] for g in gt], flags=truth.boxes.flags,
         frequency=frequency, labels=labels,
     )  # fmt: skip
-    result = evaluate(truth, det, "lvis", max_dets=cap).result
+    only = [f"c{k}" for k in asked]
+    result = evaluate(truth, det, "lvis", max_dets=cap, only_classes=only).result
 
+    gt = [g for g in gt if g[3] > 0]
     within = {i for image in range(scene.n_images) for i in best(scene.det, image, cap)}
     known = {g[:2] for g in gt} | {label[:2] for label in labels if label[2] != Verdict.PARTIAL}
-    kept = [d for i, d in enumerate(scene.det) if i in within and d[:2] in known]
+    given = [d for d in scene.det if d[1] in asked]
+    kept = [d for i, d in enumerate(scene.det) if i in within and d[:2] in known and d[1] in asked]
+    kept = [d for d in kept if d[2][2] > d[2][0] and d[2][3] > d[2][1]]
     areas = [(0, 1e10), (0, 1024), (1024, 9216), (9216, 1e10)]
     ap, ar = (np.full((4, 10, scene.n_classes), np.nan) for _ in range(2))
-    for k in range(scene.n_classes):
+    for place, k in enumerate(asked):
         spared = {label[0] for label in labels if label[1:] == (k, Verdict.PARTIAL)}
         own = [g for g in gt if g[1] == k], [d for d in kept if d[1] == k]
         for a, (low, high) in enumerate(areas):
@@ -392,7 +401,7 @@ def test_lvis(scene, random, cap):
                 ap[a, t, k] = average_precision(outcome, npos, 101)
                 ar[a, t, k] = sum(w > 0 for _, w in outcome) / npos if npos else np.nan
                 if a == t == 0:
-                    row, what = result.classes[k], [w for _, w in outcome]
+                    row, what = result.classes[place], [w for _, w in outcome]
                     assert (row.gt, row.tp, row.fp, row.ignored) == (npos, *map(what.count, (1, -1, 0)))
     expected = {"AP": mean(ap[0].ravel()), "AP50": mean(ap[0, 0]), "AP75": mean(ap[0, 5])}
     expected |= {f"AP{n}": mean(ap[a].ravel()) for a, n in enumerate("sml", 1)}
@@ -402,8 +411,10 @@ def test_lvis(scene, random, cap):
     }
     assert list(result.summary) == list(expected)
     np.testing.assert_allclose(list(result.summary.values()), list(expected.values()), atol=1e-12)
-    assert [row.extra["frequency"] for row in result.classes] == frequency
-    assert sum(result.dropped.values()) == len(scene.det) - len(kept)
+    assert [row.extra["frequency"] for row in result.classes] == [frequency[k] for k in asked]
+    empty = result.dropped.pop("ground truths without area", 0)
+    assert empty == sum(b[1] in asked for b in scene.gt) - sum(g[1] in asked for g in gt)
+    assert sum(result.dropped.values()) == len(given) - len(kept)
 
 
 @lots

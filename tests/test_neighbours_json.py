@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from odm import checks
-from odm.converters import load
+from odm.converters import load, write
 from odm.converters.load import Request
 from odm.files import Source
 from odm.formats import FORMATS, detect, make_options
@@ -378,6 +378,32 @@ def test_lvis_reads_columns_and_records_alike(tmp_path, monkeypatch):
     assert fast.categories.frequency == slow.categories.frequency
     assert fast.images.name == slow.images.name
     assert fast.extras == slow.extras
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_lvis_ignored_objects_are_difficult(tmp_path, slow):
+    """Whether the annotations are read as columns or, for a value of another kind, one by one."""
+    marks = [{}, {"ignore": 0}, {"ignore": None}, {"ignore": 1}] + [{"ignore": True}] * slow
+    document = {
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 90, "height": 90, "neg_category_ids": []}],
+        "annotations": [
+            {"id": i, "image_id": 1, "category_id": 1, "bbox": [i, 2, 3, 4], "area": 12, **mark}
+            for i, mark in enumerate(marks, 1)
+        ],
+        "categories": [{"id": 1, "name": "x", "frequency": "r"}],
+    }
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    dataset, log = read(tmp_path / "a.json", "lvis")
+    assert not log.issues
+    assert not dataset.extras
+    assert dataset.boxes.has(Flag.DIFFICULT).tolist() == [False, False, False, True, True][: len(marks)]
+    write(dataset, tmp_path / "b.json", "lvis")
+    again, _ = read(tmp_path / "b.json", "lvis")
+    assert again.boxes.flags.tolist() == dataset.boxes.flags.tolist()
+    document["annotations"][0]["ignore"] = 2
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    _, log = read(tmp_path / "a.json", "lvis")
+    assert [(issue.code, issue.pointer) for issue in log.issues] == [("bad-mark", "/annotations/0/ignore")]
 
 
 @pytest.mark.parametrize("value", [0.1 + 0.2, 1 / 3, 123456.789, 1e-7, 77.7, 2**31 + 0.5])

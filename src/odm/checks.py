@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm import pairing
-from odm.issues import PERCENT, Code, Log, Shown, printable, without_noise
+from odm.issues import INVERTED, PERCENT, Code, Log, Shown, printable, without_noise
 from odm.pairing import candidates
 from odm.pairing import iou as _iou
 from odm.tables import Dataset, Floats, stem
@@ -35,17 +35,6 @@ COORDINATES_NOT_FINITE = Code(
     "An edge, a width or an area is infinite or not a number, for instance because left + width is too "
     "large for a number, or so large that an area computed from it would be. Such a box overlaps with "
     "nothing and no format can hold it.",
-    row=True,
-)
-INVERTED = Code(
-    "inverted-box",
-    "error",
-    "expected left <= right and top <= bottom, found {value}",
-    "check whether the four numbers are corners or left, top, width, height{option}; or exchange the edges "
-    "(validate --fix order), or leave the box out (--skip-bad of convert, eval and stats)",
-    "The right edge lies left of the left one, or the bottom above the top. Such a box has no area, and "
-    "metrics "
-    "would count it as a miss. Usually widths were read as corners.",
     row=True,
 )
 NO_SCORE = Code(

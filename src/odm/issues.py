@@ -56,7 +56,18 @@ PERCENT = Code(
     "AP depends on the order of the scores alone, but thresholds, curves and other formats take them as "
     "confidences between 0 and 1.",
 )
-"""The rules for one side and the evaluation of two both report it, and neither knows the other."""
+INVERTED = Code(
+    "inverted-box",
+    "error",
+    "expected left <= right and top <= bottom, found {value}",
+    "check whether the four numbers are corners or left, top, width, height{option}; or exchange the edges "
+    "(validate --fix order), or leave the box out (--skip-bad of convert, eval and stats)",
+    "The right edge lies left of the left one, or the bottom above the top. Such a box has no area, and "
+    "metrics "
+    "would count it as a miss. Usually widths were read as corners.",
+    row=True,
+)
+"""The rules for one side and the evaluation of two both report these two, and neither knows the other."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
