@@ -101,7 +101,7 @@ def evaluate(
     pixels
         ``edges`` (width = right - left) or ``inclusive`` (one more).
     only_classes, only_images
-        Names to keep.
+        Names to keep. The caps of `lvis` and `imagenet-loc` are still those of all classes of an image.
     at_score
         The score of the operating point; without it that of the best F1.
     extra_images
@@ -109,7 +109,8 @@ def evaluate(
         positives, or left out (``ignore``).
     image_labels
         Rows (image, class, whether it is there), for `openimages-challenge` and `lvis`; they add to those
-        that the ground truth has itself (`Dataset.labels`).
+        that the ground truth has itself (`Dataset.labels`). Images that only they name are images of the
+        ground truth without boxes.
     hierarchy
         ``{"LabelName": ..., "Subcategory": [...]}``, nested, for the protocols of Open Images.
     log

@@ -278,7 +278,7 @@ def join(
         Detections of a lower score are dropped.
     image_labels
         Rows (image, class, whether it is there) beside those of the ground truth, for the protocols that
-        use them.
+        use them. Images that only they name are images of the ground truth without boxes.
     hierarchy
         ``{"LabelName": ..., "Subcategory": [...]}``, nested, as Open Images publishes it.
 

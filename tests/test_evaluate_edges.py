@@ -147,15 +147,15 @@ def test_a_group_found_with_no_score_is_not_found(score, tp):
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 @pytest.mark.parametrize("only", [None, ["animal", "tree"], ["cat", "plant"]])
-def test_shards_of_a_hierarchy_can_be_concatenated(name, only):
+@pytest.mark.parametrize("labels", [None, [("b", "plant", False), ("a", "tree", True)]])
+def test_shards_of_a_hierarchy_can_be_concatenated(name, only, labels):
     """Each image needs other ancestors; the classes of its matches are those of all images."""
     spot = (0, 0, 10, 10)
-    names = ["dog", "cat", "tree", "animal"]
-    truth = boxes("abc", [(0, 0, spot), (1, 1, spot), (2, 2, spot), (2, 2, (50, 0, 10, 10))], names[:3])
+    names = ["dog", "cat", "tree"]
+    truth = boxes("abc", [(0, 0, spot), (1, 1, spot), (2, 2, spot), (2, 2, (50, 0, 10, 10))], names)
     det = boxes(
-        "abc", [(0, 0, spot, 0.9), (0, 3, spot, 0.8), (1, 1, spot, 0.7), (1, 2, spot, 0.6), (2, 2, spot, 0.5)], names
+        "abc", [(0, 0, spot, 0.9), (0, 1, spot, 0.8), (1, 1, spot, 0.7), (1, 2, spot, 0.6), (2, 2, spot, 0.5)], names
     )  # fmt: skip
-    labels = [("b", "plant", False), ("a", "tree", True)]
     joined = join(truth, det, hierarchy=TREE, image_labels=labels, only_classes=only)
     rules = PROTOCOLS[name]
     parts = [match(joined.shard([i]), rules) for i in (2, 0, 1)]
@@ -163,4 +163,4 @@ def test_shards_of_a_hierarchy_can_be_concatenated(name, only):
     whole = accumulate(match(joined, rules), rules).to_dict()
     assert together == whole
     if rules.hierarchical and only is None:
-        assert [row["class"] for row in whole["classes"]] == [*names, "plant"]
+        assert [row["class"] for row in whole["classes"]] == [*names, "animal", "plant"]
