@@ -1446,7 +1446,8 @@ class Watch:
             return
         if event == "open":
             path, _, flags = args
-            if isinstance(path, (str, bytes)):
+            # A walk by descriptors opens the folders of one that was opened before.
+            if isinstance(path, (str, bytes)) and sys._getframe(1).f_code.co_name not in ("fwalk", "_fwalk"):
                 path = os.fsdecode(path)
                 writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
                 (watch.changed if writes else watch.opened).append(path)
@@ -1462,7 +1463,9 @@ class Watch:
             "os.utime",
         ):
             if isinstance(args[0], (str, bytes)):
-                watch.changed.append(os.fsdecode(args[0]))
+                folder = -1 if event == "os.truncate" else args[-1]  # a descriptor, where it is not negative
+                below = os.readlink(f"/proc/self/fd/{folder}") if folder >= 0 else ""
+                watch.changed.append(os.path.join(below, os.fsdecode(args[0])))
         elif event.startswith(
             (
                 "socket.",

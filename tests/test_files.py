@@ -403,6 +403,108 @@ with Output({str(tmp_path / "alive")!r}) as output:
     assert (tmp_path / "alive" / "a").read_bytes() == b"a"
 
 
+class Adversary:
+    """Another user of the folder, who acts at one moment: right before the n-th call that the interpreter tells of.
+
+    Such are the opening, listing and removing of files and folders, also within the standard library. The act is
+    to put links to somebody's folder into the place of folders.
+    """
+
+    active = None
+    EVENTS = ("open", "os.scandir", "os.listdir", "os.remove", "os.rmdir", "os.rename")
+
+    def __init__(self, at, folders, victim):
+        self.at, self.folders, self.victim, self.count = at, folders, victim, 0
+
+    def __enter__(self):
+        Adversary.active = self
+
+    def __exit__(self, *_):
+        Adversary.active = None
+
+    def act(self):
+        Adversary.active = None  # what follows is not odm's doing
+        for i, folder in enumerate(self.folders):
+            if folder.is_dir() and not folder.is_symlink():
+                folder.rename(folder.with_name(f"aside{i}"))
+                folder.symlink_to(self.victim)
+
+    @staticmethod
+    def hook(event, _):
+        self = Adversary.active
+        if self is not None and event in Adversary.EVENTS:
+            self.count += 1
+            if self.count == self.at:
+                self.act()
+
+
+sys.addaudithook(Adversary.hook)
+
+PRECIOUS = ["x", "a/x", "b/x", "tree/x", "tree/a/x", "tree/b/x", "tree/labels/train/a.txt", "file"]
+
+
+def plant(folder, names):
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+
+
+def left_over(home, swapped, adversary):
+    """A left-over of a process that died, in a folder into which the adversary may write, is removed."""
+    stage = home / ".odm-out-0123456789ab.tmp"
+    plant(stage / "tree", ["a/1", "a/2", "b/1", "b/2", "c"])
+    adversary.folders = [stage / name for name in swapped]
+    with adversary:
+        write_single(home / "new.json")
+
+
+def own_stage(home, swapped, adversary):
+    """What was written before a failure is removed."""
+    with pytest.raises(KeyError), Output(str(home / "out")) as output:
+        for name in ("a/1", "a/2", "b/1", "b/2", "c"):
+            output.write(name, b"x")
+        (stage,) = home.glob(".odm-*")
+        adversary.folders = [stage / name for name in swapped]
+        adversary.__enter__()
+        raise KeyError
+    adversary.__exit__()
+
+
+@pytest.mark.parametrize("swapped", [["tree/a"], ["tree/b"], ["tree/a", "tree/b"], ["tree"], [""]], ids=",".join)
+@pytest.mark.parametrize("scene", [left_over, own_stage])
+def test_no_link_is_followed_while_folders_are_removed(tmp_path, scene, swapped):
+    """Whenever a link takes the place of a folder that is being removed, nothing behind it is touched."""
+    acted = at = 0
+    while True:
+        at += 1
+        home, victim = tmp_path / f"home{at}", tmp_path / f"victim{at}"
+        home.mkdir()
+        plant(victim, PRECIOUS)
+        before = snapshot(victim)
+        adversary = Adversary(at, [], victim)
+        scene(home, swapped, adversary)
+        assert snapshot(victim) == before, at
+        if adversary.count < at:
+            break
+        acted += 1
+    assert acted > 8
+    assert not litter(home)  # nobody interfered with the last one
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make what belongs to somebody else")
+def test_what_looks_like_a_left_over_of_another_user_stays(tmp_path):
+    """The staging folder of somebody else is not for us to remove, whatever we may do as root."""
+    theirs, ours = (tmp_path / f".odm-out-0123456789a{c}.tmp" for c in "bc")
+    for folder in (theirs, ours):
+        plant(folder / "tree", ["a/1", "b/1"])
+    os.chown(theirs, 65534, 65534)
+    before = snapshot(theirs)
+    write_folder(tmp_path / "out")
+    assert snapshot(theirs) == before
+    assert not ours.exists()
+
+
 def test_two_outputs_at_once_do_not_disturb_each_other(tmp_path):
     with Output(str(tmp_path / "new" / "a")) as first:
         first.write("x", b"1")

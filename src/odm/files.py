@@ -558,7 +558,7 @@ class Output:
         self._planned: Collection[str] = ()
         self._made: list[str] = []
         self._placed = 0
-        self._lock = -1
+        self._held = -1
         self._stage = ""
         self._sync_each = single
         self._real = os.path.realpath(target)
@@ -817,13 +817,13 @@ class Output:
             self._stage = os.path.join(parent, f".odm-{short}-{os.urandom(6).hex()}.tmp")
             try:
                 os.mkdir(self._stage, 0o700)
-                lock = _lock(self._stage)
+                held = _hold(self._stage)
             except FileNotFoundError:  # a failing process took the parent that it had made away again
                 self._make_folders(parent)
                 gone = True
                 continue
-            if lock is not None:
-                self._lock = lock
+            if held is not None:
+                self._held = held
                 return
         if gone:  # /proc and its like say so of every name
             where = printable(parent)
@@ -936,7 +936,7 @@ class Output:
     def _clean(self) -> None:
         try:
             if self._stage:
-                _remove_tree(self._stage)
+                _remove_stage(self._stage, self._held)
                 self._stage = ""
             for folder in reversed(self._made):
                 try:
@@ -946,42 +946,57 @@ class Output:
                 except OSError:  # not empty: the target is in there
                     break
         finally:
-            if self._lock >= 0:
-                os.close(self._lock)
-                self._lock = -1
+            if self._held >= 0:
+                os.close(self._held)
+                self._held = -1
 
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_FOLDER = os.O_RDONLY | _CLOEXEC | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+"""How a staging folder is opened: nothing else of its name is, and no link is followed."""
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _STAGE = re.compile(r"\.odm-.*-[0-9a-f]{12}\.tmp", re.DOTALL)
 """The names of staging folders; nothing else is ever removed."""
 
 
-def _lock(stage: str) -> int | None:
-    """Lock a staging folder; None where another process holds it or removed it, -1 without locks."""
+def _hold(stage: str, *, left_over: bool = False) -> int | None:
+    """A descriptor of a staging folder, which is locked; None if it is another's, and -1 without descriptors.
+
+    Of a left-over it is asked more: that the user of this process owns it, that the lock is certain, and that it
+    holds nothing but what is put into such a folder. A new one must be empty.
+    """
+    if not hasattr(os, "fwalk"):  # Windows: left-overs stay until removed by hand
+        return None if left_over else -1
     try:
-        import fcntl
-    except ImportError:  # Windows: left-overs stay until removed by hand
-        return -1
-    try:
-        descriptor = os.open(stage, os.O_RDONLY | _CLOEXEC)
+        descriptor = os.open(stage, _FOLDER)
     except FileNotFoundError:
         return None
+    held = False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(descriptor), os.lstat(stage)):
-            return descriptor
-    except (BlockingIOError, FileNotFoundError):
+        status = os.fstat(descriptor)
+        if left_over and status.st_uid != os.geteuid():
+            return None
+        try:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        except (ImportError, OSError):  # some network file systems have no locks
+            if left_over:
+                return None
+        there = os.path.samestat(status, os.lstat(stage))
+        held = there and {*os.listdir(descriptor)} <= ({"file", "tree"} if left_over else set())
+    except FileNotFoundError:
         pass
-    except OSError:  # some network file systems have no locks
-        os.close(descriptor)
-        return -1
-    os.close(descriptor)
-    return None
+    finally:
+        if not held:
+            os.close(descriptor)
+    return descriptor if held else None
 
 
 def _remove_left_overs(parent: str) -> None:
-    """Remove the staging folders of processes that died."""
+    """Remove the staging folders of processes of this user that died."""
     try:
         with os.scandir(parent) as entries:
             stages = [e.path for e in entries if _STAGE.fullmatch(e.name) and e.is_dir(follow_symlinks=False)]
@@ -989,31 +1004,49 @@ def _remove_left_overs(parent: str) -> None:
         return
     for stage in stages:
         try:
-            lock = _lock(stage)
-        except OSError:  # another user's
+            held = _hold(stage, left_over=True)
+        except OSError:  # it may not be opened, or is a link by now
             continue
-        if lock is not None and lock >= 0:
+        if held is not None:
             try:
-                if {*os.listdir(stage)} <= {"file", "tree"}:
-                    _remove_tree(stage)
-            except OSError:
-                pass
+                _remove_stage(stage, held)
             finally:
-                os.close(lock)
+                os.close(held)
 
 
-def _remove_tree(top: str) -> None:
-    with contextlib.suppress(OSError):
-        for folder, folders, names in os.walk(top, topdown=False):
-            for name in names:
-                os.unlink(os.path.join(folder, name))
-            for name in folders:
-                path = os.path.join(folder, name)
-                if os.path.islink(path):
-                    os.unlink(path)
-                else:
-                    os.rmdir(path)
-        os.rmdir(top)
+def _remove_stage(stage: str, held: int) -> None:
+    """Remove a staging folder that `_hold` answered for; what cannot be removed stays."""
+    with contextlib.suppress(OSError, RecursionError):
+        if held >= 0:
+            _empty(held)
+        elif not hasattr(os, "fwalk"):
+            _empty_by_path(stage)
+        os.rmdir(stage)
+
+
+def _empty(folder: int) -> None:
+    """Remove all that is in an open folder.
+
+    Every step goes from one descriptor to the next, and no link is followed: whoever may write here could put a
+    link to somebody's files into the place of a folder while it is emptied.
+    """
+    for _, folders, names, inner in os.fwalk(".", topdown=False, dir_fd=folder):
+        for name in names:
+            os.unlink(name, dir_fd=inner)
+        for name in folders:
+            try:
+                os.rmdir(name, dir_fd=inner)
+            except NotADirectoryError:  # a link to a folder
+                os.unlink(name, dir_fd=inner)
+
+
+def _empty_by_path(top: str) -> None:
+    """The same on Windows, which has no descriptors of folders."""
+    for folder, folders, names in os.walk(top, topdown=False):
+        for name in names:
+            os.unlink(os.path.join(folder, name))
+        for name in folders:
+            os.rmdir(os.path.join(folder, name))
 
 
 def _sync_folder(folder: str) -> None:
