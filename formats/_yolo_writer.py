@@ -80,11 +80,10 @@ def _picture_name(dataset: Dataset, row: int, split: str) -> str:
 
 def _data_yaml(dataset: Dataset, splits: list[str]) -> bytes:
     """The description of the data set. Without ``path``, trainers look beside the file itself."""
-    places = {split.rstrip("/"): f"images/{split}".rstrip("/") for split in dict.fromkeys(splits)} or {
-        "": "images"
-    }
-    first = places.get("train") or next(iter(places.values()))
-    lines = [f"train: {quoted(first)}", f"val: {quoted(places.get('val', first))}"]
+    places = {split.rstrip("/"): f"images/{split}".rstrip("/") for split in dict.fromkeys(splits)}
+    first = places.get("train") or next(iter(places.values()), "")
+    # Without an image there is no folder that could be named.
+    lines = [f"{key}: {quoted(places.get(key, first)) if first else '[]'}" for key in ("train", "val")]
     lines += [
         f"{split}: {quoted(place)}"
         for split, place in sorted(places.items())

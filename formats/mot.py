@@ -257,7 +257,8 @@ def _sequence(source: Source, file: str, log: Log, *, several: bool) -> _Sequenc
     size, length = [], 0
     for key in ("imwidth", "imheight", "seqlength"):
         try:
-            size.append(parse_pixels(info[key]) if key in info else 0)
+            empty = key == "seqlength" and info.get(key) == "0"  # a sequence without frames
+            size.append(parse_pixels(info[key]) if key in info and not empty else 0)
         except ValueError:
             log.report(BAD_IMAGE_SIZE, path, field=key, value=info[key])
             return None

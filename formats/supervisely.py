@@ -114,7 +114,7 @@ def sniff(source: Source) -> Sniff | None:
 def read(source: Source, builder: Builder, log: Log, options: SuperviselyOptions) -> None:
     """Read the annotation files of all data sets."""
     files = _annotations(source) if source.is_dir else [""]
-    if not files:
+    if not files and not source.with_suffix("meta.json"):  # a project may have no image yet
         log.report(NO_FILES, source.path, title=Shown("an annotation of Supervisely"))
     homes = dict.fromkeys(_home(file) for file in files) if source.is_dir else {}
     folders = tuple(source.full(f"{home}/img".lstrip("/")) for home in homes)

@@ -328,6 +328,41 @@ def test_one_split_alone(name, tmp_path):
 
 # -------------------------------------------------------------------- whatever is written can be read
 
+
+@pytest.mark.parametrize("classes", [[], ["person", "face"]], ids=["no class", "two classes"])
+@pytest.mark.parametrize("images", [0, 2])
+@pytest.mark.parametrize("kind", ["gt", "det"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_data_set_without_boxes_or_images_comes_back_or_is_refused(name, kind, images, classes, tmp_path):
+    """Also where there is no image, of which a format with a file for each image has nothing to write."""
+    format_ = FORMATS[name]
+    dataset = Dataset.from_arrays(
+        images=[f"{i}.jpg" for i in range(images)],
+        width=[64] * images,
+        height=[48] * images,
+        categories=classes,
+        image=[],
+        category=[],
+        xyxy=np.zeros((0, 4)),
+        score=[] if kind == "det" else None,
+        kind=kind,
+    )
+    path = target(tmp_path, "out", format_)
+    try:
+        odm.write(dataset, path, name, **reference_options(format_))
+    except DataError as e:
+        assert "there would be nothing to read" in str(e)
+        assert (images, kind) == (0, "gt")
+        assert list(tmp_path.iterdir()) == []
+        return
+    back = read(path, name, kind, told(dataset, tmp_path, format_))
+    assert (len(back), back.kind) == (0, kind)
+    assert len(back.images) == (images if "empty" in format_.keeps else 0)
+    assert set(back.categories.name) <= set(classes)
+    if "unused" in format_.keeps:
+        assert back.categories.name == tuple(classes)
+
+
 ODD = (
     "a,b|a;b|say \"x\"|'q'|<b>&|# x|- a|a: b|%s|{0}|1 2|cat 0.5|nan|1e5|0|-1|null|true|~|[x]|*a|!x|@x|\\|a/b|../a|..|.|con|"
     "NUL.x| a|a |a  b|\u00a0a|\u00e9|e\u0301|\ufeffa|\u200b|=1+1|x|X|File: a|a.jpg|.a|...|0--Parade|%20|?d=|C:|a\nb|a\tb"
