@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from odm import inputs
 from odm.files import MAX_SIZE, Unreadable, read_bytes
 from odm.formats import FORMATS, OptionSpec, option_specs
 from odm.issues import KEPT_PER_CODE, Code, Issue, Log, PathError, printable
@@ -103,6 +104,19 @@ class FormatCommand(click.Command):
         at = next(i for i, param in enumerate(params) if param.name == TEXTS)
         sides = getattr(self.callback, "sides", ())
         return [*params[: at + 1], *_flags(tuple(ctx.meta.get(_NAMED, FORMATS)), sides), *params[at + 1 :]]
+
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what its paths name is read, but for what a `TargetPath` names."""
+        with inputs.gather():
+            for param in self.params:
+                if isinstance(param.type, click.Path) and not isinstance(param.type, TargetPath):
+                    inputs.name(ctx.params.get(param.name or ""))
+            return super().invoke(ctx)
+
+
+class TargetPath(click.Path):
+    """The type of an argument or option that names what is written."""
 
 
 TEXTS = "format_option_texts"

@@ -8,6 +8,7 @@ import click
 
 from odm.cli._common import (
     FormatCommand,
+    TargetPath,
     common_options,
     format_choice,
     format_options,
@@ -32,7 +33,7 @@ Examples:
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC", type=click.Path())
-@click.argument("target", metavar="DST", type=click.Path())
+@click.argument("target", metavar="DST", type=TargetPath())
 @format_choice("--from", "from_", help="Format of SRC; sniffed if left out")
 @format_choice("--to", help="Format of DST; decided by its suffix if left out")
 @click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")

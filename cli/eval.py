@@ -9,6 +9,7 @@ import numpy as np
 
 from odm.cli._common import (
     FormatCommand,
+    TargetPath,
     common_options,
     format_choice,
     format_options,
@@ -76,10 +77,10 @@ SWITCHES = (*RULES, "score_min", "at_score", "extra_images")
     help="How results are printed.",
 )
 @click.option(
-    "--save", "save_to", type=click.Path(), metavar="DIR", help="Also write results.json and CSV files there."
+    "--save", "save_to", type=TargetPath(), metavar="DIR", help="Also write results.json and CSV files there."
 )
 @click.option(
-    "--plots", type=click.Path(), metavar="DIR", help="Also draw PNG and SVG pictures there (extra [plot])."
+    "--plots", type=TargetPath(), metavar="DIR", help="Also draw PNG and SVG pictures there (extra [plot])."
 )
 @click.option("--overwrite", is_flag=True, help="Write into folders of --save and --plots that exist.")
 @click.option(
@@ -142,7 +143,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
     renames = parse_renames(lines_of_files(given["rename"]))
     check_gates(gates, _rules(given))
     outputs = {
-        name: Output(given[name], overwrite=given["overwrite"], sources=(gt, det), dry_run=True)
+        name: Output(given[name], overwrite=given["overwrite"], dry_run=True)
         for name in ("save_to", "plots")
         if given[name]
     }
@@ -156,14 +157,16 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
         first = DOUBTS if given["quiet"] or not log.errors else ()
         doubts = print_issues(log, first, limit=given["max_errors"])
         print_log(log, quiet=given["quiet"], limit=given["max_errors"], printed=doubts)
+    for output in outputs.values():  # before the numbers; every input is known by now
+        output.check_apart()
     click.echo(render(evaluation, given["output"]), nl=False)
     if given["save_to"]:
-        with Output(given["save_to"], overwrite=given["overwrite"], sources=(gt, det)) as output:
+        with Output(given["save_to"], overwrite=given["overwrite"]) as output:
             save(evaluation, output.write)
     if given["plots"]:
         from odm.evaluate.plots import draw
 
-        with Output(given["plots"], overwrite=given["overwrite"], sources=(gt, det)) as output:
+        with Output(given["plots"], overwrite=given["overwrite"]) as output:
             draw(evaluation, output.write)
     failed, unknown = failures(evaluation, gates)
     for line in failed:

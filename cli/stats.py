@@ -10,6 +10,7 @@ import click
 
 from odm.cli._common import (
     FormatCommand,
+    TargetPath,
     common_options,
     format_choice,
     format_options,
@@ -43,7 +44,7 @@ Examples:
     show_default=True,
     help="How the numbers are printed.",
 )
-@click.option("--plots", metavar="DIR", type=click.Path(), help="Draw them too, as PNG and SVG.")
+@click.option("--plots", metavar="DIR", type=TargetPath(), help="Draw them too, as PNG and SVG.")
 @click.option("--overwrite", is_flag=True, help="Replace pictures in a DIR that exists.")
 @click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
 @format_options()
@@ -70,7 +71,6 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
                 statistics,
                 given["plots"],
                 log,
-                sources=(source,),
                 overwrite=given["overwrite"],
             )
     finally:

@@ -14,6 +14,7 @@ from odm.checks import TOLERANCE
 from odm.cli._common import (
     SHOWN,
     FormatCommand,
+    TargetPath,
     common_options,
     format_choice,
     format_options,
@@ -79,7 +80,7 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
     "--explain", "explained", metavar="CODE", help="Say what a code means, or all of them, and end."
 )
 @click.option("--fix", metavar="LIST", help=f"Write a repaired copy to --out: any of {', '.join(REPAIRS)}.")
-@click.option("--out", metavar="DST", type=click.Path(), help="Where the repaired copy goes.")
+@click.option("--out", metavar="DST", type=TargetPath(), help="Where the repaired copy goes.")
 @format_choice("--to", help="Format of the repaired copy; that of SRC if left out")
 @click.option(
     "--skip-bad", is_flag=True, help="Leave rows that still have errors out of the copy, not refuse."

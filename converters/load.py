@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm import checks
+from odm import checks, inputs
 from odm.files import MAX_SIZE, Source
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
 from odm.formats._faults import (
@@ -237,7 +237,10 @@ def choose_options(format_: Format, own: Mapping[str, Any], shared: Mapping[str,
     """The options of a format: all of `own`, and of `shared` those that it has for this side."""
     names = {spec.name for spec in option_specs(format_.options) if spec.side in (side, "both")}
     fitting = {name: value for name, value in shared.items() if name.replace("-", "_") in names}
-    return make_options(format_, {**fitting, **own})
+    given = {**fitting, **own}
+    paths = {spec.name for spec in option_specs(format_.options) if spec.is_path}
+    inputs.name(*(value for name, value in given.items() if name.replace("-", "_") in paths))
+    return make_options(format_, given)
 
 
 def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> None:

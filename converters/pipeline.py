@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm import checks
+from odm import checks, inputs
 from odm.converters.edit import Edits, apply
 from odm.converters.ledger import Ledger, fit
 from odm.converters.load import (
@@ -76,6 +76,7 @@ def read(
     return load(request, log, skip_bad=skip_bad, other=reference(gt, log)).dataset
 
 
+@inputs.gather()
 def write(
     dataset: Dataset,
     path: str | os.PathLike[str],
@@ -128,6 +129,7 @@ def write(
     )
 
 
+@inputs.gather()
 def convert(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
@@ -191,13 +193,14 @@ def convert(
     """
     log = log or Log()
     source, target = os.fspath(source), os.fspath(target)
+    inputs.name(source, gt)
     shared = dict(options or {})
     to_format = get(to) if to else for_target(target)
     if not to:
         log.note(f"{printable(target)}: written as {to_format.name}, as its suffix says")
     to_chosen = choose_options(to_format, to_options or {}, shared, "write")
     # The target is looked at before anything is read, so that a wrong one costs no time.
-    Output(target, single=_is_single(to_format, target), overwrite=overwrite, sources=(source,), dry_run=True)
+    Output(target, single=_is_single(to_format, target), overwrite=overwrite, dry_run=True)
     request = Request(
         path=source,
         format=from_,
@@ -217,7 +220,6 @@ def convert(
         to_format,
         _with_reference(to_chosen, truth),
         log,
-        source=source,
         strict=strict,
         keep_groups=keep_groups,
         clip=clip,
@@ -227,6 +229,7 @@ def convert(
     )
 
 
+@inputs.gather()
 def repair(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
@@ -282,13 +285,14 @@ def repair(
     """
     log = log or Log()
     source, target = os.fspath(source), os.fspath(target)
+    inputs.name(source, gt)
     wanted = check_repairs(repairs)
     check_tolerance(tolerance)
     shared = dict(options or {})
     to_format = get(to) if to else None
     if (likely := to or format) is not None:  # a wrong target is told before anything is read
         single = _is_single(get(likely), target)
-        Output(target, single=single, overwrite=overwrite, sources=(source,), dry_run=True)
+        Output(target, single=single, overwrite=overwrite, dry_run=True)
     request = Request(
         path=source,
         format=format,
@@ -316,7 +320,6 @@ def repair(
         to_format,
         to_chosen,
         log,
-        source=source,
         overwrite=overwrite,
         dry_run=dry_run,
         ledger=ledger,
@@ -382,7 +385,6 @@ def _write(
     options: Any,
     log: Log,
     *,
-    source: str | None = None,
     strict: bool = False,
     keep_groups: bool = False,
     clip: bool = False,
@@ -413,7 +415,6 @@ def _write(
         target,
         single=_is_single(format_, target),
         overwrite=overwrite,
-        sources=(source,) if source is not None else (),
         dry_run=dry_run,
     )
     _check_apart(dataset, output)

@@ -30,7 +30,6 @@ def save_plots(
     target: str,
     log: Log,
     *,
-    sources: Sequence[str] = (),
     overwrite: bool = False,
 ) -> tuple[str, ...]:
     """Write every picture that the data allows into a folder, as PNG and SVG, all or nothing.
@@ -48,7 +47,7 @@ def save_plots(
         If the target is not usable.
     """
     check_matplotlib()
-    output = Output(target, overwrite=overwrite, sources=sources)
+    output = Output(target, overwrite=overwrite)
     pictures = {
         name: (draw, height) for name, draw, height in _pictures(dataset, statistics) if height is not None
     }

@@ -102,6 +102,8 @@ class OptionSpec:
     choices: tuple[str, ...] | None
     side: Side
     is_switch: bool
+    is_path: bool = False
+    """Whether the value names a file or folder that is read."""
 
 
 def option(
@@ -112,15 +114,23 @@ def option(
     choices: tuple[str, ...] | None = None,
     side: Side = "both",
     parse: Callable[[str], Any] | None = None,
+    path: bool = False,
 ) -> Any:
     """Make a field of a format's options.
 
     Each is ``-O name=value`` on the command line and, where `flag` is given, that long flag too. `side` says
-    whether it matters when reading, writing or both.
+    whether it matters when reading, writing or both; `path`, whether the value names a file or folder to read.
     """
     return dataclasses.field(
         default=default,
-        metadata={"help": help, "flag": flag, "choices": choices, "side": side, "parse": parse},
+        metadata={
+            "help": help,
+            "flag": flag,
+            "choices": choices,
+            "side": side,
+            "parse": parse,
+            "path": path,
+        },
     )
 
 
@@ -145,6 +155,7 @@ def option_specs(options: type[Options]) -> tuple[OptionSpec, ...]:
                 meta["choices"],
                 meta["side"],
                 is_switch,
+                meta["path"],
             )
         )
     return tuple(specs)

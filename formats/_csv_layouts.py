@@ -163,7 +163,11 @@ class CsvOptions(ImageOptions):
         None, "the decimal mark, where it is in doubt", choices=("point", "comma"), side="read"
     )
     classes: str | None = option(
-        None, "file of class names, of MIDs and names, or a data.yaml", flag="--classes", side="both"
+        None,
+        "file of class names, of MIDs and names, or a data.yaml",
+        flag="--classes",
+        side="both",
+        path=True,
     )
     dialect: str = option(
         "canonical",

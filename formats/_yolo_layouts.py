@@ -31,7 +31,11 @@ class YoloOptions(ImageOptions):
     """Where names, splits, sizes and confidences come from."""
 
     classes: str | None = option(
-        None, "file with the class names, one per line, or a data.yaml", flag="--classes", side="read"
+        None,
+        "file with the class names, one per line, or a data.yaml",
+        flag="--classes",
+        side="read",
+        path=True,
     )
     split: str | None = option(None, "read only this split", flag="--split", side="read")
     conf_column: str | None = option(

@@ -122,6 +122,7 @@ class MotOptions(ImageOptions):
         "file with the names of the classes from 1 on, one per line, or a data.yaml",
         flag="--classes",
         side="read",
+        path=True,
     )
 
 

@@ -171,6 +171,7 @@ class TxtOptions(ImageOptions):
         "file with the class names, one per line, or a data.yaml, for classes that are numbers",
         flag="--classes",
         side="read",
+        path=True,
     )
 
 

@@ -95,6 +95,7 @@ class VisdroneOptions(ImageOptions):
         "file with the names of the categories from 1 on, one per line, or a data.yaml",
         flag="--classes",
         side="read",
+        path=True,
     )
 
 

@@ -65,11 +65,12 @@ def home(name):
     return parts[1] if len(parts) > 1 else "odm"
 
 
-CORE = {"tables", "issues", "files"}
+CORE = {"tables", "issues", "files", "inputs"}
 MAY_IMPORT = {
     "tables": {"tables", "files"},  # what a picture is called
     "issues": {"issues", "tables"},  # the tables for their type alone
-    "files": {"files", "issues"},
+    "files": {"files", "inputs", "issues"},
+    "inputs": {"inputs", "issues"},
     "forks": set(),
     "pairing": {"tables", "issues"},
     "checks": {"checks", "pairing", "tables", "issues"},
@@ -134,8 +135,8 @@ FORBIDDEN_OF_OS = {
     "system", "popen", "fsync", "stat", "lstat",
 }  # fmt: skip
 
-NO_FILES = {"odm.forks": {"pickle", "fdopen", "mmap", "write"}}
-"""What a module uses for something else: a pipe and memory between copies of one process."""
+NO_FILES = {"odm.forks": {"pickle", "fdopen", "mmap", "write"}, "odm.inputs": {"stat"}}
+"""What a module uses for something else: a pipe and memory between copies of one process, who a file is."""
 
 
 @checkout

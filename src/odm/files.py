@@ -16,6 +16,7 @@ import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from typing import IO, Any, NoReturn, Self
 
+from odm import inputs
 from odm.issues import Code, Log, PathError, Shown, hint, printable, shorten
 
 MAX_SIZE = 64 * 2**30
@@ -122,7 +123,7 @@ class Unreadable(Exception):
 # ---------------------------------------------------------------------------------------------- reading
 
 
-def _open(path: str, max_size: int) -> tuple[int, int]:
+def _open(path: str, max_size: int, *, is_input: bool = True) -> tuple[int, int]:
     """An open descriptor of a regular file and its size; Unreadable if it is anything else."""
     try:
         descriptor = os.open(path, _FLAGS)
@@ -141,12 +142,14 @@ def _open(path: str, max_size: int) -> tuple[int, int]:
     except BaseException:
         os.close(descriptor)
         raise
+    if is_input:
+        inputs.opened(path, status)
     return descriptor, status.st_size
 
 
-def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
-    """The whole content of a regular file. `Unreadable` says why it cannot be had."""
-    descriptor, size = _open(path, max_size)
+def read_bytes(path: str, *, max_size: int = MAX_SIZE, is_input: bool = True) -> bytes:
+    """The whole content of a regular file, by default an input of the run. `Unreadable` says why not."""
+    descriptor, size = _open(path, max_size, is_input=is_input)
     try:
         if size > 2**20:  # a hole of gigabytes is refused before it is read
             refuse_nuls(os.read(descriptor, 4096))
@@ -524,7 +527,8 @@ class Output:
     overwrite
         Whether a target that exists may be replaced.
     sources
-        Paths that are read from; a target equal to, inside or around one of them is refused.
+        Paths that are read from besides the inputs of the run; a target equal to, inside or around one of them
+        is refused.
     dry_run
         Check names and collisions and touch nothing.
 
@@ -563,8 +567,8 @@ class Output:
         self._sync_each = single
         self._real = os.path.realpath(target)
         self._old: os.stat_result | None = None
-        for source in sources:
-            self._check_apart(source)
+        self._sources = tuple(sources)
+        self.check_apart()
         self._exists = self._check(shown)
 
     # -- before the first write
@@ -616,33 +620,9 @@ class Output:
         if not os.access(parent, os.W_OK | os.X_OK):
             raise PathError(f"{shown}: nothing may be written into {printable(parent)}")
 
-    def _check_apart(self, source: str) -> None:
-        def identity(path: str) -> tuple[int, int] | None:
-            try:
-                status = os.stat(path)
-            except OSError:
-                return None
-            return status.st_dev, status.st_ino
-
-        def chain(path: str) -> list[str]:
-            path = os.path.realpath(path)
-            found = [path]
-            while (parent := os.path.dirname(path)) != path:
-                found.append(parent)
-                path = parent
-            return found
-
-        ours, theirs = chain(self.target), chain(source)
-        our_ids = [i for p in ours if (i := identity(p))]
-        their_ids = [i for p in theirs if (i := identity(p))]
-        target_id, source_id = identity(self.target), identity(source)
-        shown = f"{printable(self.target)}: the target"
-        if ours[0] == theirs[0] or (target_id is not None and target_id == source_id):
-            raise PathError(f"{shown} is the source; write somewhere else")
-        if theirs[0] in ours or source_id in our_ids:
-            raise PathError(f"{shown} lies inside the source {printable(source)}; write somewhere else")
-        if ours[0] in theirs[1:] or (target_id is not None and target_id in their_ids):
-            raise PathError(f"{shown} lies around the source {printable(source)}; write somewhere else")
+    def check_apart(self) -> None:
+        """PathError if the target is, holds or lies in what is read, as far as that is known by now."""
+        inputs.refuse(self.target, self._sources)
 
     def plan(self, names: Sequence[str], owners: Sequence[str], log: Log, path: str = "") -> bool:
         """Whether these files can all be written; if not, every reason is in the log.
@@ -705,8 +685,10 @@ class Output:
 
     def __exit__(self, kind: object, *_: object) -> None:
         try:
-            if kind is None and not self.dry_run:
-                self._commit()
+            if kind is None:
+                self.check_apart()  # writing may have opened more
+                if not self.dry_run:
+                    self._commit()
         except OSError as e:
             self._fail(e)
         finally:
@@ -733,6 +715,8 @@ class Output:
     def link(self, name: str, picture: str) -> None:
         """Put a symbolic link to `picture` into the folder."""
         self.written.append(name)
+        with contextlib.suppress(OSError):  # a link that replaces its picture would lead to itself
+            inputs.opened(os.path.realpath(picture), os.stat(picture))
         if not self.dry_run:
             try:
                 os.symlink(os.path.realpath(picture), self._place(name))
@@ -1096,6 +1080,6 @@ def names_entry_point(group: str) -> bool:
             continue
         for path in found:
             with contextlib.suppress(Unreadable):
-                if wanted in read_bytes(os.path.join(path, "entry_points.txt")):
+                if wanted in read_bytes(os.path.join(path, "entry_points.txt"), is_input=False):
                     return True
     return False

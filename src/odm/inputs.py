@@ -1,0 +1,115 @@
+"""What one run reads, so that nothing it writes can replace any of it.
+
+A run is one command, or one call of a function that reads and writes. Its inputs are the paths that were named
+to it and every file that was opened in it; whatever writes asks `refuse` before it begins and before it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+
+from odm.issues import PathError, printable
+
+Identity = tuple[int, int]
+"""Device and number of a file or folder, by which it is known under any name."""
+
+
+class _Inputs:
+    def __init__(self) -> None:
+        self.named: dict[str, None] = {}
+        self.opened: dict[int, set[int]] = {}
+        """The numbers of the files that were opened, by device."""
+        self.folders: dict[str, str] = {}
+        """The folders in which files were opened, as they were spelled, each with one of the files."""
+
+
+_run: ContextVar[_Inputs | None] = ContextVar("odm.inputs", default=None)
+
+
+@contextlib.contextmanager
+def gather() -> Iterator[None]:
+    """Begin a run, unless this is part of one already; also a decorator."""
+    if _run.get() is not None:
+        yield
+        return
+    token = _run.set(_Inputs())
+    try:
+        yield
+    finally:
+        _run.reset(token)
+
+
+def name(*paths: str | os.PathLike[str] | None) -> None:
+    """Say what was named to the run for reading; files and folders, whether they will be opened or not."""
+    run = _run.get()
+    if run is not None:
+        run.named.update((os.fspath(path), None) for path in paths if path is not None)
+
+
+def opened(path: str, status: os.stat_result) -> None:
+    """Say that a file was opened."""
+    run = _run.get()
+    if run is not None:
+        run.opened.setdefault(status.st_dev, set()).add(status.st_ino)
+        run.folders.setdefault(os.path.dirname(path), path)
+
+
+def refuse(target: str, sources: Iterable[str] = ()) -> None:
+    """PathError if a target is, holds or lies in anything that is read.
+
+    Paths are compared with their links resolved, and by identity. A target may lie in the folder of a file
+    that was opened, but not in a folder that was named.
+
+    Parameters
+    ----------
+    sources
+        Paths that are read besides the inputs of the run.
+    """
+    run = _run.get() or _Inputs()
+    ours = _above(target)
+    place, identity = ours[0]
+    our_places, our_identities = {p for p, _ in ours}, {i for _, i in ours if i is not None}
+    shown = f"{printable(target)}: the target"
+    for source in dict.fromkeys([*sources, *run.named]):
+        theirs = _above(source)
+        if place == theirs[0][0] or (identity is not None and identity == theirs[0][1]):
+            raise PathError(f"{shown} is the source {printable(source)}; write somewhere else")
+        if theirs[0][0] in our_places or theirs[0][1] in our_identities:
+            raise PathError(f"{shown} lies inside the source {printable(source)}; write somewhere else")
+        if any(p == place or (i is not None and i == identity) for p, i in theirs):
+            raise PathError(f"{shown} lies around the source {printable(source)}; write somewhere else")
+    if identity is None:  # what is not there yet is no file that was opened, and holds none
+        return
+    if identity[1] in run.opened.get(identity[0], ()):
+        raise PathError(f"{shown} is a file that is read; write somewhere else")
+    seen: set[str] = set()
+    for folder, file in run.folders.items():
+        for above, their_identity in _above(folder, seen):
+            if above == place or their_identity == identity:
+                raise PathError(f"{shown} lies around {printable(file)}, which is read; write somewhere else")
+
+
+def _above(path: str, seen: set[str] | None = None) -> list[tuple[str, Identity | None]]:
+    """A path and every folder above it, links resolved, with identities; without those `seen`, which grows."""
+    path = os.path.realpath(path)
+    found = []
+    while seen is None or path not in seen:
+        found.append((path, _identity(path)))
+        if seen is not None:
+            seen.add(path)
+        parent = os.path.dirname(path)
+        if parent == path:
+            break
+        path = parent
+    return found
+
+
+def _identity(path: str) -> Identity | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
