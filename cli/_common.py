@@ -105,7 +105,6 @@ class FormatCommand(click.Command):
         sides = getattr(self.callback, "sides", ())
         return [*params[: at + 1], *_flags(tuple(ctx.meta.get(_NAMED, FORMATS)), sides), *params[at + 1 :]]
 
-
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what its paths name is read, but for what a `TargetPath` names."""
         with inputs.gather():

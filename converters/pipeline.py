@@ -431,8 +431,8 @@ def _write(
             raise _unwritten(log, target)
         if not output.written and dataset.kind != "det":  # an empty folder is read as no detections
             raise DataError(
-                f"{printable(target)}: not written, because the data has no image and {format_.name} has a file "
-                "for each image, so there would be nothing to read; coco keeps a list of classes without images",
+                f"{printable(target)}: not written, because the data has no image and {format_.name} has a "
+                "file for each image, so there would be nothing to read; coco can hold classes alone",
                 log,
             )
     ledger.files, ledger.stayed = tuple(output.written), tuple(output.stayed)

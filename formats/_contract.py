@@ -119,7 +119,8 @@ def option(
     """Make a field of a format's options.
 
     Each is ``-O name=value`` on the command line and, where `flag` is given, that long flag too. `side` says
-    whether it matters when reading, writing or both; `path`, whether the value names a file or folder to read.
+    whether it matters when reading, writing or both; `path`, whether its value names a file or folder that
+    is read.
     """
     return dataclasses.field(
         default=default,

@@ -1,5 +1,6 @@
 """The command line as a user types it: exit codes, what is printed where, and what is never done."""
 
+import io
 import json
 import os
 import re
@@ -11,7 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
+import odm
 from odm.cli import _app
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -240,6 +243,98 @@ def test_a_target_at_the_source_is_refused(odm_run, tmp_path, where):
         run = odm_run("convert", source, os.path.join(source, where), "--to", "txt", *extra, code=3)
         assert "source" in run.err
     assert tree(tmp_path) == before
+
+
+INPUTS = {
+    "the ground truth of results": "convert res.json gt.json --gt gt.json",
+    "by a link": "convert res.json linked.json --gt gt.json",
+    "by a second name": "convert res.json hard.json --gt gt.json",
+    "named by a link": "convert res.json gt.json --gt linked.json",
+    "image sizes": "convert yolo work/sizes.csv --image-sizes work/sizes.csv",
+    "image sizes of one side": "convert yolo work/sizes.csv --from-image-sizes work/sizes.csv",
+    "around image sizes": "convert yolo work --to voc --image-sizes work/sizes.csv",
+    "pictures": "convert yolo photos --to voc --images photos",
+    "pictures in other words": "convert yolo photos --to voc -O images=photos",
+    "inside pictures": "convert yolo photos/new --to voc --images photos",
+    "around pictures": "convert yolo home --to yolo --images home/images --link-images",
+    "classes": "convert yolo work/names.csv --classes work/names.csv --image-size 8x8",
+    "classes in order": "convert gt.json work/names.csv --class-list work/names.csv",
+    "names to change": "convert gt.json work/renames.csv --rename @work/renames.csv",
+    "a dry run": "convert res.json gt.json --gt gt.json --dry-run",
+    "repair": "validate res.json --gt gt.json --fix order --out gt.json",
+    "repair at pictures": "validate yolo --images photos --fix order --out photos/fixed",
+    "saved at image labels": "eval gt.json res.json --protocol openimages --image-labels work/labels.csv --save work",
+    "saved at a hierarchy": "eval gt.json res.json --protocol openimages --hierarchy work/tree.json --save work",
+    "saved at a list of images": "eval gt.json res.json --only-images @work/images.txt --save work",
+    "saved at pictures": "eval yolo det --images photos --save photos",
+    "drawn at pictures of one side": "eval yolo det --gt-images photos --det-image-size 8x8 --plots photos/new",
+    "statistics": "stats res.json --gt work/gt.json --plots work",
+}
+"""What is read beside SRC, and a target that is, holds or lies in it."""
+
+
+@pytest.fixture
+def inputs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    images = [{"id": 1, "file_name": "a.png", "width": 8, "height": 8}]
+    box = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 4, 4], "area": 16, "iscrowd": 0}
+    truth = json.dumps({"images": images, "annotations": [box], "categories": [{"id": 1, "name": "person"}]})
+    picture = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(picture, "PNG")
+    folder(
+        tmp_path,
+        {
+            "gt.json": truth,
+            "work/gt.json": truth,
+            "res.json": '[{"image_id": 1, "category_id": 1, "bbox": [1, 1, 4, 4], "score": 0.5}]',
+            "yolo/a.txt": "0 0.5 0.5 0.25 0.25\n",
+            "det/a.txt": "0 0.5 0.5 0.25 0.25 0.5\n",
+            "photos/a.png": picture.getvalue(),
+            "home/images/a.png": picture.getvalue(),
+            "work/sizes.csv": "a.png,8,8\n",
+            "work/names.csv": "person\n",
+            "work/renames.csv": "person=man\n",
+            "work/labels.csv": "ImageID,LabelName,Confidence\na,person,1\n",
+            "work/tree.json": '{"LabelName": "person"}',
+            "work/images.txt": "a.png\n",
+        },
+    )
+    Path("linked.json").symlink_to("gt.json")
+    os.link("gt.json", "hard.json")
+    return tmp_path
+
+
+@pytest.mark.parametrize("what", INPUTS)
+def test_no_input_is_replaced(odm_run, inputs, what):
+    before = tree(inputs)
+    args = INPUTS[what].split()
+    run = odm_run(*args, *([] if "--dry-run" in args else ["--overwrite"]), code=3)
+    last = run.err.strip().split("\n")[-1]
+    assert re.search(
+        "the target (is the source|is a file that is read|lies (inside|around)).*; write somewhere", last
+    )
+    assert run.out == ""
+    assert tree(inputs) == before
+    assert Path("linked.json").is_symlink()
+
+
+def test_what_is_only_beside_an_input_may_be_written(odm_run, inputs):
+    """Such as a file in a folder of which another file was read, and a folder beside the pictures."""
+    odm_run("convert", "res.json", "work/out.json", "--to", "coco", "--gt", "work/gt.json")
+    odm_run("convert", "yolo", "work/voc", "--to", "voc", "--image-sizes", "work/sizes.csv")
+    odm_run("convert", "yolo", "photos2", "--to", "voc", "--images", "photos")
+    odm_run("eval", "gt.json", "res.json", "--save", "work/run", "--only-images", "@work/images.txt")
+    assert Path("work/run/results.json").exists()
+
+
+def test_a_call_knows_its_own_inputs(inputs):
+    """In Python one call is a run: what was read before may be replaced on request, what the call reads not."""
+    data = odm.read("gt.json")
+    odm.write(data, "gt.json", "coco", overwrite=True)
+    for reads in ({"gt": "gt.json"}, {"from_options": {"image_sizes": "work/sizes.csv"}}):
+        target, source = ("gt.json", "res.json") if "gt" in reads else ("work/sizes.csv", "yolo")
+        with pytest.raises(odm.PathError, match="is the source"):
+            odm.convert(source, target, overwrite=True, **reads)
 
 
 def test_an_existing_target_needs_overwrite(odm_run, tmp_path):

@@ -471,7 +471,9 @@ def own_stage(home, swapped, adversary):
     adversary.__exit__()
 
 
-@pytest.mark.parametrize("swapped", [["tree/a"], ["tree/b"], ["tree/a", "tree/b"], ["tree"], [""]], ids=",".join)
+@pytest.mark.parametrize(
+    "swapped", [["tree/a"], ["tree/b"], ["tree/a", "tree/b"], ["tree"], [""]], ids=",".join
+)
 @pytest.mark.parametrize("scene", [left_over, own_stage])
 def test_no_link_is_followed_while_folders_are_removed(tmp_path, scene, swapped):
     """Whenever a link takes the place of a folder that is being removed, nothing behind it is touched."""

@@ -17,7 +17,7 @@ import odm.converters
 import odm.evaluate
 import odm.formats
 from odm.cli._explain import all_codes
-from odm.formats import FORMATS, make_options
+from odm.formats import FORMATS, make_options, option_specs
 from odm.tables import Flag, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -88,6 +88,14 @@ MAY_IMPORT = {
 def test_dependencies_point_one_way(name):
     ours = {n for n in imported(MODULES[name]) if n.split(".")[0] == "odm"}
     assert {home(n) for n in ours} <= MAY_IMPORT[home(name)], name
+
+
+def test_options_that_name_files_say_so():
+    """Then their files and folders are inputs, which no output may replace."""
+    for format_ in FORMATS.values():
+        for spec in option_specs(format_.options):
+            names = re.match("(CSV )?(file|folder) ", spec.help) is not None
+            assert spec.is_path == names, (format_.name, spec.name)
 
 
 @checkout

@@ -351,7 +351,11 @@ def test_a_data_set_without_boxes_or_images_comes_back_or_is_refused(name, kind,
     try:
         odm.write(dataset, path, name, **reference_options(format_))
     except DataError as e:
-        assert "there would be nothing to read" in str(e)
+        refused = str(e)
+    else:
+        refused = ""
+    if refused:
+        assert "there would be nothing to read" in refused
         assert (images, kind) == (0, "gt")
         assert list(tmp_path.iterdir()) == []
         return

@@ -527,8 +527,8 @@ class Output:
     overwrite
         Whether a target that exists may be replaced.
     sources
-        Paths that are read from besides the inputs of the run; a target equal to, inside or around one of them
-        is refused.
+        Paths that are read besides the inputs of the run; a target equal to, inside or around one of all
+        these is refused.
     dry_run
         Check names and collisions and touch nothing.
 
@@ -944,10 +944,10 @@ _STAGE = re.compile(r"\.odm-.*-[0-9a-f]{12}\.tmp", re.DOTALL)
 
 
 def _hold(stage: str, *, left_over: bool = False) -> int | None:
-    """A descriptor of a staging folder, which is locked; None if it is another's, and -1 without descriptors.
+    """A locked descriptor of a staging folder; None if it is another's, -1 where folders have none.
 
-    Of a left-over it is asked more: that the user of this process owns it, that the lock is certain, and that it
-    holds nothing but what is put into such a folder. A new one must be empty.
+    A new one must be empty. A left-over must belong to the user of this process, be locked for certain, and
+    hold nothing but what is put into such a folder.
     """
     if not hasattr(os, "fwalk"):  # Windows: left-overs stay until removed by hand
         return None if left_over else -1
@@ -1011,8 +1011,8 @@ def _remove_stage(stage: str, held: int) -> None:
 def _empty(folder: int) -> None:
     """Remove all that is in an open folder.
 
-    Every step goes from one descriptor to the next, and no link is followed: whoever may write here could put a
-    link to somebody's files into the place of a folder while it is emptied.
+    Every step goes from one descriptor to the next, and no link is followed: whoever may write here could
+    put a link to somebody's files into the place of a folder while it is emptied.
     """
     for _, folders, names, inner in os.fwalk(".", topdown=False, dir_fd=folder):
         for name in names:

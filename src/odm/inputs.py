@@ -1,7 +1,8 @@
 """What one run reads, so that nothing it writes can replace any of it.
 
-A run is one command, or one call of a function that reads and writes. Its inputs are the paths that were named
-to it and every file that was opened in it; whatever writes asks `refuse` before it begins and before it ends.
+A run is one command, or one call of a function that reads and writes. Its inputs are the paths that were
+named to it and every file that was opened in it. Whatever writes asks `refuse` before it begins, and again
+before it puts anything in place.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
 
 
 def _above(path: str, seen: set[str] | None = None) -> list[tuple[str, Identity | None]]:
-    """A path and every folder above it, links resolved, with identities; without those `seen`, which grows."""
+    """A path and every folder above it, links resolved, with identities; not those `seen`, which grows."""
     path = os.path.realpath(path)
     found = []
     while seen is None or path not in seen:
