@@ -123,7 +123,7 @@ class Unreadable(Exception):
 # ---------------------------------------------------------------------------------------------- reading
 
 
-def _open(path: str, max_size: int, *, is_input: bool = True) -> tuple[int, int]:
+def _open(path: str, max_size: int) -> tuple[int, int]:
     """An open descriptor of a regular file and its size; Unreadable if it is anything else."""
     try:
         descriptor = os.open(path, _FLAGS)
@@ -142,14 +142,13 @@ def _open(path: str, max_size: int, *, is_input: bool = True) -> tuple[int, int]
     except BaseException:
         os.close(descriptor)
         raise
-    if is_input:
-        inputs.opened(path, status)
+    inputs.opened(path, status)
     return descriptor, status.st_size
 
 
-def read_bytes(path: str, *, max_size: int = MAX_SIZE, is_input: bool = True) -> bytes:
-    """The whole content of a regular file, by default an input of the run. `Unreadable` says why not."""
-    descriptor, size = _open(path, max_size, is_input=is_input)
+def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
+    """The whole content of a regular file. `Unreadable` says why it cannot be had."""
+    descriptor, size = _open(path, max_size)
     try:
         if size > 2**20:  # a hole of gigabytes is refused before it is read
             refuse_nuls(os.read(descriptor, 4096))
@@ -1079,7 +1078,7 @@ def names_entry_point(group: str) -> bool:
         except OSError:
             continue
         for path in found:
-            with contextlib.suppress(Unreadable):
-                if wanted in read_bytes(os.path.join(path, "entry_points.txt"), is_input=False):
+            with contextlib.suppress(Unreadable), inputs.not_gathered():
+                if wanted in read_bytes(os.path.join(path, "entry_points.txt")):
                     return True
     return False

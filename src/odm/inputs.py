@@ -43,6 +43,16 @@ def gather() -> Iterator[None]:
         _run.reset(token)
 
 
+@contextlib.contextmanager
+def not_gathered() -> Iterator[None]:
+    """Open what belongs to the program and not to the data."""
+    token = _run.set(None)
+    try:
+        yield
+    finally:
+        _run.reset(token)
+
+
 def name(*paths: str | os.PathLike[str] | None) -> None:
     """Say what was named to the run for reading; files and folders, whether they will be opened or not."""
     run = _run.get()
