@@ -16,6 +16,10 @@ def main() -> None:
         # Names of files and words of the command line mean the same in every locale; Python settles their
         # encoding when it starts, so it is started anew.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
+    # OpenBLAS, a part of NumPy, starts a thread per processor when it is loaded, none of which is used here,
+    # and where the system grants it none it sends SIGINT, which looks like ctrl-C.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    _fill_closed_streams()
     # A command is a short process whose data are arrays: looking for cycles costs time and finds nothing.
     gc.disable()
     try:
@@ -28,12 +32,21 @@ def main() -> None:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         code = 130
-    try:
-        for stream in filter(None, (sys.stdout, sys.stderr)):  # None is one that was closed from the start
-            stream.flush()
-    except OSError:
-        code = code or 3
     os._exit(code)  # nothing is left to do, and taking the interpreter down piece by piece takes time
+
+
+def _fill_closed_streams() -> None:
+    """Put the null device where a standard stream was closed, lest a data file gets its number.
+
+    `sys.stdout` and `sys.stderr` stay None, so that a closed output is still noticed.
+    """
+    import os
+
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # noqa: TID251 -- not a data file; it gets the lowest free number
 
 
 def _keep_memory() -> None:

@@ -13,6 +13,10 @@ from typing import Any
 import click
 
 import odm
+from odm.cli._print import say, screens, show
+from odm.screen import Unwritten
+
+READER_LEFT = 141
 
 COMMANDS = {
     "convert": "Convert annotations or detections from one format to another.",
@@ -25,7 +29,7 @@ COMMANDS = {
 
 EPILOG = """
 Exit codes: 0 done; 1 the data has errors, a gate failed or a strict loss; 2 wrong use; 3 source or target
-not usable; 130 interrupted; 70 internal error.
+not usable; 70 internal error; 130 interrupted; 141 the reader of the output left.
 """
 
 
@@ -81,29 +85,30 @@ def app() -> None:
 
 def run(args: Sequence[str]) -> int:
     """Run the command line and answer its exit code; nothing but SIGTERM leaves this function otherwise."""
-    if sys.stdout is None:
-        return _fail("the output cannot be written: the standard output is closed", 3)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # the same bytes in any locale
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
-    with contextlib.suppress(ValueError, OSError):
-        signal.signal(signal.SIGTERM, _terminate)
-    try:
-        code = _run(list(args))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _let_go()
-        return 0
-    except OSError as e:
-        _let_go()
-        return _fail(f"the output cannot be written: {e.strerror or e}", 3)
-    except KeyboardInterrupt:
-        _say("interrupted; nothing was changed")
-        return 130
-    except Terminated:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTERM)
-        return 143
+    closed = sys.stdout is None
+    with screens():
+        if closed:
+            return _fail("the output cannot be written: the standard output is closed", 3)
+        with contextlib.suppress(ValueError, OSError):
+            signal.signal(signal.SIGTERM, _terminate)
+        try:
+            code = _run(list(args))
+            sys.stdout.flush()
+        except Unwritten as e:
+            _let_go()
+            if isinstance(e.error, BrokenPipeError):
+                return READER_LEFT  # as a command that SIGPIPE ends: whoever left needs no message
+            return _fail(f"the output cannot be written: {e.error.strerror or e.error}", 3)
+        except KeyboardInterrupt:
+            say("odm: interrupted; nothing was changed")
+            return 130
+        except Terminated:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
+            return 143
     return code
 
 
@@ -121,10 +126,10 @@ def _run(args: list[str]) -> int:
     except click.exceptions.Exit as e:
         return e.exit_code
     except click.exceptions.NoArgsIsHelpError as e:
-        click.echo(e.ctx.get_help() if e.ctx else str(e), err=True)
+        show(e.ctx.get_help() if e.ctx else str(e), err=True)
         return 2
     except click.ClickException as e:
-        e.show()
+        _show_usage(e)
         return 2
     except click.Abort:
         raise KeyboardInterrupt from None
@@ -133,31 +138,42 @@ def _run(args: list[str]) -> int:
         return _fail(str(e.args[0]), e.exit_code)
     except OdmError as e:
         return _fail(_words(e), e.exit_code)
-    except (BrokenPipeError, KeyboardInterrupt):
+    except (Unwritten, KeyboardInterrupt):
         raise
     except MemoryError:
         return _fail("there is not enough memory for this data", 3)
-    except Exception as e:  # the last net: a traceback helps nobody at a command line
-        if isinstance(e, OSError) and _is_printing(e):
-            raise
+    except Exception as e:  # noqa: BLE001 -- the last net: a traceback helps nobody at a command line
+        if isinstance(e, FileNotFoundError) and _folder_is_gone():
+            return _fail("the working folder does not exist any more: change to another one", 3)
         return _fail(
             f"internal error, please report it with the command and, if you can, the data: {_trace(e)}", 70
         )
     return result if isinstance(result, int) else 0
 
 
-def _is_printing(error: OSError) -> bool:
-    """Whether it came of printing; files that are read or made have errors of their own."""
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_globals.get("__name__") == "click.utils":
-            return trace.tb_frame.f_code.co_name == "echo"
-        trace = trace.tb_next
+def _show_usage(error: click.ClickException) -> None:
+    """How the command is called, and what is wrong with this call; its words may come from anywhere."""
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        show(
+            f"{context.get_usage()}\nTry '{context.command_path} {context.help_option_names[0]}' for help.\n",
+            err=True,
+        )
+    say(f"Error: {error.format_message()}")
+
+
+def _folder_is_gone() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
     return False
 
 
 def _words(error: Exception) -> str:
-    return str(error.args[0]) if error.args else str(error)
+    words = str(error.args[0]) if error.args else str(error)
+    gone = isinstance(error, OSError) and _folder_is_gone()
+    return f"{words} (the working folder does not exist any more)" if gone else words
 
 
 def _trace(error: Exception) -> str:
@@ -168,17 +184,12 @@ def _trace(error: Exception) -> str:
         code = trace.tb_frame.f_code
         places.append(f"{os.path.basename(code.co_filename)}:{trace.tb_lineno}")
         trace = trace.tb_next
-    return f"{type(error).__name__}: {error} ({' > '.join(places[-4:])})".replace("\n", " ")
+    return f"{type(error).__name__}: {error} ({' > '.join(places[-4:])})"
 
 
 def _fail(message: str, code: int) -> int:
-    _say(f"error: {message}")
+    say(f"odm: error: {message}")
     return code
-
-
-def _say(message: str) -> None:
-    with contextlib.suppress(OSError, ValueError):
-        click.echo(f"odm: {message}", err=True)
 
 
 def _terminate(*_: object) -> None:

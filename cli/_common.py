@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from odm import inputs
+from odm.cli._print import progress_screen, say
 from odm.files import MAX_SIZE, Unreadable, read_bytes
 from odm.formats import FORMATS, OptionSpec, option_specs
 from odm.issues import KEPT_PER_CODE, Code, Issue, Log, PathError, printable
@@ -194,7 +194,8 @@ def common_options(function: Function) -> Function:
 
 def terminal_log(keep: int = KEPT_PER_CODE) -> Log:
     """A log whose long loops show a progress bar, on a terminal only; `keep` issues of each code are kept."""
-    if not sys.stderr.isatty():
+    screen = progress_screen()
+    if screen is None:
         return Log(keep=keep)
 
     def track(items: Sequence[Any], what: str) -> Iterable[Any]:
@@ -202,7 +203,7 @@ def terminal_log(keep: int = KEPT_PER_CODE) -> Log:
 
         tqdm.monitor_interval = 0  # no thread of its own
 
-        return tqdm(items, desc=what, leave=False, delay=0.5, file=sys.stderr)
+        return tqdm(items, desc=what, leave=False, delay=0.5, file=screen)
 
     return Log(keep=keep, track=track)
 
@@ -210,7 +211,7 @@ def terminal_log(keep: int = KEPT_PER_CODE) -> Log:
 def print_notes(log: Log) -> None:
     """Print the decisions that were taken to the standard error stream."""
     for text in log.notes:
-        click.echo(f"note: {printable(text)}", err=True)
+        say(f"note: {text}")
 
 
 def print_issues(log: Log, codes: Iterable[Code], *, limit: int = SHOWN) -> list[Issue]:
@@ -218,7 +219,7 @@ def print_issues(log: Log, codes: Iterable[Code], *, limit: int = SHOWN) -> list
     names = {code.name for code in codes}
     found = [issue for issue in log.issues if issue.code in names][:limit]
     for issue in found:
-        click.echo(str(issue), err=True)
+        say(issue)
     return found
 
 
@@ -236,9 +237,9 @@ def print_log(log: Log, *, quiet: bool = False, limit: int = SHOWN, printed: Seq
     n_before = sum(issue.severity in severities for issue in printed)
     room = max(0, limit - n_before)
     for issue in shown[:room]:
-        click.echo(str(issue), err=True)
+        say(issue)
     if log.errors or (log.warnings and not quiet):
-        click.echo(_summary(log, n_before + len(shown[:room]), quiet=quiet), err=True)
+        say(_summary(log, n_before + len(shown[:room]), quiet=quiet))
 
 
 def _place(issue: Issue) -> tuple[str, int, int]:

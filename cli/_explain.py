@@ -14,6 +14,7 @@ import odm.evaluate
 import odm.formats
 from odm.cli._examples import EXAMPLES
 from odm.issues import CODES, Code
+from odm.screen import json_text, markdown
 
 HEAD = """\
 # Codes
@@ -36,9 +37,7 @@ def all_codes() -> dict[str, Code]:
 def explain(codes: Sequence[Code], output: str) -> str:
     """The entries of some codes as text, JSON or Markdown, ending with a new line."""
     if output == "json":
-        import json
-
-        return json.dumps([_entry(code) for code in codes], ensure_ascii=False, indent=1) + "\n"
+        return json_text([_entry(code) for code in codes]) + "\n"
     if output == "markdown":
         return _page(codes)
     return "\n".join(_text(code) for code in codes)
@@ -100,7 +99,7 @@ def _page(codes: Sequence[Code]) -> str:
     if len(codes) > 1:
         lines += ["| code | severity | says |", "|---|---|---|"]
         lines += [
-            f"| [`{code.name}`](#{code.name}) | {code.severity} | {_escaped(message(code))} |"
+            f"| [`{code.name}`](#{code.name}) | {code.severity} | {markdown(message(code))} |"
             for code in codes
         ]
         lines.append("")
@@ -109,20 +108,13 @@ def _page(codes: Sequence[Code]) -> str:
         lines += [
             f"## {code.name}",
             "",
-            f"*{_kind(code)}* · {_escaped(message(code))}",
+            f"*{_kind(code)}* · {markdown(message(code))}",
             "",
-            _escaped(code.why),
+            markdown(code.why),
         ]
         if mend(code):
-            lines += ["", f"**To mend it:** {_escaped(mend(code))}."]
+            lines += ["", f"**To mend it:** {markdown(mend(code))}."]
         if printed:
             lines += ["", "```text", *([line, ""] if line else []), printed, "```"]
         lines.append("")
     return "\n".join(lines)
-
-
-def _escaped(text: str) -> str:
-    """Text that Markdown shows as it is."""
-    for sign in "\\`*_<>|[]":
-        text = text.replace(sign, "\\" + sign)
-    return text

@@ -10,6 +10,7 @@ from typing import Any
 import odm
 from odm.files import Unreadable, read_bytes
 from odm.issues import CODES, Code, Issue, Log, printable
+from odm.screen import json_text
 
 VERSION = 1
 """Of the JSON contract."""
@@ -85,8 +86,7 @@ def _markdown(report: Report) -> str:
         lines += [f"| `{code.name}` | {code.severity} | {n} |" for code, n in report.by_code]
         lines.append("")
     for issue in report.issues:
-        field = f" [{printable(issue.field)}]" if issue.field else ""
-        message = f"{issue.place}: {issue.severity} {issue.code}{field} {issue.message}"
+        message = str(issue)
         fence = "`" * (1 + max((len(run) for run in _runs(message)), default=0))
         lines.append(f"- {fence} {message} {fence}" if fence != "`" else f"- `{message}`")
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -129,9 +129,7 @@ def _json(report: Report) -> str:
 
 
 def _dump(data: Any) -> str:
-    import json
-
-    return json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    return json_text(data) + "\n"
 
 
 # ------------------------------------------------------------------------------------------------- SARIF
@@ -320,7 +318,7 @@ def _github(report: Report) -> str:
 
 def _escape_data(text: str) -> str:
     """As the workflow commands of GitHub want it."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
 def _escape_property(text: str) -> str:

@@ -18,6 +18,7 @@ from odm.cli._common import (
     split_names,
     terminal_log,
 )
+from odm.cli._print import show
 from odm.converters import Edits, StrictLoss, convert
 from odm.converters.edit import parse_renames
 
@@ -109,12 +110,12 @@ def command(
         )
     except StrictLoss as e:
         print_log(log, quiet=quiet, limit=limit)
-        click.echo(e.ledger)
+        show(e.ledger)
         raise
     except BaseException:
         print_log(log, quiet=quiet, limit=limit)
         raise
     print_log(log, quiet=quiet, limit=limit)
     if not quiet:
-        click.echo(ledger)
+        show(ledger)
     return 0

@@ -20,6 +20,7 @@ from odm.cli._common import (
     split_names,
     terminal_log,
 )
+from odm.cli._print import say, show
 from odm.converters import Edits, Ledger, Request, load_pair
 from odm.converters.edit import apply, parse_renames
 from odm.converters.labels import read_descriptions, read_hierarchy, read_image_labels
@@ -159,7 +160,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
         print_log(log, quiet=given["quiet"], limit=given["max_errors"], printed=doubts)
     for output in outputs.values():  # before the numbers; every input is known by now
         output.check_apart()
-    click.echo(render(evaluation, given["output"]), nl=False)
+    show(render(evaluation, given["output"]))
     if given["save_to"]:
         with Output(given["save_to"], overwrite=given["overwrite"]) as output:
             save(evaluation, output.write)
@@ -170,9 +171,9 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
             draw(evaluation, output.write)
     failed, unknown = failures(evaluation, gates)
     for line in failed:
-        click.echo(f"odm: gate failed: {line}", err=True)
+        say(f"odm: gate failed: {line}")
     for line in unknown:
-        click.echo(f"odm: error: {line}", err=True)
+        say(f"odm: error: {line}")
     return 2 if unknown else 1 if failed else 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from odm.cli._common import complete_format
+from odm.cli._print import show
 from odm.formats import FORMATS, Format, get, option_specs
 
 
@@ -19,7 +20,7 @@ from odm.formats import FORMATS, Format, get, option_specs
 )
 def command(name: str | None, output: str) -> None:
     """List the formats, or show the page of the format NAME: its grammar, options and what it keeps."""
-    click.echo(page(get(name)) if name else listing(output))
+    show(page(get(name)) if name else listing(output))
 
 
 def page(format_: Format) -> str:

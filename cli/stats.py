@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,10 +17,12 @@ from odm.cli._common import (
     reading,
     terminal_log,
 )
+from odm.cli._print import say, show
 from odm.converters import Request, load, reference
 from odm.converters.plots import check_matplotlib, save_plots
 from odm.converters.statistics import Distribution, Group, Statistics, describe
 from odm.issues import printable
+from odm.screen import cell, json_text, markdown
 
 EXAMPLES = """
 \b
@@ -77,11 +78,11 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
         print_log(log, quiet=given["quiet"], limit=given["max_errors"])
     if given["output"] == "json":
         head = {"path": printable(source), "format": loaded.format.name, "left_out": loaded.bad}
-        click.echo(json.dumps(head | statistics.to_dict(), ensure_ascii=False, allow_nan=False, indent=1))
+        show(json_text(head | statistics.to_dict()))
     else:
-        click.echo(render(statistics, "github" if given["output"] == "markdown" else "plain"), nl=False)
+        show(render(statistics, "github" if given["output"] == "markdown" else "plain"))
     if files and not given["quiet"]:
-        click.echo(f"{len(files)} pictures written to {printable(given['plots'])}", err=True)
+        say(f"{len(files)} pictures written to {given['plots']}")
     return 0
 
 
@@ -105,7 +106,7 @@ def render(statistics: Statistics, style: str) -> str:
                 ["classes", len(s.classes), f"{empty} without boxes"],
                 ["boxes", s.boxes, "ground truth" if s.kind == "gt" else "detections"],
                 *(["", n, f"marked {name.replace('_', ' ')}"] for name, n in s.flags.items()),
-                *(["", n, f"images of the split {printable(name)}"] for name, n in s.splits.items()),
+                *(["", n, f"images of the split {cell(name)}"] for name, n in s.splits.items()),
             ],
             ["what", "number", ""],
             style,
@@ -142,7 +143,7 @@ def render(statistics: Statistics, style: str) -> str:
         blocks.append(_table("Boxes by score", scores, ["score", "boxes", "share"], style))
     classes = [
         [
-            printable(row.name),
+            cell(row.name),
             row.boxes,
             _share(row.boxes, s.boxes),
             row.images,
@@ -164,7 +165,7 @@ def _table(title: str, rows: Sequence[Sequence[Any]], headers: Sequence[str], st
     from tabulate import tabulate
 
     if style == "github":
-        rows = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
+        rows = [[markdown(str(value)) for value in row] for row in rows]
     align = ["left", *("right" for _ in headers[1:])]
     if headers[-1] == "":
         align[-1] = "left"

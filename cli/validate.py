@@ -24,6 +24,7 @@ from odm.cli._common import (
     terminal_log,
 )
 from odm.cli._explain import all_codes, explain
+from odm.cli._print import say, show
 from odm.cli._reports import OUTPUTS, Report, render
 from odm.converters import Ledger, Loaded, Request, chosen, examine, repair
 from odm.converters.repairs import REPAIRS
@@ -135,7 +136,7 @@ def _explain(name: str, output: str) -> int:
         check_codes([name])
     if output not in ("text", "json", "markdown"):
         raise click.UsageError(f"--explain is printed as text, json or markdown, not as {output}")
-    click.echo(explain(chosen_codes, output), nl=False)
+    show(explain(chosen_codes, output))
     return 0
 
 
@@ -244,8 +245,8 @@ def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, given: d
     report = Report(log, issues, sources)
     if not quiet:
         print_notes(log)
-    click.echo(render(report, output), nl=False)
+    show(render(report, output), commands=output == "github")
     if output not in ("text", "markdown") and not quiet:
-        click.echo(report.verdict, err=True)
+        say(report.verdict)
     if ledger is not None and not quiet:
-        click.echo(str(ledger), err=output != "text")
+        show(ledger, err=output != "text")

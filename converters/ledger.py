@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from odm.formats import Format
+from odm.issues import printable
 from odm.tables import GROUPS, NO_ID, Dataset, Flag, Verdict, stem
 
 
@@ -66,7 +67,7 @@ class Ledger:
             some = ", ".join(self.stayed[:5]) + (", ..." if len(self.stayed) > 5 else "")
             rows.append((len(self.stayed), f"files stayed that were there before: {some}"))
         width = max(len(str(n)) for n, _ in rows)
-        return "\n".join(f"{n:>{width}}  {text}" for n, text in rows)
+        return "\n".join(f"{n:>{width}}  {printable(text)}" for n, text in rows)
 
     def leave_out(self, dataset: Dataset, mask: np.ndarray[Any, Any], reason: str) -> Dataset:
         """The dataset without the boxes under `mask`, which are booked under `reason`."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from odm.evaluate.results import Evaluation, Result
-from odm.issues import UsageError, printable, shorten
+from odm.issues import UsageError, shorten
+from odm.screen import cell, json_text
+from odm.screen import markdown as escaped
 from odm.tables import FREQUENCIES
 
 OUTPUTS = ("table", "json", "csv", "markdown")
@@ -58,7 +59,7 @@ def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
 
 def to_json(evaluation: Evaluation) -> str:
     """The JSON contract."""
-    return json.dumps(evaluation.to_dict(), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    return json_text(evaluation.to_dict()) + "\n"
 
 
 # -------------------------------------------------------------------------------------------------- CSV
@@ -193,7 +194,7 @@ def _join_text(evaluation: Evaluation, *, markdown: bool) -> str:
             more = len(names) - len(shown)
             lines.append(f"{title}: {', '.join(shown)}" + (f", and {more} more" if more else ""))
     if markdown:
-        return "\n".join(f"- {_escaped(line)}" for line in lines)
+        return "\n".join(f"- {escaped(line)}" for line in lines)
     return "\n".join(lines)
 
 
@@ -206,11 +207,11 @@ def _sides(both: int, gt_only: Sequence[str], det_only: Sequence[str]) -> str:
 
 
 def _result_text(result: Result, *, markdown: bool) -> str:
-    parts = [f"**{_escaped(result.definition)}**" if markdown else result.definition]
+    parts = [f"**{escaped(result.definition)}**" if markdown else result.definition]
     if result.classes:
         parts.append(_class_table(result, markdown=markdown))
         line = _counted_at(result)
-        parts.append(_escaped(line) if markdown else line)
+        parts.append(escaped(line) if markdown else line)
     parts.append(_summary_text(result, markdown=markdown))
     return ("\n\n" if markdown else "\n").join(parts)
 
@@ -225,10 +226,10 @@ def _class_table(result: Result, *, markdown: bool) -> str:
         number = row.extra.get("corloc", row.ap) if value == "CorLoc" else row.ap
         if row is result.overall and value == "CorLoc":
             number = result.summary["CorLoc"]
-        name = printable(row.name) if row is not result.overall else "(all)"
+        name = cell(row.name) if row is not result.overall else "(all)"
         rows.append(
             [
-                _escaped(name) if markdown else name,
+                escaped(name) if markdown else name,
                 *(str(getattr(row, key)) for key in (*_COUNTS, "ignored")),
                 _number(row.score),
                 *(_number(getattr(row, key)) for key in ("precision", "recall", "f1")),
@@ -305,10 +306,3 @@ def percent(value: float) -> str:
 
 def _number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.4f}"
-
-
-def _escaped(text: str) -> str:
-    """Text that Markdown shows as it is, also inside a table."""
-    for sign in "\\|*_`<>[]":
-        text = text.replace(sign, "\\" + sign)
-    return text

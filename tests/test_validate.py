@@ -351,7 +351,7 @@ def test_sarif(nasty):
 def test_github(nasty):
     lines = _reports.render(nasty, "github").split("\n")
     assert lines[0] == (
-        "::error file=a%2Cb%3Ac%25d%0Ae.txt,line=3,col=7,title=inverted-box::x: 100 %25 wrong%0D%0A, really: yes"
+        "::error file=a%2Cb%3Ac%25d%0Ae.txt,line=3,col=7,title=inverted-box::x: 100 %25 wrong\\r\\n, really: yes"
     )
     assert lines[1].startswith("::warning file=/abs/ö #1.txt,title=empty-box::|a|")
     assert lines[3] == "::warning title=empty-box::no place"

@@ -22,6 +22,9 @@ T = TypeVar("T")
 KEPT_PER_CODE = 100
 """How many issues of one code a log keeps; all are counted."""
 
+MOST_SHOWN = 400
+"""How many characters of a JSON pointer are printed; a key may have millions."""
+
 CODES: dict[str, Code] = {}
 """Every code that was declared so far, by name."""
 
@@ -84,12 +87,16 @@ class Issue:
     pointer: str = ""
     """JSON pointer inside the file: ``/annotations/2``."""
 
+    def __post_init__(self) -> None:
+        # Here, not where messages are made: no value from the data gets around it.
+        object.__setattr__(self, "message", printable(self.message))
+
     @property
     def place(self) -> str:
         """``path``, ``path:line``, ``path:line:column`` or ``path#/json/pointer``."""
         place = printable(self.path) or "-"
         if self.pointer:
-            return f"{place}#{printable(self.pointer)}"
+            return f"{place}#{shorten(self.pointer, MOST_SHOWN)}"
         if self.line:
             place += f":{self.line}"
             if self.column:
@@ -97,7 +104,7 @@ class Issue:
         return place
 
     def __str__(self) -> str:
-        field = f" [{printable(self.field)}]" if self.field else ""
+        field = f" [{shorten(self.field)}]" if self.field else ""
         return f"{self.place}: {self.severity} {self.code}{field} {self.message}"
 
 
@@ -265,7 +272,7 @@ class PathError(OdmError, OSError):
 
 
 class Shown(str):
-    """Text that goes into a message as it is."""
+    """Text that goes into a message as it is, neither cut nor quoted; the message as a whole is escaped."""
 
     __slots__ = ()
 
@@ -298,11 +305,10 @@ def without_noise(value: float) -> float:
 
 def printable(text: str) -> str:
     """`text` with everything escaped that could break or spoof a line of output."""
-    if text.isascii() and text.isprintable():
+    if text.isprintable():
         return text
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
-    )
+    strange = {c for c in set(text) if not c.isprintable()}
+    return text.translate({ord(c): c.encode("unicode_escape", "surrogatepass").decode() for c in strange})
 
 
 def shorten(value: object, limit: int = 80) -> str:

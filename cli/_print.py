@@ -1,0 +1,54 @@
+"""The one way to the standard streams; nothing else of the command line prints."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+
+from odm.issues import printable
+from odm.screen import Screen
+
+
+@contextlib.contextmanager
+def screens() -> Iterator[None]:
+    """Stand before both standard streams, so that text of any origin goes through a `Screen`."""
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = _out(), _err()
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+def show(text: object, *, err: bool = False, commands: bool = False) -> None:
+    """Print lines that were made for it, to the standard output unless `err` says otherwise.
+
+    With `commands` they may be workflow commands of GitHub, whose own text has been escaped.
+    """
+    screen = _err() if err else _out()
+    page = str(text).removesuffix("\n") + "\n" if str(text) else ""
+    if commands:
+        screen.write_commands(page)
+    else:
+        screen.write(page)
+    screen.flush()
+
+
+def say(text: object) -> None:
+    """Print one line to the standard error stream, whatever the text holds."""
+    show(printable(str(text)), err=True)
+
+
+def progress_screen() -> Screen | None:
+    """The terminal that a progress bar is drawn on, which returns to the start of its line; None if none."""
+    screen = _err()
+    return Screen(screen.stream, required=False, keep="\n\r") if screen.isatty() else None
+
+
+def _out() -> Screen:
+    return sys.stdout if isinstance(sys.stdout, Screen) else Screen(sys.stdout, required=True)
+
+
+def _err() -> Screen:
+    return sys.stderr if isinstance(sys.stderr, Screen) else Screen(sys.stderr, required=False)

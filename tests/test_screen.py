@@ -1,0 +1,369 @@
+"""Nothing raw from data reaches a terminal or the log of a build: hostile names in every position, command and output."""
+
+import csv
+import errno
+import io
+import json
+import os
+import re
+import unicodedata
+
+import pytest
+
+from odm.cli import _app
+from odm.cli._print import say, show
+from odm.cli._reports import OUTPUTS as REPORTS
+from odm.evaluate import OUTPUTS as TABLES
+from odm.issues import CODES
+from odm.screen import CELL, Screen, Unwritten, cell, harmless, json_text, markdown
+
+# What readers accept as the name of a class, and what they have to refuse. Both carry the word "own".
+HOSTILE = {
+    "direction": "::error title=forged::own\u202e\u2066##[error]x\u200f",
+    "control": "own\x1b]0;t\x07\x1b[31m\n::error title=forged::x\r\x85\x9b1m\u2028##[error]y\u202e",
+    "table": "own|`a`*b*<script>[x](y)&#8238;\u2067~~c~~ $d$",
+}
+# Neither a slash nor NUL can be in the name of a file, everything else can.
+FILE_NAMES = {name: text.replace("/", "") for name, text in HOSTILE.items()} | {
+    "not UTF-8": "own\udcff\udc9b\u202e"
+}
+
+BOX = {"bbox": [10, 10, 20, 20], "area": 400, "iscrowd": 0}
+
+
+def coco(tmp_path, *, name="dog", image="a.jpg", key="info", split="", score=None, box=None):
+    extra = {key: {"x": 1}}
+    data = {
+        **extra,
+        "images": [{"id": 1, "file_name": image, "width": 100, "height": 80, **extra}],
+        "categories": [{"id": 1, "name": name, **extra}],
+        "annotations": [{"id": 1, "image_id": 1, "category_id": 1, **(box or BOX), **extra}],
+    }
+    if score is not None:
+        data["annotations"][0]["score"] = score
+    path = tmp_path / f"{'gt' if score is None else 'det'}.json"
+    path.write_text(json.dumps(data))
+    return path
+
+
+def table(tmp_path, *, name="dog", image="a.jpg", column="note", split="train", score=None):
+    columns = ["image", "class", "xmin", "ymin", "xmax", "ymax", "split", column]
+    row = [image, name, 10, 10, 30, 30, split, "1"]
+    if score is not None:
+        columns, row = [*columns, "score"], [*row, score]
+    path = tmp_path / f"{'gt' if score is None else 'det'}.csv"
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([columns, row])
+    return path
+
+
+def plain(tmp_path, *, name="dog", file="a.txt", score=None):
+    path = tmp_path / ("gt" if score is None else "det")
+    path.mkdir()
+    (path / "b.txt").write_text(f"{name} {'' if score is None else score} 10 10 30 30\n", encoding="utf-8")
+    for place in {file, f"{file}.txt"}:
+        with open(os.fsencode(path / place), "w", encoding="utf-8") as stream:
+            stream.write("dog .5 oops\n" if place != "a.txt" else "dog 10 10 30 30\n")
+    return path
+
+
+def yolo(tmp_path, *, name="dog", key="x", split="val", score=None):
+    path = tmp_path / ("gt" if score is None else "det")
+    (path / "labels" / "val").mkdir(parents=True)
+    (path / "labels" / "val" / "a.txt").write_text(f"0 .5 .5 .2 .2 {'' if score is None else score}\n")
+    lines = {"names": [name], "train": "images/val", split: "images/val", key: "y"}
+    (path / "data.yaml").write_text(json.dumps(lines))
+    return path
+
+
+def voc(tmp_path, *, name="dog", image="a.jpg", key="note", score=None):
+    from xml.sax.saxutils import escape
+
+    path = tmp_path / ("gt" if score is None else "det")
+    path.mkdir()
+    name, image, key = (escape(re.sub(r"[\x00-\x08\x0b-\x1f]", "", t)) for t in (name, image, key))
+    scored = "" if score is None else f"<score>{score}</score>"
+    (path / "a.xml").write_text(
+        f"<annotation><filename>{image}</filename><size><width>100</width><height>80</height></size>"
+        f"<object><name>{name}</name><pose>{key}</pose><truncated>{key}</truncated>{scored}<bndbox><xmin>1</xmin>"
+        "<ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></object></annotation>",
+        encoding="utf-8",
+    )
+    return path
+
+
+POSITIONS = {
+    "a class of COCO": (coco, "name"),
+    "an image of COCO": (coco, "image"),
+    "a key of COCO": (coco, "key"),
+    "a class of CSV": (table, "name"),
+    "an image of CSV": (table, "image"),
+    "a column of CSV": (table, "column"),
+    "a split of CSV": (table, "split"),
+    "a class of txt": (plain, "name"),
+    "a file of txt": (plain, "file"),
+    "a class of YOLO": (yolo, "name"),
+    "a key of YOLO": (yolo, "key"),
+    "a split of YOLO": (yolo, "split"),
+    "a class of VOC": (voc, "name"),
+    "an image of VOC": (voc, "image"),
+    "a mark of VOC": (voc, "key"),
+}
+
+
+@pytest.fixture
+def printed(capsys):
+    """Run a command; what it prints on both streams is checked and returned."""
+
+    def run(*args):
+        code = _app.run([str(a) for a in args])
+        out, err = capsys.readouterr()
+        assert code in (0, 1, 2, 3), f"{args}\n{err}"
+        for text in (out, err):
+            assert_harmless(text, commands=text is out and "github" in args)
+        return out + err
+
+    return run
+
+
+def assert_harmless(text, *, commands=False):
+    strange = {c for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
+    assert not strange, repr(text)
+    assert "##[" not in text
+    for line in text.split("\n"):
+        if commands and line:
+            title = re.fullmatch(r"::(?:error|warning|notice) (?:[^:]*,)?title=([a-z0-9-]+)::.*", line)
+            assert title, line
+            assert title[1] in {*CODES, "odm"}, line
+        else:
+            assert not line.lstrip().startswith("::"), line
+
+
+def every_command(gt, det, tmp_path):
+    """The words of each command, with each of its outputs."""
+    box = ["--gt-box", "ltrb", "--det-box", "ltrb"] if gt.is_dir() else []
+    one = (
+        ["-O", "box=ltrb"]
+        if gt.is_dir() and not (gt / "data.yaml").exists() and not list(gt.glob("*.xml"))
+        else []
+    )
+    size = ["--image-size", "100x80"]
+    for output in ("table", "json", "markdown"):
+        yield ["stats", gt, "--output", output, *one, *size]
+        yield ["stats", gt, "--output", output, "--skip-bad", *one, *size]
+    for output in REPORTS:
+        yield ["validate", gt, "--output", output, *one, *size]
+        yield ["validate", gt, "--against", det, "--output", output, *size]
+    for output in TABLES:
+        yield ["eval", gt, det, "--output", output, *size]
+        yield ["eval", gt, det, "--output", output, "--skip-bad", *size]
+    for to in ("coco", "txt", "csv", "yolo", "voc"):
+        yield ["convert", gt, tmp_path / "new", "--to", to, "--dry-run", *size]
+        yield ["convert", gt, tmp_path / "new", "--to", to, "--dry-run", "--skip-bad", "--strict", *size]
+    if box:
+        yield ["eval", gt, det, *box]
+
+
+@pytest.mark.parametrize("text", FILE_NAMES)
+@pytest.mark.parametrize("position", POSITIONS)
+def test_a_hostile_name_is_escaped_wherever_it_stands(tmp_path, printed, position, text):
+    make, place = POSITIONS[position]
+    name = FILE_NAMES[text] if place == "file" else HOSTILE.get(text)
+    if name is None:
+        pytest.skip("only names of files are bytes")
+    gt = make(tmp_path, **{place: name})
+    det = make(tmp_path, score=0.5)
+    shown = [printed(*words) for words in every_command(gt, det, tmp_path)]
+    shown += [printed(*words) for words in every_command(det, gt, tmp_path)]
+    assert any("own" in each for each in shown) or position in ("a key of YOLO", "a split of YOLO"), position
+
+
+def test_hostile_names_of_both_sides(tmp_path, printed):
+    """Classes and images that one side lacks are listed, with the nearest of the other."""
+    for i, name in enumerate(HOSTILE.values()):
+        place = tmp_path / str(i)
+        place.mkdir()
+        gt = coco(place, name=name, image=f"{name}.jpg")
+        det = coco(place, name=name + "2", image=f"{name}2.jpg", score=0.5)
+        for words in every_command(gt, det, tmp_path):
+            printed(*words)
+            if words[0] == "eval":
+                printed(*words, "--extra-images", "ignore")
+
+
+OPTIONS = [
+    "validate {}",
+    "validate {gt} --format {}",
+    "validate {gt} --output {}",
+    "validate {gt} --explain {}",
+    "validate {gt} --select {}",
+    "validate {gt} --images {}",
+    "validate {gt} --fix {} --out x",
+    "validate {gt} --{}",
+    "validate {gt} {}",
+    "validate {gt} -O {}",
+    "validate {gt} -O {}=1",
+    "validate {gt} -O box={}",
+    "validate {gt} -O classes={}",
+    "validate {gt} --max-size {}",
+    "validate {gt} --tolerance {}",
+    "stats {gt} --image-size {}",
+    "stats {gt} --plots {} --overwrite",
+    "stats {gt} --gt {}",
+    "stats {gt} --split {}",
+    "eval {gt} {gt} --only-classes {}",
+    "eval {gt} {gt} --only-images {}",
+    "eval {gt} {gt} --only-images @{}",
+    "eval {gt} {gt} --fail-under {}",
+    "eval {gt} {gt} --fail-under AP[{}]=.5",
+    "eval {gt} {gt} --iou {}",
+    "eval {gt} {gt} --area {}",
+    "eval {gt} {gt} --protocol {}",
+    "eval {gt} {gt} --rename {}",
+    "eval {gt} {det} --rename {}=x",
+    "eval {gt} {det} --rename dog={}",
+    "eval {gt} {det} --image-labels {}",
+    "eval {gt} {det} --fail-under AP[{}]=.5",
+    "convert {gt} {}",
+    "convert {gt} {} --to txt --dry-run",
+    "convert {gt} x --to {}",
+    "convert {gt} x --to txt --dry-run --rename dog={}",
+    "convert {gt} x --to txt --dry-run --rename {}=dog",
+    "convert {gt} x --to txt --dry-run --rename @{}",
+    "convert {gt} x --to txt --dry-run --drop {}",
+    "convert {gt} x --to txt --dry-run --class-list {}",
+    "formats {}",
+    "formats --output {}",
+    "{}",
+    "--{}",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("line", OPTIONS)
+def test_a_hostile_word_of_the_command_line_is_escaped(tmp_path, monkeypatch, printed, line, text):
+    monkeypatch.chdir(tmp_path)
+    places = {"gt": coco(tmp_path), "det": coco(tmp_path, score=0.5)}
+    words = [word.format(HOSTILE[text], **places) for word in line.split()]
+    shown = printed(*words)
+    assert "own" in shown or not line.startswith("convert {gt} {}")
+
+
+def test_hostile_files_in_a_target_and_a_folder_of_strange_files(tmp_path, printed):
+    gt = coco(tmp_path)
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in FILE_NAMES.values():
+        (out / name).write_text("mine")
+    assert "own" in printed("convert", gt, out, "--to", "txt", "--overwrite")
+    assert "own" in printed("validate", out, "--format", "txt", "--output", "github")
+    for to in REPORTS:
+        printed("validate", out, "--output", to)
+
+
+def test_json_is_escaped_and_exact_and_csv_of_any_language_is_exact(tmp_path, printed, capsys):
+    direction = HOSTILE["direction"]
+    data = json.loads(
+        "{" + printed("stats", coco(tmp_path, name=direction), "--output", "json", "-q").partition("{")[2]
+    )
+    assert [row["name"] for row in data["classes"]] == [direction]
+    written = "犬\u3000猫 می\u200cخواهم 👩\u200d🚒 é\u00a0ß"
+    det = coco(tmp_path, name=written, score=0.5)
+    assert _app.run(["eval", str(coco(tmp_path, name=written)), str(det), "--output", "csv", "-q"]) == 0
+    assert written in capsys.readouterr().out
+    assert json.loads(json_text([direction, "\x7f\x85\udc80\U000e0041"])) == [
+        direction,
+        "\x7f\x85\udc80\U000e0041",
+    ]
+
+
+@pytest.mark.parametrize("output", ["table", "markdown"])
+@pytest.mark.parametrize("command", ["stats", "eval"])
+def test_endless_names_are_cut_in_tables_and_nowhere_else(tmp_path, printed, command, output):
+    name = "x" * 100_000
+    gt = coco(tmp_path, name=name)
+    sources = [gt] if command == "stats" else [gt, coco(tmp_path, name=name, score=0.5)]
+    shown = printed(command, *sources, "--output", output)
+    assert max(map(len, shown.split("\n"))) < 400
+    assert "x" * (CELL - 1) + "…" in shown
+    for machine in ("json", "csv") if command == "eval" else ("json",):
+        assert name in printed(command, *sources, "--output", machine)
+
+
+def test_an_endless_key_is_cut_in_messages(tmp_path, printed):
+    path = coco(tmp_path, box={**BOX, "bbox": [1, 2, 3, "y" * 100_000]}, key="x" * 100_000)
+    for output in ("text", "markdown"):
+        assert max(map(len, printed("validate", path, "--output", output).split("\n"))) < 2000
+
+
+def test_stats_as_markdown_is_a_table_whatever_the_class_is_called(tmp_path, printed):
+    shown = printed("stats", coco(tmp_path, name=HOSTILE["table"]), "--output", "markdown", "-q")
+    (row,) = [line for line in shown.split("\n") if "own" in line]
+    cells = re.split(r"(?<!\\)\|", row)
+    assert len(cells) == 9
+    bare = re.sub(r"\\[^\w\s]", "", cells[1])
+    assert set(bare).isdisjoint("`*<>[]&$~|\\")
+
+
+# ------------------------------------------------------------------------------------------------ the parts
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\n", "plain\n"),
+        ("a\tb\rc\x1b\x7f\x85", "a\\tb\\rc\\x1b\\x7f\\x85"),
+        (
+            "\u202e\u2066\u200e\ufeff\u2028\U000e0041\udc80",
+            "\\u202e\\u2066\\u200e\\ufeff\\u2028\\U000e0041\\udc80",
+        ),
+        ("é\u00a0\u3000 \u200d\u200c", "é\u00a0\u3000 \u200d\u200c"),
+    ],
+)
+def test_what_is_harmful(text, shown):
+    assert harmless(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("::error::x", "\\u003a:error::x"),
+        ("a\n \u3000::error::x", "a\n \u3000\\u003a:error::x"),
+        (
+            "a ::error::x, std::vector and ##[error] or ##vso[x]",
+            "a ::error::x, std::vector and ##\\u005berror] or ##vso\\u005bx]",
+        ),
+        ("as in::\n\n  code\n::\n", "as in::\n\n  code\n::\n"),
+    ],
+)
+def test_a_line_is_no_command_of_a_build_log(text, shown):
+    stream = io.StringIO()
+    screen = Screen(stream, required=True)
+    assert screen.write(text) == len(text)
+    assert stream.getvalue() == shown
+
+
+class Broken(io.StringIO):
+    def write(self, text):
+        raise OSError(errno.ENOSPC, "no space")
+
+
+def test_only_the_output_is_missed():
+    with pytest.raises(Unwritten, match="no space"):
+        Screen(Broken(), required=True).write("x")
+    screen = Screen(Broken(), required=False)
+    screen.write("x")
+    screen.write("y")
+    screen.flush()
+    assert not Screen(None, required=False).isatty()
+
+
+def test_outside_a_run_text_is_escaped_too(capsys):
+    show("a\x1b\nb")
+    say("a\x1b\nb")
+    assert capsys.readouterr() == ("a\\x1b\nb\n", "a\\x1b\\nb\n")
+
+
+def test_cells_and_markdown():
+    assert cell("a\nb" * 100) == ("a\\nb" * 100)[: CELL - 1] + "…"
+    assert markdown("a|b*") == "a\\|b\\*"
