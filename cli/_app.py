@@ -156,7 +156,7 @@ def _show_usage(error: click.ClickException) -> None:
     context = getattr(error, "ctx", None)
     if context is not None:
         show(
-            f"{context.get_usage()}\nTry '{context.command_path} {context.help_option_names[0]}' for help.\n",
+            f"{context.get_usage()}\nTry '{context.command_path} {context.help_option_names[0]}' for help.\n\n",
             err=True,
         )
     say(f"Error: {error.format_message()}")

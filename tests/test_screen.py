@@ -19,8 +19,8 @@ from odm.screen import CELL, Screen, Unwritten, cell, harmless, json_text, markd
 
 # What readers accept as the name of a class, and what they have to refuse. Both carry the word "own".
 HOSTILE = {
-    "direction": "::error title=forged::own\u202e\u2066##[error]x\u200f",
-    "control": "own\x1b]0;t\x07\x1b[31m\n::error title=forged::x\r\x85\x9b1m\u2028##[error]y\u202e",
+    "direction": "::error ::own\u202e\u2066##[error]x\u200f",
+    "control": "own\x1b]0;t\x07\x1b[31m\n::error ::x\r\x85\x9b1m\u2028##[error]y\u202e",
     "table": "own|`a`*b*<script>[x](y)&#8238;\u2067~~c~~ $d$",
 }
 # Neither a slash nor NUL can be in the name of a file, everything else can.
@@ -31,7 +31,7 @@ FILE_NAMES = {name: text.replace("/", "") for name, text in HOSTILE.items()} | {
 BOX = {"bbox": [10, 10, 20, 20], "area": 400, "iscrowd": 0}
 
 
-def coco(tmp_path, *, name="dog", image="a.jpg", key="info", split="", score=None, box=None):
+def coco(tmp_path, *, name="dog", image="a.jpg", key="info", score=None, box=None):
     extra = {key: {"x": 1}}
     data = {
         **extra,
@@ -46,9 +46,9 @@ def coco(tmp_path, *, name="dog", image="a.jpg", key="info", split="", score=Non
     return path
 
 
-def table(tmp_path, *, name="dog", image="a.jpg", column="note", split="train", score=None):
-    columns = ["image", "class", "xmin", "ymin", "xmax", "ymax", "split", column]
-    row = [image, name, 10, 10, 30, 30, split, "1"]
+def table(tmp_path, *, name="dog", image="a.jpg", column="note", score=None):
+    columns = ["image", "class", "xmin", "ymin", "xmax", "ymax", column]
+    row = [image, name, 10, 10, 30, 30, "1"]
     if score is not None:
         columns, row = [*columns, "score"], [*row, score]
     path = tmp_path / f"{'gt' if score is None else 'det'}.csv"
@@ -57,13 +57,16 @@ def table(tmp_path, *, name="dog", image="a.jpg", column="note", split="train", 
     return path
 
 
-def plain(tmp_path, *, name="dog", file="a.txt", score=None):
+def plain(tmp_path, *, name="dog", file="a", score=None):
     path = tmp_path / ("gt" if score is None else "det")
     path.mkdir()
-    (path / "b.txt").write_text(f"{name} {'' if score is None else score} 10 10 30 30\n", encoding="utf-8")
-    for place in {file, f"{file}.txt"}:
+    name = name.replace("\n", " ")  # in a file of lines it would be two of them
+    middle = "" if score is None else f" {score}"
+    good = f"dog{middle} 10 10 30 30\n" * 20
+    (path / "b.txt").write_text(f"{good}{name}{middle} 10 10 30 30\n", encoding="utf-8")
+    for place in (file, f"{file}.txt"):  # one that is not read, and one with an inverted box
         with open(os.fsencode(path / place), "w", encoding="utf-8") as stream:
-            stream.write("dog .5 oops\n" if place != "a.txt" else "dog 10 10 30 30\n")
+            stream.write(f"{good}dog{middle} 30 30 10 10\n")
     return path
 
 
@@ -92,23 +95,35 @@ def voc(tmp_path, *, name="dog", image="a.jpg", key="note", score=None):
     return path
 
 
+def voc_sets(tmp_path, *, split="val", score=None):
+    path = voc(tmp_path, score=score)
+    (path / "Annotations").mkdir()
+    (path / "a.xml").rename(path / "Annotations" / "a.xml")
+    (path / "ImageSets" / "Main").mkdir(parents=True)
+    (path / "ImageSets" / "Main" / f"{split}.txt").write_text("a\n", encoding="utf-8")
+    return path
+
+
+PLAIN = ["--box", "ltrb"]
+SIZE = ["--image-size", "100x80"]
 POSITIONS = {
-    "a class of COCO": (coco, "name"),
-    "an image of COCO": (coco, "image"),
-    "a key of COCO": (coco, "key"),
-    "a class of CSV": (table, "name"),
-    "an image of CSV": (table, "image"),
-    "a column of CSV": (table, "column"),
-    "a split of CSV": (table, "split"),
-    "a class of txt": (plain, "name"),
-    "a file of txt": (plain, "file"),
-    "a class of YOLO": (yolo, "name"),
-    "a key of YOLO": (yolo, "key"),
-    "a split of YOLO": (yolo, "split"),
-    "a class of VOC": (voc, "name"),
-    "an image of VOC": (voc, "image"),
-    "a mark of VOC": (voc, "key"),
+    "a class of COCO": (coco, "name", []),
+    "an image of COCO": (coco, "image", []),
+    "a key of COCO": (coco, "key", []),
+    "a class of CSV": (table, "name", SIZE),
+    "an image of CSV": (table, "image", SIZE),
+    "a column of CSV": (table, "column", SIZE),
+    "a class of txt": (plain, "name", PLAIN),
+    "a file of txt": (plain, "file", PLAIN),
+    "a class of YOLO": (yolo, "name", SIZE),
+    "a key of YOLO": (yolo, "key", SIZE),
+    "a split of YOLO": (yolo, "split", SIZE),
+    "a class of VOC": (voc, "name", []),
+    "an image of VOC": (voc, "image", []),
+    "a mark of VOC": (voc, "key", []),
+    "a split of VOC": (voc_sets, "split", []),
 }
+UNSEEN = {"a key of YOLO", "a split of YOLO"}  # nothing prints them
 
 
 @pytest.fixture
@@ -139,43 +154,32 @@ def assert_harmless(text, *, commands=False):
             assert not line.lstrip().startswith("::"), line
 
 
-def every_command(gt, det, tmp_path):
+def every_command(gt, det, tmp_path, words=()):
     """The words of each command, with each of its outputs."""
-    box = ["--gt-box", "ltrb", "--det-box", "ltrb"] if gt.is_dir() else []
-    one = (
-        ["-O", "box=ltrb"]
-        if gt.is_dir() and not (gt / "data.yaml").exists() and not list(gt.glob("*.xml"))
-        else []
-    )
-    size = ["--image-size", "100x80"]
     for output in ("table", "json", "markdown"):
-        yield ["stats", gt, "--output", output, *one, *size]
-        yield ["stats", gt, "--output", output, "--skip-bad", *one, *size]
-    for output in REPORTS:
-        yield ["validate", gt, "--output", output, *one, *size]
-        yield ["validate", gt, "--against", det, "--output", output, *size]
+        yield ["stats", gt, "--output", output, "--skip-bad", *words]
     for output in TABLES:
-        yield ["eval", gt, det, "--output", output, *size]
-        yield ["eval", gt, det, "--output", output, "--skip-bad", *size]
-    for to in ("coco", "txt", "csv", "yolo", "voc"):
-        yield ["convert", gt, tmp_path / "new", "--to", to, "--dry-run", *size]
-        yield ["convert", gt, tmp_path / "new", "--to", to, "--dry-run", "--skip-bad", "--strict", *size]
-    if box:
-        yield ["eval", gt, det, *box]
+        yield ["eval", gt, det, "--output", output, "--skip-bad", *words]
+    for skip in ("--skip-bad", "--strict"):
+        yield ["convert", gt, tmp_path / "new", "--to", "txt", "--dry-run", skip, *words]
+    yield ["stats", gt, *words]
+    yield ["eval", gt, det, *words]
+    for output in REPORTS:
+        yield ["validate", gt, "--output", output, *words]
+        yield ["validate", gt, "--against", det, "--output", output, *words]
 
 
 @pytest.mark.parametrize("text", FILE_NAMES)
 @pytest.mark.parametrize("position", POSITIONS)
 def test_a_hostile_name_is_escaped_wherever_it_stands(tmp_path, printed, position, text):
-    make, place = POSITIONS[position]
-    name = FILE_NAMES[text] if place == "file" else HOSTILE.get(text)
+    make, place, words = POSITIONS[position]
+    name = FILE_NAMES[text] if place in ("file", "split") else HOSTILE.get(text)
     if name is None:
         pytest.skip("only names of files are bytes")
     gt = make(tmp_path, **{place: name})
     det = make(tmp_path, score=0.5)
-    shown = [printed(*words) for words in every_command(gt, det, tmp_path)]
-    shown += [printed(*words) for words in every_command(det, gt, tmp_path)]
-    assert any("own" in each for each in shown) or position in ("a key of YOLO", "a split of YOLO"), position
+    shown = [printed(*each) for each in every_command(gt, det, tmp_path, words)]
+    assert any("own" in each for each in shown) or position in UNSEEN
 
 
 def test_hostile_names_of_both_sides(tmp_path, printed):
@@ -208,18 +212,18 @@ OPTIONS = [
     "validate {gt} --max-size {}",
     "validate {gt} --tolerance {}",
     "stats {gt} --image-size {}",
-    "stats {gt} --plots {} --overwrite",
+    "stats {gt} --plots {gt}/{}",
     "stats {gt} --gt {}",
     "stats {gt} --split {}",
-    "eval {gt} {gt} --only-classes {}",
-    "eval {gt} {gt} --only-images {}",
-    "eval {gt} {gt} --only-images @{}",
-    "eval {gt} {gt} --fail-under {}",
-    "eval {gt} {gt} --fail-under AP[{}]=.5",
-    "eval {gt} {gt} --iou {}",
-    "eval {gt} {gt} --area {}",
-    "eval {gt} {gt} --protocol {}",
-    "eval {gt} {gt} --rename {}",
+    "eval {gt} {det} --only-classes {}",
+    "eval {gt} {det} --only-images {}",
+    "eval {gt} {det} --only-images @{}",
+    "eval {gt} {det} --fail-under {}",
+    "eval {gt} {det} --fail-under AP[{}]=.5",
+    "eval {gt} {det} --iou {}",
+    "eval {gt} {det} --area {}",
+    "eval {gt} {det} --protocol {}",
+    "eval {gt} {det} --rename {}",
     "eval {gt} {det} --rename {}=x",
     "eval {gt} {det} --rename dog={}",
     "eval {gt} {det} --image-labels {}",
@@ -237,6 +241,13 @@ OPTIONS = [
     "{}",
     "--{}",
 ]
+UNSAID = {
+    "validate {gt} -O box={}",  # the name of the option is wrong, the value is not looked at
+    "validate {gt} -O classes={}",
+    "stats {gt} --gt {}",
+    "convert {gt} {} --to txt --dry-run",
+    "convert {gt} x --to txt --dry-run --rename dog={}",
+}
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -246,7 +257,7 @@ def test_a_hostile_word_of_the_command_line_is_escaped(tmp_path, monkeypatch, pr
     places = {"gt": coco(tmp_path), "det": coco(tmp_path, score=0.5)}
     words = [word.format(HOSTILE[text], **places) for word in line.split()]
     shown = printed(*words)
-    assert "own" in shown or not line.startswith("convert {gt} {}")
+    assert "own" in shown or line in UNSAID
 
 
 def test_hostile_files_in_a_target_and_a_folder_of_strange_files(tmp_path, printed):
