@@ -85,9 +85,6 @@ def app() -> None:
 
 def run(args: Sequence[str]) -> int:
     """Run the command line and answer its exit code; nothing but SIGTERM leaves this function otherwise."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # the same bytes in any locale
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
     closed = sys.stdout is None
     with screens():
         if closed:
@@ -155,10 +152,8 @@ def _show_usage(error: click.ClickException) -> None:
     """How the command is called, and what is wrong with this call; its words may come from anywhere."""
     context = getattr(error, "ctx", None)
     if context is not None:
-        show(
-            f"{context.get_usage()}\nTry '{context.command_path} {context.help_option_names[0]}' for help.\n\n",
-            err=True,
-        )
+        option = context.help_option_names[0]
+        show(f"{context.get_usage()}\nTry '{context.command_path} {option}' for help.\n\n", err=True)
     say(f"Error: {error.format_message()}")
 
 

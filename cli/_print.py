@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from collections.abc import Iterator
+from typing import Any, TextIO
 
 from odm.issues import printable
 from odm.screen import Screen
@@ -14,11 +16,26 @@ from odm.screen import Screen
 def screens() -> Iterator[None]:
     """Stand before both standard streams, so that text of any origin goes through a `Screen`."""
     streams = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = _out(), _err()
+    sys.stdout = Screen(_buffered(sys.stdout), required=True)
+    sys.stderr = Screen(_buffered(sys.stderr), required=False)
     try:
         yield
     finally:
         sys.stdout, sys.stderr = streams
+
+
+def _buffered(stream: TextIO | None) -> TextIO | None:
+    """The stream as UTF-8 in any locale, written to the end.
+
+    With ``PYTHONUNBUFFERED`` Python loses without an error what a pipe or a disk takes only in part.
+    """
+    settings: Any = {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
+    if stream is not None and isinstance(getattr(stream, "buffer", None), io.FileIO):
+        raw = io.FileIO(stream.fileno(), "w", closefd=False)
+        return io.TextIOWrapper(io.BufferedWriter(raw), **settings)
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(**settings)
+    return stream
 
 
 def show(text: object, *, err: bool = False, commands: bool = False) -> None:

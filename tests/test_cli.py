@@ -407,19 +407,140 @@ def test_exit_codes(odm_run, tmp_path, monkeypatch, line, code, says):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_broken_pipe_is_no_error():
-    command = f"{shlex.quote(sys.executable)} -m odm formats | true"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert done.stderr == ""
+COMMANDS = {
+    "formats": ["formats"],
+    "stats": ["stats", GT],
+    "eval": ["eval", GT, DET],
+    "validate": ["validate", GT],
+    "convert": ["convert", GT, "new", "--to", "txt"],
+    "help": ["--help"],
+}
+each_command = pytest.mark.parametrize("command", COMMANDS)
+
+
+def odm_process(*words, cwd, **keywords):
+    return subprocess.run([sys.executable, "-m", "odm", *words], cwd=cwd, check=False, timeout=60, **keywords)
+
+
+def pipe_without_reader():
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+@each_command
+def test_a_reader_that_leaves_ends_the_command_with_141_and_no_word(tmp_path, command):
+    writer = pipe_without_reader()
+    words = COMMANDS[command]
+    done = odm_process(*words, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert done.returncode == 141
+    assert [line for line in done.stderr.splitlines() if not line.startswith(b"note: ")] == []
+    if command == "convert":  # what was done before is complete
+        assert len(os.listdir(tmp_path / "new")) == len(os.listdir(GT))
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_leaves_in_the_middle(tmp_path, unbuffered):
+    (tmp_path / "a.txt").write_text("x 1 2 three 4\n" * 20_000)  # more than a pipe holds
+    line = (
+        f"{shlex.quote(sys.executable)} -m odm validate a.txt --format txt --output json --max-errors 20000"
+    )
+    done = subprocess.run(
+        ["bash", "-c", f"{line} | head -n 1; exit ${{PIPESTATUS[0]}}"],
+        cwd=tmp_path, env={**os.environ, "PYTHONUNBUFFERED": unbuffered}, capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (141, b"{\n", b"")
+
+
+@pytest.mark.parametrize("how", ["closed", "full", "left"])
+@pytest.mark.parametrize("command", [*COMMANDS, "errors", "wrong call"])
+def test_a_stderr_that_takes_nothing_changes_nothing(tmp_path, command, how):
+    (tmp_path / "a.txt").write_text("x 1 2 three 4\n")
+    others = {"errors": ["stats", "a.txt", "--format", "txt"], "wrong call": ["stats", "--no-such-flag"]}
+    words = {**COMMANDS, **others}[command]
+    expected = odm_process(*words, cwd=tmp_path, capture_output=True)
+    if command == "convert":
+        words = [*words, "--overwrite"]
+    if how == "left":
+        writer = pipe_without_reader()
+        done = odm_process(*words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=writer)
+        os.close(writer)
+    else:
+        line = shlex.join([sys.executable, "-m", "odm", *words]) + (
+            " 2>&-" if how == "closed" else " 2>/dev/full"
+        )
+        done = subprocess.run(["bash", "-c", line], cwd=tmp_path, stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout)
+
+
+@pytest.mark.parametrize(
+    "words", [["validate", "."], ["stats", "a.json"], ["convert", GT, "new", "--to", "txt"]]
+)
+def test_a_working_folder_that_is_gone_is_said(tmp_path, words):
+    line = shlex.join([sys.executable, "-m", "odm", *words])
+    done = subprocess.run(
+        ["bash", "-c", f"mkdir gone; cd gone; rmdir ../gone; {line}"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3
+    (last,) = [each for each in done.stderr.splitlines() if not each.startswith("note: ")]
+    assert "the working folder does not exist any more" in last
+    assert os.listdir(tmp_path) == []
+
+
+AFTER = """
+import os, sys
+def leave(code):
+    sys.stdout.flush()
+    print(len(os.listdir("/proc/self/task")), "numpy" in sys.modules, file=sys.stderr)
+    end(code)
+end, os._exit = os._exit, leave
+from odm.cli import main
+{before}
+main()
+"""
+
+
+def after(tmp_path, before=""):
+    script = AFTER.format(before=before)
+    words = [sys.executable, "-c", script, "stats", "a.txt", "--format", "txt", "--box", "ltrb"]
+    (tmp_path / "a.txt").write_text("x 1 2 3 4\n")
+    environment = {k: v for k, v in os.environ.items() if "NUM_THREADS" not in k}
+    return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads as Linux lists them")
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor needs no threads")
+def test_numpy_starts_no_threads(tmp_path):
+    assert after(tmp_path).stderr.split() == ["1", "True"]
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become somebody else"
+)
+def test_a_limit_of_processes_is_no_interruption(tmp_path):
+    # The limit holds for nobody who is root, nor for who may exceed it; reading stays allowed.
+    limit = """
+import ctypes, resource
+resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+os.setresuid(65533, 0, 0)
+may_read = (1 << 1) | (1 << 2)
+if ctypes.CDLL(None).capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)(may_read, may_read)):
+    sys.exit("not possible here")
+"""
+    done = after(tmp_path, limit)
+    if "not possible here" in done.stderr:
+        pytest.skip("capabilities cannot be given up")
+    assert done.returncode == 0, done.stderr
+    assert "boxes" in done.stdout
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 @pytest.mark.parametrize("to", ["> /dev/full", ">&-"])
-@pytest.mark.parametrize(
-    "command", [["formats"], ["stats", GT], ["eval", GT, DET], ["validate", GT], ["convert", GT, "new"], ["--help"]]
-)  # fmt: skip
+@each_command
 def test_output_that_cannot_be_written_is_said(tmp_path, command, to):
-    words = [sys.executable, "-m", "odm", *command, *(["--to", "txt"] if command[0] == "convert" else [])]
+    words = [sys.executable, "-m", "odm", *COMMANDS[command]]
     done = subprocess.run(
         ["bash", "-c", f"{shlex.join(words)} {to}"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
