@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -453,24 +454,24 @@ def test_a_reader_that_leaves_in_the_middle(tmp_path, unbuffered):
     assert (done.returncode, done.stdout, done.stderr) == (141, b"{\n", b"")
 
 
-@pytest.mark.parametrize("how", ["closed", "full", "left"])
-@pytest.mark.parametrize("command", [*COMMANDS, "errors", "wrong call"])
-def test_a_stderr_that_takes_nothing_changes_nothing(tmp_path, command, how):
+@pytest.mark.parametrize("command", ["eval", "validate", "convert", "errors", "wrong call"])
+def test_a_stderr_that_takes_nothing_changes_nothing(tmp_path, command):
     (tmp_path / "a.txt").write_text("x 1 2 three 4\n")
     others = {"errors": ["stats", "a.txt", "--format", "txt"], "wrong call": ["stats", "--no-such-flag"]}
     words = {**COMMANDS, **others}[command]
-    expected = odm_process(*words, cwd=tmp_path, capture_output=True)
     if command == "convert":
         words = [*words, "--overwrite"]
-    if how == "left":
-        writer = pipe_without_reader()
-        done = odm_process(*words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=writer)
-        os.close(writer)
-    else:
-        line = shlex.join([sys.executable, "-m", "odm", *words]) + (
-            " 2>&-" if how == "closed" else " 2>/dev/full"
+        odm_process(*words, cwd=tmp_path)
+    expected = odm_process(*words, cwd=tmp_path, capture_output=True)
+    line = shlex.join([sys.executable, "-m", "odm", *words])
+    for to in ("2>&-", "2>/dev/full") if os.path.exists("/dev/full") else ("2>&-",):
+        done = subprocess.run(
+            ["bash", "-c", f"{line} {to}"], cwd=tmp_path, stdout=subprocess.PIPE, check=False
         )
-        done = subprocess.run(["bash", "-c", line], cwd=tmp_path, stdout=subprocess.PIPE, check=False)
+        assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout), to
+    writer = pipe_without_reader()
+    done = odm_process(*words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=writer)
+    os.close(writer)
     assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout)
 
 
@@ -519,7 +520,7 @@ def test_numpy_starts_no_threads(tmp_path):
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become somebody else"
 )
-def test_a_limit_of_processes_is_no_interruption(tmp_path):
+def test_a_limit_of_processes_is_no_interruption():
     # The limit holds for nobody who is root, nor for who may exceed it; reading stays allowed.
     limit = """
 import ctypes, resource
@@ -529,7 +530,9 @@ may_read = (1 << 1) | (1 << 2)
 if ctypes.CDLL(None).capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)(may_read, may_read)):
     sys.exit("not possible here")
 """
-    done = after(tmp_path, limit)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        done = after(Path(folder), limit)
     if "not possible here" in done.stderr:
         pytest.skip("capabilities cannot be given up")
     assert done.returncode == 0, done.stderr
