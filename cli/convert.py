@@ -41,6 +41,9 @@ Examples:
 @click.option("--gt", type=click.Path(), help="The ground truth that a results file refers to.")
 @click.option("--strict", is_flag=True, help="Write nothing if anything would be left out or lost (exit 1).")
 @click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
+@click.option(
+    "--skip-bad-files", is_flag=True, help="Leave out whole files with errors, and their images; each is named."
+)
 @click.option("--keep-groups", is_flag=True, help="Write crowd and group-of boxes as ordinary ones.")
 @click.option("--clip", is_flag=True, help="Cut boxes to their image.")
 @click.option(
@@ -103,7 +106,7 @@ def command(
                 name: given[name]
                 for name in (
                     *("from_", "to", "kind", "gt", "strict", "skip_bad", "keep_groups", "clip"),
-                    *("overwrite", "dry_run"),
+                    *("skip_bad_files", "overwrite", "dry_run"),
                 )
             },
             **reading(given),

@@ -86,6 +86,9 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
 @click.option(
     "--skip-bad", is_flag=True, help="Leave rows that still have errors out of the copy, not refuse."
 )
+@click.option(
+    "--skip-bad-files", is_flag=True, help="Leave whole files with errors out of the copy; each is named."
+)
 @click.option("--overwrite", is_flag=True, help="Replace files in a DST that exists; others stay.")
 @click.option("--dry-run", is_flag=True, help="Print the ledger of --fix and write nothing.")
 @format_options("gt", "det")
@@ -142,7 +145,7 @@ def _explain(name: str, output: str) -> int:
 
 def _check_fix(given: dict[str, Any]) -> None:
     if given["fix"] is None:
-        for name in ("out", "to", "skip_bad", "overwrite", "dry_run"):
+        for name in ("out", "to", "skip_bad", "skip_bad_files", "overwrite", "dry_run"):
             if given[name]:
                 raise click.UsageError(f"--{name.replace('_', '-')} has a meaning only with --fix")
         return
@@ -215,7 +218,7 @@ def _repair(source: str, options: dict[str, dict[str, Any]], given: dict[str, An
         log=log,
         **{
             name: given[name]
-            for name in ("to", "kind", "gt", "skip_bad", "tolerance", "overwrite", "dry_run")
+            for name in ("to", "kind", "gt", "skip_bad", "skip_bad_files", "tolerance", "overwrite", "dry_run")
         },
         **reading(given),
     )

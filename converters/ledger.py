@@ -11,6 +11,8 @@ from odm.formats import Format
 from odm.issues import printable
 from odm.tables import GROUPS, NO_ID, Dataset, Flag, Verdict, stem
 
+BAD_FILES = "files left out with their images (--skip-bad-files)"
+
 
 @dataclasses.dataclass
 class Ledger:
@@ -29,6 +31,8 @@ class Ledger:
     """Values that the target cannot hold, by their name."""
     changed: dict[str, int] = dataclasses.field(default_factory=dict)
     """What is written otherwise than it was read, by what happened."""
+    bad_files: tuple[str, ...] = ()
+    """Files of the source that were left out, with their images, because of their errors."""
     files: tuple[str, ...] = ()
     stayed: tuple[str, ...] = ()
     """Files that lay in the target before and were not written."""
@@ -42,11 +46,11 @@ class Ledger:
     @property
     def lossless(self) -> bool:
         """Whether nothing was left out and nothing was lost."""
-        return not self.left_out and not self.lost
+        return not (self.left_out or self.lost or self.bad_files)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return dataclasses.asdict(self) | {"files": len(self.files), "stayed": list(self.stayed)}
+        return dataclasses.asdict(self) | {"files": len(self.files), "stayed": list(self.stayed), "bad_files": list(self.bad_files)}
 
     def __str__(self) -> str:
         verb = "would be written" if self.dry_run else "written"
@@ -66,8 +70,11 @@ class Ledger:
         if self.stayed:
             some = ", ".join(self.stayed[:5]) + (", ..." if len(self.stayed) > 5 else "")
             rows.append((len(self.stayed), f"files stayed that were there before: {some}"))
+        if self.bad_files:
+            rows.append((len(self.bad_files), f"{BAD_FILES}:"))
         width = max(len(str(n)) for n, _ in rows)
-        return "\n".join(f"{n:>{width}}  {printable(text)}" for n, text in rows)
+        lines = [f"{n:>{width}}  {printable(text)}" for n, text in rows]
+        return "\n".join([*lines, *(f"{'':>{width}}    {printable(path)}" for path in self.bad_files)])
 
     def leave_out(self, dataset: Dataset, mask: np.ndarray[Any, Any], reason: str) -> Dataset:
         """The dataset without the boxes under `mask`, which are booked under `reason`."""

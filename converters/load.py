@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm import checks, inputs
+from odm.converters.skipping import LeftOut, read_good_files, without_left_out
 from odm.files import MAX_SIZE, Source
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
 from odm.formats._faults import (
@@ -23,6 +24,14 @@ from odm.formats._faults import (
 from odm.issues import CODES, Code, DataError, Log, PathError, UsageError, printable
 from odm.tables import Builder, Dataset, Kind
 
+NO_IMAGES = Code(
+    "no-images",
+    "warning",
+    "no image and no box is in here",
+    "check that this is the right file, and that it was exported completely",
+    "A file with a header or with empty lists alone can be read, and gives nothing. It is often the rest of an "
+    "export that failed.",
+)
 SIDES_SWAPPED = Code(
     "sides-swapped",
     "error",
@@ -52,12 +61,14 @@ class Request:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Loaded:
-    """A dataset, its format, and how many of its rows were bad and left out on request."""
+    """A dataset, its format, and how many of its rows and which of its files were left out on request."""
 
     dataset: Dataset
     format: Format
     bad: int = 0
     source: Source | None = None
+    left_out: LeftOut = dataclasses.field(default_factory=LeftOut)
+    """The files that were left out because of their errors."""
 
 
 Check = Callable[[Dataset, Log, Collection[str]], NDArray[np.bool_]]
@@ -71,6 +82,7 @@ def load(
     log: Log,
     *,
     skip_bad: bool = False,
+    skip_bad_files: bool = False,
     other: Callable[[], Dataset | None] | None = None,
     check: Check = checks.run,
     refuse: bool = True,
@@ -81,6 +93,8 @@ def load(
     ----------
     skip_bad
         Leave out the rows that have errors instead of refusing the data.
+    skip_bad_files
+        Leave out the files that have errors of more than a row, with their images.
     other
         Gives the dataset that this one refers to, such as the ground truth of a results file.
     check
@@ -95,10 +109,12 @@ def load(
     UsageError, PathError
         If the request does not fit or the path is not usable.
     """
-    side = _Side(request, log)
+    side = _Side(request, log, skip_bad_files=skip_bad_files)
     side.format = side.find_format()
     dataset = side.read(other)
     assert dataset is not None
+    if not (len(dataset) or len(dataset.images) or log.errors or request.kind == "det"):
+        log.report(NO_IMAGES, request.path)
     return _judge(side, dataset, log, skip_bad, check, refuse=refuse)
 
 
@@ -108,6 +124,7 @@ def load_pair(
     log: Log,
     *,
     skip_bad: bool = False,
+    skip_bad_files: bool = False,
     check: Check = checks.run,
     refuse: bool = True,
 ) -> tuple[Loaded, Loaded]:
@@ -115,7 +132,7 @@ def load_pair(
 
     Each side may ask the other for what its own files do not say (image sizes, the images and categories of
     a results file), and two sides of one format are sniffed together. An empty side takes the other side's
-    format.
+    format. The images of a file that is left out of one side are left out of the other, too.
 
     Raises
     ------
@@ -124,16 +141,22 @@ def load_pair(
     UsageError, PathError
         If the requests do not fit or a path is not usable.
     """
-    sides = _Side(truth, log.fresh()), _Side(detections, log.fresh())
+    sides = (
+        _Side(truth, log.fresh(), skip_bad_files=skip_bad_files),
+        _Side(detections, log.fresh(), skip_bad_files=skip_bad_files),
+    )
     try:
         loaded = _read_pair(sides, skip_bad, check, refuse=refuse)
     finally:
         for side in sides:
             log.extend(side.log)
-    if refuse and any(_refuses(side.log, skip_bad) for side in sides):
+    if refuse and any(side.left_out.refuses(side.log, skip_bad=skip_bad) for side in sides):
         counts = [(side.request.path, side.log.errors) for side in sides if side.log.errors]
         said = ", ".join(f"{printable(path)}: {n} error{'s' if n != 1 else ''}" for path, n in counts)
         raise DataError(f"{said} in the data", log)
+    if refuse and skip_bad:
+        for side, one in zip(sides, loaded, strict=True):
+            _check_left(side, one)
     return loaded
 
 
@@ -153,6 +176,10 @@ def _read_pair(
         dataset = one.read(lambda two=two, one=one: two.read(one.answer))  # type: ignore[misc]
         assert dataset is not None
         datasets.append(dataset)
+    datasets = [
+        without_left_out(own, two.left_out, other)
+        for own, two, other in zip(datasets, sides[::-1], datasets[::-1], strict=True)
+    ]
     if not any(side.has_option("split") and side.without_split is None for side in sides):
         for side in sides:  # neither has it: the option meant nothing
             if side.without_split is not None:
@@ -199,17 +226,29 @@ def _say_if_swapped(sides: tuple[_Side, _Side], datasets: list[Dataset]) -> None
 def _judge(side: _Side, dataset: Dataset, log: Log, skip_bad: bool, check: Check, *, refuse: bool) -> Loaded:
     assert side.format is not None
     wrong = check(dataset, log, reading_options(side.format))
-    if refuse and _refuses(log, skip_bad):
+    if refuse and side.left_out.refuses(log, skip_bad=skip_bad):
         raise refusal(log, side.request.path, skip_bad=skip_bad)
     bad = dataset.skipped
     if skip_bad and wrong.any():
         bad += int(np.count_nonzero(wrong))
         dataset = dataset.take(~wrong)
-    return Loaded(dataset, side.format, bad, side.source)
+    loaded = Loaded(dataset, side.format, bad, side.source, side.left_out)
+    if refuse and skip_bad:
+        _check_left(side, loaded)
+    return loaded
 
 
-def _refuses(log: Log, skip_bad: bool) -> bool:
-    return bool(log.fatal or (log.errors and not skip_bad))
+def _check_left(side: _Side, loaded: Loaded) -> None:
+    """DataError where leaving out rows with errors leaves no box, or leaves out none: then the fault lies deeper."""
+    if loaded.bad and not len(loaded.dataset):
+        n = loaded.bad
+        what = "the only box has an error" if n == 1 else f"all {n} boxes have errors"
+        text = f"{what}, so --skip-bad would leave none"
+    elif not loaded.bad and side.log.errors > loaded.left_out.errors:
+        text = "--skip-bad leaves out rows, and the errors concern none that could be left out"
+    else:
+        return
+    raise DataError(f"{printable(side.request.path)}: {text}", side.log)
 
 
 def refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
@@ -222,8 +261,9 @@ def refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
         paths = list(dict.fromkeys(i.path for i in log.issues if i.code in codes and i.path))
         if paths:
             some = ", ".join(map(printable, paths[:3])) + (", ..." if len(paths) > 3 else "")
-            text += f"; mend {some}" + (
-                "" if paths == [path] else ", or move what cannot be mended out of the source"
+            whole = "" if all(CODES[name].file for name in codes) else ", or move it out of the source"
+            text += f"; correct {some}" + (
+                "" if paths == [path] else whole or ", or leave such files out with --skip-bad-files"
             )
     return DataError(text, log)
 
@@ -265,7 +305,7 @@ def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> N
 class _Side:
     """One source on its way to a dataset; read at most once."""
 
-    def __init__(self, request: Request, log: Log) -> None:
+    def __init__(self, request: Request, log: Log, *, skip_bad_files: bool = False) -> None:
         self.request = request
         self.log = log
         self.source = Source(request.path, follow_links=request.follow_links, max_size=request.max_size)
@@ -277,6 +317,8 @@ class _Side:
         """What was said of the split that is unknown here, if it was forgiven."""
         self._dataset: Dataset | None = None
         self._reading = False
+        self.left_out = LeftOut()
+        self._skip_bad_files = skip_bad_files
 
     def find_format(self) -> Format:
         if self.request.format is not None:
@@ -317,7 +359,7 @@ class _Side:
         assert self.format is not None
         self._reading = True
         try:
-            dataset = self._read(other)
+            dataset = self._read_good_files(other) if self._skip_bad_files else self._read(other)
         finally:
             self._reading = False
         options = self.own_options()
@@ -337,6 +379,21 @@ class _Side:
         _say_of_all(dataset, self.request.kind, self.log)
         self._dataset = dataset
         return self._dataset
+
+    def _read_good_files(self, other: Callable[[], Dataset | None] | None) -> Dataset:
+        log = self.log
+
+        def read(own: Log) -> Dataset:
+            self.log = own
+            return self._read(other)
+
+        try:
+            dataset, self.left_out = read_good_files(self.source, log, read)
+        finally:
+            self.log = log
+        for path in self.left_out.files:
+            log.note(f"{printable(path)}: left out, with its images (--skip-bad-files)")
+        return dataset
 
     def _read(self, other: Callable[[], Dataset | None] | None) -> Dataset:
         if self.source.is_dir and not self.source.files and not self.source.bad_links:

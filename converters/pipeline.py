@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from odm import checks, inputs
 from odm.converters.edit import Edits, apply
-from odm.converters.ledger import Ledger, fit
+from odm.converters.ledger import BAD_FILES, Ledger, fit
 from odm.converters.load import (
     Loaded,
     Request,
@@ -40,6 +40,7 @@ def read(
     kind: Kind | None = None,
     gt: str | os.PathLike[str] | None = None,
     skip_bad: bool = False,
+    skip_bad_files: bool = False,
     log: Log | None = None,
     **options: Any,
 ) -> Dataset:
@@ -57,6 +58,8 @@ def read(
         The ground truth that a results file refers to.
     skip_bad
         Leave out the rows that have errors instead of raising.
+    skip_bad_files
+        Leave out the files that have errors of more than a row, with their images; notes name them.
     log
         Collects issues and notes; read it afterwards to see warnings.
     **options
@@ -73,7 +76,7 @@ def read(
     """
     log = log or Log()
     request = Request(path=os.fspath(path), format=format, options=options, kind=kind)
-    return load(request, log, skip_bad=skip_bad, other=reference(gt, log)).dataset
+    return load(request, log, skip_bad=skip_bad, skip_bad_files=skip_bad_files, other=reference(gt, log)).dataset
 
 
 @inputs.gather()
@@ -143,6 +146,7 @@ def convert(
     gt: str | os.PathLike[str] | None = None,
     strict: bool = False,
     skip_bad: bool = False,
+    skip_bad_files: bool = False,
     keep_groups: bool = False,
     clip: bool = False,
     edits: Edits = Edits(),
@@ -168,6 +172,8 @@ def convert(
         Refuse, with nothing written, if anything would be left out or lost.
     skip_bad
         Leave out rows with errors, counted, instead of refusing.
+    skip_bad_files
+        Leave out files with errors of more than a row, and their images; the ledger names them.
     keep_groups
         Write crowd and group-of boxes as ordinary ones where the target cannot mark them.
     clip
@@ -212,7 +218,7 @@ def convert(
         max_size=max_size,
     )
     truth = reference(gt, log)
-    loaded = load(request, log, skip_bad=skip_bad, other=truth)
+    loaded = load(request, log, skip_bad=skip_bad, skip_bad_files=skip_bad_files, other=truth)
     check_shared(shared, [(loaded.format, "read"), (to_format, "write")])
     return _write(
         loaded,
@@ -243,6 +249,7 @@ def repair(
     kind: Kind | None = None,
     gt: str | os.PathLike[str] | None = None,
     skip_bad: bool = False,
+    skip_bad_files: bool = False,
     tolerance: float = checks.TOLERANCE,
     overwrite: bool = False,
     dry_run: bool = False,
@@ -266,6 +273,8 @@ def repair(
         The format of the copy; left out, that of the source.
     skip_bad
         Leave out the rows that still have errors, counted, instead of refusing.
+    skip_bad_files
+        Leave out files with errors of more than a row, and their images; the ledger names them.
     tolerance
         Pixels by which a box may reach beyond its image.
     log
@@ -304,15 +313,15 @@ def repair(
     )
     # The reader's errors are judged here, those of the tables after the repairs.
     truth = reference(gt, log)
-    loaded = load(request, log, skip_bad=skip_bad, other=truth, check=_accept)
+    loaded = load(request, log, skip_bad=skip_bad, skip_bad_files=skip_bad_files, other=truth, check=_accept)
     to_format = to_format or loaded.format
     to_chosen = _with_reference(choose_options(to_format, to_options or {}, shared, "write"), truth)
     check_shared(shared, [(loaded.format, "read"), (to_format, "write")])
     ledger = _open_ledger(loaded, to_format, dry_run=dry_run)
     dataset = mend(loaded.dataset, wanted, ledger, log)
     wrong = checks.run(dataset, log, reading_options(loaded.format), deep=True, tolerance=tolerance)
-    if log.fatal or (log.errors and not skip_bad):
-        raise refusal(log, source)
+    if loaded.left_out.refuses(log, skip_bad=skip_bad):
+        raise refusal(log, source, skip_bad=skip_bad)
     dataset = ledger.leave_out(dataset, wrong, BAD_ROWS)
     return _write(
         dataclasses.replace(loaded, dataset=dataset),
@@ -409,7 +418,9 @@ def _write(
     ledger.images, ledger.categories = len(dataset.images), len(dataset.categories)
     if strict and not ledger.lossless:
         ledger.dry_run = True
-        losses = ", ".join(f"{n} {what}" for what, n in {**ledger.left_out, **ledger.lost}.items())
+        rows = [(n, what) for what, n in {**ledger.left_out, **ledger.lost}.items()]
+        rows += [(len(ledger.bad_files), BAD_FILES)] if ledger.bad_files else []
+        losses = ", ".join(f"{n} {what}" for n, what in rows)
         raise StrictLoss(f"{printable(target)}: --strict, and there would be a loss: {losses}", log, ledger)
     output = Output(
         target,
@@ -443,6 +454,7 @@ def _open_ledger(loaded: Loaded, target: Format, *, dry_run: bool) -> Ledger:
     ledger = Ledger(loaded.format.name, target.name, read=len(loaded.dataset) + loaded.bad, dry_run=dry_run)
     if loaded.bad:
         ledger.left_out[BAD_ROWS] = loaded.bad
+    ledger.bad_files = tuple(loaded.left_out.files)
     return ledger
 
 

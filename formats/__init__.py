@@ -18,6 +18,7 @@ from odm.files import (
     refuse_nuls,
 )
 from odm.formats._contract import (
+    DESCRIBING,
     LIKELY,
     SURE,
     Format,
@@ -35,6 +36,7 @@ from odm.issues import DataError, Log, Shown, UsageError, hint, printable
 from odm.tables import stem
 
 __all__ = [
+    "DESCRIBING",
     "FORMATS",
     "LIKELY",
     "SURE",

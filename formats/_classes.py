@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 from odm.files import BOM, Source
-from odm.formats._faults import BAD_CLASS_LIST, BAD_CLASS_NAME
+from odm.formats._faults import BAD_CLASS_LIST, BAD_LISTED_CLASS
 from odm.formats._lines import text_of
 from odm.formats._yaml import Node, is_none, load, shown
 from odm.issues import Code, Log, shorten
@@ -81,7 +81,7 @@ def read_list(source: Source, file: str, log: Log) -> list[str] | None:
         if not name:
             log.report(BAD_CLASS_LIST, path, line=number, reason="a line is blank, so the ids after it shift")
         elif (reason := refuse_class(name)) is not None:
-            log.report(BAD_CLASS_NAME, path, line=number, value=name, reason=reason)
+            log.report(BAD_LISTED_CLASS, path, line=number, value=name, reason=reason)
     return names if log.errors == errors else None
 
 
@@ -131,7 +131,7 @@ def described_names(entries: dict[str, Node], path: str, log: Log) -> list[str] 
         elif not item.value.strip():
             log.report(BAD_CLASS_LIST, path, line=item.line, field="names", reason="a name is empty")
         elif (reason := refuse_class(item.value)) is not None:
-            log.report(BAD_CLASS_NAME, path, line=item.line, field="names", value=item.value, reason=reason)
+            log.report(BAD_LISTED_CLASS, path, line=item.line, field="names", value=item.value, reason=reason)
     count = entries.get("nc")
     if count is not None and not is_none(count):
         if not isinstance(count.value, str) or not re.fullmatch(r"[0-9]{1,9}(\.0*)?", count.value.strip()):

@@ -24,7 +24,7 @@ from odm.formats._coco_ids import (
 )
 from odm.formats._coco_values import ANNOTATION, CATEGORY, IMAGE, RESULT, Values
 from odm.formats._faults import (
-    BAD_CLASS_NAME,
+    BAD_LISTED_CLASS,
     BAD_IMAGE_SIZE,
     DUPLICATE_IMAGE,
     MISSING_BOX_KEY,
@@ -344,7 +344,7 @@ class Reader:
                 continue
             if reason := refuse_class(name):
                 log.report(
-                    BAD_CLASS_NAME, path, pointer=f"{place}/name", field="name", value=name, reason=reason
+                    BAD_LISTED_CLASS, path, pointer=f"{place}/name", field="name", value=name, reason=reason
                 )
                 continue
             before = own.setdefault(name, f"id {show(id_)}")

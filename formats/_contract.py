@@ -38,6 +38,14 @@ TABLES = frozenset("size extension empty unused order score area wh image_id cat
 
 Side = Literal["read", "write", "both"]
 
+DESCRIBING = re.compile(
+    r"_?classes\.(?:txt|csv)|predefined_classes\.txt|class_names\.txt|labels?\.txt|labelmap\.txt|images\.txt"
+    r"|(?:autosplit_)?(?:train|val|valid|test|trainval)[0-9]*\.txt|.*class-?descriptions.*\.csv|meta\.json"
+    r"|.*\.(?:ya?ml|names|data|ini|pbtxt|labels)",
+    re.IGNORECASE,
+)
+"""Names of files that say what other files mean (class lists, splits, sizes) and are therefore never left out."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sniff:

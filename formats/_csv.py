@@ -27,7 +27,7 @@ from odm.formats._faults import (
     SCORE_UNEXPECTED,
 )
 from odm.formats._images import NO_SIZE, ImageOptions, Pictures, are_far, parse_pixels
-from odm.issues import Code, Log
+from odm.issues import Code, Log, Shown, shorten
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Floats, Ints, stem
 
 NO_HEADER = Code(
@@ -36,6 +36,16 @@ NO_HEADER = Code(
     "expected a header line that names the columns, found {found}",
     "write a header, or name the format that this file has",
     "A CSV file is read by the names of its columns. An empty file may be the rest of a failed export.",
+    file=True,
+)
+BAD_HEADER = Code(
+    "bad-header",
+    "error",
+    "expected a header line that names the columns, found {reason}",
+    'put a cell that holds a quote in quotes, and write the quote as ""',
+    "The header says what every row means. A quote in it that is stray or never closed may join columns, or "
+    "swallow rows.",
+    file=True,
 )
 OPEN_QUOTE = Code(
     "open-quote",
@@ -75,6 +85,7 @@ SIZE_CONFLICT = Code(
     "image {value!r} is {found} here and {other} in other rows",
     "correct the size in one of the rows",
     "One image has one size. Two different ones mean that rows of different images were mixed up.",
+    file=True,
 )
 QUOTED = re.compile(r'"[^"]*+(?:""[^"]*+)*+"')
 QUOTE_SPAN = 2**14
@@ -122,6 +133,14 @@ def read_record(
         if stop >= len(text) or text[stop] == "\n":
             return cells, stop
         at = stop + 1
+
+
+def quote_fault(fault: tuple[Code, int, int, str]) -> Shown:
+    """What `read_record` found wrong with the quotes of a header, in words."""
+    code, _, _, what = fault
+    if code is OPEN_QUOTE:
+        return Shown("a quote that is never closed")
+    return Shown(f"a stray quote in {shorten(what)!r}")
 
 
 def utf8_text(data: bytes) -> tuple[bytes, str] | str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from odm.formats._contract import option, parse_mapping
-from odm.formats._csv import NO_HEADER, OPEN_QUOTE, read_record
+from odm.formats._csv import BAD_HEADER, NO_HEADER, quote_fault, read_record
 from odm.formats._csv_numbers import NUMBER
 from odm.formats._images import ImageOptions
 from odm.issues import Code, hint, nearest, shorten
@@ -21,6 +21,7 @@ MISSING_COLUMN = Code(
     "expected a column for {role}, found the columns {found}{near}",
     "name the column with -O columns={example}",
     "Without this column a row does not describe a box.",
+    file=True,
 )
 AMBIGUOUS_COLUMN = Code(
     "ambiguous-column",
@@ -28,6 +29,7 @@ AMBIGUOUS_COLUMN = Code(
     "the columns {found} could all be the {role}",
     "choose one with -O columns={role}:NAME",
     "Several columns have a usual name of the same thing, and nothing says which one holds.",
+    file=True,
 )
 DUPLICATE_COLUMN = Code(
     "duplicate-column",
@@ -35,6 +37,7 @@ DUPLICATE_COLUMN = Code(
     "expected every column once, found {value!r} as columns {first} and {second}",
     "rename or remove one of them",
     "Two columns have one name, so it is unclear which of them holds.",
+    file=True,
 )
 FLAGS = {
     "difficult": Flag.DIFFICULT,
@@ -224,14 +227,14 @@ def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults 
     for sep in candidates:
         record = read_record(text, 0, sep, spaced=False)
         if isinstance(record[0], tuple):
-            code, _, _, what = record[0]
-            faulty = [(code, "", {"found": what, "value": what})]
-            best = best or HeaderFaults(tuple(text.split("\n", 1)[0].split(sep)), faulty)
+            best = best or HeaderFaults(
+                tuple(text.split("\n", 1)[0].split(sep)), [(BAD_HEADER, "", {"reason": quote_fault(record[0])})]
+            )
             continue
         found = _header_layout(record[0], sep, told)
         if isinstance(found, Layout):
             return found
-        if best is None or len(found.columns) > len(best.columns) or best.found[0][0] is OPEN_QUOTE:
+        if best is None or len(found.columns) > len(best.columns) or best.found[0][0] is BAD_HEADER:
             best = found
         if not told:
             plain = _retinanet_layout(text, sep)

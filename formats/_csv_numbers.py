@@ -18,6 +18,7 @@ MIXED_DECIMALS = Code(
     "this line has a decimal {found}, and line {line_of_other} has a decimal {other}",
     "write all numbers with a decimal point",
     "Where both marks occur, one of them may separate thousands, so no number of the file is certain.",
+    file=True,
 )
 THOUSANDS = Code(
     "doubtful-comma",
@@ -25,6 +26,7 @@ THOUSANDS = Code(
     "{value!r} may be a number with a decimal comma or one with a comma after the thousands",
     "write numbers with a decimal point, or say -O decimal=comma",
     "Every comma of this file has three digits after it and no number decides what it means.",
+    file=True,
 )
 NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)

@@ -335,7 +335,10 @@ class _Rows:
         self._take_sizes(columns, roles, lines, images, real, faults)
 
         self._report(faults, lines, columns)
-        self._builder.skipped += int(np.count_nonzero(faults.lost & ~no_box))
+        says = ~no_box | ~np.isnan(score)
+        if "class" in roles:
+            says |= category != -1
+        self._builder.skipped += int(np.count_nonzero(faults.lost & says))
         keep = ~faults.lost & ~no_box
         rows = slice(None) if keep.all() else np.nonzero(keep)[0]
         return _Boxes(

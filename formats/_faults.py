@@ -10,6 +10,7 @@ NOT_UTF8 = Code(
     "expected text in UTF-8, found {value}",
     "save the file as UTF-8",
     "Text in another encoding would turn names into other names without a word.",
+    file=True,
 )
 NOT_A_NUMBER = Code(
     "not-a-number",
@@ -91,14 +92,31 @@ DUPLICATE_IMAGE = Code(
     "the image {value!r} is there already, first in {first}",
     "merge the two, or rename one of the images",
     "Two entries speak of one image, so it is unclear which of them holds.",
+    file=True,
+)
+BAD_LISTED_CLASS = Code(
+    "bad-listed-class",
+    "error",
+    "{value!r} in the list of classes cannot be the name of a class: {reason}",
+    "rename the class",
+    "A list of classes says what the ids of all boxes mean, so a name in it that cannot be one concerns more "
+    "than a row.",
 )
 NO_IMAGE_NAME = Code(
     "image-name-missing",
     "error",
     "no image is named here",
     "write the name of the image's file",
-    "Boxes without the name of an image belong nowhere.",
+    "A box without the name of an image belongs nowhere.",
     row=True,
+)
+UNNAMED_IMAGE = Code(
+    "unnamed-image",
+    "error",
+    "the image has no name",
+    "write the name of the image's file",
+    "The entry of an image does not say which one it is, so none of its boxes can be placed.",
+    file=True,
 )
 STRAY_FILE = Code(
     "stray-file",
@@ -166,8 +184,8 @@ BAD_IMAGE_SIZE = Code(
     "error",
     "expected a whole number of pixels in 1..2147483647, found {value!r}",
     "write the size of the picture, or leave it out",
-    "The width or the height of an image is no size a picture can have.",
-    row=True,
+    "The width or the height of an image is no size a picture can have. It concerns every box of the image.",
+    file=True,
 )
 SIZE_MISSING = Code(
     "image-size-missing",
@@ -198,6 +216,7 @@ WRONG_TYPE = Code(
     "expected {expected}, found {value}",
     "write a value of that kind",
     "A value of another kind than the format says cannot be read without guessing what was meant.",
+    file=True,
 )
 WRONG_BOX_TYPE = Code(
     "wrong-box-type",
@@ -213,6 +232,7 @@ MISSING_KEY = Code(
     "the key {value!r} is missing",
     "add it",
     "Without this key the annotations of the file cannot be understood.",
+    file=True,
 )
 MISSING_BOX_KEY = Code(
     "missing-box-key",
@@ -250,6 +270,7 @@ DUPLICATE_ID = Code(
     "the id {value} is there already, first in {first}",
     "give every image and every category an id of its own",
     "If two entries have one id, it is unclear which of them an annotation means.",
+    file=True,
 )
 DUPLICATE_BOX_ID = Code(
     "duplicate-box-id",

@@ -28,6 +28,7 @@ NO_SIZE = Code(
     "give --images DIR, --image-size WxH or --image-sizes FILE.csv",
     "Relative coordinates become pixels only by the width and height of the image, and neither the file, "
     "nor a picture, nor an option says them.",
+    file=True,
 )
 LINKED_PICTURE = Code(
     "picture-behind-link",
@@ -36,6 +37,7 @@ LINKED_PICTURE = Code(
     "give --follow-links, or name the folder of the pictures with --images DIR",
     "A link that leads outside the source is not opened unless that is asked for, because a data set from "
     "the internet could use one to have other files of this machine read.",
+    file=True,
 )
 SIZE_OUT_OF_REACH = Code(
     "image-size-out-of-reach",
@@ -44,6 +46,7 @@ SIZE_OUT_OF_REACH = Code(
     "{way}",
     "There are sizes of images, on the other side or in the pictures of the data set itself, but none can be "
     "said to be that of this image.",
+    file=True,
 )
 FAR_OUTSIDE = Code(
     "box-too-far-outside",
@@ -60,6 +63,7 @@ BAD_PICTURE = Code(
     "the picture's size cannot be read: {reason}",
     "replace the picture, or say the size with --image-size or --image-sizes",
     "The header of a picture that should tell the size of its image is damaged or of an unknown kind.",
+    file=True,
 )
 BAD_SIZE_ROW = Code(
     "bad-size-row",
@@ -74,6 +78,7 @@ TWO_PICTURES = Code(
     "{first!r} and {second!r} could both be the picture of {value!r}",
     "remove or rename one of them",
     "Two pictures differ only by their extension, so it is unclear to which the annotations belong.",
+    file=True,
 )
 
 FAR = 2.0

@@ -45,6 +45,7 @@ SYNTAX = Code(
     "mend the file at this place, or export it again",
     "The text breaks the rules of JSON here, so nothing behind this place can be trusted. A file that was "
     "cut off while it was written or copied ends in the middle.",
+    file=True,
 )
 TOO_DEEP = Code(
     "json-too-deep",
@@ -52,6 +53,7 @@ TOO_DEEP = Code(
     "lists and objects are nested too deeply here",
     "remove the nesting",
     "No annotation file needs hundreds of levels. Such a file is damaged, or made to exhaust its reader.",
+    file=True,
 )
 DUPLICATE_KEY = Code(
     "duplicate-key",
@@ -59,6 +61,7 @@ DUPLICATE_KEY = Code(
     "the key {value!r} stands twice in one object",
     "remove one of the two",
     "JSON does not say which of two equal keys holds, and programs differ in which one they take.",
+    file=True,
 )
 DUPLICATE_ROW_KEY = Code(
     "duplicate-box-key",

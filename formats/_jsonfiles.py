@@ -25,10 +25,11 @@ from odm.formats._faults import (
     ALL_SCORED,
     BAD_CLASS_NAME,
     BAD_IMAGE_SIZE,
+    BAD_LISTED_CLASS,
     DUPLICATE_IMAGE,
     MISSING_BOX_KEY,
     MISSING_KEY,
-    NO_IMAGE_NAME,
+    UNNAMED_IMAGE,
     NOT_FINITE,
     OUTLINES,
     SCORE_MISSING,
@@ -411,16 +412,28 @@ class Reader:
         """Register the list that rows come from; the number goes to `box` and `image`."""
         return self.builder.file(at.path, at.pointer or "/")
 
-    def category(self, name: Any, at: At, *, source_id: Id | None = None, frequency: str = "") -> int | None:
-        """The row of a class, added if it is new; None and an issue if it cannot be one."""
+    def category(
+        self,
+        name: Any,
+        at: At,
+        *,
+        source_id: Id | None = None,
+        frequency: str = "",
+        listed: bool = False,
+    ) -> int | None:
+        """The row of a class, added if it is new; None and an issue if it cannot be one.
+
+        `listed` where the name stands in a list of classes and not in a box.
+        """
         if type(name) is not str:
-            self.wrong(at, "the name of a class as text", name, row=True)
+            self.wrong(at, "the name of a class as text", name, row=not listed)
             return None
         row = self._classes.get(name)
         if row is not None:
             return row
         if (reason := refuse_class(name)) is not None:
-            self.log.report(BAD_CLASS_NAME, at.path, **at.where, field=at.field, value=name, reason=reason)
+            code = BAD_LISTED_CLASS if listed else BAD_CLASS_NAME
+            self.log.report(code, at.path, **at.where, field=at.field, value=name, reason=reason)
             return None
         row = self._classes[name] = self.builder.category(name, source_id=source_id, frequency=frequency)
         return row
@@ -440,8 +453,8 @@ class Reader:
     ) -> int | None:
         """Add an image and answer its row; None and an issue if it cannot be one."""
         if name is None:
-            where = at.where if self.log.keeps(NO_IMAGE_NAME) else {}
-            self.log.report(NO_IMAGE_NAME, at.path, **where, field=field)
+            where = at.where if self.log.keeps(UNNAMED_IMAGE) else {}
+            self.log.report(UNNAMED_IMAGE, at.path, **where, field=field)
             return None
         there = at / field if field else at
         if type(name) is not str:

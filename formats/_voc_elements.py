@@ -27,6 +27,7 @@ WRONG_ROOT = Code(
     "export the file as Pascal VOC XML, with plain lower-case element names and no namespace",
     "Only <annotation> is the root of a Pascal VOC file. Another root, a namespace or another letter case is "
     "another format, and reading it as this one would find no objects.",
+    file=True,
 )
 STRANGE_ELEMENT = Code(
     "voc-misplaced-element",
@@ -35,6 +36,7 @@ STRANGE_ELEMENT = Code(
     "write {expected}",
     "An element that looks like a part of the format stands where the format has none, or is spelt with "
     "capitals or a namespace. What it holds would be lost.",
+    file=True,
 )
 HEADER_TWICE = Code(
     "voc-duplicate-header",
@@ -42,6 +44,7 @@ HEADER_TWICE = Code(
     "a second <{value}>",
     "remove one of the two",
     "The file says twice what its image is called or how large it is, so it is unclear which holds.",
+    file=True,
 )
 ELEMENT_TWICE = Code(
     "voc-duplicate-element",
@@ -358,6 +361,12 @@ class Elements:
         """The text of an element; None, and an issue, if it holds elements."""
         if len(element):
             found = str(element[0].tag)
+            if not field.startswith("object"):  # a fault of the whole file
+                where = f"in <{element.tag}>"
+                self._log.report(
+                    STRANGE_ELEMENT, path, line=element[0].sourceline, field=field, value=found, where=where
+                )
+                return None
             self._log.report(
                 NESTED_VALUE, path, line=element.sourceline, field=field, value=element.tag, found=found
             )

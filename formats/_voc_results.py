@@ -31,6 +31,7 @@ NOT_RESULTS = Code(
     "expected a class in the name of this file, as in comp4_det_test_person.txt, found {value!r}",
     "rename it",
     "The rows of a result file do not say their class; the name of the file does.",
+    file=True,
 )
 RESULT_NAME = re.compile(r"comp[0-9]+(?:_[0-9A-Za-z-]+)?_det_([^_/]+)_([^/]+)\.txt")
 _RESULT_TAIL = re.compile(r"(?:[ \t]+[^ \t]+){5}$")

@@ -19,6 +19,7 @@ XML_SYNTAX = Code(
     "mend the file, or export it again",
     "The file is no XML document, or it was cut. What it holds up to the fault may not be all that it held, "
     "so nothing of it is used.",
+    file=True,
 )
 XML_ENCODING = Code(
     "xml-encoding",
@@ -26,6 +27,7 @@ XML_ENCODING = Code(
     "expected text in the encoding of the XML declaration, found: {reason}",
     "save the file as UTF-8 and correct the declaration",
     "The bytes of the file are not text in the encoding that it declares, or nobody knows that encoding.",
+    file=True,
 )
 XML_DTD = Code(
     "xml-dtd",
@@ -34,6 +36,7 @@ XML_DTD = Code(
     "remove the <!DOCTYPE ...> part",
     "Definitions inside a document can make it grow without bound, or read other files of this machine. "
     "No annotation needs them.",
+    file=True,
 )
 XML_ENTITY = Code(
     "xml-entity",
@@ -41,6 +44,7 @@ XML_ENTITY = Code(
     "expected text, found the entity {value!r}",
     "write the character itself, or one of &amp; &lt; &gt; &quot; &apos;",
     "The entity is defined outside the file, which is never read, so part of the text would be missing.",
+    file=True,
 )
 XML_DOCTYPE = Code(
     "xml-doctype",

@@ -139,7 +139,7 @@ def _config(reader: Reader, value: Any, at: At) -> tuple[int, int] | None:
         return None
     for i, item in enumerate(reader.items(config.get("categories"), at / "categories") or ()):
         name = item.get("name") if isinstance(item, dict) else item
-        reader.category(name, at / "categories" / i)
+        reader.category(name, at / "categories" / i, listed=True)
     key = "imageSize" if "imageSize" in config else "image_size"
     return _size(reader, config.get(key), at / key)
 

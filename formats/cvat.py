@@ -59,7 +59,7 @@ from odm.formats._faults import (
     BAD_MARK,
     DUPLICATE_IMAGE,
     MISSING_BOX_KEY,
-    NO_IMAGE_NAME,
+    UNNAMED_IMAGE,
     NOT_A_NUMBER,
     NOT_FINITE,
     OUTLINES,
@@ -84,6 +84,7 @@ WRONG_ROOT = Code(
     "export the file as CVAT for images 1.1, or name the format that it has",
     "Only <annotations> is the root of a CVAT file; another root is another format, and reading it as this "
     "one would find no objects.",
+    file=True,
 )
 NO_FILES = Code(
     "cvat-no-files",
@@ -212,7 +213,7 @@ class _Reader:
     def add_image(self, element: Any) -> int | None:
         name, line = element.get("name", ""), element.sourceline or 0
         if not name.strip():
-            self.log.report(NO_IMAGE_NAME, self.path, line=line, field="name")
+            self.log.report(UNNAMED_IMAGE, self.path, line=line, field="name")
             return None
         sizes = []
         for field in ("width", "height"):

@@ -108,7 +108,7 @@ def _read_file(reader: Reader, record: dict[str, Any], at: At, split: str) -> No
     if record.get("classes") is not None:
         names = reader.items(record["classes"], at / "classes")
         for i, name in enumerate(names or ()):
-            reader.category(name, at / "classes" / i)
+            reader.category(name, at / "classes" / i, listed=True)
     labels = reader.mapping(record["labels"], at / "labels")
     if labels is None or reader.log.errors > errors:
         return

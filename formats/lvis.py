@@ -289,7 +289,7 @@ def _read_category(reader: Reader, item: Any, at: At, categories: dict[int, int]
     if known is not None and known in categories.values():
         ids = {row: i for i, row in categories.items()}
         reader.log.report(DUPLICATE_CLASS, place.path, value=name, first=ids[known], second=id_)
-    row = reader.category(name, at / "name", source_id=id_, frequency=frequency)
+    row = reader.category(name, at / "name", source_id=id_, frequency=frequency, listed=True)
     categories[id_] = -2 if row is None else row
 
 

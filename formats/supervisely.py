@@ -156,7 +156,9 @@ def _read_meta(reader: Reader, file: str, shapes: dict[str, str]) -> None:
         here = at / "classes" / i
         entry = reader.mapping(item, here)
         name = None if entry is None else reader.text(entry, "title", here)
-        if entry is not None and name is not None and reader.category(name, here / "title") is not None:
+        if entry is None or name is None:
+            continue
+        if reader.category(name, here / "title", listed=True) is not None:
             shape = entry.get("shape")
             shapes[name] = shape if isinstance(shape, str) else ""
 

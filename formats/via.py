@@ -75,6 +75,7 @@ NO_ATTRIBUTE = Code(
     "no region attribute can be taken for the class, found {found}",
     "say which one with -O attribute=NAME, or the class of all regions with -O category=NAME",
     "VIA knows only attributes with names that the user chose, so it must be clear which one is the class.",
+    file=True,
 )
 NO_SHAPE = Code(
     "via-shape",

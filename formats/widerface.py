@@ -75,6 +75,7 @@ BAD_COUNT = Code(
     "write the name of an image, the number of its faces, and as many rows",
     "The number before the rows says where the next image begins. If it is wrong, faces would be counted to "
     "another image.",
+    file=True,
 )
 NO_FILES = Code(
     "widerface-no-files",

@@ -624,7 +624,7 @@ for name, value in {
         "yolo",
         f"class-{name}",
         edited("yolo", "cat", value, file="classes.txt"),
-        Refused("bad-class-name", "in/classes.txt:1"),
+        Refused("bad-listed-class", "in/classes.txt:1"),
     )
     if name != "c0":  # which no XML can hold
         case(
@@ -637,7 +637,7 @@ for name, value in {
         "coco",
         f"class-{name}",
         edited("coco", '"name": "cat"', f'"name": {json.dumps(value)}'),
-        Refused("bad-class-name", "in/instances_all.json#/categories/0/name"),
+        Refused("bad-listed-class", "in/instances_all.json#/categories/0/name"),
     )
 for i, value in enumerate(
     ["007", "null", "no", "1.0", "NA", "True", "~", "é", "e\u0301", "a b", "日本", "=1+1", "#x"]

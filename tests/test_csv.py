@@ -892,7 +892,7 @@ def test_what_is_no_table_is_said_once(tmp_path):
         assert log.counts == {"header-missing": 1}
         assert log.issues[0].line == 1
     _, log = read_text(tmp_path, '"image,class\n')
-    assert log.counts == {"open-quote": 1}
+    assert log.counts == {"bad-header": 1}
     _, log = read_text(tmp_path, "image,class,score\na,b,1\n")
     assert [i.field for i in log] == ["left, top, right, bottom"]
 

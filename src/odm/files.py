@@ -31,6 +31,7 @@ UNREADABLE = Code(
     "the file cannot be read: {reason}",
     "check that it is there, is a regular file and may be read",
     "A file inside the data set could not be opened or read to its end, so what it holds is unknown.",
+    file=True,
 )
 NOT_TEXT = Code(
     "not-text",
@@ -39,6 +40,7 @@ NOT_TEXT = Code(
     "unpack it if it is an archive, or name the file that holds the annotations",
     "The file begins like an archive, a picture or another kind of file without text. Nothing is unpacked, "
     "so what it holds is unknown.",
+    file=True,
 )
 LEADS_OUTSIDE = Code(
     "link-outside",
@@ -47,6 +49,7 @@ LEADS_OUTSIDE = Code(
     "name the real folder on the command line, or give --follow-links",
     "A symbolic link inside the source points to a place outside it. A data set from the internet could "
     "use one to have other files of this machine read.",
+    file=True,
 )
 BAD_NAME = Code(
     "bad-name",
@@ -55,6 +58,7 @@ BAD_NAME = Code(
     "use a relative path without '..'",
     "A name inside the data is used to find or to write a file. Names that lead elsewhere or that no file "
     "can have are refused.",
+    file=True,
 )
 COLLISION = Code(
     "name-collision",
@@ -278,6 +282,12 @@ class Source:
     def with_suffix(self, *suffixes: str) -> list[str]:
         """The files whose name ends so, in any letter case."""
         return [f for f in self.files if (f or self.path).lower().endswith(suffixes)]
+
+    def leave_out(self, files: Collection[str]) -> None:
+        """Take some of `files`, and links that are not followed, as if they were not there."""
+        self._files = [file for file in self.files if file not in files]
+        self.bad_links = [link for link in self.bad_links if link[0] not in files]
+        self.memo.clear()
 
     def full(self, file: str = "") -> str:
         """The path of one of `files`, as it is opened and shown."""

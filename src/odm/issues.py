@@ -35,7 +35,9 @@ class Code:
 
     ``template`` is filled with the values given to `Log.report` and says what was found; ``mend`` says the
     way out and ends the printed line. ``why`` tells in a sentence or two what it means and why it matters.
-    ``row`` is true where the fault concerns one box, so that ``--skip-bad`` can leave it out.
+    ``row`` is true where the fault concerns one box, so that ``--skip-bad`` can leave it out; ``file`` where
+    it concerns one file of annotations, which ``--skip-bad-files`` can. Every other fault is one of the whole
+    data set and is never left out. A code stands for one of the three, wherever it is reported.
     """
 
     name: str
@@ -44,8 +46,11 @@ class Code:
     mend: str
     why: str
     row: bool = False
+    file: bool = False
 
     def __post_init__(self) -> None:
+        if self.row and self.file:
+            raise ValueError(f"code {self.name} concerns a row or a file, not both")
         if self.name in CODES:
             raise ValueError(f"code {self.name} is declared twice")
         CODES[self.name] = self
@@ -175,9 +180,9 @@ class Log:
             self.issues[-1] = dataclasses.replace(first, message=message)
         self.counts[code.name] += max(0, len(rows) - room)
 
-    def fresh(self) -> Log:
+    def fresh(self, *, keep: int | None = None) -> Log:
         """An empty log that keeps as many issues, for a parse that may be taken over later by `extend`."""
-        return Log(keep=self._keep, track=self._track)
+        return Log(keep=self._keep if keep is None else keep, track=self._track)
 
     def keeps(self, code: Code) -> bool:
         """Whether the next issue of this code would be kept, not only counted."""
@@ -209,9 +214,7 @@ class Log:
     def extend(self, other: Log) -> None:
         """Take over everything that another log holds."""
         for issue in other.issues:
-            self.counts[issue.code] += 1
-            if self.counts[issue.code] <= self._keep:
-                self.issues.append(issue)
+            self.take_over(issue)
         held = Counter(issue.code for issue in other.issues)
         for name, n in other.counts.items():
             self.counts[name] += n - held[name]
@@ -230,6 +233,12 @@ class Log:
     def warnings(self) -> int:
         """How many warnings were reported."""
         return sum(n for name, n in self.counts.items() if CODES[name].severity == "warning")
+
+    def take_over(self, issue: Issue) -> None:
+        """Count, and keep where there is room, an issue that another log held."""
+        self.counts[issue.code] += 1
+        if self.counts[issue.code] <= self._keep:
+            self.issues.append(issue)
 
     @property
     def fatal(self) -> int:

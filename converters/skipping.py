@@ -1,0 +1,161 @@
+"""Leaving out what is faulty, where the user asked for it: rows, and whole files of annotations."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Source
+from odm.formats import DESCRIBING
+from odm.issues import CODES, DataError, Log, printable
+from odm.tables import Dataset, ImageLabels, stem
+
+EVERY = 10**6
+"""Issues of one code that are kept while faulty files are looked for, so that each of them is found."""
+ROUNDS = 10
+"""How often a source is read again; a file left out may uncover a fault of another."""
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class LeftOut:
+    """The files that were left out, and what is known of the images in them."""
+
+    files: list[str] = dataclasses.field(default_factory=list)
+    """Their paths, as the source has them."""
+    stems: set[str] = dataclasses.field(default_factory=set)
+    """Their names without folder and extension: of one file per image, the name of the image."""
+    images: set[str] = dataclasses.field(default_factory=set)
+    """Names of images, without extension, that were read from one of them."""
+    errors: int = 0
+    """Errors of these files, which are in the log and no reason to refuse the rest."""
+    fatal: int = 0
+    """Those of them that concern more than a row."""
+
+    def refuses(self, log: Log, *, skip_bad: bool) -> bool:
+        """Whether a log holds errors that are not left out."""
+        return log.fatal > self.fatal or (log.errors > self.errors and not skip_bad)
+
+
+def read_good_files(
+    source: Source, log: Log, read: Callable[[Log], Dataset]
+) -> tuple[Dataset, LeftOut]:
+    """Read a source without the files that have a fault of more than a row.
+
+    Parameters
+    ----------
+    log
+        Takes the faults of the files that are left out, and all that the rest has.
+    read
+        Reads the source as it is now and reports to the log that it is given.
+
+    Raises
+    ------
+    DataError
+        If no file is left.
+    """
+    left_out, gone = LeftOut(), log.fresh(keep=EVERY)
+    source.report_links(gone)
+    _leave_out(source, {link[0] for link in source.bad_links}, left_out)
+    for _ in range(ROUNDS):
+        own = log.fresh(keep=EVERY)
+        dataset = read(own)
+        bad = _faulty(own, source)
+        if not bad:
+            break
+        for issue in own:
+            if issue.path in bad:
+                gone.take_over(issue)
+        left_out.images |= {
+            stem(name)
+            for name, file in zip(dataset.images.name, dataset.images.file.tolist(), strict=True)
+            if file >= 0 and dataset.files[file].path in bad
+        }
+        _leave_out(source, set(bad.values()), left_out)
+    left_out.errors, left_out.fatal = gone.errors, gone.fatal
+    log.extend(gone)
+    log.extend(own)
+    if left_out.files:
+        dataset = _without_images(dataset, _is_bare(dataset, left_out.stems))
+        left_out.images -= {stem(name) for name in dataset.images.name}
+        if not len(dataset.images):
+            n = len(left_out.files)
+            text = f"{n} file{' has' if n == 1 else 's have'} errors, and --skip-bad-files leaves no image"
+            raise DataError(f"{printable(source.path)}: {text}", log)
+    return dataset, left_out
+
+
+def without_left_out(dataset: Dataset, left_out: LeftOut, others: Dataset) -> Dataset:
+    """One side of an evaluation without the images that were left out on the other, `others`."""
+    if not left_out.files:
+        return dataset
+    there = {stem(name) for name in others.images.name}
+    names = [stem(name) for name in dataset.images.name]
+    drop = [
+        name not in there and (name in left_out.images or name.rpartition("/")[2] in left_out.stems)
+        for name in names
+    ]
+    return _without_images(dataset, np.array(drop, bool))
+
+
+def _faulty(log: Log, source: Source) -> dict[str, str]:
+    """The files with a fault of their own, by their paths; none if the whole data set has a fault."""
+    files = {source.full(file): file for file in source.files if file}
+    bad: dict[str, str] = {}
+    for issue in log:
+        code = CODES[issue.code]
+        if code.severity != "error" or code.row:
+            continue
+        file = files.get(issue.path)
+        if not code.file or file is None or DESCRIBING.fullmatch(file.rpartition("/")[2]):
+            return {}
+        bad[issue.path] = file
+    return bad
+
+
+def _leave_out(source: Source, files: Collection[str], left_out: LeftOut) -> None:
+    if files:
+        left_out.files += sorted(source.full(file) for file in files)
+        names = (file.rpartition("/")[2] for file in files)
+        left_out.stems |= {name.rpartition(".")[0] or name for name in names}
+        source.leave_out(files)
+
+
+def _is_bare(dataset: Dataset, stems: Collection[str]) -> NDArray[np.bool_]:
+    """Which images only their pictures tell of, whose annotations were left out: they are not without objects."""
+    images = dataset.images
+    names = [stem(name).rpartition("/")[2] in stems for name in images.name]
+    bare: NDArray[np.bool_] = np.array(names, bool) & (images.file < 0)
+    bare[dataset.boxes.image] = False
+    return bare
+
+
+def _without_images(dataset: Dataset, drop: NDArray[np.bool_]) -> Dataset:
+    """The dataset without these images, their boxes and what is said of them."""
+    if not drop.any():
+        return dataset
+    kept = np.flatnonzero(~drop)
+    row = np.full(len(drop), -1, np.int32)
+    row[kept] = np.arange(len(kept), dtype=np.int32)
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(dataset.images):
+        column = getattr(dataset.images, field.name)
+        if isinstance(column, np.ndarray):
+            values[field.name] = column[kept]
+            values[field.name].flags.writeable = False
+        else:
+            values[field.name] = tuple(column[i] for i in kept.tolist())
+    boxes = dataset.boxes.take(~drop[dataset.boxes.image])
+    labels = dataset.labels.take(~drop[dataset.labels.image])
+    columns = row[boxes.image], row[labels.image]
+    for array in columns:
+        array.flags.writeable = False
+    return dataclasses.replace(
+        dataset,
+        images=dataclasses.replace(dataset.images, **values),
+        boxes=dataclasses.replace(boxes, image=columns[0]),
+        labels=ImageLabels(columns[1], labels.category, labels.verdict),
+    )
