@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import Source, accept_name
-from odm.formats._faults import SIZE_FROM_PICTURE, SIZE_MISSING
+from odm.formats._faults import COMMENTED, SIZE_FROM_PICTURE, SIZE_MISSING
 from odm.formats._images import ImageOptions, Picture, Pictures
-from odm.issues import Log
+from odm.issues import Log, Shown
 from odm.tables import PICTURE_SUFFIXES, Builder, Floats, Ints, Longs, stem
 
 
@@ -106,6 +106,10 @@ class Images:
 
         Answers the (n, 2) sizes of all that were met, 0 where unknown.
         """
+        for i, name in enumerate(self.rows):
+            if name.startswith("#") and self.good[i]:
+                path, field = self._origin[i].path, self._origin[i].field
+                log.report(COMMENTED, path, line=self._line[i], field=field, value=name, what=Shown("an image"))
         beside = source.is_dir and bool(source.with_suffix(*PICTURE_SUFFIXES))
         folders = (source.full("images"), source.path) if beside else ()
         pictures = Pictures(options, builder, log, source, folders)

@@ -37,6 +37,13 @@ WRONG_COUNT = Code(
     "A row or list has too few or too many values, so it is unclear which value means what.",
     row=True,
 )
+COMMENTED = Code(
+    "looks-like-comment",
+    "warning",
+    "{value!r} begins with '#', which starts no comment in this format; it is read as {what}",
+    "delete the line if it was meant as a comment",
+    "Nothing marks a comment in these files, so a row that somebody commented out still counts.",
+)
 SCORE_MISSING = Code(
     "score-missing",
     "error",

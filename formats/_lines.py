@@ -332,6 +332,22 @@ def check_number(cell: tuple[int, bytes], log: Log, path: str, line: int, field:
     return False
 
 
+def second_row(words: Sequence[bytes], numbers: int) -> int:
+    """Where another row begins in the words of a name, 0 if none does.
+
+    It begins after a word and as many `numbers` as a row has: the line break before it was lost.
+    """
+    run = 0
+    for i, word in enumerate(words[1:], 1):
+        if NUMBER.fullmatch(word):
+            run += 1
+        elif run >= numbers:
+            return i
+        else:
+            run = 0
+    return 0
+
+
 Explain = Callable[[list[tuple[int, bytes]], str, int, Log], None]
 """Reports what is wrong with one row, given its cells, the path of its file and its line."""
 

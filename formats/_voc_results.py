@@ -10,6 +10,7 @@ import numpy as np
 from odm.files import COLLISION, Output, Source, accept_name
 from odm.formats._faults import NOT_UTF8, WRONG_COUNT
 from odm.formats._images import Pictures
+from odm.formats._lines import second_row
 from odm.formats._numbers import decimals
 from odm.formats._voc_terms import (
     EDGES,
@@ -22,7 +23,7 @@ from odm.formats._voc_terms import (
     refuse_class,
     refuse_names,
 )
-from odm.issues import Code, Log, UsageError
+from odm.issues import Code, Log, Shown, UsageError, shorten
 from odm.tables import Builder, Dataset, Floats, stem
 
 NOT_RESULTS = Code(
@@ -134,6 +135,13 @@ class ResultReader:
             if len(cells) < 6:
                 expected = "an image, a confidence and four edges"
                 log.report(WRONG_COUNT, path, line=number, expected=expected, found=f"{len(cells)} values")
+                builder.skipped += 1
+                continue
+            words = [cell.encode() for cell in cells[:-5]]
+            if at := second_row(words, 5):
+                expected = "an image, a confidence and four edges"
+                found = f"another row after it, from {shorten(cells[at])!r} on (was a line break lost?)"
+                log.report(WRONG_COUNT, path, line=number, expected=expected, found=Shown(found))
                 builder.skipped += 1
                 continue
             numbers = []

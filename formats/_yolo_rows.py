@@ -60,6 +60,8 @@ class Scan:
     """Of outlines, whether a coordinate is far beyond 1."""
     count: Ints
     """(n,) how many values the row has."""
+    joined: NDArray[np.bool_]
+    """(n, 2) whether the values may be several rows of five, or of six, whose line breaks were lost."""
     file: Ints
     line: Ints
     lost: int
@@ -78,9 +80,12 @@ def scan_rows(source: Source, files: list[str], log: Log, plan: Plan) -> Scan:
     if not parts:
         none = np.zeros(0, np.int32)
         flags = np.zeros(0, bool)
-        parts.append((none.astype(np.int64), np.zeros((0, 5)), flags, flags, none, none, none))
-    id_, columns, outline, far, count, file, line = (np.concatenate(c) for c in zip(*parts, strict=True))
-    return Scan(id_, columns, outline, far, count, file, line, lost)
+        joined = np.zeros((0, 2), bool)
+        parts.append((none.astype(np.int64), np.zeros((0, 5)), flags, flags, none, joined, none, none))
+    id_, columns, outline, far, count, joined, file, line = (
+        np.concatenate(c) for c in zip(*parts, strict=True)
+    )
+    return Scan(id_, columns, outline, far, count, joined, file, line, lost)
 
 
 def _rows(chunk: Chunk, key_points: int) -> tuple[tuple[NDArray[Any], ...], NDArray[Any]]:
@@ -92,6 +97,7 @@ def _rows(chunk: Chunk, key_points: int) -> tuple[tuple[NDArray[Any], ...], NDAr
     columns = np.full((n, 5), np.nan)
     outline = np.zeros(n, bool)
     far = np.zeros(n, bool)
+    joined = np.zeros((n, 2), bool)
     boxes = np.zeros(n, bool)
     for size in dict.fromkeys((5, 6, 5 + key_points, 6 + key_points)):
         rows = np.flatnonzero(count == size)
@@ -116,16 +122,18 @@ def _rows(chunk: Chunk, key_points: int) -> tuple[tuple[NDArray[Any], ...], NDAr
     rest = np.flatnonzero(~boxes & sound)
     if len(rest):
         outline[rest] = True
-        sound[rest], far[rest], columns[rest] = _outlines(chunk, rest)
+        sound[rest], far[rest], columns[rest], joined[rest] = _outlines(chunk, rest)
     kept = np.flatnonzero(sound)
     ids = first[kept].astype(np.int64)
-    found = (ids, columns[kept], outline[kept], far[kept], count[kept].astype(np.int32))
+    found = (ids, columns[kept], outline[kept], far[kept], count[kept].astype(np.int32), joined[kept])
     return (*found, chunk.file[kept], chunk.line[kept]), np.flatnonzero(~sound)
 
 
-def _outlines(chunk: Chunk, rows: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Floats]:
-    """Of rows with 1 + 2n or 2 + 2n values: whether they are sound, whether a coordinate is far beyond 1, and
-    left, top, right, bottom and confidence.
+def _outlines(
+    chunk: Chunk, rows: NDArray[Any]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Floats, NDArray[np.bool_]]:
+    """Of rows with 1 + 2n or 2 + 2n values: whether they are sound, whether a coordinate is far beyond 1, left,
+    top, right, bottom and confidence, and whether they may be rows of boxes joined in one line.
     """
     count = chunk.count[rows] - 1
     begin = np.cumsum(count) - count
@@ -140,6 +148,11 @@ def _outlines(chunk: Chunk, rows: NDArray[Any]) -> tuple[NDArray[np.bool_], NDAr
     is_score = has_score[owner] & (place == count[owner] - 1)
     columns = np.full((len(rows), 5), np.nan)
     columns[has_score, 4] = values[is_score]
+    joined = np.zeros((len(rows), 2), bool)
+    whole = values == np.rint(values)
+    for k, size in enumerate((5, 6)):  # the first value of each row in the line would be an id
+        joined[:, k] = (count + 1) % size == 0
+        joined[owner[((place + 1) % size == 0) & ~whole], k] = False
     values = np.where(np.isfinite(values), values, 0)
     coordinates = values[~is_score]
     length = count - has_score
@@ -147,7 +160,7 @@ def _outlines(chunk: Chunk, rows: NDArray[Any]) -> tuple[NDArray[np.bool_], NDAr
     xs, ys = coordinates[0::2], coordinates[1::2]  # every length is even
     columns[:, 0], columns[:, 2] = np.minimum.reduceat(xs, starts // 2), np.maximum.reduceat(xs, starts // 2)
     columns[:, 1], columns[:, 3] = np.minimum.reduceat(ys, starts // 2), np.maximum.reduceat(ys, starts // 2)
-    return sound, are_far(columns[:, :4]), columns
+    return sound, are_far(columns[:, :4]), columns, joined
 
 
 def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log) -> None:
@@ -175,22 +188,41 @@ def choose_columns(
     kind: Kind = builder.kind or ("det" if 2 * int(scored.sum()) > len(scored) else "gt")
     builder.kind = kind
     box, score = scan.columns[:, :4], np.array(scan.columns[:, 4])
+    joined = _joined(scan, kind)
     if kind == "gt":
-        odd = scored & scan.outline
+        odd = scored & scan.outline & ~joined
+        where.report(log, WRONG_COUNT, np.flatnonzero(joined), lambda cells: _say_joined(cells, 5))
         where.report(log, WRONG_COUNT, np.flatnonzero(odd), _say_odd)
-        where.report(log, SCORE_UNEXPECTED, np.flatnonzero(scored & ~odd), lambda cells: _say(cells, -1))
-        return ~scored, box, score
+        unlike = scored & ~odd & ~joined
+        where.report(log, SCORE_UNEXPECTED, np.flatnonzero(unlike), lambda cells: _say(cells, -1))
+        return ~scored & ~joined, box, score
     six = np.flatnonzero(scored & ~scan.outline & (scan.count == 6))
     scan.second = _is_second(scan, where, six, log, options)
     if scan.second:
         box = box.copy()
         box[six] = scan.columns[six, 1:]
         score[six] = scan.columns[six, 0]
-    where.report(log, SCORE_MISSING, np.flatnonzero(~scored), lambda _: {})
-    outside = scored & ~((score >= 0) & (score <= 1))
+    where.report(log, WRONG_COUNT, np.flatnonzero(joined), lambda cells: _say_joined(cells, 6))
+    where.report(log, SCORE_MISSING, np.flatnonzero(~scored & ~joined), lambda _: {})
+    outside = scored & ~joined & ~((score >= 0) & (score <= 1))
     at = 1 if scan.second else -1
     where.report(log, SCORE_RANGE, np.flatnonzero(outside), lambda cells: _say(cells, at))
-    return scored & ~outside, box, score
+    return scored & ~joined & ~outside, box, score
+
+
+def _joined(scan: Scan, kind: Kind) -> NDArray[np.bool_]:
+    """Which rows are several in one line: they would be outlines, of which there are no others among boxes."""
+    found = scan.outline & scan.joined[:, 1 if kind == "det" else 0]
+    if (scan.outline & ~found).any() or scan.outline.all():
+        return np.zeros(len(found), bool)
+    return found
+
+
+def _say_joined(cells: list[tuple[int, bytes]], size: int) -> dict[str, Any]:
+    n = len(cells) // size
+    expected = "a class id and 4 numbers" + (", and a confidence" if size == 6 else "")
+    found = f"{len(cells)} values, as of {n} rows (was a line break lost?)"
+    return {"column": cells[size][0] if len(cells) > size else 0, "expected": expected, "found": Shown(found)}
 
 
 def _is_second(scan: Scan, where: Rows, six: NDArray[Any], log: Log, options: YoloOptions) -> bool:

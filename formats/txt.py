@@ -50,6 +50,7 @@ from odm.formats._classes import UNWRITABLE, add_list, read_list, refuse_class
 from odm.formats._contract import LIKELY, POOR, Format, Sniff, option
 from odm.formats._faults import (
     BAD_CLASS_NAME,
+    COMMENTED,
     DUPLICATE_IMAGE,
     NOT_A_NUMBER,
     RELATIVE_RANGE,
@@ -83,10 +84,11 @@ from odm.formats._lines import (
     pages,
     relative,
     sample,
+    second_row,
     say_others,
 )
 from odm.formats._numbers import Cells, decimal_cells, fixed_cells, short_wh
-from odm.issues import Code, Log, printable, shorten
+from odm.issues import Code, Log, Shown, printable, shorten
 from odm.tables import Builder, Dataset, Floats, Ints, Kind, stem
 
 LAYOUT_UNCLEAR = Code(
@@ -257,6 +259,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
     category, known = _add_categories(scan, where, good, builder, log, options)
     good &= known
     good &= meaning.clear
+    _report_comments(scan, good, log)
     corners, wh = _corners(scan.box, meaning.box)
     if meaning.is_relative:
         far = good & are_far(scan.box)
@@ -349,6 +352,8 @@ def _too_many(name: bytes) -> bool:
     words = name.split()
     if len(words) < 2:
         return False
+    if second_row(words, 4):
+        return True
     last = words[-1]
     if NON_FINITE.fullmatch(last):
         return True
@@ -423,7 +428,11 @@ def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log, *, 
             check_number(words[-1], log, path, line, "score")
             return
         found = f"{sum(NUMBER.fullmatch(word) is not None for _, word in cells)} numbers"
-        log.report(WRONG_COUNT, path, line=line, column=words[-1][0], expected=expected, found=found)
+        at = second_row([word for _, word in words], 4)
+        if at:
+            found = f"another row after it, from {shorten(words[at][1])!r} on (was a line break lost?)"
+        column = words[at or -1][0]
+        log.report(WRONG_COUNT, path, line=line, column=column, expected=expected, found=Shown(found))
         return
     try:
         name = text.decode()
@@ -658,6 +667,19 @@ def _add_categories(
     return table[scan.name], np.ones(len(scan.name), bool)
 
 
+def _report_comments(scan: Scan, good: NDArray[np.bool_], log: Log) -> None:
+    """Say which classes look like rows that somebody commented out."""
+    for i, name in enumerate(scan.names):
+        if name.startswith("#"):
+            rows = np.flatnonzero(good & (scan.name == i))
+            n = len(rows)
+            what = "a class" if n == 1 else f"a class of {n} boxes; this is the first"
+            values = {"field": "class", "value": name, "what": Shown(what)}
+            scan.rows.report(
+                log, COMMENTED, rows[:1], lambda cells, v=values: {"column": cells[0][0], **v}  # type: ignore[misc]
+            )
+
+
 def _corners(box: Floats, layout: str) -> tuple[Floats, Floats | None]:
     """Left, top, right and bottom of (n, 4) numbers, and the width and height where they are given."""
     if layout == "ltrb":
@@ -729,7 +751,7 @@ def _unwritable(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:
         kind == "gt" and len(words) > 1 and NUMBER.fullmatch(words[-1])
     ):
         return (
-            "a number at its end would be read as one of the numbers after it",
+            "numbers in it would be read as those of a box",
             "say --sep tab, or rename the class",
         )
     return None
