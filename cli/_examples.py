@@ -43,6 +43,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         'b.jpg,640,480,cat,,1,2,3,4,2,0,0,0,0',
         "input.csv:3: error bad-flag [difficult] expected 0 or 1, found '2'; write 1 where the mark is set, 0 or nothing where it is not",
     ),
+    'bad-header': (
+        'image,cla"ss,left,top,right,bottom',
+        'input.csv:1: error bad-header expected a header line that names the columns, found a stray quote in \'cla"ss\'; put a cell that holds a quote in quotes, and write the quote as ""',
+    ),
     'bad-hierarchy': (
         'odm eval gt det --box ltwh --protocol openimages --hierarchy tree.json',
         'tree.json#/Subcategory/0: error bad-hierarchy there is no class with a LabelName here; give JSON of nested {"LabelName": ..., "Subcategory": [...]}',
@@ -58,6 +62,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'bad-label-file': (
         'odm eval gt det --box ltwh --protocol openimages --image-labels labels.csv',
         "labels.csv:3: error bad-label-file [Confidence] '0.4' is not 0 or 1; give a CSV file with the columns ImageID, LabelName and Confidence (1 = there, 0 = not there)",
+    ),
+    'bad-listed-class': (
+        'per\\x07son',
+        "input/classes.txt:1: error bad-listed-class 'per\\x07son' in the list of classes cannot be the name of a class: it holds a control character or a line separator; rename the class",
     ),
     'bad-mark': (
         '<box label="car" occluded="maybe" xtl="1" ytl="2" xbr="30" ybr="40"></box>',
@@ -299,6 +307,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '{"label": "person", "points": [[10, 20], [110, 220]], "shape_type": "blob", "flags": {}}',
         "input/street.json#/shapes/1/shape_type: error labelme-shape-type [shape_type] there is no shape_type 'blob'; write rectangle or polygon, or remove the shape",
     ),
+    'labels-missing': (
+        '',
+        "input: error labels-missing the one picture of the split 'train' has no label file, and text files lie in 'train/labelTxt', where no label is looked for (labelTxt/ has the rows of DOTA: name the folder above it, as the format dota); put the label files in the folder labels beside images, with the names of the pictures, or name the folder that holds them",
+    ),
     'labelstudio-size-conflict': (
         '',
         'input.json#/0/annotations/0/result/1: error labelstudio-size-conflict the image is 320x480 pixels here and 640x480 in another result of the task; correct original_width and original_height',
@@ -306,6 +318,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'link-outside': (
         '',
         "input/b.txt: error link-outside the link leads outside the source, to '/data/elsewhere/b.txt'; name the real folder on the command line, or give --follow-links",
+    ),
+    'looks-like-comment': (
+        '# dog 1 2 3 4',
+        "input/a.txt:1:1: warning looks-like-comment [class] '# dog' begins with '#', which starts no comment in this format; it is read as a class; delete the line if it was meant as a comment",
     ),
     'looks-like-ltrb': (
         '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [300, 200, 600, 400], "area": 240000, "iscrowd": 0}',
@@ -395,6 +411,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '',
         "det.json: error no-image-in-common no image of the detections is in the ground truth: they have 'z9.jpg', the ground truth has 'a.jpg'; check that both belong to the same data set, and that the names differ at most in folder and extension",
     ),
+    'no-images': (
+        '',
+        'input.json: warning no-images no image and no box is in here; check that this is the right file, and that it was exported completely',
+    ),
     'no-match': (
         'odm eval gt det --box ltwh',
         'det: warning no-match none of 3 detections matches one of 3 ground truths; ask `odm validate GT --against DET` where the two sides differ',
@@ -478,6 +498,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'picture-without-annotations': (
         '',
         "photos: warning picture-without-annotations 1 of 2 pictures are not in the annotations, the first is 'b.png'; annotate them, list them as images without objects, or move them elsewhere",
+    ),
+    'pictures-without-labels': (
+        '',
+        "input: warning pictures-without-labels 1 of 2 pictures of the split 'train' have no label file and are read as images without objects, the first is 'input/train/images/b.png'; nothing to do if they show no object; else find their labels",
     ),
     'rare-class': (
         '{"id": 200, "image_id": 1, "category_id": 2, "bbox": [570, 360, 20, 20], "area": 400, "iscrowd": 0}',
@@ -579,6 +603,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '',
         "input/data.yaml: error unknown-split there is no split 'val', found train; give one of these with --split",
     ),
+    'unnamed-image': (
+        '{"size": {"width": 640, "height": 480}, "labels": []}',
+        "input.json#/0: error unnamed-image [name] the image has no name; write the name of the image's file",
+    ),
     'unreadable-file': (
         '',
         'input/b.txt: error unreadable-file the file cannot be read: it begins with 4096 NUL bytes, so its content was lost or is not text; check that it is there, is a regular file and may be read',
@@ -589,7 +617,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'unwritable-class': (
         'odm convert input.json out --to txt',
-        "out: error unwritable-class the class 'route 66' cannot be written: a number at its end would be read as one of the numbers after it; say --sep tab, or rename the class",
+        "out: error unwritable-class the class 'route 66' cannot be written: numbers in it would be read as those of a box; say --sep tab, or rename the class",
     ),
     'via-class-attribute': (
         '',

@@ -22,7 +22,7 @@ HEAD = """\
 Every fault has a code that stays the same from version to version. `odm validate --explain CODE` prints the
 entry of one; this page is `odm validate --explain all --output markdown`. An *error* keeps data from being
 converted or evaluated; a *warning* is read, kept and named. Errors of single boxes can be left out with
-`--skip-bad`.
+`--skip-bad`, those of one file of annotations, file and all, with `--skip-bad-files`; all others cannot be left out.
 """
 
 
@@ -61,7 +61,8 @@ def _without_values(template: str) -> str:
 
 
 def _kind(code: Code) -> str:
-    return f"{code.severity}, of one box" if code.row else code.severity
+    what = ", of one box" if code.row else ", of one file" if code.file and code.severity == "error" else ""
+    return code.severity + what
 
 
 def _entry(code: Code) -> dict[str, Any]:
@@ -70,6 +71,7 @@ def _entry(code: Code) -> dict[str, Any]:
         "code": code.name,
         "severity": code.severity,
         "row": code.row,
+        "file": code.file,
         "message": message(code),
         "why": code.why,
         "mend": mend(code),

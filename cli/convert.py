@@ -42,7 +42,9 @@ Examples:
 @click.option("--strict", is_flag=True, help="Write nothing if anything would be left out or lost (exit 1).")
 @click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
 @click.option(
-    "--skip-bad-files", is_flag=True, help="Leave out whole files with errors, and their images; each is named."
+    "--skip-bad-files",
+    is_flag=True,
+    help="Leave out whole files with errors, and their images; each is named.",
 )
 @click.option("--keep-groups", is_flag=True, help="Write crowd and group-of boxes as ordinary ones.")
 @click.option("--clip", is_flag=True, help="Cut boxes to their image.")

@@ -133,7 +133,9 @@ SWITCHES = (*RULES, "score_min", "at_score", "extra_images")
 @format_choice("--det-format", help="Format of DET; sniffed if left out")
 @click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
 @click.option(
-    "--skip-bad-files", is_flag=True, help="Leave out whole files with errors, and their images; each is named."
+    "--skip-bad-files",
+    is_flag=True,
+    help="Leave out whole files with errors, and their images; each is named.",
 )
 @format_options("gt", "det")
 @common_options
@@ -234,7 +236,9 @@ def _evaluate(
     names = read_descriptions(classes, log) if classes and mids else {}
     image_labels = read_image_labels(given["image_labels"], log, names) if given["image_labels"] else None
     hierarchy = read_hierarchy(given["hierarchy"], log, names) if given["hierarchy"] else None
-    loaded = load_pair(truth, detections, log, skip_bad=given["skip_bad"], skip_bad_files=given["skip_bad_files"])
+    loaded = load_pair(
+        truth, detections, log, skip_bad=given["skip_bad"], skip_bad_files=given["skip_bad_files"]
+    )
     only_images = given["only_images"]
     if only_images is not None:
         only_images = (

@@ -218,7 +218,16 @@ def _repair(source: str, options: dict[str, dict[str, Any]], given: dict[str, An
         log=log,
         **{
             name: given[name]
-            for name in ("to", "kind", "gt", "skip_bad", "skip_bad_files", "tolerance", "overwrite", "dry_run")
+            for name in (
+                "to",
+                "kind",
+                "gt",
+                "skip_bad",
+                "skip_bad_files",
+                "tolerance",
+                "overwrite",
+                "dry_run",
+            )
         },
         **reading(given),
     )

@@ -11,7 +11,7 @@ from odm.formats import Format
 from odm.issues import printable
 from odm.tables import GROUPS, NO_ID, Dataset, Flag, Verdict, stem
 
-BAD_FILES = "files left out with their images (--skip-bad-files)"
+BAD_FILES = "files left out with their images"
 
 
 @dataclasses.dataclass
@@ -50,7 +50,11 @@ class Ledger:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return dataclasses.asdict(self) | {"files": len(self.files), "stayed": list(self.stayed), "bad_files": list(self.bad_files)}
+        return dataclasses.asdict(self) | {
+            "files": len(self.files),
+            "stayed": list(self.stayed),
+            "bad_files": list(self.bad_files),
+        }
 
     def __str__(self) -> str:
         verb = "would be written" if self.dry_run else "written"
@@ -71,7 +75,8 @@ class Ledger:
             some = ", ".join(self.stayed[:5]) + (", ..." if len(self.stayed) > 5 else "")
             rows.append((len(self.stayed), f"files stayed that were there before: {some}"))
         if self.bad_files:
-            rows.append((len(self.bad_files), f"{BAD_FILES}:"))
+            n = len(self.bad_files)
+            rows.append((n, "file left out with its images:" if n == 1 else f"{BAD_FILES}:"))
         width = max(len(str(n)) for n, _ in rows)
         lines = [f"{n:>{width}}  {printable(text)}" for n, text in rows]
         return "\n".join([*lines, *(f"{'':>{width}}    {printable(path)}" for path in self.bad_files)])

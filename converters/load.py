@@ -29,8 +29,8 @@ NO_IMAGES = Code(
     "warning",
     "no image and no box is in here",
     "check that this is the right file, and that it was exported completely",
-    "A file with a header or with empty lists alone can be read, and gives nothing. It is often the rest of an "
-    "export that failed.",
+    "A file with a header or with empty lists alone can be read, and gives nothing. It is often the rest of "
+    "an export that failed.",
 )
 SIDES_SWAPPED = Code(
     "sides-swapped",
@@ -239,7 +239,7 @@ def _judge(side: _Side, dataset: Dataset, log: Log, skip_bad: bool, check: Check
 
 
 def _check_left(side: _Side, loaded: Loaded) -> None:
-    """DataError where leaving out rows with errors leaves no box, or leaves out none: then the fault lies deeper."""
+    """DataError where leaving out rows with errors leaves no box, or leaves out none."""
     if loaded.bad and not len(loaded.dataset):
         n = loaded.bad
         what = "the only box has an error" if n == 1 else f"all {n} boxes have errors"

@@ -76,7 +76,9 @@ def read(
     """
     log = log or Log()
     request = Request(path=os.fspath(path), format=format, options=options, kind=kind)
-    return load(request, log, skip_bad=skip_bad, skip_bad_files=skip_bad_files, other=reference(gt, log)).dataset
+    return load(
+        request, log, skip_bad=skip_bad, skip_bad_files=skip_bad_files, other=reference(gt, log)
+    ).dataset
 
 
 @inputs.gather()

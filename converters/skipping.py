@@ -40,9 +40,7 @@ class LeftOut:
         return log.fatal > self.fatal or (log.errors > self.errors and not skip_bad)
 
 
-def read_good_files(
-    source: Source, log: Log, read: Callable[[Log], Dataset]
-) -> tuple[Dataset, LeftOut]:
+def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) -> tuple[Dataset, LeftOut]:
     """Read a source without the files that have a fault of more than a row.
 
     Parameters
@@ -61,6 +59,9 @@ def read_good_files(
     source.report_links(gone)
     _leave_out(source, {link[0] for link in source.bad_links}, left_out)
     for _ in range(ROUNDS):
+        if not source.files:
+            log.extend(gone)
+            raise _nothing_left(source, left_out, log)
         own = log.fresh(keep=EVERY)
         dataset = read(own)
         bad = _faulty(own, source)
@@ -82,10 +83,14 @@ def read_good_files(
         dataset = _without_images(dataset, _is_bare(dataset, left_out.stems))
         left_out.images -= {stem(name) for name in dataset.images.name}
         if not len(dataset.images):
-            n = len(left_out.files)
-            text = f"{n} file{' has' if n == 1 else 's have'} errors, and --skip-bad-files leaves no image"
-            raise DataError(f"{printable(source.path)}: {text}", log)
+            raise _nothing_left(source, left_out, log)
     return dataset, left_out
+
+
+def _nothing_left(source: Source, left_out: LeftOut, log: Log) -> DataError:
+    n = len(left_out.files)
+    text = f"{n} file{' has' if n == 1 else 's have'} errors, and --skip-bad-files leaves no image"
+    return DataError(f"{printable(source.path)}: {text}", log)
 
 
 def without_left_out(dataset: Dataset, left_out: LeftOut, others: Dataset) -> Dataset:
@@ -121,11 +126,27 @@ def _leave_out(source: Source, files: Collection[str], left_out: LeftOut) -> Non
         left_out.files += sorted(source.full(file) for file in files)
         names = (file.rpartition("/")[2] for file in files)
         left_out.stems |= {name.rpartition(".")[0] or name for name in names}
-        source.leave_out(files)
+        owners = {_key(file) for file in files}
+        pictures = (f for f in source.files if stem(f) != f)
+        source.leave_out({*files, *(f for f in pictures if _key(f) in owners)})
+
+
+def _key(file: str) -> tuple[str, ...]:
+    """What annotations and their picture have in common: the path without the folder of their kind."""
+    parts = file.split("/")
+    name = parts.pop()
+    folders = (part for part in parts if part.lower() not in _KINDS)
+    return (*folders, name.rpartition(".")[0] or name)
+
+
+_KINDS = frozenset(
+    "images labels jpegimages annotations img img1 ann labeltxt gt det image_2 label_2".split()
+)
+"""Folders of pictures or of annotations, in lower case."""
 
 
 def _is_bare(dataset: Dataset, stems: Collection[str]) -> NDArray[np.bool_]:
-    """Which images only their pictures tell of, whose annotations were left out: they are not without objects."""
+    """Which images are known only by pictures whose annotations were left out."""
     images = dataset.images
     names = [stem(name).rpartition("/")[2] in stems for name in images.name]
     bare: NDArray[np.bool_] = np.array(names, bool) & (images.file < 0)

@@ -24,8 +24,8 @@ from odm.formats._coco_ids import (
 )
 from odm.formats._coco_values import ANNOTATION, CATEGORY, IMAGE, RESULT, Values
 from odm.formats._faults import (
-    BAD_LISTED_CLASS,
     BAD_IMAGE_SIZE,
+    BAD_LISTED_CLASS,
     DUPLICATE_IMAGE,
     MISSING_BOX_KEY,
     MISSING_KEY,

@@ -44,7 +44,7 @@ DESCRIBING = re.compile(
     r"|.*\.(?:ya?ml|names|data|ini|pbtxt|labels)",
     re.IGNORECASE,
 )
-"""Names of files that say what other files mean (class lists, splits, sizes) and are therefore never left out."""
+"""Names of files that say what others mean (class lists, splits, sizes) and so are never left out."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)

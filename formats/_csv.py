@@ -167,14 +167,31 @@ def byte_shown(value: int) -> str:
     return f"the byte 0x{value:02X}" + (f" ({shown!r} in Windows-1252)" if shown.isprintable() else "")
 
 
-class Quote:
-    """Puts a cell in quotes where RFC 4180 needs them."""
+FORMULA = re.compile(r"'*[=+\-@\t\r]")
+"""How a cell begins that a spreadsheet takes for a formula, or one that was made safe."""
 
-    def __init__(self, sep: str) -> None:
+
+def to_safe(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula: one that looks like it gets an apostrophe."""
+    return f"'{cell}" if FORMULA.match(cell) else cell
+
+
+def from_safe(cell: str) -> str:
+    """A cell as it was before `to_safe`."""
+    return cell[1:] if cell[:1] == "'" and FORMULA.match(cell) else cell
+
+
+class Quote:
+    """Puts a cell in quotes where RFC 4180 needs them; if `safe`, an apostrophe before a formula."""
+
+    def __init__(self, sep: str, *, safe: bool = False) -> None:
         self.sep = sep
+        self._safe = safe
         self._special = re.compile(f'[{re.escape(sep)}"\r\n]|^\ufeff')
 
     def __call__(self, cell: str) -> str:
+        if self._safe:
+            cell = to_safe(cell)
         return '"' + cell.replace('"', '""') + '"' if self._special.search(cell) else cell
 
 

@@ -109,7 +109,9 @@ class Images:
         for i, name in enumerate(self.rows):
             if name.startswith("#") and self.good[i]:
                 path, field = self._origin[i].path, self._origin[i].field
-                log.report(COMMENTED, path, line=self._line[i], field=field, value=name, what=Shown("an image"))
+                log.report(
+                    COMMENTED, path, line=self._line[i], field=field, value=name, what=Shown("an image")
+                )
         beside = source.is_dir and bool(source.with_suffix(*PICTURE_SUFFIXES))
         folders = (source.full("images"), source.path) if beside else ()
         pictures = Pictures(options, builder, log, source, folders)

@@ -172,6 +172,9 @@ class CsvOptions(ImageOptions):
         side="both",
         path=True,
     )
+    excel_safe: bool = option(
+        False, "an apostrophe before names that a spreadsheet would take for formulas (= + - @)"
+    )
     dialect: str = option(
         "canonical",
         "which columns to write",
@@ -228,7 +231,8 @@ def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults 
         record = read_record(text, 0, sep, spaced=False)
         if isinstance(record[0], tuple):
             best = best or HeaderFaults(
-                tuple(text.split("\n", 1)[0].split(sep)), [(BAD_HEADER, "", {"reason": quote_fault(record[0])})]
+                tuple(text.split("\n", 1)[0].split(sep)),
+                [(BAD_HEADER, "", {"reason": quote_fault(record[0])})],
             )
             continue
         found = _header_layout(record[0], sep, told)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import Source, accept_name
-from odm.formats._csv import INCOMPLETE_BOX, NO_HEADER, SIZE_CONFLICT, read_record, utf8_text
+from odm.formats._csv import INCOMPLETE_BOX, NO_HEADER, SIZE_CONFLICT, from_safe, read_record, utf8_text
 from odm.formats._csv_classes import ClassNames, ClassRows
 from odm.formats._csv_images import Images, Origin
 from odm.formats._csv_layouts import FLAGS, FORMS, CsvOptions, HeaderFaults, Layout, find_layout, sep_line
@@ -248,6 +248,7 @@ class _Rows:
         self._layout, self._path, self._builder, self._log = layout, path, builder, log
         self._images, self._classes = images, classes
         self._decimals = Decimals(options.decimal)
+        self._safe = options.excel_safe
         self._known = {*layout.roles.values(), layout.strings}
         column = layout.roles.get("image")
         self._origin = Origin(
@@ -263,6 +264,11 @@ class _Rows:
         for i, name in enumerate(self._layout.columns):
             if name and i not in self._known and (n := len(lines) - columns[i].count("")):
                 extras[name] = extras.get(name, 0) + n
+        if self._safe:
+            roles = self._layout.roles
+            for k in {roles.get("image"), roles.get("class"), self._layout.strings} - {None}:
+                assert k is not None
+                columns[k] = list(map(from_safe, columns[k]))
         if self._layout.strings is not None:
             return self._take_strings(columns, lines, self._layout.strings)
         return self._take_rows(columns, lines, self._layout.roles)

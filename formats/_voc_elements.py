@@ -362,9 +362,14 @@ class Elements:
         if len(element):
             found = str(element[0].tag)
             if not field.startswith("object"):  # a fault of the whole file
-                where = f"in <{element.tag}>"
                 self._log.report(
-                    STRANGE_ELEMENT, path, line=element[0].sourceline, field=field, value=found, where=where
+                    STRANGE_ELEMENT,
+                    path,
+                    line=element[0].sourceline,
+                    field=field,
+                    value=found,
+                    where=f"in <{element.tag}>",
+                    expected="the value alone",
                 )
                 return None
             self._log.report(

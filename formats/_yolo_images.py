@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,29 @@ from numpy.typing import NDArray
 from odm.files import Source, accept_name
 from odm.formats._faults import DUPLICATE_IMAGE, NO_PICTURE
 from odm.formats._images import Picture, Pictures, picture_in
-from odm.formats._yolo_layouts import Plan, YoloOptions, file_set
-from odm.issues import Log, printable
+from odm.formats._lines import listing
+from odm.formats._yolo_layouts import Group, Plan, YoloOptions, file_set
+from odm.issues import Code, Log, Shown, printable, shorten
 from odm.tables import PICTURE_SUFFIXES, Builder, Ints, Longs, stem
+
+NO_LABELS = Code(
+    "labels-missing",
+    "error",
+    "{which} label file{found}",
+    "put the label files in the folder labels beside images, with the names of the pictures, or name the "
+    "folder that holds them",
+    "A data set without any label file would be read as pictures without a single object. Mostly the labels "
+    "are there under another name, or in a folder that is not looked at.",
+)
+BARE_PICTURES = Code(
+    "pictures-without-labels",
+    "warning",
+    "{n} of {total} pictures{where} have no label file and are read as images without objects, the first is "
+    "{value!r}",
+    "nothing to do if they show no object; else find their labels",
+    "A picture without a label file is a background image to trainers. It may also be one whose labels were "
+    "lost or misnamed.",
+)
 
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False)
@@ -38,15 +59,16 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
         folders = plan.groups[0].folders if plan.groups else ()
         everywhere = Pictures(options, builder, log, source, folders)
     first: Pictures | None = None
-    background = 0
     taken: dict[str, str] = {}
     shown = printable(source.path)
+    members: list[tuple[Group, list[Image]]] = []
     for group in plan.groups:
         pictures = everywhere or Pictures(options, builder, log, source, group.folders, beside=first)
         first = first or pictures
         missing: list[Image] = []
         matched = 0
         keys = dict.fromkeys([*group.labels, *group.listed])
+        before = len(found)
         seen = set()
         for key in keys:
             label = group.labels.get(key)
@@ -83,12 +105,51 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
                     if taken.setdefault(picture.place, group.split) != group.split:
                         continue
                     found.append(Image(key, None, picture, group.split, pictures, lonely=False))
-                    background += 1
-    if background:
-        what = "picture has" if background == 1 else "pictures have"
-        log.note(f"{shown}: {background} {what} no label file, so these are images without objects")
+        members.append((group, found[before:]))
+    _report_bare(plan, members, builder, log)
     _part_splits(found, plan, log)
     return sorted(found, key=lambda image: (_name(image), image.split))
+
+
+def _report_bare(plan: Plan, members: list[tuple[Group, list[Image]]], builder: Builder, log: Log) -> None:
+    """Report pictures without a label file: some may be without objects, all have their labels elsewhere."""
+    source = plan.source
+    labelled = any(image.label is not None for _, images in members for image in images)
+    read = {image.label for _, images in members for image in images}
+    unread = [] if not source.is_dir else [f for f in listing(source).labels if f not in read]
+    for group, images in members:
+        bare = [image for image in images if image.label is None]
+        strange = sorted({f.rpartition("/")[0] for f in unread if _is_of(source, group, f)})
+        none_has = len(bare) == len(images)
+        if none_has and not (images or strange):
+            continue
+        where = f" of the split {group.split!r}" if group.split else ""
+        value = bare[0].picture.place if bare and bare[0].picture else source.path
+        if none_has and (strange or (bare and not labelled and builder.kind != "det")):
+            found = ", ".join(repr(shorten(folder or ".")) for folder in strange[:3])
+            if found:
+                found = f", and text files lie in {found}, where no label is looked for"
+            if any("labeltxt" in folder.lower().split("/") for folder in strange):
+                found += " (labelTxt/ has the rows of DOTA: name the folder above it, as the format dota)"
+            where = Shown(where)
+            n = len(bare)
+            which = f"the one picture{where} has no" if n == 1 else f"none of {n} pictures{where} has a"
+            log.report(NO_LABELS, source.path, which=Shown(which), found=Shown(found))
+        elif bare:
+            what: dict[str, Any] = {"n": len(bare), "total": len(images), "where": Shown(where)}
+            log.report(BARE_PICTURES, source.path, value=value, **what)
+
+
+def _is_of(source: Source, group: Group, file: str) -> bool:
+    """Whether a text file lies where the labels of a group might: near its pictures."""
+    for folder in group.folders:
+        parts = [p for p in os.path.relpath(folder, source.path).split(os.sep) if p != "."]
+        at = len(parts) - 1 - parts[::-1].index("images") if "images" in parts else len(parts)
+        inner = parts[at + 1 :]
+        home = file.split("/")[:-1]
+        if home[:at] == parts[:at] and home[len(home) - len(inner) :] == inner:
+            return True
+    return False
 
 
 def _listed_picture(source: Source, key: str, listed: str) -> Picture | None:

@@ -132,8 +132,8 @@ def _rows(chunk: Chunk, key_points: int) -> tuple[tuple[NDArray[Any], ...], NDAr
 def _outlines(
     chunk: Chunk, rows: NDArray[Any]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Floats, NDArray[np.bool_]]:
-    """Of rows with 1 + 2n or 2 + 2n values: whether they are sound, whether a coordinate is far beyond 1, left,
-    top, right, bottom and confidence, and whether they may be rows of boxes joined in one line.
+    """Of rows with 1 + 2n or 2 + 2n values: whether they are sound, whether a coordinate is far beyond 1,
+    left, top, right, bottom and confidence, and whether they may be rows of boxes joined in one line.
     """
     count = chunk.count[rows] - 1
     begin = np.cumsum(count) - count
@@ -211,7 +211,7 @@ def choose_columns(
 
 
 def _joined(scan: Scan, kind: Kind) -> NDArray[np.bool_]:
-    """Which rows are several in one line: they would be outlines, of which there are no others among boxes."""
+    """Which rows are several in one line: they would be outlines, and the other rows are boxes."""
     found = scan.outline & scan.joined[:, 1 if kind == "det" else 0]
     if (scan.outline & ~found).any() or scan.outline.all():
         return np.zeros(len(found), bool)

@@ -33,6 +33,11 @@ Decimal commas (inside quotes, or between semicolons) are read where the file ha
 aloud; both in one file is an error. ``--classes`` also takes a plain list of names, or lines of ``name,id``:
 they set the order of the classes, and any other class is an error.
 
+Names are written as they are, so a cell may begin with ``=``, ``+``, ``-`` or ``@``, which a spreadsheet
+takes for a formula. ``-O excel-safe=true`` writes an apostrophe before such names of images and classes, and
+reading with it takes the apostrophe away, so that names come back exact; without it the apostrophe is read
+as a part of the name.
+
 ``-O dialect=tfod|openimages|predictionstring|retinanet`` writes these instead of the canonical form; what
 they cannot hold is lost. Open Images is written with ids without extension, and with as many decimals as keep
 a box in place within a millionth of a pixel.
@@ -118,7 +123,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: CsvOptions) -> No
     if dialect.is_relative and not can_be_relative(dataset, log, has_strings=dialect.has_strings):
         return
     labels = class_labels(options.classes, log)
-    quote = Quote(sep)
+    quote = Quote(sep, safe=options.excel_safe)
     classes = [quote(labels.get(name, name)) for name in dataset.categories.name]
     header, lines = dialect.rows(dataset, classes, quote)
     text = "\n".join([sep.join(header), *lines] if header else lines)

@@ -59,7 +59,6 @@ from odm.formats._faults import (
     BAD_MARK,
     DUPLICATE_IMAGE,
     MISSING_BOX_KEY,
-    UNNAMED_IMAGE,
     NOT_A_NUMBER,
     NOT_FINITE,
     OUTLINES,
@@ -67,6 +66,7 @@ from odm.formats._faults import (
     SCORE_UNEXPECTED,
     SIZE_FROM_PICTURE,
     SIZE_MISSING,
+    UNNAMED_IMAGE,
     WRONG_COUNT,
 )
 from odm.formats._images import Picture, Pictures, parse_pixels

@@ -84,8 +84,8 @@ from odm.formats._lines import (
     pages,
     relative,
     sample,
-    second_row,
     say_others,
+    second_row,
 )
 from odm.formats._numbers import Cells, decimal_cells, fixed_cells, short_wh
 from odm.issues import Code, Log, Shown, printable, shorten
@@ -676,7 +676,10 @@ def _report_comments(scan: Scan, good: NDArray[np.bool_], log: Log) -> None:
             what = "a class" if n == 1 else f"a class of {n} boxes; this is the first"
             values = {"field": "class", "value": name, "what": Shown(what)}
             scan.rows.report(
-                log, COMMENTED, rows[:1], lambda cells, v=values: {"column": cells[0][0], **v}  # type: ignore[misc]
+                log,
+                COMMENTED,
+                rows[:1],
+                lambda cells, v=values: {"column": cells[0][0], **v},  # type: ignore[misc]
             )
 
 

@@ -192,7 +192,7 @@ def test_ids_of_classes_are_numbered_only_where_there_are_numbers(tmp_path):
 def test_the_way_out_is_named_where_there_is_one(tmp_path):
     odm.write(data(), tmp_path / "in", "voc")
     (tmp_path / "in" / "broken.xml").write_text("<annotation>")
-    with pytest.raises(DataError, match=r"xml-syntax; mend .*broken\.xml, or move what cannot be mended"):
+    with pytest.raises(DataError, match=r"xml-syntax; correct .*broken\.xml, or leave such files out"):
         odm.convert(tmp_path / "in", tmp_path / "out", to="txt", skip_bad=True)
     (tmp_path / "in" / "broken.xml").unlink()
     with pytest.raises(UsageError, match="--class-list FILE says which classes are written"):

@@ -522,7 +522,7 @@ def test_there_and_back(tmp_path_factory, dataset, box, coords, sep):
         "kind": dataset.kind,
     }
     back, log = read(folder / "one", **how)
-    assert not log.counts
+    assert set(log.counts) <= {"looks-like-comment"}
     assert back.images.name == ("a/1", "b", "c")
     assert len(back) == len(dataset)
     assert sorted({dataset.categories.name[c] for c in used}) == sorted(back.categories.name)
