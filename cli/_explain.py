@@ -21,8 +21,8 @@ HEAD = """\
 
 Every fault has a code that stays the same from version to version. `odm validate --explain CODE` prints the
 entry of one; this page is `odm validate --explain all --output markdown`. An *error* keeps data from being
-converted or evaluated; a *warning* is read, kept and named. Errors of single boxes can be left out with
-`--skip-bad`, those of one file of annotations, file and all, with `--skip-bad-files`; all others cannot be left out.
+converted or evaluated; a *warning* is read, kept and named. Errors *of one box* can be left out with
+`--skip-bad`, and errors *of one file* together with the file with `--skip-bad-files`; no other can.
 """
 
 
