@@ -261,6 +261,30 @@ def test_two_rows_in_one_line_are_no_class(tmp_path, line):
     assert log.counts["wrong-count"] == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("0 .5 .5 .2 .2 0 .3 .3 .1 .1\n1 .5 .5 .2 .2\n", "gt"),
+        ("0 .5 .5 .2 .2 0 .3 .3 .1 .1 1 .6 .6 .1 .1\n1 .5 .5 .2 .2\n", "gt"),
+        ("0 .5 .5 .2 .2 .9 0 .3 .3 .1 .1 .8\n1 .5 .5 .2 .2 .7\n", "det"),
+    ],
+)
+def test_two_rows_in_one_line_are_no_polygon(tmp_path, text, kind):
+    (tmp_path / "a.txt").write_text(text)
+    log = Log()
+    with pytest.raises(DataError):
+        odm.read(tmp_path, "yolo", kind=kind, image_size="100x100", log=log)
+    assert log.counts["wrong-count"] == log.errors == 1
+    assert "line break" in log.issues[0].message
+
+
+def test_a_row_that_looks_like_a_comment_is_read_and_named(tmp_path):
+    (tmp_path / "a.txt").write_text("# dog 1 2 3 4\n# dog 5 5 9 9\ncat 1 2 3 4\n")
+    log = Log()
+    assert len(odm.read(tmp_path, "txt", box="ltrb", log=log)) == 3
+    assert log.counts == {"looks-like-comment": 1}
+
+
 def test_a_number_in_a_class_stays_with_a_separator(tmp_path):
     (tmp_path / "a.txt").write_text("route 66,10,10,20,20\nroute 66 and 67,1,1,5,5\n")
     assert odm.read(tmp_path, "txt", box="ltrb", sep=",").categories.name == ("route 66", "route 66 and 67")
