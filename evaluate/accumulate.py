@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.match import Mask, Matches, by_number, falling, threshold_bits, word_blocks
+from odm.evaluate.match import Matches, threshold_bits, word_blocks
+from odm.evaluate.order import by_number, falling
+from odm.evaluate.pairs import Mask
 from odm.evaluate.protocols import Protocol, recall_points
 from odm.evaluate.results import Curve, Result, Row
 from odm.forks import hands, in_order

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.join import Joined, Side
-from odm.evaluate.match import Mask, Matches, Pairs, Truth, find_pairs, prepare, threshold_bits, word_blocks
+from odm.evaluate.match import Matches, Truth, prepare, threshold_bits, word_blocks
+from odm.evaluate.pairs import Mask, Pairs, find_pairs
 from odm.evaluate.protocols import Protocol
 from odm.issues import UsageError
 from odm.tables import Flag, Floats, Ints, Longs
@@ -99,13 +100,11 @@ def _parts(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
         start = stop
 
 
-def _highest(pairs: Pairs, among: Mask, n: int) -> Floats:
-    """(n,) the highest IoU of every detection with the ground truths `among` its pairs."""
-    highest = np.zeros(n)
+def _highest(pairs: Pairs, among: Mask, highest: Floats) -> None:
+    """Write the highest IoU of each detection with the ground truths `among` its pairs into `highest`."""
     if len(pairs.det):
         first = np.flatnonzero(np.concatenate([[True], pairs.det[1:] != pairs.det[:-1]]))
         highest[pairs.det[first]] = np.maximum.reduceat(np.where(among, pairs.iou, 0), first)
-    return highest
 
 
 def detection_table(joined: Joined, matches: Matches) -> DetectionTable:
@@ -117,13 +116,13 @@ def detection_table(joined: Joined, matches: Matches) -> DetectionTable:
     n = len(joined.detections)
     same, same_live, other_live = np.zeros(n), np.zeros(n), np.zeros(n)
     for gt_start, det_start, part in _parts(joined):
-        pairs = find_pairs(_collapsed(part), plain, 0.0)
-        of_class = part.detections.category[pairs.det] == part.truth.category[pairs.gt]
-        live = ~counts_as_nothing[pairs.gt + gt_start]
         own = slice(det_start, det_start + len(part.detections))
-        same[own] = _highest(pairs, of_class, len(part.detections))
-        same_live[own] = _highest(pairs, of_class & live, len(part.detections))
-        other_live[own] = _highest(pairs, ~of_class & live, len(part.detections))
+        for pairs in find_pairs(_collapsed(part), plain, 0.0).pieces():
+            of_class = part.detections.category[pairs.det] == part.truth.category[pairs.gt]
+            live = ~counts_as_nothing[pairs.gt + gt_start]
+            _highest(pairs, of_class, same[own])
+            _highest(pairs, of_class & live, same_live[own])
+            _highest(pairs, ~of_class & live, other_live[own])
 
     # The matches may be of shards in any order; the input's rows tell which detection is which.
     place = np.argsort(joined.detections.row)
@@ -214,14 +213,16 @@ def confusion(
     counts = np.zeros((n + 1, n + 1), np.int64)
     for gt_start, _, part in _parts(joined):
         void = nothing[gt_start : gt_start + len(part.truth)]
-        pairs = find_pairs(_collapsed(part), rules, iou)
         on_void = np.zeros(len(part.detections), np.bool_)
-        reaches = pairs.iou if pairs.cover is None else np.maximum(pairs.iou, pairs.cover)
-        on_void[pairs.det[void[pairs.gt] & (reaches >= iou)]] = True
-        kept = ~void[pairs.gt] & (pairs.iou >= iou)
-        det, gt = pairs.det[kept], pairs.gt[kept]
+        found = []
+        for pairs in find_pairs(_collapsed(part), rules, iou).pieces():
+            reaches = pairs.iou if pairs.cover is None else np.maximum(pairs.iou, pairs.cover)
+            on_void[pairs.det[void[pairs.gt] & (reaches >= iou)]] = True
+            kept = ~void[pairs.gt] & (pairs.iou >= iou)
+            found.append((pairs.det[kept], pairs.gt[kept], pairs.iou[kept]))
+        det, gt, overlap = (np.concatenate([f[i] for f in found]) for i in range(3))
         det_class, gt_class = part.detections.category, part.truth.category
-        order = np.lexsort((gt, np.arange(len(det)), -pairs.iou[kept], det_class[det] != gt_class[gt]))
+        order = np.lexsort((gt, np.arange(len(det)), -overlap, det_class[det] != gt_class[gt]))
         det, gt = one_to_one(det[order], gt[order])
         np.add.at(counts, (gt_class[gt], det_class[det]), 1)
         alone = ~on_void

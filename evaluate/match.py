@@ -1,8 +1,8 @@
 """Match detections with ground truth, image by image: tables that can be concatenated.
 
-Only pairs of one image and class whose IoU reaches the lowest threshold are kept. All combinations of IoU
-threshold and area range are matched at once: each is a bit of a word. Where a detection takes the best free
-ground truth, the k-th detections of all images and classes are matched in one round.
+All combinations of IoU threshold and area range are matched at once: each is a bit of a word. Where a
+detection takes the best free ground truth, the k-th detections of all images and classes are matched in one
+round.
 """
 
 from __future__ import annotations
@@ -16,56 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.join import Joined, Side, boxed_in_part, expand, keep_wanted, labelled
+from odm.evaluate.order import by_number, falling
+from odm.evaluate.pairs import SPARSE, Mask, Pairs, best_of_each, find_pairs, geometry
 from odm.evaluate.protocols import AreaRange, Protocol
 from odm.forks import in_order
 from odm.tables import Flag, Floats, Ints, Longs
 
 Words = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
-
-CHUNK = 2**15
-"""Pairs that are compared at a time: their columns stay in the processor's cache."""
 
 PAIRS_OF_PART = 2**17
 """Pairs that are matched at a time."""
 
-SPARSE = 2**20
-"""A table of all images and classes is made if it is no larger than this and a few entries per box."""
+MANY = 32
+"""With more pairs than this a detection is matched by itself, its pairs not sorted."""
 
 CEILING = 1 - 1e-10
 """The highest IoU that `coco` asks for, as in pycocotools."""
 
 EMPTY_TRUTHS = "ground truths without area"
 """What is dropped that is not a detection, as `Matches.dropped` names it."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Pairs:
-    """Detections and ground truths of one image and class that overlap enough.
-
-    ``det`` and ``gt`` are (n,) positions in the joined sides, ``iou`` (n,). Pairs stand by image, class,
-    falling score of the detection, then ground truth. ``rank`` (one per detection) is the place of a
-    detection among those of its image and class, 0 the best; -1 where there is no ground truth of it.
-    """
-
-    det: Ints
-    gt: Ints
-    iou: Floats
-    cover: Floats | None
-    """(n,) intersection over the detection's area; None where no ground truth stands for many."""
-    rank: Ints
-
-    def above(self, floor: float) -> Pairs:
-        """The pairs that reach `floor`, which is higher than the one these were made for."""
-        keep = self.iou >= floor
-        if self.cover is not None:
-            keep |= self.cover >= floor
-        return self.part(keep)
-
-    def part(self, keep: Mask | slice) -> Pairs:
-        """Some of the pairs."""
-        cover = None if self.cover is None else self.cover[keep]
-        return Pairs(self.det[keep], self.gt[keep], self.iou[keep], cover, self.rank)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -159,194 +128,6 @@ def concatenate(parts: Sequence[Matches]) -> Matches:
             )
         },
     )
-
-
-# ---------------------------------------------------------------------------------------------- sorting
-
-
-def falling(score: Floats) -> Longs:
-    """(n,) positions by falling score, equal scores in their order.
-
-    NumPy sorts integers several times faster than it finds the order of floats. The leading bits of a score,
-    which are ordered as the scores are, and its position make one integer; what those bits do not tell apart
-    is put right afterwards.
-    """
-    bits = np.int64(len(score).bit_length())
-    leading = (0.0 - score).view(np.int64)  # which is never -0.0
-    leading ^= (leading >> 63) & np.iinfo(np.int64).max  # negative floats are ordered the other way round
-    leading >>= bits
-    order = leading << bits
-    order |= np.arange(len(score))
-    order.sort()
-    order &= (np.int64(1) << bits) - 1
-    ranked = score[order]
-    wrong = np.flatnonzero(ranked[1:] > ranked[:-1])
-    if len(wrong):
-        leading = leading[order]
-        run = np.concatenate([[0], np.cumsum(leading[1:] != leading[:-1])])
-        is_wrong = np.zeros(len(run), np.bool_)
-        is_wrong[run[wrong]] = True
-        alike = np.flatnonzero(is_wrong[run])
-        own = order[alike]
-        order[alike] = own[np.lexsort((own, -score[own]))]
-    return order
-
-
-def by_number(number: NDArray[Any], limit: int) -> Longs:
-    """(n,) positions by rising `number` in 0..limit-1, equal ones in their order."""
-    if limit <= 2**16:
-        return np.argsort(number.astype(np.uint16), kind="stable")  # a radix sort
-    bits = len(number).bit_length()
-    if limit.bit_length() + bits > 63:
-        return np.argsort(number, kind="stable")
-    return _sorted(number.astype(np.int64), np.arange(len(number)), bits)
-
-
-def _sorted(number: Longs, position: Longs, bits: int) -> Longs:
-    """The positions, of so many bits, by rising number and then position."""
-    packed = number << np.int64(bits)
-    packed |= position
-    packed.sort()
-    packed &= (np.int64(1) << np.int64(bits)) - 1
-    return packed
-
-
-# ------------------------------------------------------------------------------------------------ pairs
-
-
-def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> tuple[Floats, ...]:
-    """Left, top, right, bottom and area of boxes, so that right - left is the width; each (n,)."""
-    left, top, right, bottom = np.ascontiguousarray(xyxy.T)
-    if protocol.pixels == "inclusive":
-        return left, top, right + 1, bottom + 1, (right - left + 1) * (bottom - top + 1)
-    if protocol.as_given:
-        width, height = wh.T
-        return left, top, left + width, top + height, width * height
-    return left, top, right, bottom, (right - left) * (bottom - top)
-
-
-def find_pairs(joined: Joined, protocol: Protocol, floor: float, order: Longs | None = None) -> Pairs:
-    """All pairs of one image and class with IoU (for groups also cover) of at least `floor`.
-
-    `order` are the positions of the detections by falling score, if they are known.
-    """
-    truth, detections = joined.truth, joined.detections
-    n_classes = max(len(joined.classes), 1)
-    rank = np.full(len(detections), -1, np.int32)
-    empty = Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), None, rank)
-    if not len(truth) or not len(detections):
-        return empty
-    truth_key = truth.image.astype(np.int64) * n_classes + truth.category
-    truth_order = _rising(truth_key)
-    truth_key = truth_key[truth_order]
-    first = np.flatnonzero(np.concatenate([[True], truth_key[1:] != truth_key[:-1]]))
-    keys = truth_key[first]
-    n_truth = np.diff(np.append(first, len(truth)))
-
-    group = _lookup(detections.image.astype(np.int64) * n_classes + detections.category, keys)
-    order = falling(detections.score) if order is None else order
-    group = group[order]
-    contends = group >= 0
-    order, group = order[contends], group[contends]
-    if not len(order):
-        return empty
-    by_group = by_number(group, len(keys))
-    order, group = order[by_group], group[by_group]
-    n_det = np.bincount(group, minlength=len(keys))
-    start = np.cumsum(n_det) - n_det
-    rank[order] = np.arange(len(order)) - start[group]
-
-    grouped = (truth.flags & np.uint16(protocol.many)) != 0
-    if protocol.group_weight is not None:
-        grouped |= (truth.flags & np.uint16(Flag.GROUP_OF)) != 0
-    parts = _compare(
-        joined, protocol, floor, order, n_truth[group], first[group], truth_order, grouped[truth_order]
-    )
-    if not any(len(part[0]) for part in parts):
-        return empty
-    det, gt, iou = (np.concatenate([p[i] for p in parts]) for i in range(3))
-    cover = np.concatenate([p[3] for p in parts]) if grouped.any() else None
-    return Pairs(det, gt, iou, cover, rank)
-
-
-def _rising(key: Longs) -> Longs:
-    """Positions by rising key, equal ones in their order."""
-    if (key[1:] >= key[:-1]).all():
-        return np.arange(len(key))
-    return by_number(key, int(key.max()) + 1)
-
-
-def _lookup(key: Longs, keys: Longs) -> Ints:
-    """(n,) the position of each key in the rising `keys`, -1 = not there."""
-    size = int(keys[-1]) + 1
-    if size <= 4 * (len(key) + len(keys)) + SPARSE:
-        table = np.full(size + 1, -1, np.int32)
-        table[keys] = np.arange(len(keys), dtype=np.int32)
-        return table[np.minimum(key, size)]
-    position = np.searchsorted(keys, key).astype(np.int32)
-    np.minimum(position, len(keys) - 1, out=position)
-    position[keys[position] != key] = -1
-    return position
-
-
-def _compare(
-    joined: Joined,
-    protocol: Protocol,
-    floor: float,
-    order: Longs,
-    n_truth: Longs,
-    first: Longs,
-    truth_order: Longs,
-    grouped: Mask,
-) -> list[tuple[Ints, Ints, Floats, Floats]]:
-    """Compare the contending detections, in order, with the `n_truth` ground truths from `first` on."""
-    any_grouped = bool(grouped.any())
-    truth = [c[truth_order] for c in geometry(joined.truth.xyxy, joined.truth.wh, protocol)]
-    xyxy, wh = joined.detections.xyxy, joined.detections.wh
-    ends = np.cumsum(n_truth)
-
-    def compare(part: slice) -> tuple[Ints, Ints, Floats, Floats]:
-        before = int(ends[part.start - 1]) if part.start else 0
-        count = n_truth[part]
-        rows = order[part]
-        local = np.repeat(np.arange(len(rows)), count)
-        place = np.arange(int(ends[part.stop - 1]) - before)
-        place += np.repeat(first[part] - (ends[part] - count - before), count)
-        det = [c[local] for c in geometry(xyxy[rows], wh[rows], protocol)]
-        # Most pairs lie apart in x already; only the others are looked at further.
-        width = np.minimum(det[2], truth[2][place]) - np.maximum(det[0], truth[0][place])
-        meets = np.flatnonzero(width > 0)
-        local, place = local[meets], place[meets]
-        height = np.minimum(det[3][meets], truth[3][place]) - np.maximum(det[1][meets], truth[1][place])
-        inter = width[meets]
-        inter *= np.maximum(height, 0)
-        area = det[4][meets]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            iou = inter / (area + truth[4][place] - inter)
-            cover = inter / area if any_grouped else iou
-        keep = iou >= floor
-        if any_grouped:
-            cover = np.where(grouped[place], cover, 0)
-            keep |= cover >= floor
-        kept = np.flatnonzero(keep & (inter > 0))
-        return (
-            rows[local[kept]].astype(np.int32),
-            truth_order[place[kept]].astype(np.int32),
-            iou[kept],
-            cover[kept],
-        )
-
-    return list(map(compare, _chunks(ends)))
-
-
-def _chunks(ends: Longs) -> Iterator[slice]:
-    """Slices of detections with about `CHUNK` pairs each; `ends` (n,) are the running sums of pairs."""
-    start = 0
-    while start < len(ends):
-        before = int(ends[start - 1]) if start else 0
-        stop = max(int(np.searchsorted(ends, before + CHUNK, side="right")), start + 1)
-        yield slice(start, stop)
-        start = stop
 
 
 # ---------------------------------------------------------------------------------------------- matching
@@ -446,8 +227,9 @@ def _match(
 ) -> Matches:
     detections = joined.detections
     order = falling(detections.score) if order is None else order
+    beyond = _beyond_cap(joined, protocol, order)
     if pairs is None:
-        pairs = find_pairs(joined, protocol, floor_of(protocol), order)
+        pairs = _find(joined, protocol, floor_of(protocol), order, beyond)
     truth = Truth(joined, protocol)
     guesses = np.zeros((0, 2), np.int64)
     live: NDArray[np.uint8] | None
@@ -456,15 +238,14 @@ def _match(
     elif protocol.metric == "corloc":
         hits, live = _top_detections(joined, protocol, pairs)
     else:
-        beyond = _beyond_cap(joined, protocol, order)
         silent = beyond
         if protocol.spares_partial:
             spared = boxed_in_part(joined)
             silent = spared if beyond is None else beyond | spared
         live = _live(detections, protocol, silent)
         if beyond is not None:
-            pairs = pairs.part(~beyond[pairs.det])
-        hits = _match_pairs(pairs, protocol, truth)
+            pairs = pairs.of(~beyond)
+        hits = _match_pairs(pairs, protocol, truth, detections)
         if protocol.group_weight:
             _forget_unsure_groups(hits, truth, detections)
     npos, gt_ignored = truth.counts(joined)
@@ -496,6 +277,14 @@ def _match(
     )
 
 
+def _find(
+    joined: Joined, protocol: Protocol, floor: float, order: Longs, beyond: Mask | None
+) -> Pairs:
+    """The pairs that the rules of a protocol look at."""
+    among = None if beyond is None else ~beyond
+    return find_pairs(joined, protocol, floor, order, among=among, best_only=protocol.match != "free")
+
+
 def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches]:
     """The matches under each protocol; protocols that measure boxes alike share the comparison."""
     prepared: dict[tuple[Any, ...], tuple[Joined, tuple[tuple[str, int], ...], Longs]] = {}
@@ -519,7 +308,7 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
         key = (id(side.truth), id(side.detections), *key[1:])
         if key not in found:
             floor = min(lowest[_shared(q)] for q in protocols if _shared(q)[1:] == _shared(p)[1:])
-            found[key] = find_pairs(side, p, floor, order)
+            found[key] = _find(side, p, floor, order, _beyond_cap(side, p, order))
         pairs = found[key]
         if len(protocols) > 1:
             pairs = pairs.above(floor_of(p))
@@ -540,6 +329,8 @@ def _shared(p: Protocol) -> tuple[Any, ...]:
         p.as_given and p.pixels == "edges",
         p.many,
         p.group_weight is not None,
+        p.match,
+        _cap(p),
     )
 
 
@@ -560,13 +351,17 @@ class Truth:
         self.outside = np.stack([nothing | _outside(area, a) for a in protocol.areas])
         """(areas, n) what counts as nothing."""
         self.weight = protocol.group_weight or 0
+        self._words: dict[int, Words] = {}
 
     def words(self, block: range) -> Words:
         """(n,) the bits under which a ground truth counts as nothing."""
+        if block.start in self._words:
+            return self._words[block.start]
         bits = np.zeros(self.outside.shape[1], np.uint64)
         full = np.uint64(2 ** len(block) - 1)
         for a, outside in enumerate(self.outside):
             bits |= np.where(outside, full << np.uint64(a * len(block)), np.uint64(0))
+        self._words[block.start] = bits
         return bits
 
     def own_threshold(self) -> Floats:
@@ -614,11 +409,17 @@ def _live(detections: Side, protocol: Protocol, silent: Mask | None) -> NDArray[
     return live
 
 
+def _cap(protocol: Protocol) -> int | None:
+    """How many detections of an image and class count, None = all."""
+    capped = protocol.cap_of != "image" and protocol.metric not in ("corloc", "top-k")
+    return protocol.max_dets if capped else None
+
+
 def _beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
     """The detections that are too many of their image and class; None if there are none."""
-    if protocol.max_dets is None or protocol.cap_of == "image":
+    detections, cap = joined.detections, _cap(protocol)
+    if cap is None:
         return None
-    detections, cap = joined.detections, protocol.max_dets
     n_classes = max(len(joined.classes), 1)
     if not len(detections):
         return None
@@ -653,8 +454,22 @@ class _Hits:
     gt: Ints
 
 
-def _match_pairs(pairs: Pairs, protocol: Protocol, truth: Truth) -> _Hits:
-    """The matches of all pairs, by several processes if there are many."""
+def _match_pairs(pairs: Pairs, protocol: Protocol, truth: Truth, detections: Side) -> _Hits:
+    """The matches of all pairs, those of large groups a bounded number at a time."""
+    if not pairs.large:
+        return _match_held(pairs, protocol, truth)
+    hits = [_match_held(pairs, protocol, truth)]
+    free = _all_free(truth)
+    for group in pairs.large:
+        hits += (_match_free(piece, protocol, truth, free) for piece in pairs.pieces_of(group))
+    joined = _joined(hits)
+    of = joined.det
+    order = np.lexsort((pairs.rank[of], detections.category[of], detections.image[of]))
+    return _Hits(*(getattr(joined, f.name)[order] for f in dataclasses.fields(_Hits)))
+
+
+def _match_held(pairs: Pairs, protocol: Protocol, truth: Truth) -> _Hits:
+    """The matches of the pairs that are held, by several processes if there are many."""
     work = _match_free if protocol.match == "free" else _match_best
     n = len(pairs.det)
     if n < PAIRS_OF_PART:
@@ -668,14 +483,26 @@ def _match_pairs(pairs: Pairs, protocol: Protocol, truth: Truth) -> _Hits:
     parts = [pairs.part(slice(a, b)) for a, b in itertools.pairwise(ends)]
     words = 8 * len(truth.blocks)
     hits = in_order(lambda part: work(part, protocol, truth), parts, room=(2 * words + 16) * n + 2**20)
+    return _joined(hits)
+
+
+def _joined(hits: Sequence[_Hits]) -> _Hits:
     return _Hits(*(np.concatenate([getattr(h, f.name) for h in hits]) for f in dataclasses.fields(_Hits)))
+
+
+def _all_free(truth: Truth) -> list[Words]:
+    """Per word the bits under which each ground truth is still free: all of them."""
+    n_areas = len(truth.outside)
+    return [
+        np.full(len(truth.group), threshold_bits(block, n_areas, *block), np.uint64) for block in truth.blocks
+    ]
 
 
 def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> _Hits:
     """Each detection goes to its best ground truth, even if that is taken: then it is a false positive."""
     plain = ~truth.group[pairs.gt] & (pairs.iou >= floor_of(protocol))
     det, gt, iou = pairs.det[plain], pairs.gt[plain], pairs.iou[plain]
-    best = _best_of_each(det, iou)
+    best = best_of_each(det, iou)
     det, gt, iou = det[best], gt[best], iou[best]
     positive = np.zeros((len(det), len(truth.blocks)), np.uint64)
     ignored = np.zeros_like(positive)
@@ -712,7 +539,7 @@ def _match_groups(pairs: Pairs, protocol: Protocol, truth: Truth, hits: _Hits) -
     used[hits.det] = True
     among = truth.group[pairs.gt] & (pairs.cover >= protocol.ious[0]) & ~used[pairs.det]
     det, gt, cover = pairs.det[among], pairs.gt[among], pairs.cover[among]
-    best = _best_of_each(det, cover)
+    best = best_of_each(det, cover)
     det, gt = det[best], gt[best]
     # A group that counts is one true positive, with the best of its detections.
     takes = _first_of_each(gt, len(truth.group)) & (truth.weight > 0) & ~truth.outside[0][gt]
@@ -736,22 +563,14 @@ def _one_bit(positive: Mask, ignored: Mask) -> tuple[Words, Words]:
     return positive.astype(np.uint64)[:, None], ignored.astype(np.uint64)[:, None]
 
 
-def _best_of_each(det: Ints, iou: Floats) -> Longs:
-    """Positions of the highest IoU of each detection, the first of equals; equal `det` stand together."""
-    if not len(det):
-        return np.zeros(0, np.int64)
-    first = np.flatnonzero(np.concatenate([[True], det[1:] != det[:-1]]))
-    if len(first) == len(det):
-        return first
-    best = np.maximum.reduceat(iou, first)
-    equal = np.flatnonzero(iou == np.repeat(best, np.diff(np.append(first, len(det)))))
-    new: Mask = np.concatenate([[True], det[equal[1:]] != det[equal[:-1]]])
-    return equal[new]
+def _match_free(
+    pairs: Pairs, protocol: Protocol, truth: Truth, still_free: list[Words] | None = None
+) -> _Hits:
+    """Each detection takes the best ground truth that is free, one that counts before one that does not.
 
-
-def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> _Hits:
-    """Each detection takes the best ground truth that is free, one that counts before one that does not."""
-    n_truth = len(truth.group)
+    `still_free` is what better detections left, and is changed; without it all ground truths are free.
+    """
+    still_free = _all_free(truth) if still_free is None else still_free
     iou = pairs.iou
     if pairs.cover is not None:
         iou = np.where(truth.many[pairs.gt], pairs.cover, iou)
@@ -763,11 +582,11 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> _Hits:
         words = np.zeros((0, len(truth.blocks)), np.uint64)
         return _Hits(none, words, words, none)
     del keep
-    # Pairs of each detection by falling IoU.
+    # Pairs of each detection by falling IoU, unless there are many.
     new = np.concatenate([[True], det[1:] != det[:-1]])
     first = np.flatnonzero(new)
     n_pairs = np.diff(np.append(first, len(det)))
-    several = np.flatnonzero(np.repeat(n_pairs > 1, n_pairs))
+    several = np.flatnonzero(np.repeat((n_pairs > 1) & (n_pairs <= MANY), n_pairs))
     if len(several):
         owner = np.cumsum(new)[several]
         tie = -gt[several] if protocol.last_of_equals else gt[several]
@@ -779,6 +598,7 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> _Hits:
     rounds = np.arange(len(group)) - np.repeat(starts, np.diff(np.append(starts, len(group))))
     by_round = by_number(rounds, int(rounds.max()) + 1)
     limits = np.concatenate([[0], np.cumsum(np.bincount(rounds))])
+    some_many = bool((n_pairs > MANY).any())
     reference = protocol.reference
     chosen = np.full(len(first), -1, np.int32)
     positive = np.zeros((len(first), len(truth.blocks)), np.uint64)
@@ -793,10 +613,23 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> _Hits:
             reaches = bits[np.searchsorted(thresholds[block.start : block.stop], iou, side="right")]
         marked = np.uint64(1) << np.uint64(reference - block.start) if reference in block else np.uint64(0)
         nothing = truth.words(block)
-        free = np.full(n_truth, bits[-1])
+        free = still_free[w]
         some_nothing = bool(nothing[gt].any())
         for k in range(len(limits) - 1):
             rows = by_round[limits[k] : limits[k + 1]]
+            if some_many:
+                for row in rows[n_pairs[rows] > MANY].tolist():
+                    own = slice(int(first[row]), int(first[row] + n_pairs[row]))
+                    g = gt[own]
+                    positive[row, w], ignored[row, w], marks = _take_best(
+                        g, iou[own], reaches[own], nothing[g], truth.many[g], free, protocol.last_of_equals
+                    )
+                    for place, takes in marks:
+                        if takes & marked:
+                            chosen[row] = g[place]
+                rows = rows[n_pairs[rows] <= MANY]
+                if not len(rows):
+                    continue
             starts, counts = first[rows], n_pairs[rows]
             open_ = np.full(len(rows), bits[-1])
             for stage in range(1 + some_nothing):
@@ -821,6 +654,33 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> _Hits:
     return _Hits(det[first], positive, ignored, chosen)
 
 
+def _take_best(
+    gt: Ints, iou: Floats, reaches: Words, nothing: Words, many: Mask, free: Words, last: bool
+) -> tuple[np.uint64, np.uint64, list[tuple[int, np.uint64]]]:
+    """What one detection takes of its pairs, whose ground truths rise: as true positives, and as nothing.
+
+    Also at which of its pairs, and under which bits. Takes from `free`; of equals the `last` or the first.
+    """
+    taken = [np.uint64(0), np.uint64(0)]
+    places: list[tuple[int, np.uint64]] = []
+    for stage in range(2):
+        if stage == 0:
+            able = reaches & free[gt] & ~nothing
+        else:
+            able = reaches & nothing & ~taken[0]
+            able &= np.where(many, ~np.uint64(0), free[gt])
+        while len(able_at := np.flatnonzero(able)):
+            if last:
+                able_at = able_at[::-1]
+            at = int(able_at[np.argmax(iou[able_at])])
+            takes = able[at]
+            taken[stage] |= takes
+            free[gt[at]] &= ~takes
+            able &= ~takes
+            places.append((at, takes))
+    return taken[0], taken[1], places
+
+
 def _images_per_class(joined: Joined) -> Longs:
     """(classes,) how many images have ground truth of each class."""
     n_classes = max(len(joined.classes), 1)
@@ -833,7 +693,7 @@ def _best_hits(pairs: Pairs, protocol: Protocol, eligible: Mask) -> tuple[Ints, 
     """The eligible detections that reach the threshold with any ground truth, and their best one."""
     keep = (pairs.iou >= protocol.ious[0]) & eligible[pairs.det]
     det, gt, iou = pairs.det[keep], pairs.gt[keep], pairs.iou[keep]
-    best = _best_of_each(det, iou)
+    best = best_of_each(det, iou)
     return det[best], gt[best]
 
 

@@ -1,0 +1,57 @@
+"""Positions of boxes in the order of their scores or groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.tables import Floats, Longs
+
+
+def falling(score: Floats) -> Longs:
+    """(n,) positions by falling score, equal scores in their order.
+
+    NumPy sorts integers several times faster than it finds the order of floats. The leading bits of a score,
+    which are ordered as the scores are, and its position make one integer; what those bits do not tell apart
+    is put right afterwards.
+    """
+    bits = np.int64(len(score).bit_length())
+    leading = (0.0 - score).view(np.int64)  # which is never -0.0
+    leading ^= (leading >> 63) & np.iinfo(np.int64).max  # negative floats are ordered the other way round
+    leading >>= bits
+    order = leading << bits
+    order |= np.arange(len(score))
+    order.sort()
+    order &= (np.int64(1) << bits) - 1
+    ranked = score[order]
+    wrong = np.flatnonzero(ranked[1:] > ranked[:-1])
+    if len(wrong):
+        leading = leading[order]
+        run = np.concatenate([[0], np.cumsum(leading[1:] != leading[:-1])])
+        is_wrong = np.zeros(len(run), np.bool_)
+        is_wrong[run[wrong]] = True
+        alike = np.flatnonzero(is_wrong[run])
+        own = order[alike]
+        order[alike] = own[np.lexsort((own, -score[own]))]
+    return order
+
+
+def by_number(number: NDArray[Any], limit: int) -> Longs:
+    """(n,) positions by rising `number` in 0..limit-1, equal ones in their order."""
+    if limit <= 2**16:
+        return np.argsort(number.astype(np.uint16), kind="stable")  # a radix sort
+    bits = len(number).bit_length()
+    if limit.bit_length() + bits > 63:
+        return np.argsort(number, kind="stable")
+    return _sorted(number.astype(np.int64), np.arange(len(number)), bits)
+
+
+def _sorted(number: Longs, position: Longs, bits: int) -> Longs:
+    """The positions, of so many bits, by rising number and then position."""
+    packed = number << np.int64(bits)
+    packed |= position
+    packed.sort()
+    packed &= (np.int64(1) << np.int64(bits)) - 1
+    return packed

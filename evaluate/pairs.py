@@ -1,0 +1,433 @@
+"""Find the pairs of detections and ground truths of one image and class that overlap enough.
+
+Most images have few boxes of a class: their detections are compared with all ground truths, many images at a
+time. Where one image and class has many, only boxes that lie near each other are compared, and their pairs
+are made a bounded number at a time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate.join import Joined
+from odm.evaluate.order import by_number, falling
+from odm.evaluate.protocols import Protocol
+from odm.tables import Flag, Floats, Ints, Longs
+
+Mask = NDArray[np.bool_]
+Columns = tuple[Floats, ...]
+"""Left, top, right, bottom and area."""
+Found = tuple[Ints, Ints, Floats, Floats]
+"""Detection, ground truth, IoU and cover of pairs."""
+
+CHUNK = 2**15
+"""Pairs that are compared at a time: their columns stay in the processor's cache."""
+
+LARGE = 2**18
+"""With more combinations than this the boxes of one image and class are a `LargeGroup`."""
+
+AT_A_TIME = 2**19
+"""Pairs of a large group that are held at a time, unless a single detection has more."""
+
+SPARSE = 2**20
+"""A table of all images and classes is made if it is no larger than this and a few entries per box."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Pairs:
+    """Detections and ground truths of one image and class that overlap enough.
+
+    ``det`` and ``gt`` are (n,) positions in the joined sides, ``iou`` (n,). Pairs stand by image, class,
+    falling score of the detection, then ground truth. ``rank`` (one per detection) is the place of a
+    detection among those of its image and class, 0 the best; -1 where there is no ground truth of it.
+    """
+
+    det: Ints
+    gt: Ints
+    iou: Floats
+    cover: Floats | None
+    """(n,) intersection over the detection's area; None where no ground truth stands for many."""
+    rank: Ints
+    large: tuple[LargeGroup, ...] = ()
+    """Images and classes with so many boxes that their pairs are not held here."""
+
+    def above(self, floor: float) -> Pairs:
+        """The pairs that reach `floor`, which is higher than the one these were made for."""
+        keep = self.iou >= floor
+        if self.cover is not None:
+            keep |= self.cover >= floor
+        large = tuple(dataclasses.replace(group, floor=floor) for group in self.large)
+        return dataclasses.replace(self.part(keep), large=large)
+
+    def of(self, detections: Mask) -> Pairs:
+        """The pairs of some of the detections."""
+        large = tuple(
+            dataclasses.replace(group, det=group.det[detections[group.det]]) for group in self.large
+        )
+        return dataclasses.replace(self.part(detections[self.det]), large=large)
+
+    def part(self, keep: Mask | slice) -> Pairs:
+        """Some of the pairs that are held."""
+        cover = None if self.cover is None else self.cover[keep]
+        return Pairs(self.det[keep], self.gt[keep], self.iou[keep], cover, self.rank)
+
+    def pieces(self) -> Iterator[Pairs]:
+        """All pairs, those of large groups a bounded number at a time; no detection is in two pieces."""
+        yield self.part(slice(None))
+        for group in self.large:
+            yield from self.pieces_of(group)
+
+    def pieces_of(self, group: LargeGroup) -> Iterator[Pairs]:
+        """The pairs of a large group, a bounded number at a time."""
+        for det, gt, iou, cover in group.parts():
+            yield Pairs(det, gt, iou, None if self.cover is None else cover, self.rank)
+
+
+def find_pairs(
+    joined: Joined,
+    protocol: Protocol,
+    floor: float,
+    order: Longs | None = None,
+    *,
+    among: Mask | None = None,
+    best_only: bool = False,
+) -> Pairs:
+    """All pairs of one image and class with IoU (for groups also cover) of at least `floor`.
+
+    Parameters
+    ----------
+    joined, protocol, floor
+        Both sides, how boxes are measured, and the lowest overlap that is asked for.
+    order
+        Positions of the detections by falling score, if they are known.
+    among
+        (n,) which detections take part; the others have no rank.
+    best_only
+        Of each detection only the pair of the highest IoU, and with a group-of box that of the highest
+        cover, each the first of equals. They are all held; without this those of large groups are not.
+    """
+    truth, detections = joined.truth, joined.detections
+    n_classes = max(len(joined.classes), 1)
+    rank = np.full(len(detections), -1, np.int32)
+    empty = Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), None, rank)
+    if not len(truth) or not len(detections):
+        return empty
+    truth_key = truth.image.astype(np.int64) * n_classes + truth.category
+    truth_order = _rising(truth_key)
+    truth_key = truth_key[truth_order]
+    first = np.flatnonzero(np.concatenate([[True], truth_key[1:] != truth_key[:-1]]))
+    keys = truth_key[first]
+    n_truth = np.diff(np.append(first, len(truth)))
+
+    group = _lookup(detections.image.astype(np.int64) * n_classes + detections.category, keys)
+    order = falling(detections.score) if order is None else order
+    group = group[order]
+    contends = group >= 0
+    if among is not None:
+        contends &= among[order]
+    order, group = order[contends], group[contends]
+    if not len(order):
+        return empty
+    by_group = by_number(group, len(keys))
+    order, group = order[by_group], group[by_group]
+    n_det = np.bincount(group, minlength=len(keys))
+    start = np.cumsum(n_det) - n_det
+    rank[order] = np.arange(len(order)) - start[group]
+
+    boxes = _Boxes(joined, protocol, truth_order)
+    parts: list[Found] = []
+    large: list[LargeGroup] = []
+    done = 0
+    for g in np.flatnonzero(n_det * n_truth > LARGE).tolist():
+        before, own = slice(done, int(start[g])), slice(int(start[g]), int(start[g] + n_det[g]))
+        done = own.stop
+        parts += boxes.compare(order[before], n_truth[group[before]], first[group[before]], floor, best_only)
+        of_group = slice(int(first[g]), int(first[g] + n_truth[g]))
+        boxes_of_g = LargeGroup(boxes, order[own], of_group, floor)
+        if best_only:
+            parts += map(boxes.best, boxes_of_g.parts())
+        else:
+            large.append(boxes_of_g)
+    rest = slice(done, len(order))
+    parts += boxes.compare(order[rest], n_truth[group[rest]], first[group[rest]], floor, best_only)
+    det, gt, iou, cover = (np.concatenate([p[i] for p in parts] or [empty.iou]) for i in range(4))
+    if not len(det) and not large:
+        return empty
+    return Pairs(
+        det.astype(np.int32, copy=False),
+        gt.astype(np.int32, copy=False),
+        iou,
+        cover if boxes.any_grouped else None,
+        rank,
+        tuple(large),
+    )
+
+
+def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:
+    """Left, top, right, bottom and area of boxes, so that right - left is the width; each (n,)."""
+    left, top, right, bottom = np.ascontiguousarray(xyxy.T)
+    if protocol.pixels == "inclusive":
+        return left, top, right + 1, bottom + 1, (right - left + 1) * (bottom - top + 1)
+    if protocol.as_given:
+        width, height = wh.T
+        return left, top, left + width, top + height, width * height
+    return left, top, right, bottom, (right - left) * (bottom - top)
+
+
+def _rising(key: Longs) -> Longs:
+    """Positions by rising key, equal ones in their order."""
+    if (key[1:] >= key[:-1]).all():
+        return np.arange(len(key))
+    return by_number(key, int(key.max()) + 1)
+
+
+def _lookup(key: Longs, keys: Longs) -> Ints:
+    """(n,) the position of each key in the rising `keys`, -1 = not there."""
+    size = int(keys[-1]) + 1
+    if size <= 4 * (len(key) + len(keys)) + SPARSE:
+        table = np.full(size + 1, -1, np.int32)
+        table[keys] = np.arange(len(keys), dtype=np.int32)
+        return table[np.minimum(key, size)]
+    position = np.searchsorted(keys, key).astype(np.int32)
+    np.minimum(position, len(keys) - 1, out=position)
+    position[keys[position] != key] = -1
+    return position
+
+
+class _Boxes:
+    """The boxes of both sides as a protocol measures them; ground truths by image and class."""
+
+    def __init__(self, joined: Joined, protocol: Protocol, truth_order: Longs) -> None:
+        self.protocol = protocol
+        self.truth_order = truth_order
+        self.detections = joined.detections
+        self.truth = tuple(c[truth_order] for c in geometry(joined.truth.xyxy, joined.truth.wh, protocol))
+        grouped = (joined.truth.flags & np.uint16(protocol.many)) != 0
+        self.is_group = np.zeros(len(joined.truth), np.bool_)
+        """(n,) the group-of boxes, by position in the joined side."""
+        if protocol.group_weight is not None:
+            self.is_group = (joined.truth.flags & np.uint16(Flag.GROUP_OF)) != 0
+        self.grouped: Mask = (grouped | self.is_group)[truth_order]
+        """(n,) what stands for many, by image and class."""
+        self.any_grouped = bool(self.grouped.any())
+
+    def measured(self, rows: Longs) -> Columns:
+        """The columns of some detections."""
+        return geometry(self.detections.xyxy[rows], self.detections.wh[rows], self.protocol)
+
+    def overlap(self, width: Floats, det: Columns, truth: Columns, grouped: Mask) -> tuple[Floats, Floats]:
+        """IoU and cover of pairs whose boxes share `width`; -1 where they do not overlap.
+
+        The arrays are broadcast, `grouped` too.
+        """
+        height = np.minimum(det[3], truth[3]) - np.maximum(det[1], truth[1])
+        inter = width * np.maximum(height, 0)
+        area = det[4]
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            iou = inter / (area + truth[4] - inter)
+            cover = np.where(grouped, inter / area, 0) if self.any_grouped else iou
+        apart = ~(inter > 0)
+        iou[apart] = -1
+        if self.any_grouped:
+            cover[apart] = -1
+        return iou, cover
+
+    def compare(
+        self, rows: Longs, n_truth: Longs, first: Longs, floor: float, best_only: bool
+    ) -> Iterator[Found]:
+        """Compare each of the detections `rows` with the `n_truth` ground truths from `first` on."""
+        ends = np.cumsum(n_truth)
+        for part in _chunks(ends):
+            before = int(ends[part.start - 1]) if part.start else 0
+            count = n_truth[part]
+            local = np.repeat(np.arange(len(count)), count)
+            place = np.arange(int(ends[part.stop - 1]) - before)
+            place += np.repeat(first[part] - (ends[part] - count - before), count)
+            det = self.measured(rows[part])
+            # Most pairs lie apart in x already; only the others are looked at further.
+            width = np.minimum(det[2][local], self.truth[2][place])
+            width -= np.maximum(det[0][local], self.truth[0][place])
+            meets = np.flatnonzero(width > 0)
+            local, place = local[meets], place[meets]
+            iou, cover = self.overlap(
+                width[meets],
+                tuple(c[local] for c in det),
+                tuple(c[place] for c in self.truth),
+                self.grouped[place],
+            )
+            kept = np.flatnonzero(_reach(iou, cover, floor))
+            found = self.named(rows[part][local[kept]], place[kept], iou[kept], cover[kept])
+            yield self.best(found) if best_only else found
+
+    def named(self, rows: Longs, place: Longs, iou: Floats, cover: Floats) -> Found:
+        """Pairs with the ground truth as a position in the joined side."""
+        return rows.astype(np.int32), self.truth_order[place].astype(np.int32), iou, cover
+
+    def best(self, found: Found) -> Found:
+        """The best pair of each detection, and its best with a group-of box."""
+        det, gt, iou, cover = found
+        group = self.is_group[gt]
+        if group.any():
+            plain, others = np.flatnonzero(~group), np.flatnonzero(group)
+            kept = np.concatenate(
+                [plain[best_of_each(det[plain], iou[plain])], others[best_of_each(det[others], cover[others])]]
+            )
+            kept.sort()
+        else:
+            kept = best_of_each(det, iou)
+        return det[kept], gt[kept], iou[kept], cover[kept]
+
+
+def _reach(iou: Floats, cover: Floats, floor: float) -> Mask:
+    """Which pairs overlap, by `floor` or more."""
+    reach: Mask = iou >= floor
+    if cover is not iou:
+        reach |= cover >= floor
+    return reach
+
+
+def _chunks(ends: Longs) -> Iterator[slice]:
+    """Slices of detections with about `CHUNK` pairs each; `ends` (n,) are the running sums of pairs."""
+    start = 0
+    while start < len(ends):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(int(np.searchsorted(ends, before + CHUNK, side="right")), start + 1)
+        yield slice(start, stop)
+        start = stop
+
+
+def best_of_each(det: Ints, iou: Floats) -> Longs:
+    """Positions of the highest IoU of each detection, the first of equals; equal `det` stand together."""
+    if not len(det):
+        return np.zeros(0, np.int64)
+    first = np.flatnonzero(np.concatenate([[True], det[1:] != det[:-1]]))
+    if len(first) == len(det):
+        return first
+    best = np.maximum.reduceat(iou, first)
+    equal = np.flatnonzero(iou == np.repeat(best, np.diff(np.append(first, len(det)))))
+    new: Mask = np.concatenate([[True], det[equal[1:]] != det[equal[:-1]]])
+    return equal[new]
+
+
+# ------------------------------------------------------------------------------------------ large groups
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LargeGroup:
+    """The boxes of an image and class that has many of them."""
+
+    boxes: _Boxes
+    det: Longs
+    """Positions of the detections, by falling score."""
+    truth: slice
+    """The ground truths, by image and class."""
+    floor: float
+
+    def parts(self) -> Iterator[Found]:
+        """Pairs by falling score of the detection, then ground truth, a bounded number at a time.
+
+        As many detections are taken at a time as have a bounded number of pairs, which is found by trial.
+        """
+        start, size = 0, len(self.det)
+        n_truth = self.truth.stop - self.truth.start
+        while start < len(self.det):
+            size = min(size, len(self.det) - start)
+            if size == 1 or size * n_truth <= AT_A_TIME:
+                found = self._all(self.det[start : start + size])
+            else:
+                near = self._near(self.det[start : start + size])
+                if near is None:
+                    size = -(-size // 2)
+                    continue
+                found = near
+            yield found
+            start += size
+            if len(found[0]) < AT_A_TIME // 4:
+                size *= 2
+
+    def _all(self, rows: Longs) -> Found:
+        """The pairs of some detections, each of which is compared with all ground truths."""
+        n_truth = self.truth.stop - self.truth.start
+        det, truth = self.boxes.measured(rows), tuple(c[self.truth] for c in self.boxes.truth)
+        chunks = list(self._cross(det, truth, np.arange(len(rows)), np.arange(n_truth)))
+        local, place, iou, cover = (np.concatenate([c[i] for c in chunks]) for i in range(4))
+        return self.boxes.named(rows[local], place + self.truth.start, iou, cover)
+
+    def _near(self, rows: Longs) -> Found | None:
+        """The pairs of some detections, each compared with what is near it; None if they are too many.
+
+        The plane is halved at the median of the left or upper edges for as long as that spares comparisons.
+        Boxes on both sides of a cut belong to both halves; a pair counts where its common area begins.
+        """
+        n_truth = self.truth.stop - self.truth.start
+        det, truth = self.boxes.measured(rows), tuple(c[self.truth] for c in self.boxes.truth)
+        chunks = []
+        n = 0
+        nowhere = -np.inf
+        areas = [(np.arange(len(rows)), np.arange(n_truth), nowhere, nowhere)]
+        while areas:
+            d, t, left, top = areas.pop()
+            if not len(d) or not len(t):
+                continue
+            if len(d) * len(t) > CHUNK and (halves := _halved(det, truth, d, t)) is not None:
+                (lower, upper), axis, cut = halves
+                areas.append((*lower, left, top))
+                areas.append((*upper, cut if axis == 0 else left, cut if axis == 1 else top))
+                continue
+            for local, place, iou, cover in self._cross(det, truth, d, t):
+                own = np.maximum(det[0][local], truth[0][place]) >= left
+                own &= np.maximum(det[1][local], truth[1][place]) >= top
+                chunks.append((local[own], place[own], iou[own], cover[own]))
+                n += int(np.count_nonzero(own))
+                if n > AT_A_TIME:
+                    return None
+        if not chunks:
+            chunks.append((d[:0], t[:0], np.zeros(0), np.zeros(0)))
+        local, place, iou, cover = (np.concatenate([c[i] for c in chunks]) for i in range(4))
+        order = np.argsort(local * n_truth + place)
+        local, place, iou, cover = local[order], place[order], iou[order], cover[order]
+        return self.boxes.named(rows[local], place + self.truth.start, iou, cover)
+
+    def _cross(
+        self, det: Columns, truth: Columns, d: Longs, t: Longs
+    ) -> Iterator[tuple[Longs, Longs, Floats, Floats]]:
+        """Which of the boxes `d` and `t` are pairs."""
+        theirs = tuple(c[t] for c in truth)
+        grouped = self.boxes.grouped[self.truth][t]
+        step = max(1, CHUNK // len(t))
+        for start in range(0, len(d), step):
+            some = d[start : start + step]
+            ours = tuple(c[some][:, None] for c in det)
+            width = np.minimum(ours[2], theirs[2])
+            width -= np.maximum(ours[0], theirs[0])
+            iou, cover = self.boxes.overlap(width, ours, theirs, grouped)
+            local, place = np.nonzero(_reach(iou, cover, self.floor))
+            yield some[local], t[place], iou[local, place], cover[local, place]
+
+
+_Half = tuple[Longs, Longs]
+
+
+def _halved(
+    det: Columns, truth: Columns, d: Longs, t: Longs
+) -> tuple[tuple[_Half, _Half], int, float] | None:
+    """The boxes `d` and `t` on either side of a line, its axis and place; None if that spares too little."""
+    best = 0.8 * len(d) * len(t)
+    found = None
+    for axis in (0, 1):
+        edges = [(side[axis][rows], side[axis + 2][rows]) for side, rows in ((det, d), (truth, t))]
+        cut = float(np.median(np.concatenate([low for low, _ in edges])))
+        if not math.isfinite(cut):
+            continue
+        below = [low < cut for low, _ in edges]
+        above = [high > cut for _, high in edges]
+        cost = sum(float(np.count_nonzero(a)) * np.count_nonzero(b) for a, b in (below, above))
+        if cost <= best:
+            best = cost
+            found = ((d[below[0]], t[below[1]]), (d[above[0]], t[above[1]])), axis, cut
+    return found
