@@ -277,9 +277,7 @@ def _match(
     )
 
 
-def _find(
-    joined: Joined, protocol: Protocol, floor: float, order: Longs, beyond: Mask | None
-) -> Pairs:
+def _find(joined: Joined, protocol: Protocol, floor: float, order: Longs, beyond: Mask | None) -> Pairs:
     """The pairs that the rules of a protocol look at."""
     among = None if beyond is None else ~beyond
     return find_pairs(joined, protocol, floor, order, among=among, best_only=protocol.match != "free")
@@ -593,9 +591,13 @@ def _match_free(
         moved = several[np.lexsort((tie, -iou[several], owner))]
         gt[several], iou[several] = gt[moved], iou[moved]
     # The round of a detection: its place among the detections with pairs of its image and class.
-    group = truth.group_key[gt[first]]
-    starts = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]]))
-    rounds = np.arange(len(group)) - np.repeat(starts, np.diff(np.append(starts, len(group))))
+    # Where neither the detection nor the ground truth has another pair, it need not wait for others.
+    rounds = np.zeros(len(first), np.int64)
+    waits = np.flatnonzero((n_pairs > 1) | (np.bincount(gt)[gt[first]] > 1))
+    if len(waits):
+        group = truth.group_key[gt[first[waits]]]
+        starts = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]]))
+        rounds[waits] = np.arange(len(group)) - np.repeat(starts, np.diff(np.append(starts, len(group))))
     by_round = by_number(rounds, int(rounds.max()) + 1)
     limits = np.concatenate([[0], np.cumsum(np.bincount(rounds))])
     some_many = bool((n_pairs > MANY).any())

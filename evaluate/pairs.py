@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+import operator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,24 +149,17 @@ def find_pairs(
         done = own.stop
         parts += boxes.compare(order[before], n_truth[group[before]], first[group[before]], floor, best_only)
         of_group = slice(int(first[g]), int(first[g] + n_truth[g]))
-        boxes_of_g = LargeGroup(boxes, order[own], of_group, floor)
+        boxes_of_g = LargeGroup(boxes, order[own], of_group, floor, best_only)
         if best_only:
-            parts += map(boxes.best, boxes_of_g.parts())
+            parts += boxes_of_g.parts()
         else:
             large.append(boxes_of_g)
     rest = slice(done, len(order))
     parts += boxes.compare(order[rest], n_truth[group[rest]], first[group[rest]], floor, best_only)
-    det, gt, iou, cover = (np.concatenate([p[i] for p in parts] or [empty.iou]) for i in range(4))
+    det, gt, iou, cover = _together(parts or [(empty.det, empty.gt, empty.iou, empty.iou)])
     if not len(det) and not large:
         return empty
-    return Pairs(
-        det.astype(np.int32, copy=False),
-        gt.astype(np.int32, copy=False),
-        iou,
-        cover if boxes.any_grouped else None,
-        rank,
-        tuple(large),
-    )
+    return Pairs(det, gt, iou, cover if boxes.any_grouped else None, rank, tuple(large))
 
 
 def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:
@@ -261,7 +255,9 @@ class _Boxes:
                 self.grouped[place],
             )
             kept = np.flatnonzero(_reach(iou, cover, floor))
-            found = self.named(rows[part][local[kept]], place[kept], iou[kept], cover[kept])
+            high = iou[kept]
+            own = high if cover is iou else cover[kept]
+            found = self.named(rows[part][local[kept]], place[kept], high, own)
             yield self.best(found) if best_only else found
 
     def named(self, rows: Longs, place: Longs, iou: Floats, cover: Floats) -> Found:
@@ -274,13 +270,20 @@ class _Boxes:
         group = self.is_group[gt]
         if group.any():
             plain, others = np.flatnonzero(~group), np.flatnonzero(group)
-            kept = np.concatenate(
-                [plain[best_of_each(det[plain], iou[plain])], others[best_of_each(det[others], cover[others])]]
-            )
-            kept.sort()
+            of_plain = plain[best_of_each(det[plain], iou[plain])]
+            of_groups = others[best_of_each(det[others], cover[others])]
+            kept = np.sort(np.concatenate([of_plain, of_groups]))
         else:
             kept = best_of_each(det, iou)
-        return det[kept], gt[kept], iou[kept], cover[kept]
+        high = iou[kept]
+        return det[kept], gt[kept], high, high if cover is iou else cover[kept]
+
+
+def _together(parts: Sequence[Found]) -> Found:
+    det, gt, iou, cover = zip(*parts, strict=True)
+    overlap = np.concatenate(iou)
+    shared = all(map(operator.is_, iou, cover))
+    return np.concatenate(det), np.concatenate(gt), overlap, overlap if shared else np.concatenate(cover)
 
 
 def _reach(iou: Floats, cover: Floats, floor: float) -> Mask:
@@ -327,6 +330,7 @@ class LargeGroup:
     truth: slice
     """The ground truths, by image and class."""
     floor: float
+    best_only: bool
 
     def parts(self) -> Iterator[Found]:
         """Pairs by falling score of the detection, then ground truth, a bounded number at a time.
@@ -354,9 +358,10 @@ class LargeGroup:
         """The pairs of some detections, each of which is compared with all ground truths."""
         n_truth = self.truth.stop - self.truth.start
         det, truth = self.boxes.measured(rows), tuple(c[self.truth] for c in self.boxes.truth)
-        chunks = list(self._cross(det, truth, np.arange(len(rows)), np.arange(n_truth)))
-        local, place, iou, cover = (np.concatenate([c[i] for c in chunks]) for i in range(4))
-        return self.boxes.named(rows[local], place + self.truth.start, iou, cover)
+        chunks = []
+        for local, place, iou, cover in self._cross(det, truth, np.arange(len(rows)), np.arange(n_truth)):
+            chunks.append(self.boxes.named(rows[local], place + self.truth.start, iou, cover))
+        return _together(chunks)
 
     def _near(self, rows: Longs) -> Found | None:
         """The pairs of some detections, each compared with what is near it; None if they are too many.
@@ -366,7 +371,7 @@ class LargeGroup:
         """
         n_truth = self.truth.stop - self.truth.start
         det, truth = self.boxes.measured(rows), tuple(c[self.truth] for c in self.boxes.truth)
-        chunks = []
+        chunks: list[Found] = []
         n = 0
         nowhere = -np.inf
         areas = [(np.arange(len(rows)), np.arange(n_truth), nowhere, nowhere)]
@@ -379,19 +384,22 @@ class LargeGroup:
                 areas.append((*lower, left, top))
                 areas.append((*upper, cut if axis == 0 else left, cut if axis == 1 else top))
                 continue
-            for local, place, iou, cover in self._cross(det, truth, d, t):
-                own = np.maximum(det[0][local], truth[0][place]) >= left
-                own &= np.maximum(det[1][local], truth[1][place]) >= top
-                chunks.append((local[own], place[own], iou[own], cover[own]))
+            for one, other, iou, cover in self._cross(det, truth, d, t):
+                own = np.maximum(det[0][one], truth[0][other]) >= left
+                own &= np.maximum(det[1][one], truth[1][other]) >= top
+                high = iou[own]
+                spread = high if cover is iou else cover[own]
+                chunks.append((one[own].astype(np.int32), other[own].astype(np.int32), high, spread))
                 n += int(np.count_nonzero(own))
                 if n > AT_A_TIME:
                     return None
         if not chunks:
-            chunks.append((d[:0], t[:0], np.zeros(0), np.zeros(0)))
-        local, place, iou, cover = (np.concatenate([c[i] for c in chunks]) for i in range(4))
-        order = np.argsort(local * n_truth + place)
+            return self.boxes.named(rows[:0], rows[:0], np.zeros(0), np.zeros(0))
+        local, place, iou, cover = _together(chunks)
+        order = np.argsort(local.astype(np.int64) * n_truth + place)
         local, place, iou, cover = local[order], place[order], iou[order], cover[order]
-        return self.boxes.named(rows[local], place + self.truth.start, iou, cover)
+        found = self.boxes.named(rows[local], place + self.truth.start, iou, cover)
+        return self.boxes.best(found) if self.best_only else found
 
     def _cross(
         self, det: Columns, truth: Columns, d: Longs, t: Longs
@@ -406,8 +414,29 @@ class LargeGroup:
             width = np.minimum(ours[2], theirs[2])
             width -= np.maximum(ours[0], theirs[0])
             iou, cover = self.boxes.overlap(width, ours, theirs, grouped)
-            local, place = np.nonzero(_reach(iou, cover, self.floor))
-            yield some[local], t[place], iou[local, place], cover[local, place]
+            if self.best_only:
+                kept = self._best_of_rows(
+                    iou, cover, self.boxes.is_group[self.boxes.truth_order[self.truth][t]]
+                )
+            else:
+                kept = np.flatnonzero(_reach(iou, cover, self.floor))
+            local = kept // len(t)
+            place = kept - local * len(t)
+            high = iou.ravel()[kept]
+            yield some[local], t[place], high, high if cover is iou else cover.ravel()[kept]
+
+    def _best_of_rows(self, iou: Floats, cover: Floats, is_group: Mask) -> Longs:
+        """The flat positions of the best pair of each row, and of its best with a group-of box."""
+        own = [(iou, is_group)]
+        if is_group.any():
+            own.append((cover, ~is_group))
+        start = np.arange(len(iou)) * len(is_group)
+        kept = []
+        for overlap, others in own:
+            score = np.where((overlap >= self.floor) & ~others, overlap, -1)
+            best = score.argmax(axis=1) + start
+            kept.append(best[score.ravel()[best] >= 0])
+        return np.sort(np.concatenate(kept)) if len(kept) > 1 else kept[0]
 
 
 _Half = tuple[Longs, Longs]

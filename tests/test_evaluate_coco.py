@@ -190,13 +190,26 @@ def test_shards_in_any_order_are_identical(scene, n_shards):
                 assert (getattr(curve, column) == getattr(many.curves[name], column)).all()
 
 
-@pytest.mark.parametrize(("chunk", "block", "sparse"), [(1, 1, -(10**9)), (7, 3, 2**20), (50, 10, -(10**9))])
-def test_size_of_the_pieces_does_not_matter(monkeypatch, chunk, block, sparse):
-    protocols = ["coco", "voc2012", "openimages", "imagenet-loc"]
+@pytest.mark.parametrize(
+    ("chunk", "block", "sparse", "large", "many"),
+    [
+        (1, 1, -(10**9), 2**18, 32),
+        (7, 3, 2**20, 2**18, 0),
+        (50, 10, -(10**9), 2**18, 2),
+        (1, 10, 2**20, 0, 0),
+        (7, 10, 2**20, 1, 1),
+        (50, 10, 2**20, 4, 32),
+    ],
+)
+def test_size_of_the_pieces_does_not_matter(monkeypatch, chunk, block, sparse, large, many):
+    protocols = ["coco", "voc2012", "openimages", "openimages-challenge", "imagenet-loc", "imagenet-det"]
     whole = [evaluate(*Scene(seed, n_images=6, crowded=True).tables(), protocols) for seed in range(5)]
-    matching = importlib.import_module("odm.evaluate.match")
-    monkeypatch.setattr(matching, "CHUNK", chunk)
-    monkeypatch.setattr(matching, "SPARSE", sparse)
+    finding = importlib.import_module("odm.evaluate.pairs")
+    monkeypatch.setattr(finding, "CHUNK", chunk)
+    monkeypatch.setattr(finding, "LARGE", large)
+    monkeypatch.setattr(finding, "AT_A_TIME", chunk)
+    monkeypatch.setattr(importlib.import_module("odm.evaluate.match"), "MANY", many)
+    monkeypatch.setattr(finding, "SPARSE", sparse)
     monkeypatch.setattr(importlib.import_module("odm.evaluate.accumulate"), "BLOCK", block)
     monkeypatch.setattr(importlib.import_module("odm.evaluate.errors"), "AT_A_TIME", chunk)
     for seed, before in enumerate(whole):

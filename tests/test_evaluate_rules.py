@@ -662,8 +662,14 @@ def test_the_number_of_processes_changes_no_bit(monkeypatch):
         category=truth.boxes.category[pick], score=rng.integers(0, 20, m) / 20,
         ltwh=np.c_[truth.boxes.xyxy[pick, :2] + rng.integers(-4, 5, (m, 2)), truth.boxes.wh[pick]],
     )  # fmt: skip
-    accumulate, match, pairs = (sys.modules[f"odm.evaluate.{name}"] for name in ("accumulate", "match", "pairs"))
-    small = {accumulate: {"BLOCK": 20, "WORTH_SHARING": 1}, pairs: {"CHUNK": 50}, match: {"PAIRS_OF_PART": 50}}
+    accumulate, match, pairs = (
+        sys.modules[f"odm.evaluate.{name}"] for name in ("accumulate", "match", "pairs")
+    )
+    small = {
+        accumulate: {"BLOCK": 20, "WORTH_SHARING": 1},
+        pairs: {"CHUNK": 50},
+        match: {"PAIRS_OF_PART": 50},
+    }
     protocols = ["coco", "voc2012", "openimages"]
     answers = [evaluate(truth, found, protocols).to_dict()]
     for module, names in small.items():
