@@ -694,33 +694,31 @@ def _near_duplicates(facts: Facts) -> tuple[NDArray[np.intp], NDArray[np.intp], 
     group = boxes.image[rows].astype(np.int64) * len(facts.dataset.categories) + boxes.category[rows]
     order = np.lexsort((boxes.xyxy[rows, 0], group))
     rows, group = rows[order], group[order]
-    xyxy = boxes.xyxy[rows]
-    width = xyxy[:, 2] - xyxy[:, 0]
-    reach = width * ((1 - NEAR) / NEAR)
-    found: list[tuple[NDArray[np.intp], NDArray[np.intp], Floats]] = []
+    xyxy = np.ascontiguousarray(boxes.xyxy[rows].T)
+    left, top, right, bottom = xyxy
+    slack = (1 - NEAR) / NEAR * (1 + 1e-9)
+    reach, fall = (right - left) * ((1 - NEAR) / NEAR), (bottom - top) * slack
+    best, first = np.full(len(rows), NEAR), np.full(len(rows), -1)
     live = np.arange(len(rows) - 1)
     for step in range(1, len(rows)):
         live = live[live + step < len(rows)]
         other = live + step
-        near = (group[live] == group[other]) & (xyxy[other, 0] - xyxy[live, 0] <= reach[live])
+        near = (group[live] == group[other]) & (left[other] - left[live] <= reach[live])
         live = live[near]
         if not len(live):
             break
-        other = live + step
-        iou = _iou(xyxy[live], xyxy[other])
-        hit = iou > NEAR
-        if hit.any():
-            found.append((rows[live[hit]], rows[other[hit]], iou[hit]))
+        one = live[np.abs(top[live + step] - top[live]) <= fall[live]]
+        two = one + step
+        iou = _iou(xyxy[:, one].T, xyxy[:, two].T)
+        # Of equal ones the nearest in this order stays, and of those the one before the box.
+        for later, twin in ((two, one), (one, two)):
+            better = (rows[later] > rows[twin]) & (iou > best[later])
+            best[later[better]], first[later[better]] = iou[better], rows[twin[better]]
         if step >= 1000:  # a thousand boxes with one left edge: enough is known of them
             break
-    if not found:
-        return _NONE, _NONE, np.zeros(0)
-    one, two, iou = (np.concatenate(part) for part in zip(*found, strict=True))
-    first, later = np.minimum(one, two), np.maximum(one, two)
-    best = np.lexsort((-iou, later))
-    later, first, iou = later[best], first[best], iou[best]
-    keep = np.concatenate([[True], later[1:] != later[:-1]])
-    return later[keep], first[keep], iou[keep]
+    found = np.flatnonzero(first >= 0)
+    found = found[np.argsort(rows[found])]
+    return rows[found], first[found], best[found]
 
 
 def _near_rows(facts: Facts) -> NDArray[np.intp]:

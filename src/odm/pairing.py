@@ -522,9 +522,9 @@ def candidates(truth: Dataset, image: Longs) -> tuple[NDArray[np.intp], NDArray[
 
 def iou(a: Floats, b: Floats) -> Floats:
     """IoU of rows of two tables of boxes, (n, 4) left, top, right, bottom."""
-    inner = np.minimum(a[:, 2:], b[:, 2:]) - np.maximum(a[:, :2], b[:, :2])
-    shared = np.maximum(inner, 0).prod(axis=1)
-    areas = (a[:, 2:] - a[:, :2]).prod(axis=1) + (b[:, 2:] - b[:, :2]).prod(axis=1)
+    inner = np.maximum(np.minimum(a[:, 2:], b[:, 2:]) - np.maximum(a[:, :2], b[:, :2]), 0)
+    shared = inner[:, 0] * inner[:, 1]
+    areas = (a[:, 2] - a[:, 0]) * (a[:, 3] - a[:, 1]) + (b[:, 2] - b[:, 0]) * (b[:, 3] - b[:, 1])
     result: Floats = shared / np.maximum(areas - shared, 1e-300)
     return result
 
