@@ -442,7 +442,8 @@ def _write(
             log.extend(writing)
         if writing.errors:
             raise _unwritten(log, target)
-        if not output.written and dataset.kind != "det":  # an empty folder is read as no detections
+        # An empty folder is read as no detections, and holds no classes.
+        if not output.written and (dataset.kind != "det" or (ledger.categories and "unused" in format_.keeps)):
             raise DataError(
                 f"{printable(target)}: not written, because the data has no image and {format_.name} has a "
                 "file for each image, so there would be nothing to read; coco can hold classes alone",
