@@ -443,7 +443,8 @@ def _write(
         if writing.errors:
             raise _unwritten(log, target)
         # An empty folder is read as no detections, and holds no classes.
-        if not output.written and (dataset.kind != "det" or (ledger.categories and "unused" in format_.keeps)):
+        has_classes = bool(ledger.categories) and "unused" in format_.keeps
+        if not output.written and (dataset.kind != "det" or has_classes):
             raise DataError(
                 f"{printable(target)}: not written, because the data has no image and {format_.name} has a "
                 "file for each image, so there would be nothing to read; coco can hold classes alone",
