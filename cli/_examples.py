@@ -309,7 +309,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'labels-missing': (
         '',
-        "input: error labels-missing the one picture of the split 'train' has no label file, and text files lie in 'train/labelTxt', where no label is looked for (labelTxt/ has the rows of DOTA: name the folder above it, as the format dota); put the label files in the folder labels beside images, with the names of the pictures, or name the folder that holds them",
+        "input: error labels-missing no picture of the split 'train' has a label file, of 1; text files lie in 'train/labelTxt', where no label is looked for (labelTxt/ has the rows of DOTA: name the folder above it, as the format dota); put the label files in the folder labels beside images, with the names of the pictures, or name the folder that holds them",
     ),
     'labelstudio-size-conflict': (
         '',

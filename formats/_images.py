@@ -11,6 +11,7 @@ import dataclasses
 import io
 import warnings
 from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -205,7 +206,7 @@ class Pictures:
                     listed = Source(folder, follow_links=source.follow_links, max_size=source.max_size)
                 except PathError:
                     continue
-                self._list(listed)
+                self._list(listed, source.left_out)
         if beside is not None:
             self._told = beside._told  # noqa: SLF001 -- one of this class
         elif options.image_sizes is not None:
@@ -220,9 +221,11 @@ class Pictures:
         """Every picture, in code-point order of the names."""
         return [self._by_name[name] for name in sorted(self._by_name)]
 
-    def _list(self, source: Source) -> None:
+    def _list(self, source: Source, left_out: Collection[str] = ()) -> None:
         for file in source.with_suffix(*PICTURE_SUFFIXES):
             picture = picture_in(source, file, file or source.path.replace("\\", "/").rsplit("/", 1)[-1])
+            if picture.place in left_out:
+                continue
             self._by_name[picture.name] = picture
             self._by_stem.setdefault(stem(picture.name), []).append(picture)
 

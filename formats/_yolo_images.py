@@ -20,7 +20,7 @@ from odm.tables import PICTURE_SUFFIXES, Builder, Ints, Longs, stem
 NO_LABELS = Code(
     "labels-missing",
     "error",
-    "{which} label file{found}",
+    "no picture{where} has a label file, of {n}{found}",
     "put the label files in the folder labels beside images, with the names of the pictures, or name the "
     "folder that holds them",
     "A data set without any label file would be read as pictures without a single object. Mostly the labels "
@@ -128,13 +128,10 @@ def _report_bare(plan: Plan, members: list[tuple[Group, list[Image]]], builder: 
         if none_has and (strange or (bare and not labelled and builder.kind != "det")):
             found = ", ".join(repr(shorten(folder or ".")) for folder in strange[:3])
             if found:
-                found = f", and text files lie in {found}, where no label is looked for"
+                found = f"; text files lie in {found}, where no label is looked for"
             if any("labeltxt" in folder.lower().split("/") for folder in strange):
                 found += " (labelTxt/ has the rows of DOTA: name the folder above it, as the format dota)"
-            where = Shown(where)
-            n = len(bare)
-            which = f"the one picture{where} has no" if n == 1 else f"none of {n} pictures{where} has a"
-            log.report(NO_LABELS, source.path, which=Shown(which), found=Shown(found))
+            log.report(NO_LABELS, source.path, n=len(bare), where=Shown(where), found=Shown(found))
         elif bare:
             what: dict[str, Any] = {"n": len(bare), "total": len(images), "where": Shown(where)}
             log.report(BARE_PICTURES, source.path, value=value, **what)

@@ -259,6 +259,8 @@ class Source:
         self.picture_links: dict[str, str] = {}
         """Links to pictures, or to a folder of them, outside the source: relative path, where they lead.
         They are no fault, for data sets are made so, and they are not opened."""
+        self.left_out: set[str] = set()
+        """Paths of the files that were left out."""
         self.memo: dict[str, Any] = {}
         self._files: list[str] | None = None
         if path == "-":
@@ -285,6 +287,7 @@ class Source:
 
     def leave_out(self, files: Collection[str]) -> None:
         """Take some of `files`, and links that are not followed, as if they were not there."""
+        self.left_out |= {self.full(file) for file in files}
         self._files = [file for file in self.files if file not in files]
         self.bad_links = [link for link in self.bad_links if link[0] not in files]
         self.memo.clear()
