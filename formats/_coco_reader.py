@@ -205,10 +205,8 @@ class Reader:
                 sizes += zip(*(listed(columns.get(key, none(n))) for key in ("width", "height")), strict=True)
                 index += range(chunk.start, chunk.start + n)
                 continue
-            for i, record in enumerate(chunk.records, chunk.start):
-                place = f"/images/{i}"
-                if not values.is_object(record, place, WRONG_TYPE, DUPLICATE_KEY, IMAGE):
-                    continue
+            codes = MISSING_KEY, WRONG_TYPE, DUPLICATE_KEY
+            for i, place, record in values.objects(chunk, "/images", IMAGE, codes):
                 id_ = values.id(record, "id", place, "/images", (MISSING_KEY, WRONG_TYPE))
                 name = record.get("file_name")
                 if name is not None and not isinstance(name, str):
@@ -319,10 +317,8 @@ class Reader:
                     strict=True,
                 )
                 continue
-            for i, record in enumerate(chunk.records, chunk.start):
-                place = f"/categories/{i}"
-                if not values.is_object(record, place, WRONG_TYPE, DUPLICATE_KEY, CATEGORY):
-                    continue
+            codes = MISSING_KEY, WRONG_TYPE, DUPLICATE_KEY
+            for i, place, record in values.objects(chunk, "/categories", CATEGORY, codes):
                 id_ = values.id(record, "id", place, "/categories", (MISSING_KEY, WRONG_TYPE))
                 name = record.get("name")
                 if "name" not in record:
@@ -397,12 +393,7 @@ class Reader:
         codes = (MISSING_BOX_KEY, WRONG_BOX_TYPE)
         keys = {field.key for field in fields}
         rows: list[tuple[Any, ...]] = []
-        assert chunk.records is not None
-        for i, record in enumerate(chunk.records, chunk.start):
-            place = f"{table.pointer}/{i}"
-            if not values.is_object(record, place, WRONG_BOX_TYPE, DUPLICATE_ROW_KEY, fields):
-                self._builder.skipped += 1
-                continue
+        for i, place, record in values.objects(chunk, table.pointer, fields, (*codes, DUPLICATE_ROW_KEY)):
             errors = self._log.errors
             image = values.id(record, "image_id", place, table.pointer, codes)
             category = values.id(record, "category_id", place, table.pointer, codes)
@@ -418,9 +409,9 @@ class Reader:
             if isinstance(crowd, (bool, Repeated)) or crowd not in (0, 1):
                 values.bad_crowd(place, crowd)
             if self._log.errors > errors:
-                self._builder.skipped += 1
                 continue
             rows.append((i, image, category, own, *box, score, area, int(crowd)))
+        self._builder.skipped += chunk.n - len(rows)
         if not rows:
             return
         index, images, categories, own_ids, *numbers, crowds = zip(*rows, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from odm.formats._faults import DUPLICATE_ID, MISSING_BOX_KEY, NOT_FINITE, WRONG_BOX_TYPE, WRONG_COUNT
@@ -121,6 +121,26 @@ class Values:
             known |= _UNREAD_IN_RESULTS
         self.count({k: 1 for k, v in record.items() if k not in known and v not in _EMPTY})
         return True
+
+    def objects(
+        self, chunk: Chunk, pointer: str, fields: Sequence[Field], codes: tuple[Code, Code, Code]
+    ) -> Iterator[tuple[int, str, dict[str, Any]]]:
+        """The records of a chunk that are objects, each with its number and place; the others are reported.
+
+        `codes` are those of a missing key, a wrong type and a repeated key. Records without any key are only
+        counted once enough of them were reported: a short file can hold millions.
+        """
+        missing, wrong, repeated = codes
+        assert chunk.records is not None
+        empty = 0 if self._log.keeps(missing) else chunk.records.count({})
+        if empty:
+            self._log.counts[missing.name] += empty * sum(field.required for field in fields)
+        for i, record in enumerate(chunk.records if empty < chunk.n else (), chunk.start):
+            if empty and record == {}:
+                continue
+            place = f"{pointer}/{i}"
+            if self.is_object(record, place, wrong, repeated, fields):
+                yield i, place, record
 
     def id(
         self, record: dict[str, Any], key: str, place: str, pointer: str, codes: tuple[Code, Code]

@@ -12,6 +12,14 @@ NOT_UTF8 = Code(
     "Text in another encoding would turn names into other names without a word.",
     file=True,
 )
+LONG_LINE = Code(
+    "long-line",
+    "error",
+    "expected lines of up to 1 MiB, found one of {value} bytes",
+    "check the line ends of the file, and whether it is a file of labels at all",
+    "A line holds one object, which takes some hundred bytes. A line of megabytes is another kind of file, or "
+    "one whose line ends were lost.",
+)
 NOT_A_NUMBER = Code(
     "not-a-number",
     "error",

@@ -24,13 +24,16 @@ from numpy.typing import NDArray
 
 from odm.files import Source
 from odm.formats._encodings import wide_encoding
-from odm.formats._faults import NOT_A_NUMBER, NOT_FINITE, NOT_UTF8, STRAY_FILE, WRONG_COUNT
+from odm.formats._faults import LONG_LINE, NOT_A_NUMBER, NOT_FINITE, NOT_UTF8, STRAY_FILE, WRONG_COUNT
 from odm.formats._numbers import Cells, fixed_cells
 from odm.issues import Code, Log, printable, shorten
 from odm.tables import PICTURE_SUFFIXES, Floats, Ints, Longs
 
 CHUNK = 2**19
 """Bytes of text that are worked on at a time: large enough to be fast, small enough for the caches."""
+
+LONGEST = 2**20
+"""Bytes of a line: the values of one take fifty times its size."""
 
 BOM = b"\xef\xbb\xbf"
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -197,6 +200,8 @@ def chunks(
         if not data:
             continue
         data = text_of(data, source.full(file), log)
+        if len(data) > LONGEST:
+            data = _without_long_lines(data, source.full(file), log)
         parts[number] = data
         held += len(data)
         if held >= CHUNK:
@@ -204,6 +209,21 @@ def chunks(
             parts, held = {}, 0
     if parts:
         yield _chunk(parts, cut)
+
+
+def _without_long_lines(data: bytes, path: str, log: Log) -> bytes:
+    """The text with an empty line in the place of each that is too long, which is reported."""
+    ends = np.append(np.flatnonzero(np.frombuffer(data, np.uint8) == 10), len(data))
+    length = np.diff(ends, prepend=-1) - 1
+    long = np.flatnonzero(length > LONGEST)
+    if not len(long):
+        return data
+    pieces, at = [], 0
+    for line in long.tolist():
+        log.report(LONG_LINE, path, line=line + 1, value=int(length[line]))
+        pieces.append(data[at : ends[line] - length[line]])
+        at = int(ends[line])
+    return b"".join((*pieces, data[at:]))
 
 
 def text_of(data: bytes, path: str, log: Log) -> bytes:
