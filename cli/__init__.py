@@ -25,7 +25,7 @@ def main() -> None:
     try:
         # Inside the try, so that ctrl-C is answered from the first moment.
         from odm.cli._app import run
-        from odm.forks import allow
+        from odm.parallel import allow
 
         allow()
         _keep_memory()

@@ -29,7 +29,7 @@ from odm.evaluate.gates import check_gates, failures, parse_gate
 from odm.evaluate.join import DOUBTFUL
 from odm.evaluate.protocols import check_scores
 from odm.files import Output
-from odm.formats._faults import CATEGORY_POSITION_GUESSED
+from odm.formats._shared.codes import CATEGORY_POSITION_GUESSED
 from odm.issues import Log, UsageError
 from odm.tables import Dataset, Kind
 

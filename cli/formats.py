@@ -33,8 +33,8 @@ def page(format_: Format) -> str:
         lines.append(f"  {spec.name}{flag}{when}: {spec.help}.{choices}")
     kept = ", ".join(sorted(format_.keeps)) or "nothing"
     lines += ["", f"Besides boxes and class names it keeps: {kept}."]
-    if format_.quantum:
-        lines.append(f"Coordinates survive within {format_.quantum:g} px.")
+    if format_.max_error_px:
+        lines.append(f"Coordinates survive within {format_.max_error_px:g} px.")
     return "\n".join(lines)
 
 
@@ -50,7 +50,7 @@ def listing(output: str) -> str:
                     "title": f.title,
                     "suffixes": list(f.suffixes),
                     "keeps": sorted(f.keeps),
-                    "quantum": f.quantum,
+                    "max_error_px": f.max_error_px,
                     "needs_size": f.needs_size,
                 }
                 for f in FORMATS.values()

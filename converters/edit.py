@@ -8,11 +8,11 @@ from typing import Literal
 
 import numpy as np
 
+from odm.coco80 import IDS, NAMES
 from odm.converters.ledger import Ledger
-from odm.formats._classes import refuse_class
-from odm.formats._coco80 import IDS, NAMES
+from odm.formats._shared.class_lists import refuse_class
 from odm.issues import UsageError, hint, shorten
-from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, ImageLabels, Ints, Verdict
+from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, ImageLabels, Ints, LabelState
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,9 @@ def _moved_labels(labels: ImageLabels, row_of: Ints, ledger: Ledger) -> ImageLab
         _, first, place = np.unique(table, axis=0, return_index=True, return_inverse=True)
         place = place.reshape(-1)
         once = np.unique(np.stack([place, labels.category], axis=1), axis=0)[:, 0]
-        some = keep & (moved.verdict == Verdict.ABSENT) & (np.bincount(once)[place] < merged[moved.category])
+        some = (
+            keep & (moved.verdict == LabelState.ABSENT) & (np.bincount(once)[place] < merged[moved.category])
+        )
         ledger.change("absences of a class that was merged with one that may be there", int(some.sum()))
         again = np.ones(len(labels), np.bool_)
         again[first] = False

@@ -9,7 +9,7 @@ import numpy as np
 
 from odm.formats import Format
 from odm.issues import printable
-from odm.tables import GROUPS, NO_ID, Dataset, Flag, Verdict, stem
+from odm.tables import GROUPS, NO_ID, Dataset, Flag, LabelState, stem
 
 BAD_FILES = "files left out with their images"
 
@@ -161,7 +161,7 @@ def fit(
 
 
 _VERDICT_WORDS = {
-    Verdict.ABSENT: "classes said to be absent from an image",
-    Verdict.PRESENT: "classes said to be on an image",
-    Verdict.PARTIAL: "classes of which an image is said to have objects without a box",
+    LabelState.ABSENT: "classes said to be absent from an image",
+    LabelState.PRESENT: "classes said to be on an image",
+    LabelState.PARTIAL: "classes of which an image is said to have objects without a box",
 }

@@ -13,7 +13,7 @@ from odm import checks, inputs
 from odm.converters.skipping import LeftOut, read_good_files, without_left_out
 from odm.files import MAX_SIZE, Source
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
-from odm.formats._faults import (
+from odm.formats._shared.codes import (
     ALL_SCORED,
     NO_SCORES,
     NUMBERED_CLASSES,

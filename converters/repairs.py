@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.checks import Facts
+from odm.checks import DerivedColumns
 from odm.converters.edit import Edits, apply
 from odm.converters.ledger import Ledger
 from odm.files import accept_name
@@ -104,7 +104,7 @@ def drop_duplicates(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     """Leave out boxes that equal an earlier one in image, class, edges and, for detections, score."""
     del log
     again = np.zeros(len(dataset), np.bool_)
-    again[Facts(dataset, 0).duplicates[0]] = True
+    again[DerivedColumns(dataset, 0).duplicates[0]] = True
     return ledger.leave_out(dataset, again, "boxes that are there already (dedupe)")
 
 

@@ -19,8 +19,8 @@ from odm import checks
 from odm.converters.load import Loaded, Request, check_shared, load, load_pair
 from odm.files import Source
 from odm.formats import FORMATS, option_specs
-from odm.formats._faults import NO_PICTURE, STRAY_FILE
-from odm.formats._images import NO_SIZE, SIZE_OUT_OF_REACH, picture_size
+from odm.formats._shared.codes import NO_PICTURE, STRAY_FILE
+from odm.formats._shared.pictures import NO_SIZE, SIZE_OUT_OF_REACH, picture_size
 from odm.issues import CODES, Code, DataError, Issue, Log, UsageError, hint, printable, shorten
 from odm.tables import PICTURE_SUFFIXES, Dataset, Kind, stem
 

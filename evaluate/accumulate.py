@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.match import Matches, threshold_bits, word_blocks
-from odm.evaluate.order import by_number, falling
+from odm.evaluate.order import argsort_descending, argsort_int
 from odm.evaluate.pairs import Mask
 from odm.evaluate.protocols import Protocol, recall_points
 from odm.evaluate.results import Curve, Result, Row
-from odm.forks import hands, in_order
+from odm.parallel import in_order, worker_count
 from odm.tables import FREQUENCIES, Floats, Longs
 
 NAN = float("nan")
@@ -263,7 +263,9 @@ def _rank(
     rows, counts = _by_class(matches, order)
     n_hits, rules = len(matches.hit), matches.protocol
     worth = n_hits >= WORTH_SHARING
-    makers = _Ranked.of(matches, rows, counts, min(BLOCK, n_hits // (2 * hands()) + 1) if worth else BLOCK)
+    makers = _Ranked.of(
+        matches, rows, counts, min(BLOCK, n_hits // (2 * worker_count()) + 1) if worth else BLOCK
+    )
     tasks: list[Callable[[], Any]] = [functools.partial(_overall_point, matches, order, at_score)]
     tasks += (functools.partial(_count, matches, at_score, maker) for maker in makers)
     if worth:
@@ -318,15 +320,15 @@ def _order(matches: Matches) -> Longs:
     image, row = matches.image, matches.row
     rises = (image[1:] > image[:-1]) | ((image[1:] == image[:-1]) & (row[1:] > row[:-1]))
     if rises.all():
-        return falling(matches.score)
+        return argsort_descending(matches.score)
     base = np.lexsort((row, image))
-    return base[falling(matches.score[base])]
+    return base[argsort_descending(matches.score[base])]
 
 
 def _by_class(matches: Matches, order: Longs) -> tuple[Longs, Longs]:
     """Rows by class and falling score, and how many there are of each class."""
     n_classes = len(matches.classes)
-    rows = order[by_number(matches.category[order], max(n_classes, 1))]
+    rows = order[argsort_int(matches.category[order], max(n_classes, 1))]
     return rows, np.bincount(matches.category, minlength=n_classes)
 
 
@@ -407,7 +409,7 @@ def _pooled_ap(matches: Matches) -> float:
     rules = matches.protocol
     rows = np.flatnonzero((matches.npos[:, 0] > 0)[matches.category])
     rows = rows[np.lexsort((matches.row[rows], matches.image[rows], matches.category[rows]))]
-    rows = rows[falling(matches.score[rows])]
+    rows = rows[argsort_descending(matches.score[rows])]
     ranked = next(_Ranked.of(matches, rows, np.array([len(rows)])))()
     npos = matches.npos[:, :1].sum(axis=0)
     return float(_Reading(rules, npos).average(ranked.reference(rules))[0])
@@ -453,7 +455,7 @@ def curve_arrays(matches: Matches) -> CurveArrays:
 def _places(matches: Matches, rows: Longs) -> Longs:
     """(n,) the place of every detection among those of its image and class; `rows` are ranked."""
     image, category = matches.image[rows], matches.category[rows]
-    by_image = by_number(image, int(image.max(initial=0)) + 1)
+    by_image = argsort_int(image, int(image.max(initial=0)) + 1)
     image, category = image[by_image], category[by_image]
     new = np.concatenate([[True], (image[1:] != image[:-1]) | (category[1:] != category[:-1])])[: len(rows)]
     first = np.flatnonzero(new)

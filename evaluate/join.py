@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.protocols import PROTOCOLS, Protocol, check_scores
-from odm.issues import INVERTED, PERCENT, Code, DataError, Log, Shown, UsageError, hint, without_noise
+from odm.issues import INVERTED, PERCENT, Code, DataError, Log, Trusted, UsageError, hint, without_noise
 from odm.pairing import (
     CLASS_ONLY_IN_DETECTIONS,
     CLASS_ORDER_GUESSED,
@@ -31,7 +31,7 @@ from odm.pairing import (
     source_of,
     unique,
 )
-from odm.tables import NO_ID, Boxes, Dataset, Flag, Floats, Images, Ints, Longs, Verdict, stem
+from odm.tables import NO_ID, Boxes, Dataset, Flag, Floats, Images, Ints, LabelState, Longs, stem
 
 NO_TRUTH = Code(
     "no-ground-truth",
@@ -216,7 +216,7 @@ class Joined:
     detections: Side
     report: JoinReport
     image_labels: Labels | None = None
-    """(n,) image, (n,) class and (n,) `Verdict` of what is said of it there; None where nothing is."""
+    """(n,) image, (n,) class and (n,) `LabelState` of what is said of it there; None where nothing is."""
     frequency: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """How frequent each class of the ground truth is, where that is known."""
     hierarchy: Mapping[str, frozenset[str]] | None = None
@@ -428,7 +428,10 @@ def _check_order(side: Dataset, log: Log) -> None:
 def _edges(side: Dataset, row: int) -> dict[str, Any]:
     values = (without_noise(value) for value in side.boxes.xyxy[row].tolist())
     named = zip(("left", "top", "right", "bottom"), values, strict=True)
-    return {"value": Shown(", ".join(f"{name} {value:.15g}" for name, value in named)), "option": Shown("")}
+    return {
+        "value": Trusted(", ".join(f"{name} {value:.15g}" for name, value in named)),
+        "option": Trusted(""),
+    }
 
 
 def _judge_scores(detections: Dataset, log: Log) -> None:
@@ -438,7 +441,7 @@ def _judge_scores(detections: Dataset, log: Log) -> None:
     if boxes.in_percent and not log.counts[PERCENT.name]:  # else the rules for one side have said it
         above = score > 1
         path, line, pointer = detections.place(int(above.argmax()))
-        n, largest = int(above.sum()), Shown(f"{high:g}")
+        n, largest = int(above.sum()), Trusted(f"{high:g}")
         log.report(PERCENT, path, line=line, pointer=pointer, n=n, total=len(score), value=largest)
     shown = low / 100 if boxes.in_percent else low
     if len(score) >= 3 and shown >= FILTERED and high <= 100:
@@ -480,7 +483,7 @@ def _say_if_nothing_is_left(before: Joined, after: Joined, option: str, path: st
         (before.detections, after.detections, "detections"),
     ):
         if len(had) and not len(has):
-            log.report(NOTHING_LEFT, path, option=Shown(option), n=len(had), what=Shown(what))
+            log.report(NOTHING_LEFT, path, option=Trusted(option), n=len(had), what=Trusted(what))
 
 
 def _without_extra(joined: Joined, log: Log) -> Joined:
@@ -674,7 +677,7 @@ def expand(joined: Joined) -> Joined:
         rows = [
             (image, c, verdict)
             for image, own, verdict in zip(*(column.tolist() for column in labels), strict=True)
-            for c in (own, *(down[own] if verdict == Verdict.ABSENT else up[own]))
+            for c in (own, *(down[own] if verdict == LabelState.ABSENT else up[own]))
         ]
         columns = list(zip(*rows, strict=True)) or [(), (), ()]
         labels = (
@@ -689,15 +692,15 @@ def labelled(joined: Joined) -> NDArray[np.bool_]:
     """(n,) the detections whose class is boxed or labelled, present or absent, on their image."""
     n_classes = len(joined.classes)
     boxed = joined.truth.image.astype(np.int64) * n_classes + joined.truth.category
-    return _said(joined, {Verdict.PRESENT, Verdict.ABSENT}, boxed)
+    return _said(joined, {LabelState.PRESENT, LabelState.ABSENT}, boxed)
 
 
 def boxed_in_part(joined: Joined) -> NDArray[np.bool_]:
     """(n,) the detections whose class has objects without a box on their image."""
-    return _said(joined, {Verdict.PARTIAL}, np.zeros(0, np.int64))
+    return _said(joined, {LabelState.PARTIAL}, np.zeros(0, np.int64))
 
 
-def _said(joined: Joined, verdicts: set[Verdict], keys: Longs) -> NDArray[np.bool_]:
+def _said(joined: Joined, verdicts: set[LabelState], keys: Longs) -> NDArray[np.bool_]:
     """(n,) the detections whose image and class have a label with one of some verdicts, or are in `keys`."""
     n_classes = len(joined.classes)
     if joined.image_labels is not None:
@@ -792,11 +795,11 @@ def say_groups(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -
         log.report(
             GROUPS_AS_OBJECTS,
             path,
-            what=Shown(what if n > 1 else f"1 {word} box of the ground truth is an ordinary object"),
-            protocols=Shown(", ".join(dict.fromkeys(p.name for p in strict))),
-            es=Shown("es" if len(named) > 1 else ""),
-            classes=Shown(some(named)),
-            alone=Shown(said),
+            what=Trusted(what if n > 1 else f"1 {word} box of the ground truth is an ordinary object"),
+            protocols=Trusted(", ".join(dict.fromkeys(p.name for p in strict))),
+            es=Trusted("es" if len(named) > 1 else ""),
+            classes=Trusted(some(named)),
+            alone=Trusted(said),
             other=next(p.name for p in PROTOCOLS.values() if _spares(p, flag)),
         )
 

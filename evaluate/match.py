@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.join import Joined, Side, boxed_in_part, expand, keep_wanted, labelled
-from odm.evaluate.order import by_number, falling
+from odm.evaluate.order import argsort_descending, argsort_int
 from odm.evaluate.pairs import SPARSE, Mask, Pairs, best_of_each, find_pairs, geometry
 from odm.evaluate.protocols import AreaRange, Protocol
-from odm.forks import in_order
+from odm.parallel import in_order
 from odm.tables import Flag, Floats, Ints, Longs
 
 Words = NDArray[np.uint64]
@@ -177,8 +177,8 @@ def _best_of_images(detections: Side, cap: int) -> Mask:
     n = np.bincount(detections.image, minlength=1)
     if n.max() <= cap:
         return np.ones(len(detections), np.bool_)
-    order = falling(detections.score)
-    order = order[by_number(detections.image[order], len(n))]
+    order = argsort_descending(detections.score)
+    order = order[argsort_int(detections.image[order], len(n))]
     keep = np.zeros(len(detections), np.bool_)
     keep[order[np.arange(len(order)) - np.repeat(np.cumsum(n) - n, n) < cap]] = True
     return keep
@@ -226,7 +226,7 @@ def _match(
     order: Longs | None,
 ) -> Matches:
     detections = joined.detections
-    order = falling(detections.score) if order is None else order
+    order = argsort_descending(detections.score) if order is None else order
     beyond = _beyond_cap(joined, protocol, order)
     if pairs is None:
         pairs = _find(joined, protocol, floor_of(protocol), order, beyond)
@@ -297,9 +297,9 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
         if ready not in prepared:
             side, dropped = prepare(joined, p)
             if side.detections is joined.detections:
-                usual = falling(side.detections.score) if usual is None else usual
+                usual = argsort_descending(side.detections.score) if usual is None else usual
             own = usual if usual is not None and side.detections is joined.detections else None
-            prepared[ready] = side, dropped, falling(side.detections.score) if own is None else own
+            prepared[ready] = side, dropped, argsort_descending(side.detections.score) if own is None else own
         side, dropped, order = prepared[ready]
         key = _shared(p)
         # The same boxes measured in the same way, whatever was prepared.
@@ -435,7 +435,7 @@ def _beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None
     crowded = (n > cap)[key]
     rows, key = rows[crowded], key[crowded]
     _, group, counts = np.unique(key, return_inverse=True, return_counts=True)
-    rows = rows[by_number(group, len(counts))]
+    rows = rows[argsort_int(group, len(counts))]
     place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     beyond = np.zeros(len(detections), np.bool_)
     beyond[rows[place >= cap]] = True
@@ -598,7 +598,7 @@ def _match_free(
         group = truth.group_key[gt[first[waits]]]
         starts = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]]))
         rounds[waits] = np.arange(len(group)) - np.repeat(starts, np.diff(np.append(starts, len(group))))
-    by_round = by_number(rounds, int(rounds.max()) + 1)
+    by_round = argsort_int(rounds, int(rounds.max()) + 1)
     limits = np.concatenate([[0], np.cumsum(np.bincount(rounds))])
     some_many = bool((n_pairs > MANY).any())
     reference = protocol.reference
@@ -722,7 +722,7 @@ def _first_guesses(
     asked = np.zeros(n_images, np.bool_)
     asked[joined.truth.image] = True
     rows = order[asked[detections.image[order]]]
-    rows = rows[by_number(detections.image[rows], max(n_images, 1))]
+    rows = rows[argsort_int(detections.image[rows], max(n_images, 1))]
     image = detections.image[rows]
     if detections.place is None:
         counts = np.bincount(image, minlength=n_images)

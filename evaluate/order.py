@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from odm.tables import Floats, Longs
 
 
-def falling(score: Floats) -> Longs:
+def argsort_descending(score: Floats) -> Longs:
     """(n,) positions by falling score, equal scores in their order.
 
     NumPy sorts integers several times faster than it finds the order of floats. The leading bits of a score,
@@ -38,7 +38,7 @@ def falling(score: Floats) -> Longs:
     return order
 
 
-def by_number(number: NDArray[Any], limit: int) -> Longs:
+def argsort_int(number: NDArray[Any], limit: int) -> Longs:
     """(n,) positions by rising `number` in 0..limit-1, equal ones in their order."""
     if limit <= 2**16:
         return np.argsort(number.astype(np.uint16), kind="stable")  # a radix sort

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.join import Joined
-from odm.evaluate.order import by_number, falling
+from odm.evaluate.order import argsort_descending, argsort_int
 from odm.evaluate.protocols import Protocol
 from odm.tables import Flag, Floats, Ints, Longs
 
@@ -126,7 +126,7 @@ def find_pairs(
     n_truth = np.diff(np.append(first, len(truth)))
 
     group = _lookup(detections.image.astype(np.int64) * n_classes + detections.category, keys)
-    order = falling(detections.score) if order is None else order
+    order = argsort_descending(detections.score) if order is None else order
     group = group[order]
     contends = group >= 0
     if among is not None:
@@ -134,7 +134,7 @@ def find_pairs(
     order, group = order[contends], group[contends]
     if not len(order):
         return empty
-    by_group = by_number(group, len(keys))
+    by_group = argsort_int(group, len(keys))
     order, group = order[by_group], group[by_group]
     n_det = np.bincount(group, minlength=len(keys))
     start = np.cumsum(n_det) - n_det
@@ -177,7 +177,7 @@ def _rising(key: Longs) -> Longs:
     """Positions by rising key, equal ones in their order."""
     if (key[1:] >= key[:-1]).all():
         return np.arange(len(key))
-    return by_number(key, int(key.max()) + 1)
+    return argsort_int(key, int(key.max()) + 1)
 
 
 def _lookup(key: Longs, keys: Longs) -> Ints:

@@ -29,10 +29,10 @@ from odm.formats._contract import (
     option,
     option_specs,
 )
-from odm.formats._encodings import wide_encoding
-from odm.formats._faults import NOT_UTF8
-from odm.formats._json import TOO_DEEP, line_column, too_deep
-from odm.issues import DataError, Log, Shown, UsageError, hint, printable
+from odm.formats._shared.codes import NOT_UTF8
+from odm.formats._shared.encodings import wide_encoding
+from odm.formats._shared.json_columns import TOO_DEEP, line_column, too_deep
+from odm.issues import DataError, Log, Trusted, UsageError, hint, printable
 from odm.tables import stem
 
 __all__ = [
@@ -162,7 +162,7 @@ def _say_unreadable(source: Source, log: Log) -> None:
         if stem(file) != file:  # a picture
             continue
         if what := other_kind(head):
-            log.report(NOT_TEXT, path, value=Shown(what))
+            log.report(NOT_TEXT, path, value=Trusted(what))
         elif wide := wide_encoding(head):
             log.report(NOT_UTF8, path, line=1, value=wide)
         elif (place := too_deep(head)) >= 0:

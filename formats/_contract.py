@@ -33,7 +33,7 @@ POOR, LIKELY, SURE, NARROWER = 0, 1, 2, 3
 """Confidences of a `Sniff`: what it is at best, what it looks like, what it cannot be mistaken for, and a
 narrower kind of what another format is right to be sure of as well."""
 
-TABLES = frozenset("size extension empty unused order score area wh image_id category_id box_id".split())
+RELATIONAL = frozenset("size extension empty unused order score area wh image_id category_id box_id".split())
 """What a format keeps that writes images, classes and boxes as tables of their own, as the model has them."""
 
 Side = Literal["read", "write", "both"]
@@ -84,7 +84,7 @@ class Format:
     ``wh``, ``image_id``, ``category_id``, ``box_id``, ``parent``, ``frequency`` (of classes), ``split``, the
     names of the flags and of what is said of whole images in lower case (``difficult``, ``crowd``, ...;
     ``absent``, ``partial``, ...), and names of ``Dataset.extras``."""
-    quantum: float = 0.0
+    max_error_px: float = 0.0
     """The largest distance, in pixels, between a coordinate written and read back."""
     needs_size: bool = False
     """Whether it can be written only for images whose size is known."""

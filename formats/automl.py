@@ -38,12 +38,12 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._csv import Collector, Columns, Quote, head_rows, is_number, merged, table_rows
-from odm.formats._faults import DUPLICATE_IMAGE, WRONG_COUNT
-from odm.formats._images import relative_to_images
-from odm.formats._lines import places_for
-from odm.formats._numbers import decimals, fixed
-from odm.formats._splits import SplitOptions, miss_split
+from odm.formats._shared.codes import DUPLICATE_IMAGE, WRONG_COUNT
+from odm.formats._shared.csv_tables import Collector, Columns, Quote, head_rows, is_number, merged, table_rows
+from odm.formats._shared.number_text import decimals, fixed
+from odm.formats._shared.pictures import relative_to_images
+from odm.formats._shared.splits import SplitOptions, miss_split
+from odm.formats._shared.text_tokens import places_for
 from odm.issues import Code, Log
 from odm.tables import Builder, Dataset, Floats
 
@@ -240,6 +240,6 @@ FORMAT = Format(
     write=write,
     options=AutomlOptions,
     keeps=frozenset("extension empty score split".split()),
-    quantum=1e-6,
+    max_error_px=1e-6,
     needs_size=True,
 )

@@ -35,8 +35,8 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
-from odm.formats._json import Glance
-from odm.formats._jsonfiles import (
+from odm.formats._shared.json_columns import JsonPreview
+from odm.formats._shared.json_values import (
     At,
     Nothing,
     Reader,
@@ -49,7 +49,7 @@ from odm.formats._jsonfiles import (
     sniff_json,
     split_of,
 )
-from odm.formats._splits import SplitOptions, files_of_split
+from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
@@ -73,7 +73,7 @@ class BddOptions(SplitOptions):
     """Options of BDD100K."""
 
 
-def _looks_like(look: Glance, _: bytes) -> tuple[int, str] | None:
+def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     if look.top == "[":
         first = look.first.get("", {})
         if first.get("name") == '"' and first.get("labels") in ("[", "n"):

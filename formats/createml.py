@@ -32,9 +32,8 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._images import NO_SIZE
-from odm.formats._json import Glance
-from odm.formats._jsonfiles import (
+from odm.formats._shared.json_columns import JsonPreview
+from odm.formats._shared.json_values import (
     At,
     Nothing,
     Reader,
@@ -46,8 +45,9 @@ from odm.formats._jsonfiles import (
     sniff_json,
     split_of,
 )
-from odm.formats._numbers import short_wh
-from odm.formats._splits import SplitOptions, files_of_split
+from odm.formats._shared.number_text import short_wh
+from odm.formats._shared.pictures import NO_SIZE
+from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Floats
 
@@ -67,7 +67,7 @@ class CreatemlOptions(SplitOptions):
     )
 
 
-def _looks_like(look: Glance, _: bytes) -> tuple[int, str] | None:
+def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     first = look.first.get("", {})
     for image, boxes in (("image", "annotations"), ("imagefilename", "annotation")):
         if look.top == "[" and first.get(image) == '"' and first.get(boxes) in ("[", "n"):
@@ -220,5 +220,5 @@ FORMAT = Format(
     write=write,
     options=CreatemlOptions,
     keeps=frozenset({"extension", "empty", "score", "wh"}),
-    quantum=1e-9,
+    max_error_px=1e-9,
 )

@@ -51,9 +51,9 @@ from typing import Any
 import numpy as np
 
 from odm.files import BAD_NAME, Output, Source, accept_name
-from odm.formats._classes import UNWRITABLE, refuse_class
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
-from odm.formats._faults import (
+from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
+from odm.formats._shared.codes import (
     BAD_CLASS_NAME,
     BAD_IMAGE_SIZE,
     BAD_MARK,
@@ -69,11 +69,11 @@ from odm.formats._faults import (
     UNNAMED_IMAGE,
     WRONG_COUNT,
 )
-from odm.formats._images import Picture, Pictures, parse_pixels
-from odm.formats._lines import NON_FINITE, NUMBER
-from odm.formats._numbers import decimals
-from odm.formats._splits import SplitOptions, miss_split
-from odm.formats._xml import BLANKS, DOCTYPE, XmlDoor, after_prolog, narrow
+from odm.formats._shared.number_text import decimals
+from odm.formats._shared.pictures import Picture, Pictures, parse_pixels
+from odm.formats._shared.safe_xml import BLANKS, DOCTYPE, SafeXmlParser, after_prolog, narrow
+from odm.formats._shared.splits import SplitOptions, miss_split
+from odm.formats._shared.text_tokens import NON_FINITE, NUMBER
 from odm.issues import Code, Log
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Flag
 
@@ -166,7 +166,7 @@ class _Reader:
             options, builder, log, source, (source.path,) if source.is_dir and with_pictures else ()
         )
         self.told = options.image_size is not None or options.image_sizes is not None
-        self.door = XmlDoor()
+        self.door = SafeXmlParser()
         self.first: dict[str, str] = {}
         self.rows: list[tuple[int, int, tuple[float, ...], float, int, int, int]] = []
         """Image, category, edges, score, flags, file and line of every object."""

@@ -39,17 +39,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import BAD_NAME, Output, Source, accept_name
-from odm.formats._classes import UNWRITABLE, refuse_class
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._faults import (
+from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
+from odm.formats._shared.codes import (
     BAD_CLASS_NAME,
     BAD_MARK,
     OUTLINES,
     SCORE_UNEXPECTED,
     WRONG_COUNT,
 )
-from odm.formats._images import ImageOptions, Pictures
-from odm.formats._label_files import (
+from odm.formats._shared.number_text import decimals
+from odm.formats._shared.pictures import ImageOptions, Pictures
+from odm.formats._shared.text_rows import (
     Cell,
     Grammar,
     Part,
@@ -74,8 +75,7 @@ from odm.formats._label_files import (
     spans,
     write_files,
 )
-from odm.formats._lines import NUMBER, Chunk, lines_are
-from odm.formats._numbers import decimals
+from odm.formats._shared.text_tokens import NUMBER, Chunk, lines_are
 from odm.issues import Log, UsageError
 from odm.tables import Builder, Dataset, Flag, Floats, stem
 

@@ -34,10 +34,9 @@ import numpy as np
 
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, Format, Sniff
-from odm.formats._faults import UNKNOWN_CLASS
-from odm.formats._images import NO_SIZE
-from odm.formats._json import Glance, show
-from odm.formats._jsonfiles import (
+from odm.formats._shared.codes import UNKNOWN_CLASS
+from odm.formats._shared.json_columns import JsonPreview, show
+from odm.formats._shared.json_values import (
     FLAG_NAMES,
     At,
     Nothing,
@@ -51,10 +50,11 @@ from odm.formats._jsonfiles import (
     sniff_json,
     split_of,
 )
-from odm.formats._lines import places_for
-from odm.formats._numbers import fixed_rows
-from odm.formats._splits import SplitOptions, files_of_split
-from odm.issues import Log, Shown
+from odm.formats._shared.number_text import fixed_rows
+from odm.formats._shared.pictures import NO_SIZE
+from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.text_tokens import places_for
+from odm.issues import Log, Trusted
 from odm.tables import Builder, Dataset, Flag, stem
 
 _BOX = frozenset({"label", "bounding_box", "confidence", "attributes"})
@@ -66,7 +66,7 @@ class FiftyoneOptions(SplitOptions):
     """Options of FiftyOne."""
 
 
-def _looks_like(look: Glance, head: bytes) -> tuple[int, str] | None:
+def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     if look.top != "{" or look.keys.get("labels") != "{" or look.keys.get("classes", "[") not in ("[", "n"):
         return None
     if "classes" in look.keys or b'"bounding_box"' in head:
@@ -161,9 +161,9 @@ def _read_box(
                 at.path,
                 **(at / "label").where,
                 field="label",
-                value=Shown(show(label)),
+                value=Trusted(show(label)),
                 n=len(names),
-                where=Shown("the list of classes"),
+                where=Trusted("the list of classes"),
             )
             known = False
     category = reader.category(label, at / "label") if known else None
@@ -238,6 +238,6 @@ FORMAT = Format(
     write=write,
     options=FiftyoneOptions,
     keeps=frozenset({"empty", "unused", "order", "score", *FLAG_NAMES}),
-    quantum=1e-6,
+    max_error_px=1e-6,
     needs_size=True,
 )

@@ -35,11 +35,12 @@ import re
 import numpy as np
 
 from odm.files import Output, Source
-from odm.formats._classes import refuse_class
 from odm.formats._contract import SURE, Format, Sniff
-from odm.formats._faults import BAD_CLASS_NAME, BAD_MARK, WRONG_COUNT
-from odm.formats._images import ImageOptions
-from odm.formats._label_files import (
+from odm.formats._shared.class_lists import refuse_class
+from odm.formats._shared.codes import BAD_CLASS_NAME, BAD_MARK, WRONG_COUNT
+from odm.formats._shared.number_text import decimals
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.text_rows import (
     Cell,
     Grammar,
     Part,
@@ -63,8 +64,7 @@ from odm.formats._label_files import (
     spans,
     write_files,
 )
-from odm.formats._lines import NUMBER, Chunk, lines_are
-from odm.formats._numbers import decimals
+from odm.formats._shared.text_tokens import NUMBER, Chunk, lines_are
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 

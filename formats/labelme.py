@@ -39,9 +39,8 @@ from typing import Any
 
 from odm.files import Output, Source, accept_name
 from odm.formats._contract import SURE, Format, Sniff
-from odm.formats._images import ImageOptions
-from odm.formats._json import Glance
-from odm.formats._jsonfiles import (
+from odm.formats._shared.json_columns import JsonPreview
+from odm.formats._shared.json_values import (
     FLAG_NAMES,
     NO_FILES,
     At,
@@ -59,7 +58,8 @@ from odm.formats._jsonfiles import (
     number,
     sniff_json,
 )
-from odm.issues import Code, Log, Shown
+from odm.formats._shared.pictures import ImageOptions
+from odm.issues import Code, Log, Trusted
 from odm.tables import Builder, Dataset, stem
 
 PATH_DIFFERS = Code(
@@ -91,7 +91,7 @@ class LabelmeOptions(ImageOptions):
     """Options of LabelMe JSON."""
 
 
-def _looks_like(look: Glance, _: bytes) -> tuple[int, str] | None:
+def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     if look.top != "{" or look.keys.get("shapes", "[") not in ("[", "n"):
         return None
     image = look.keys.keys() & {"imagePath", "imageData", "imageHeight", "imageWidth"}
@@ -110,7 +110,7 @@ def read(source: Source, builder: Builder, log: Log, options: LabelmeOptions) ->
     """Read every .json file."""
     files = source.with_suffix(".json") if source.is_dir else [""]
     if not files:
-        log.report(NO_FILES, source.path, title=Shown("LabelMe JSON"))
+        log.report(NO_FILES, source.path, title=Trusted("LabelMe JSON"))
     reader = Reader(source, builder, log, options, (source.path,) if source.is_dir else (), sized=True)
     for file in log.track(files, "reading"):
         value = reader.value(file)

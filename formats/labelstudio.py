@@ -45,9 +45,8 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._images import NO_SIZE, ImageOptions
-from odm.formats._json import Glance
-from odm.formats._jsonfiles import (
+from odm.formats._shared.json_columns import JsonPreview
+from odm.formats._shared.json_values import (
     NAN,
     At,
     Corners,
@@ -62,9 +61,10 @@ from odm.formats._jsonfiles import (
     number,
     sniff_json,
 )
-from odm.formats._lines import places_for
-from odm.formats._numbers import fixed_rows
-from odm.issues import Code, Log, Shown, printable
+from odm.formats._shared.number_text import fixed_rows
+from odm.formats._shared.pictures import NO_SIZE, ImageOptions
+from odm.formats._shared.text_tokens import places_for
+from odm.issues import Code, Log, Trusted, printable
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset
 
 SIZES_DIFFER = Code(
@@ -98,7 +98,7 @@ class LabelstudioOptions(ImageOptions):
     )
 
 
-def _looks_like(look: Glance, _: bytes) -> tuple[int, str] | None:
+def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     first = look.first.get("", {})
     if look.top == "{" and look.keys.get("data") == "{" and _WORK & look.keys.keys():
         return SURE, "it is one task with data, as Label Studio has"
@@ -317,7 +317,7 @@ def _read_result(
         reader.count(type_)
         return True
     if own is not None and own != size:
-        shown, other = Shown(f"{own[0]}x{own[1]}"), Shown(f"{size[0]}x{size[1]}")
+        shown, other = Trusted(f"{own[0]}x{own[1]}"), Trusted(f"{size[0]}x{size[1]}")
         reader.log.report(SIZES_DIFFER, at.path, **at.where, value=shown, other=other)
         return False
     place = _place(reader, kind, value, size, at)
@@ -481,6 +481,6 @@ FORMAT = Format(
     write=write,
     options=LabelstudioOptions,
     keeps=frozenset({"size", "extension", "empty", "score"}),
-    quantum=1e-6,
+    max_error_px=1e-6,
     needs_size=True,
 )

@@ -44,9 +44,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import Output, Source
-from odm.formats._classes import DUPLICATE_CLASS
-from odm.formats._contract import NARROWER, TABLES, Format, Sniff
-from odm.formats._faults import (
+from odm.formats._contract import NARROWER, RELATIONAL, Format, Sniff
+from odm.formats._shared.class_lists import DUPLICATE_CLASS
+from odm.formats._shared.codes import (
     BAD_MARK,
     DUPLICATE_BOX_ID,
     DUPLICATE_ID,
@@ -54,12 +54,22 @@ from odm.formats._faults import (
     UNKNOWN_CATEGORY,
     UNKNOWN_IMAGE,
 )
-from odm.formats._json import NONE, Broken, Chunk, Document, Field, Glance, load
-from odm.formats._jsonfiles import NAN, At, Reader, dump, lines, may_write, number, sniff_json, split_of
-from odm.formats._numbers import short_wh
-from odm.formats._splits import SplitOptions, files_of_split
-from odm.issues import Log, Shown
-from odm.tables import FREQUENCIES, Builder, Dataset, Flag, Verdict
+from odm.formats._shared.json_columns import NONE, Broken, Chunk, Document, Field, JsonPreview, load
+from odm.formats._shared.json_values import (
+    NAN,
+    At,
+    Reader,
+    dump,
+    lines,
+    may_write,
+    number,
+    sniff_json,
+    split_of,
+)
+from odm.formats._shared.number_text import short_wh
+from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.issues import Log, Trusted
+from odm.tables import FREQUENCIES, Builder, Dataset, Flag, LabelState
 
 _ANNOTATION = (
     Field("image_id", "int", required=True),
@@ -89,7 +99,7 @@ _UNSAID = frozenset({"license", "date_captured", "flickr_url", "image_count", "i
 """Keys that are not worth a word where they are not read."""
 _IMAGE_KEYS = _UNSAID | {field.key for field in _IMAGE}
 _CATEGORY_KEYS = _UNSAID | {field.key for field in _CATEGORY}
-_OWN = {"neg_category_ids": Verdict.ABSENT, "not_exhaustive_category_ids": Verdict.PARTIAL}
+_OWN = {"neg_category_ids": LabelState.ABSENT, "not_exhaustive_category_ids": LabelState.PARTIAL}
 """The lists of an image, and what they say of their classes."""
 _WHAT = "4 numbers: left, top, width, height"
 
@@ -99,7 +109,7 @@ class LvisOptions(SplitOptions):
     """Options of LVIS JSON."""
 
 
-def _looks_like(look: Glance, head: bytes) -> tuple[int, str] | None:
+def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     if look.top != "{" or not look.keys.keys() & {"images", "annotations"}:
         return None
     if look.first.get("images", {}).keys() & _OWN.keys():
@@ -231,7 +241,7 @@ def _read_image(
     if id_ is None:
         return
     if id_ in images:
-        reader.log.report(DUPLICATE_ID, at.path, **at.where, value=id_, first=Shown("this list"))
+        reader.log.report(DUPLICATE_ID, at.path, **at.where, value=id_, first=Trusted("this list"))
         return
     images[id_] = -2
     key = "file_name" if record.get("file_name") is not None else "coco_url"
@@ -283,7 +293,7 @@ def _read_category(reader: Reader, item: Any, at: At, categories: dict[int, int]
     if id_ is None or name is None:
         return
     if id_ in categories:
-        reader.log.report(DUPLICATE_ID, at.path, **at.where, value=id_, first=Shown("this list"))
+        reader.log.report(DUPLICATE_ID, at.path, **at.where, value=id_, first=Trusted("this list"))
         return
     known = reader.builder.category_row(name)
     if known is not None and known in categories.values():
@@ -356,20 +366,22 @@ def _hand_over(
         found = np.array([known.get(i, -1) for i in ids[:, k].tolist()], np.int64)
         for row in np.flatnonzero(found == -1).tolist():
             there = at / int(index[row]) / key
-            reader.log.report(code, at.path, **there.where, field=key, value=int(ids[row, k]), near=Shown(""))
+            reader.log.report(
+                code, at.path, **there.where, field=key, value=int(ids[row, k]), near=Trusted("")
+            )
         good &= found >= 0
         rows.append(found)
     first: dict[int, int] = {}
     for row, id_ in enumerate(ids[:, 2].tolist()):
         if id_ != NONE and first.setdefault(id_, row) != row:
             there = at / int(index[row]) / "id"
-            place = Shown(f"#{at.pointer}/{index[first[id_]]}")
+            place = Trusted(f"#{at.pointer}/{index[first[id_]]}")
             reader.log.report(DUPLICATE_BOX_ID, at.path, **there.where, field="id", value=id_, first=place)
             good[row] = False
     ignore = np.where(ids[:, 3] == NONE, 0, ids[:, 3])
     for row in np.flatnonzero((ignore != 0) & (ignore != 1)).tolist():
         there = at / int(index[row]) / "ignore"
-        where = {**there.where, "field": "ignore", "value": int(ignore[row]), "expected": Shown("0 or 1")}
+        where = {**there.where, "field": "ignore", "value": int(ignore[row]), "expected": Trusted("0 or 1")}
         reader.log.report(BAD_MARK, at.path, **where)
         good[row] = False
     reader.builder.skipped += int(np.count_nonzero(~good))
@@ -463,5 +475,5 @@ FORMAT = Format(
     read=read,
     write=write,
     options=LvisOptions,
-    keeps=TABLES | {"difficult", "frequency", "absent", "partial"},
+    keeps=RELATIONAL | {"difficult", "frequency", "absent", "partial"},
 )

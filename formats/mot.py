@@ -42,9 +42,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import Output, Source, accept_name
-from odm.formats._classes import read_list
 from odm.formats._contract import LIKELY, SURE, Format, Sniff, option
-from odm.formats._faults import (
+from odm.formats._shared.class_lists import read_list
+from odm.formats._shared.codes import (
     BAD_IMAGE_SIZE,
     BAD_MARK,
     DUPLICATE_IMAGE,
@@ -52,8 +52,9 @@ from odm.formats._faults import (
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
-from odm.formats._images import ImageOptions, Pictures, parse_pixels
-from odm.formats._label_files import (
+from odm.formats._shared.number_text import decimals, short_wh
+from odm.formats._shared.pictures import ImageOptions, Pictures, parse_pixels
+from odm.formats._shared.text_rows import (
     Cell,
     Grammar,
     Part,
@@ -69,8 +70,7 @@ from odm.formats._label_files import (
     sampled,
     scan,
 )
-from odm.formats._lines import EMPTY, NUMBER, Chunk, lines_are, listing, text_of
-from odm.formats._numbers import decimals, short_wh
+from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are, listing, text_of
 from odm.issues import Code, Log, printable
 from odm.tables import Builder, Dataset, Flag, Kind, Longs, stem
 

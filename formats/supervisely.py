@@ -42,8 +42,8 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
-from odm.formats._json import Glance
-from odm.formats._jsonfiles import (
+from odm.formats._shared.json_columns import JsonPreview
+from odm.formats._shared.json_values import (
     FLAG_NAMES,
     NAN,
     NO_FILES,
@@ -60,8 +60,8 @@ from odm.formats._jsonfiles import (
     may_write,
     number,
 )
-from odm.formats._splits import SplitOptions, files_of_split
-from odm.issues import Log, Shown, printable
+from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.issues import Log, Trusted, printable
 from odm.tables import Builder, Dataset, stem
 
 _TOP = frozenset({"size", "objects", "tags", "description", "name"})
@@ -82,7 +82,7 @@ class SuperviselyOptions(SplitOptions):
     """Options of Supervisely."""
 
 
-def _looks_like(look: Glance, _: bytes) -> tuple[int, str] | None:
+def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     first = look.first.get("objects", {})
     if look.top == "{" and look.keys.get("objects") in ("[", "n") and look.keys.get("size") == "{":
         return SURE, "it has objects and the size of one image, as Supervisely has"
@@ -115,7 +115,7 @@ def read(source: Source, builder: Builder, log: Log, options: SuperviselyOptions
     """Read the annotation files of all data sets."""
     files = _annotations(source) if source.is_dir else [""]
     if not files and not source.with_suffix("meta.json"):  # a project may have no image yet
-        log.report(NO_FILES, source.path, title=Shown("an annotation of Supervisely"))
+        log.report(NO_FILES, source.path, title=Trusted("an annotation of Supervisely"))
     homes = dict.fromkeys(_home(file) for file in files) if source.is_dir else {}
     folders = tuple(source.full(f"{home}/img".lstrip("/")) for home in homes)
     reader = Reader(source, builder, log, options, folders, sized=True)

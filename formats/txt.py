@@ -46,9 +46,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import Output, Source, accept_name
-from odm.formats._classes import UNWRITABLE, add_list, read_list, refuse_class
 from odm.formats._contract import LIKELY, POOR, Format, Sniff, option
-from odm.formats._faults import (
+from odm.formats._shared.class_lists import UNWRITABLE, add_list, read_list, refuse_class
+from odm.formats._shared.codes import (
     BAD_CLASS_NAME,
     COMMENTED,
     DUPLICATE_IMAGE,
@@ -60,7 +60,8 @@ from odm.formats._faults import (
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
-from odm.formats._images import (
+from odm.formats._shared.number_text import Cells, decimal_cells, fixed_cells, short_wh
+from odm.formats._shared.pictures import (
     FAR,
     LINKED_PICTURE,
     NO_SIZE,
@@ -69,7 +70,7 @@ from odm.formats._images import (
     are_far,
     relative_to_images,
 )
-from odm.formats._lines import (
+from odm.formats._shared.text_tokens import (
     EMPTY,
     NON_FINITE,
     NUMBER,
@@ -87,8 +88,7 @@ from odm.formats._lines import (
     say_others,
     second_row,
 )
-from odm.formats._numbers import Cells, decimal_cells, fixed_cells, short_wh
-from odm.issues import Code, Log, Shown, printable, shorten
+from odm.issues import Code, Log, Trusted, printable, shorten
 from odm.tables import Builder, Dataset, Floats, Ints, Kind, stem
 
 LAYOUT_UNCLEAR = Code(
@@ -432,7 +432,7 @@ def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log, *, 
         if at:
             found = f"another row after it, from {shorten(words[at][1])!r} on (was a line break lost?)"
         column = words[at or -1][0]
-        log.report(WRONG_COUNT, path, line=line, column=column, expected=expected, found=Shown(found))
+        log.report(WRONG_COUNT, path, line=line, column=column, expected=expected, found=Trusted(found))
         return
     try:
         name = text.decode()
@@ -674,7 +674,7 @@ def _report_comments(scan: Scan, good: NDArray[np.bool_], log: Log) -> None:
             rows = np.flatnonzero(good & (scan.name == i))
             n = len(rows)
             what = "a class" if n == 1 else f"a class of {n} boxes; this is the first"
-            values = {"field": "class", "value": name, "what": Shown(what)}
+            values = {"field": "class", "value": name, "what": Trusted(what)}
             scan.rows.report(
                 log,
                 COMMENTED,

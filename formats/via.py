@@ -45,10 +45,9 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._faults import WRONG_COUNT
-from odm.formats._images import ImageOptions
-from odm.formats._json import Glance
-from odm.formats._jsonfiles import (
+from odm.formats._shared.codes import WRONG_COUNT
+from odm.formats._shared.json_columns import JsonPreview
+from odm.formats._shared.json_values import (
     FLAG_NAMES,
     At,
     Corners,
@@ -64,9 +63,10 @@ from odm.formats._jsonfiles import (
     number,
     sniff_json,
 )
-from odm.formats._lines import text_of
-from odm.formats._numbers import short_wh
-from odm.issues import Code, Log, Shown, printable
+from odm.formats._shared.number_text import short_wh
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.text_tokens import text_of
+from odm.issues import Code, Log, Trusted, printable
 from odm.tables import Builder, Dataset
 
 NO_ATTRIBUTE = Code(
@@ -124,7 +124,7 @@ class _Region:
     line: int
 
 
-def _looks_like(look: Glance, head: bytes) -> tuple[int, str] | None:
+def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     head = head.removeprefix(b"\xef\xbb\xbf")
     if "_via_img_metadata" in look.keys or "_via_settings" in look.keys:
         return SURE, "it has the keys of a VIA project"
@@ -234,7 +234,7 @@ def _read_csv(reader: Reader, file: str, regions: list[_Region]) -> None:
                         return
                 continue
             if len(row) != len(columns):
-                expected = Shown(f"{len(columns)} columns, as in the header")
+                expected = Trusted(f"{len(columns)} columns, as in the header")
                 log.report(WRONG_COUNT, path, line=at.line, expected=expected, found=len(row))
                 reader.builder.skipped += 1
                 continue
@@ -244,7 +244,7 @@ def _read_csv(reader: Reader, file: str, regions: list[_Region]) -> None:
                 images[name] = reader.image(name, at, field="filename", file=number_of, line=at.line)
             _read_row(reader, record, images[name], at, number_of, regions)
     except csv.Error as e:
-        expected, found = Shown("cells of a CSV file"), Shown(str(e))
+        expected, found = Trusted("cells of a CSV file"), Trusted(str(e))
         log.report(WRONG_COUNT, path, line=rows.line_num, expected=expected, found=found)
 
 
@@ -286,7 +286,7 @@ def _class_attribute(regions: list[_Region], source: Source, log: Log, options: 
             )
             return by_word[word]
     if options.category is None:
-        log.report(NO_ATTRIBUTE, source.path, found=", ".join(sorted(names)) or Shown("none"))
+        log.report(NO_ATTRIBUTE, source.path, found=", ".join(sorted(names)) or Trusted("none"))
     return None
 
 
@@ -366,8 +366,8 @@ def _polygon(reader: Reader, region: _Region) -> Corners | None:
             return None
         lists.append(values)
     if len(lists[0]) != len(lists[1]) or not lists[0]:
-        expected = Shown("as many values in all_points_x as in all_points_y, and at least one")
-        sizes = Shown(f"{len(lists[0])} and {len(lists[1])}")
+        expected = Trusted("as many values in all_points_x as in all_points_y, and at least one")
+        sizes = Trusted(f"{len(lists[0])} and {len(lists[1])}")
         reader.log.report(WRONG_COUNT, at.path, **at.where, expected=expected, found=sizes)
         return None
     points = list(zip(*lists, strict=True))

@@ -38,11 +38,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import Output, Source
-from odm.formats._classes import read_list
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._faults import BAD_MARK, SCORE_RANGE, SCORE_UNEXPECTED, UNKNOWN_CLASS, WRONG_COUNT
-from odm.formats._images import ImageOptions
-from odm.formats._label_files import (
+from odm.formats._shared.class_lists import read_list
+from odm.formats._shared.codes import BAD_MARK, SCORE_RANGE, SCORE_UNEXPECTED, UNKNOWN_CLASS, WRONG_COUNT
+from odm.formats._shared.number_text import decimals, short_wh
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.text_rows import (
     Cell,
     Grammar,
     Part,
@@ -64,8 +65,7 @@ from odm.formats._label_files import (
     scan,
     write_files,
 )
-from odm.formats._lines import EMPTY, NUMBER, Chunk, lines_are
-from odm.formats._numbers import decimals, short_wh
+from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 

@@ -25,10 +25,18 @@ from __future__ import annotations
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
-from odm.formats._csv import NO_HEADER, Collector, Columns, head_rows, is_number, merged, table_rows
-from odm.formats._faults import WRONG_COUNT
-from odm.formats._images import ImageOptions
-from odm.formats._numbers import decimals
+from odm.formats._shared.codes import WRONG_COUNT
+from odm.formats._shared.csv_tables import (
+    NO_HEADER,
+    Collector,
+    Columns,
+    head_rows,
+    is_number,
+    merged,
+    table_rows,
+)
+from odm.formats._shared.number_text import decimals
+from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 

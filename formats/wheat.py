@@ -34,9 +34,10 @@ import dataclasses
 import numpy as np
 
 from odm.files import COLLISION, Output, Source
-from odm.formats._classes import UNWRITABLE
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._csv import (
+from odm.formats._shared.class_lists import UNWRITABLE
+from odm.formats._shared.codes import WRONG_COUNT
+from odm.formats._shared.csv_tables import (
     NO_HEADER,
     Collector,
     Columns,
@@ -46,10 +47,9 @@ from odm.formats._csv import (
     merged,
     table_rows,
 )
-from odm.formats._faults import WRONG_COUNT
-from odm.formats._images import ImageOptions
-from odm.formats._label_files import corners
-from odm.formats._numbers import decimals, short_wh
+from odm.formats._shared.number_text import decimals, short_wh
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.text_rows import corners
 from odm.issues import Log, UsageError
 from odm.tables import Builder, Dataset, stem
 

@@ -44,9 +44,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from odm.files import BAD_NAME, Output, Source, accept_name
-from odm.formats._classes import UNWRITABLE, refuse_class
 from odm.formats._contract import SURE, Format, Sniff
-from odm.formats._faults import (
+from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
+from odm.formats._shared.codes import (
     BAD_CLASS_NAME,
     BAD_MARK,
     DUPLICATE_IMAGE,
@@ -54,17 +54,17 @@ from odm.formats._faults import (
     SCORE_UNEXPECTED,
     WRONG_COUNT,
 )
-from odm.formats._images import Pictures
-from odm.formats._label_files import (
+from odm.formats._shared.number_text import decimals, short_wh
+from odm.formats._shared.pictures import Pictures
+from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.text_rows import (
     are_text,
     class_text,
     corners,
     refuse_classes,
     report_numbers,
 )
-from odm.formats._lines import NUMBER, cells, listing, say_others, text_of
-from odm.formats._numbers import decimals, short_wh
-from odm.formats._splits import SplitOptions, files_of_split
+from odm.formats._shared.text_tokens import NUMBER, cells, listing, say_others, text_of
 from odm.issues import Code, Log, shorten
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Flag, Kind
 

@@ -117,7 +117,7 @@ def test_near_duplicates_agree_with_all_pairs(seed, n, spread):
         xyxy=np.concatenate([corner, corner + size], axis=1),
     )  # fmt: skip
     xyxy = data.boxes.xyxy
-    exact = set(checks.Facts(data, 0.5).duplicates[0].tolist())
+    exact = set(checks.DerivedColumns(data, 0.5).duplicates[0].tolist())
     expected = set()
     for j in range(n):
         for i in range(j):
@@ -128,7 +128,7 @@ def test_near_duplicates_agree_with_all_pairs(seed, n, spread):
                 union = np.prod(size[i]) + np.prod(size[j]) - inter
                 if inter / union > 0.95:
                     expected.add(j)
-    later, first, iou = checks.Facts(data, 0.5).near_duplicates
+    later, first, iou = checks.DerivedColumns(data, 0.5).near_duplicates
     assert set(later.tolist()) == expected
     assert (first < later).all()
     assert (iou > 0.95).all()
@@ -391,7 +391,7 @@ def test_rare_classes_and_the_rest():
 def test_hashes_that_collide_are_not_duplicates(monkeypatch):
     data = make([[10, 10, 60, 60], [10, 10, 60, 61], [10, 10, 60, 60], [5, 5, 6, 6], [10, 10, 60, 61]])
     monkeypatch.setattr(checks, "_hashes", lambda dataset: np.zeros(len(dataset), np.uint64))
-    later, first = checks.Facts(data, 0.5).duplicates
+    later, first = checks.DerivedColumns(data, 0.5).duplicates
     assert (later.tolist(), first.tolist()) == ([2, 4], [0, 1])
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import odm
+from odm.coco80 import IDS, NAMES
 from odm.converters import Edits, Ledger
 from odm.converters.edit import apply, parse_renames
-from odm.formats._coco80 import IDS, NAMES
 from odm.issues import DataError, Log, UsageError
-from odm.tables import Dataset, Verdict
+from odm.tables import Dataset, LabelState
 
 
 def data(names=("cat", "dog", "bird"), category=(0, 1, 2, 1), **given):
@@ -124,12 +124,12 @@ def test_a_class_list_says_the_order():
 
 def test_what_is_said_of_whole_images_follows_the_classes():
     """A class that two were merged into is absent only where both are, and as frequent as the one or the other."""
-    absent, partial = Verdict.ABSENT, Verdict.PARTIAL
+    absent, partial = LabelState.ABSENT, LabelState.PARTIAL
 
     def said(dataset):
         names = dataset.categories.name
         rows = zip(dataset.labels.image, dataset.labels.category, dataset.labels.verdict, strict=True)
-        return [(int(image), names[category], Verdict(verdict)) for image, category, verdict in rows]
+        return [(int(image), names[category], LabelState(verdict)) for image, category, verdict in rows]
 
     given = Dataset.from_arrays(
         images=["a", "b", "c"], categories=["cat", "dog", "bird", "fish"], image=[0], category=[2],

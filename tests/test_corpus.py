@@ -212,7 +212,7 @@ def test_convert_to_every_format_all_or_nothing(case, built):
         back = {"box": "ltrb"} if name == "txt" else {"image_size": "100x80"} if name == "yolo" else {}
         reference = {"gt": built} if name == "coco" and case.det and case.format == "coco" else {}
         data = odm.read(target, name, **back, **reference)
-        same_boxes(boxes_of(data), case.expect.boxes, FORMATS[name].quantum + 1e-6)
+        same_boxes(boxes_of(data), case.expect.boxes, FORMATS[name].max_error_px + 1e-6)
         before = corpus.state(".")
 
 

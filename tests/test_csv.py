@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 import odm
 from odm.files import Output, Source
 from odm.formats import _csv_layouts, _csv_reader, _csv_records, csv, detect, make_options
-from odm.formats._classes import refuse_class
+from odm.formats._shared.class_lists import refuse_class
 from odm.issues import DataError, Log, UsageError
 from odm.tables import Builder, Dataset, Flag, stem
 
@@ -721,7 +721,9 @@ def test_written_tables_read_back(dialect, kind, sep, data):
         assert not [i for i in log if i.severity == "error"], ([str(i) for i in log], one.read_text())
         assert kept(back, keeps) == kept(dataset, keeps)
         if relative:
-            np.testing.assert_allclose(back.boxes.xyxy, dataset.boxes.xyxy, rtol=0, atol=declared["quantum"])
+            np.testing.assert_allclose(
+                back.boxes.xyxy, dataset.boxes.xyxy, rtol=0, atol=declared["max_error_px"]
+            )
         else:
             np.testing.assert_array_equal(back.boxes.xyxy, dataset.boxes.xyxy)
         if "empty" in keeps:

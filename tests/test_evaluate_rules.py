@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from odm.evaluate import evaluate, join
 from odm.evaluate.join import boxed_in_part, expand, keep_wanted
-from odm.evaluate.order import by_number, falling
-from odm.tables import Dataset, Flag, Verdict
+from odm.evaluate.order import argsort_descending, argsort_int
+from odm.tables import Dataset, Flag, LabelState
 
 # ------------------------------------------------------------------- the rules, one box after the other
 
@@ -371,7 +371,7 @@ def test_imagenet_localisation(scene, some):
 def test_lvis(scene, random, cap):
     """Also with areas of 0, ignored objects, boxes without width, and only some of the classes."""
     pairs = [(i, k) for i in range(scene.n_images) for k in range(scene.n_classes)]
-    labels = [(*pair, verdict) for verdict in Verdict for pair in pairs if random.random() < 0.3]
+    labels = [(*pair, verdict) for verdict in LabelState for pair in pairs if random.random() < 0.3]
     frequency = [random.choice(["r", "c", "f", ""]) for _ in range(scene.n_classes)]
     gt = [(*g[:3], random.choice([1024.0, 1025.0, 9216.0, 300.5, 0.0, 2e10]), g[3]) for g in scene.gt]
     asked = random.choice([range(scene.n_classes), [random.randrange(scene.n_classes)]])
@@ -386,14 +386,14 @@ def test_lvis(scene, random, cap):
 
     gt = [g for g in gt if g[3] > 0]
     within = {i for image in range(scene.n_images) for i in best(scene.det, image, cap)}
-    known = {g[:2] for g in gt} | {label[:2] for label in labels if label[2] != Verdict.PARTIAL}
+    known = {g[:2] for g in gt} | {label[:2] for label in labels if label[2] != LabelState.PARTIAL}
     given = [d for d in scene.det if d[1] in asked]
     kept = [d for i, d in enumerate(scene.det) if i in within and d[:2] in known and d[1] in asked]
     kept = [d for d in kept if d[2][2] > d[2][0] and d[2][3] > d[2][1]]
     areas = [(0, 1e10), (0, 1024), (1024, 9216), (9216, 1e10)]
     ap, ar = (np.full((4, 10, scene.n_classes), np.nan) for _ in range(2))
     for place, k in enumerate(asked):
-        spared = {label[0] for label in labels if label[1:] == (k, Verdict.PARTIAL)}
+        spared = {label[0] for label in labels if label[1:] == (k, LabelState.PARTIAL)}
         own = [g for g in gt if g[1] == k], [d for d in kept if d[1] == k]
         for a, (low, high) in enumerate(areas):
             for t, threshold in enumerate(np.linspace(0.5, 0.95, 10)):
@@ -618,13 +618,13 @@ def test_hierarchy_and_labels():
     # The same, where the ground truth says a part of it itself.
     own = Dataset.from_arrays(
         images=["a", "b"], categories=["dog", "cat"], image=[0], category=[0], ltwh=[(0, 0, 10, 10)],
-        labels=[(0, 1, Verdict.PRESENT)],
+        labels=[(0, 1, LabelState.PRESENT)],
     )  # fmt: skip
     again = evaluate(own, det, "openimages-challenge", hierarchy=tree, image_labels=labels[:1]).result
     assert again.to_dict() == result.to_dict()
     # Being boxed in part is not being labelled, and it goes up as presence does.
     own = dataclasses.replace(
-        own, labels=dataclasses.replace(own.labels, verdict=np.array([Verdict.PARTIAL]))
+        own, labels=dataclasses.replace(own.labels, verdict=np.array([LabelState.PARTIAL]))
     )
     again = evaluate(own, det, ["openimages-challenge", "lvis"], hierarchy=tree).results
     assert [sum(r.dropped.values()) for r in again] == [3, 4]
@@ -646,7 +646,7 @@ def test_no_detections_is_zero(protocol):
 def test_the_number_of_processes_changes_no_bit(monkeypatch):
     import sys
 
-    from odm import forks
+    from odm import parallel
     from odm.evaluate import evaluate
 
     rng = np.random.default_rng(3)
@@ -676,10 +676,10 @@ def test_the_number_of_processes_changes_no_bit(monkeypatch):
         for name, value in names.items():
             monkeypatch.setattr(module, name, value)
     copies = []
-    init = forks.Copy.__init__
-    monkeypatch.setattr(forks.Copy, "__init__", lambda *given: (copies.append(1), init(*given))[1])
+    init = parallel.Copy.__init__
+    monkeypatch.setattr(parallel.Copy, "__init__", lambda *given: (copies.append(1), init(*given))[1])
     for n in (1, 2, 4):
-        monkeypatch.setattr(forks, "hands", lambda n=n: n)
+        monkeypatch.setattr(parallel, "hands", lambda n=n: n)
         monkeypatch.setattr(accumulate, "hands", lambda n=n: n)
         answers.append(evaluate(truth, found, protocols).to_dict())
         assert bool(copies) == (n > 1)
@@ -697,10 +697,10 @@ def test_the_number_of_processes_changes_no_bit(monkeypatch):
 )
 def test_falling_scores_keep_the_order_of_ties(numbers):
     score = np.array(numbers, np.float64)
-    assert falling(score).tolist() == sorted(range(len(score)), key=lambda i: -numbers[i])
+    assert argsort_descending(score).tolist() == sorted(range(len(score)), key=lambda i: -numbers[i])
 
 
 @given(st.lists(st.integers(0, 9)), st.sampled_from([10, 2**20, 2**60, 2**62]))
 def test_rising_numbers_keep_the_order_of_ties(digits, limit):
     number = np.array(digits, np.int64) * (limit // 10)
-    assert by_number(number, limit).tolist() == np.argsort(number, kind="stable").tolist()
+    assert argsort_int(number, limit).tolist() == np.argsort(number, kind="stable").tolist()

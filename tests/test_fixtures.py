@@ -19,7 +19,7 @@ from odm import checks
 from odm.files import Source
 from odm.formats import FORMATS, detect, make_options
 from odm.issues import CODES, Log, UsageError
-from odm.tables import Builder, Flag, Verdict, stem
+from odm.tables import Builder, Flag, LabelState, stem
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 MIXED = sorted(p for p in FIXTURES.glob("mixed/*") if p.is_dir())
@@ -40,9 +40,9 @@ BOXES = [
 SCORES = [0.95, 0.9, 0.8, 0.7, 0.6, 0.5]
 FREQUENCIES = ["f", "c", "r"]
 LABELS = [
-    ("empty", "007", Verdict.ABSENT),
-    ("empty", "traffic light", Verdict.ABSENT),
-    (YARD, "person", Verdict.PARTIAL),
+    ("empty", "007", LabelState.ABSENT),
+    ("empty", "traffic light", LabelState.ABSENT),
+    (YARD, "person", LabelState.PARTIAL),
 ]
 
 
@@ -162,7 +162,7 @@ def test_mixed_reads_to_the_same_tables(folder, log):
         (i, c, *place(ltwh, i, det=det), f, s) for (i, c, ltwh, f), s in zip(BOXES, SCORES, strict=True)
     )
     assert len(found) == len(expected)
-    slack = format_.quantum + 1e-6
+    slack = format_.max_error_px + 1e-6
     kept = sum(int(flag) for flag in Flag if flag.name.lower() in keeps)
     for (image, category, xyxy, wh, score, flags), (image2, category2, xyxy2, wh2, flags2, score2) in zip(
         found, expected, strict=True

@@ -18,7 +18,7 @@ import odm.evaluate
 import odm.formats
 from odm.cli._explain import all_codes
 from odm.formats import FORMATS, make_options, option_specs
-from odm.tables import Flag, Verdict
+from odm.tables import Flag, LabelState
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = {
@@ -71,14 +71,25 @@ MAY_IMPORT = {
     "issues": {"issues", "tables"},  # the tables for their type alone
     "files": {"files", "inputs", "issues"},
     "inputs": {"inputs", "issues"},
-    "forks": set(),
+    "parallel": set(),
     "pairing": {"tables", "issues"},
     "screen": {"issues"},
     "checks": {"checks", "pairing", "tables", "issues"},
-    "formats": {*CORE, "forks", "formats"},
-    "evaluate": {"tables", "issues", "pairing", "screen", "forks", "evaluate"},
+    "formats": {*CORE, "parallel", "formats"},
+    "evaluate": {"tables", "issues", "pairing", "screen", "parallel", "evaluate"},
     "converters": {*CORE, "formats", "checks", "converters"},
-    "cli": {*CORE, "screen", "forks", "formats", "checks", "converters", "evaluate", "cli", "odm", "VERSION"},
+    "cli": {
+        *CORE,
+        "screen",
+        "parallel",
+        "formats",
+        "checks",
+        "converters",
+        "evaluate",
+        "cli",
+        "odm",
+        "VERSION",
+    },
     "odm": {"odm", *CORE, "converters", "evaluate", "checks", "formats"},
     "__main__": {"cli"},
 }
@@ -144,7 +155,7 @@ FORBIDDEN_OF_OS = {
     "system", "popen", "fsync", "stat", "lstat",
 }  # fmt: skip
 
-NO_FILES = {"odm.forks": {"pickle", "fdopen", "mmap", "write"}, "odm.inputs": {"stat"}}
+NO_FILES = {"odm.parallel": {"pickle", "fdopen", "mmap", "write"}, "odm.inputs": {"stat"}}
 """What a module uses for something else: a pipe and memory between copies of one process, who a file is."""
 
 
@@ -253,7 +264,7 @@ def test_the_version_is_one():
 
 KEEPS = {
     "size", "extension", "empty", "unused", "order", "score", "area", "wh", "image_id", "category_id", "box_id",
-    "parent", "frequency", "split", *(word.name.lower() for kind in (Flag, Verdict) for word in kind),
+    "parent", "frequency", "split", *(word.name.lower() for kind in (Flag, LabelState) for word in kind),
 }  # fmt: skip
 
 
@@ -265,7 +276,7 @@ def test_a_format_says_what_it_is(name):
     assert len(format_.doc.strip()) > 200, "the docstring is the user's specification"
     assert format_.title
     assert all(s.startswith(".") and s == s.lower() for s in format_.suffixes)
-    assert format_.quantum >= 0
+    assert format_.max_error_px >= 0
     assert make_options(format_, {}) == make_options(format_, {}), "two sides read alike are judged together"
     unknown = format_.keeps - KEEPS
     assert all(re.fullmatch("[a-z_]+", word) for word in unknown), unknown

@@ -11,7 +11,7 @@ from odm.issues import (
     Issue,
     Log,
     PathError,
-    Shown,
+    Trusted,
     UsageError,
     hint,
     nearest,
@@ -71,7 +71,7 @@ def test_the_printed_form():
         (np.int32(7), "7"),
         (True, "True"),
         (None, "'None'"),
-        (Shown("as it is"), "'as it is'"),
+        (Trusted("as it is"), "'as it is'"),
         ("x" * 200, "'" + "x" * 79 + "…'"),
     ],
 )

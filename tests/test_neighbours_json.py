@@ -355,7 +355,7 @@ def test_the_class_attribute_of_via(tmp_path):
 
 
 def test_lvis_reads_columns_and_records_alike(tmp_path, monkeypatch):
-    import odm.formats._json as under
+    import odm.formats._shared.json_columns as under
     from odm.formats import lvis
 
     text = (FIXTURES / "mixed" / "lvis" / "input.json").read_text(encoding="utf-8")

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odm.formats import _lines
-from odm.formats._lines import pages
-from odm.formats._numbers import decimal_cells, decimals, fixed, fixed_cells
+from odm.formats._shared.number_text import decimal_cells, decimals, fixed, fixed_cells
+from odm.formats._shared.text_tokens import pages
 
 NUMBERS = st.lists(
     st.one_of(

@@ -17,7 +17,7 @@ from odm.converters import load
 from odm.converters.load import Request
 from odm.formats import FORMATS, make_options, option_specs
 from odm.issues import DataError, Log, UsageError
-from odm.tables import FREQUENCIES, GROUPS, Dataset, Flag, Verdict, stem
+from odm.tables import FREQUENCIES, GROUPS, Dataset, Flag, LabelState, stem
 
 SLACK = 1e-9
 """Pixels; what adding and subtracting an edge costs in double precision."""
@@ -82,7 +82,7 @@ def datasets(draw, kind=None):
                 st.tuples(
                     st.integers(0, len(stems) - 1),
                     st.integers(0, len(classes) - 1),
-                    st.sampled_from(list(Verdict)),
+                    st.sampled_from(list(LabelState)),
                 ),
                 max_size=3,
                 unique=True,
@@ -164,7 +164,7 @@ def said(dataset, keeps):
     return sorted(
         (stem(dataset.images.name[image]), classes.name[category], int(verdict))
         for image, category, verdict in zip(labels.image, labels.category, labels.verdict, strict=True)
-        if Verdict(verdict).name.lower() in keeps
+        if LabelState(verdict).name.lower() in keeps
     ), {
         name: frequency
         for name, frequency in zip(classes.name, classes.frequency, strict=True)
@@ -225,7 +225,7 @@ def there_and_back(a, b, data):
             assert tree(paths[i]) == before
         back = read(paths[2], a, dataset.kind, told(dataset, folder, one))
         assert back.kind == dataset.kind
-        assert_same(dataset, back, keeps, one.quantum + two.quantum)
+        assert_same(dataset, back, keeps, one.max_error_px + two.max_error_px)
         assert tree(paths[3]) == tree(paths[1])
 
 
@@ -244,15 +244,15 @@ def test_through_the_format(name, data):
                 getattr(dataset.boxes, key), values, err_msg="writing changed its input"
             )
         back = read(path, name, dataset.kind, told(dataset, folder, format_))
-        assert_same(dataset, back, format_.keeps, format_.quantum)
+        assert_same(dataset, back, format_.keeps, format_.max_error_px)
         labels, frequencies = said(dataset, format_.keeps)
         assert said(back, format_.keeps)[0] == labels
         assert said(back, format_.keeps)[1].items() >= frequencies.items()
         words = " ".join(ledger.lost)
         for verdict, word in (
-            (Verdict.ABSENT, "absent"),
-            (Verdict.PRESENT, "to be on"),
-            (Verdict.PARTIAL, "without a"),
+            (LabelState.ABSENT, "absent"),
+            (LabelState.PRESENT, "to be on"),
+            (LabelState.PARTIAL, "without a"),
         ):
             lost = verdict in dataset.labels.verdict and verdict.name.lower() not in format_.keeps
             assert (word in words) == lost
@@ -318,7 +318,7 @@ def test_one_split_alone(name, tmp_path):
     assert set(whole.images.split) == {"train", "val"}
     for split, part in parts.items():
         one = odm.read(tmp_path / "set", name, split=split, **given)
-        assert_same(part, one, frozenset(), FORMATS[name].quantum)
+        assert_same(part, one, frozenset(), FORMATS[name].max_error_px)
         assert set(one.images.split) == {split}
         assert {stem(n) for n in one.images.name} <= {stem(n) for n in part.images.name}
     with pytest.raises(odm.DataError, match="unknown-split") as refused:

@@ -14,7 +14,7 @@ import odm
 from odm.cli import _app
 from odm.converters import Request, load, reference
 from odm.formats import DESCRIBING
-from odm.formats._csv import from_safe, to_safe
+from odm.formats._shared.csv_tables import from_safe, to_safe
 from odm.issues import CODES, DataError, Log, OdmError
 from odm.tables import Dataset
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odm.tables import GROUPS, NO_ID, PICTURE_SUFFIXES, Builder, Dataset, Flag, SourceFile, Verdict, stem
+from odm.tables import GROUPS, NO_ID, PICTURE_SUFFIXES, Builder, Dataset, Flag, LabelState, SourceFile, stem
 
 SMALL = {"images": ["a.jpg", "b.png"], "categories": ["x", "y"]}
 
@@ -151,11 +151,11 @@ def test_the_other_side_is_read_when_it_is_asked_for():
 def test_what_is_said_of_whole_images():
     none = {"image": [], "category": [], "xyxy": []}
     data = Dataset.from_arrays(
-        **SMALL, **none, frequency=["", "r"], labels=[(1, 0, Verdict.ABSENT), (0, 1, Verdict.PARTIAL)]
+        **SMALL, **none, frequency=["", "r"], labels=[(1, 0, LabelState.ABSENT), (0, 1, LabelState.PARTIAL)]
     )
     assert data.categories.frequency == ("", "r")
     assert (data.labels.image.tolist(), data.labels.category.tolist()) == ([1, 0], [0, 1])
-    assert data.labels.verdict.tolist() == [Verdict.ABSENT, Verdict.PARTIAL]
+    assert data.labels.verdict.tolist() == [LabelState.ABSENT, LabelState.PARTIAL]
     assert data.labels.take(data.labels.image == 0).category.tolist() == [1]
     with pytest.raises(ValueError, match="read-only"):
         data.labels.image[0] = 0

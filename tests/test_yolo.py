@@ -11,7 +11,7 @@ from PIL import Image
 
 from odm.files import Output, Source
 from odm.formats import FORMATS, SURE, detect, make_options
-from odm.formats._yaml import load
+from odm.formats._shared.safe_yaml import load
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm import pairing
-from odm.issues import INVERTED, PERCENT, Code, Log, Shown, printable, without_noise
+from odm.issues import INVERTED, PERCENT, Code, Log, Trusted, printable, without_noise
 from odm.pairing import candidates
 from odm.pairing import iou as _iou
 from odm.tables import Dataset, Floats, stem
@@ -269,7 +269,7 @@ CONVENTIONS_DIFFER = Code(
 # ------------------------------------------------------------------------------------------ the tables
 
 
-class Facts:
+class DerivedColumns:
     """What several rules ask of one dataset, each computed once and only if it is asked for."""
 
     def __init__(self, dataset: Dataset, tolerance: float, options: Collection[str] = ()) -> None:
@@ -445,8 +445,8 @@ class BoxRule:
     """A fault of single boxes: the rows that have it, and the values of its message for one of them."""
 
     code: Code
-    find: Callable[[Facts], NDArray[np.intp]]
-    values: Callable[[Facts, int], dict[str, Any]]
+    find: Callable[[DerivedColumns], NDArray[np.intp]]
+    values: Callable[[DerivedColumns, int], dict[str, Any]]
     field: str = "bbox"
     deep: bool = False
 
@@ -456,7 +456,7 @@ class SetRule:
     """A fault of the whole: for each time it is found, its place and the values of its message."""
 
     code: Code
-    find: Callable[[Facts], Iterator[tuple[tuple[str, int, str], dict[str, Any]]]]
+    find: Callable[[DerivedColumns], Iterator[tuple[tuple[str, int, str], dict[str, Any]]]]
     deep: bool = False
     unless: tuple[str, ...] = ()
     """Codes by which a reader has said the same already, image by image."""
@@ -467,74 +467,74 @@ def _number(value: float) -> str:
     return text.removesuffix(".0")
 
 
-def _edges(facts: Facts, row: int) -> Shown:
+def _edges(facts: DerivedColumns, row: int) -> Trusted:
     names = ("left", "top", "right", "bottom")
     exact = facts.boxes.xyxy[row].tolist()
     short = [without_noise(value) for value in exact]
     if len(set(short)) < len(set(exact)):  # edges that differ are shown so
         short = exact
-    return Shown(", ".join(f"{n} {_number(v)}" for n, v in zip(names, short, strict=True)))
+    return Trusted(", ".join(f"{n} {_number(v)}" for n, v in zip(names, short, strict=True)))
 
 
-def _edges_of(facts: Facts, row: int) -> dict[str, Any]:
+def _edges_of(facts: DerivedColumns, row: int) -> dict[str, Any]:
     return {"value": _edges(facts, row)}
 
 
-def _option(facts: Facts, name: str, advice: str) -> Shown:
+def _option(facts: DerivedColumns, name: str, advice: str) -> Trusted:
     """Advice that is only for those whose format has the option."""
-    return Shown(advice if name in facts.options else "")
+    return Trusted(advice if name in facts.options else "")
 
 
-def _inverted_of(facts: Facts, row: int) -> dict[str, Any]:
+def _inverted_of(facts: DerivedColumns, row: int) -> dict[str, Any]:
     return {"value": _edges(facts, row), "option": _option(facts, "box", " (--box)")}
 
 
-def _not_finite_of(facts: Facts, row: int) -> dict[str, Any]:
+def _not_finite_of(facts: DerivedColumns, row: int) -> dict[str, Any]:
     boxes = facts.boxes
     if np.isfinite(boxes.xyxy[row]).all():
         other = f"width {boxes.wh[row, 0]}, height {boxes.wh[row, 1]}, area {boxes.area[row]}"
-        return {"value": Shown(other)}
+        return {"value": Trusted(other)}
     return _edges_of(facts, row)
 
 
-def _empty(facts: Facts) -> NDArray[np.intp]:
+def _empty(facts: DerivedColumns) -> NDArray[np.intp]:
     rows = facts.upright_suspects
     xyxy = facts.boxes.xyxy[rows]
     empty: NDArray[np.intp] = rows[(xyxy[:, 2:] == xyxy[:, :2]).any(axis=1)]
     return empty
 
 
-def _outside_of(facts: Facts, row: int) -> dict[str, Any]:
+def _outside_of(facts: DerivedColumns, row: int) -> dict[str, Any]:
     beyond = facts.beyond[np.searchsorted(facts.upright_suspects, row)]
     images, image = facts.dataset.images, facts.boxes.image[row]
     size = f"{images.width[image]}x{images.height[image]}" if images.width[image] > 0 else "of unknown size"
-    return {"value": _edges(facts, row), "beyond": Shown(f"{beyond:.6g}"), "size": Shown(size)}
+    return {"value": _edges(facts, row), "beyond": Trusted(f"{beyond:.6g}"), "size": Trusted(size)}
 
 
-def _place_text(dataset: Dataset, row: int) -> Shown:
+def _place_text(dataset: Dataset, row: int) -> Trusted:
     path, line, pointer = dataset.place(row)
     if not path:
-        return Shown(f"box {row}")
-    return Shown(printable(path) + (f"#{pointer}" if pointer else f":{line}" if line else ""))
+        return Trusted(f"box {row}")
+    return Trusted(printable(path) + (f"#{pointer}" if pointer else f":{line}" if line else ""))
 
 
-def _duplicate_of(facts: Facts, row: int) -> dict[str, Any]:
+def _duplicate_of(facts: DerivedColumns, row: int) -> dict[str, Any]:
     rows, first = facts.duplicates
     return {"first": _place_text(facts.dataset, int(first[np.searchsorted(rows, row)]))}
 
 
-def _scoreless(facts: Facts) -> NDArray[np.intp]:
+def _scoreless(facts: DerivedColumns) -> NDArray[np.intp]:
     if facts.dataset.kind != "det":
         return _NONE
     return np.flatnonzero(~np.isfinite(facts.boxes.score))
 
 
-def _score_of(facts: Facts, row: int) -> dict[str, Any]:
+def _score_of(facts: DerivedColumns, row: int) -> dict[str, Any]:
     score = facts.boxes.score[row]
-    return {"value": Shown("none" if np.isnan(score) else _number(score))}
+    return {"value": Trusted("none" if np.isnan(score) else _number(score))}
 
 
-def _beyond_one(facts: Facts) -> NDArray[np.intp]:
+def _beyond_one(facts: DerivedColumns) -> NDArray[np.intp]:
     score = facts.boxes.score
     if facts.dataset.kind != "det" or not len(score):
         return _NONE
@@ -545,21 +545,21 @@ def _within(score: Floats) -> bool:
     return bool(score.min() >= 0 and score.max() <= 1)
 
 
-def _finite_beyond_one(facts: Facts) -> NDArray[np.intp]:
+def _finite_beyond_one(facts: DerivedColumns) -> NDArray[np.intp]:
     rows = _beyond_one(facts)
     return rows[np.isfinite(facts.boxes.score[rows])]
 
 
-def _negative_area(facts: Facts) -> NDArray[np.intp]:
+def _negative_area(facts: DerivedColumns) -> NDArray[np.intp]:
     rows = np.flatnonzero(facts.boxes.area < 0)
     return rows[np.isfinite(facts.boxes.area[rows])]
 
 
-def _area_of(facts: Facts, row: int) -> dict[str, Any]:
-    return {"value": Shown(_number(facts.boxes.area[row]))}
+def _area_of(facts: DerivedColumns, row: int) -> dict[str, Any]:
+    return {"value": Trusted(_number(facts.boxes.area[row]))}
 
 
-def _truth_scored(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
+def _truth_scored(facts: DerivedColumns) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     if facts.dataset.kind == "gt":
         scored = ~np.isnan(facts.boxes.score)
         if scored.any():
@@ -569,7 +569,7 @@ def _truth_scored(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str
             )
 
 
-def _normalised(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
+def _normalised(facts: DerivedColumns) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     xyxy = facts.boxes.xyxy
     if len(xyxy) < 3 or not (xyxy[:3] <= 1.01).all() or len(facts.inverted):
         return
@@ -602,7 +602,7 @@ def _similar(names: Sequence[str], *, blanks: bool) -> Iterator[tuple[int, int, 
             yield first, i, how
 
 
-def _similar_images(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
+def _similar_images(facts: DerivedColumns) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     images = facts.dataset.images
     names = images.name
     pairs = list(_similar(names, blanks=False))
@@ -613,14 +613,14 @@ def _similar_images(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[s
             if first != i:
                 pairs.append((first, i, "extension"))
     for first, second, how in pairs:
-        values = {"first": names[first], "second": names[second], "how": Shown(how)}
+        values = {"first": names[first], "second": names[second], "how": Trusted(how)}
         yield facts.dataset.image_place(second), values
 
 
-def _similar_classes(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
+def _similar_classes(facts: DerivedColumns) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     names = facts.dataset.categories.name
     for first, second, how in _similar(names, blanks=True):
-        values = {"first": names[first], "second": names[second], "how": Shown(how)}
+        values = {"first": names[first], "second": names[second], "how": Trusted(how)}
         yield _first_place(facts.dataset), values
 
 
@@ -643,7 +643,7 @@ def _first_place(dataset: Dataset) -> tuple[str, int, str]:
 # ------------------------------------------------------------------------------------------ deep rules
 
 
-def _fine(facts: Facts) -> NDArray[np.bool_]:
+def _fine(facts: DerivedColumns) -> NDArray[np.bool_]:
     """(n,) mask of the boxes that are finite and not inverted."""
     fine = np.ones(len(facts.boxes), np.bool_)
     fine[facts.not_finite] = False
@@ -651,7 +651,7 @@ def _fine(facts: Facts) -> NDArray[np.bool_]:
     return fine
 
 
-def _tiny(facts: Facts) -> NDArray[np.intp]:
+def _tiny(facts: DerivedColumns) -> NDArray[np.intp]:
     size = facts.boxes.xyxy[:, 2:] - facts.boxes.xyxy[:, :2]
     if next(_normalised(facts), None):
         return _NONE
@@ -662,23 +662,23 @@ EXTREME = 50
 """Times that a box may be as long as wide."""
 
 
-def _aspect(facts: Facts) -> NDArray[np.intp]:
+def _aspect(facts: DerivedColumns) -> NDArray[np.intp]:
     with np.errstate(invalid="ignore"):
         size = facts.boxes.xyxy[:, 2:] - facts.boxes.xyxy[:, :2]
     short, long = size.min(axis=1, initial=np.inf), size.max(axis=1, initial=0)
     return np.flatnonzero((short >= 1) & (long > EXTREME * short) & _fine(facts))
 
 
-def _aspect_of(facts: Facts, row: int) -> dict[str, Any]:
+def _aspect_of(facts: DerivedColumns, row: int) -> dict[str, Any]:
     size = facts.boxes.xyxy[row, 2:] - facts.boxes.xyxy[row, :2]
-    return {"ratio": Shown(f"{size.max() / size.min():.0f}"), "value": _edges(facts, row)}
+    return {"ratio": Trusted(f"{size.max() / size.min():.0f}"), "value": _edges(facts, row)}
 
 
 NEAR = 0.95
 """IoU above which two boxes of one class are taken for one object."""
 
 
-def _near_duplicates(facts: Facts) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+def _near_duplicates(facts: DerivedColumns) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
     """Rows, the row of the best earlier twin of each, and their IoU; exact duplicates are left out.
 
     Boxes of an IoU above t have widths and heights within a factor t of each other and left edges less than
@@ -721,41 +721,41 @@ def _near_duplicates(facts: Facts) -> tuple[NDArray[np.intp], NDArray[np.intp], 
     return rows[found], first[found], best[found]
 
 
-def _near_rows(facts: Facts) -> NDArray[np.intp]:
+def _near_rows(facts: DerivedColumns) -> NDArray[np.intp]:
     rows: NDArray[np.intp] = facts.near_duplicates[0]
     return rows
 
 
-def _near_of(facts: Facts, row: int) -> dict[str, Any]:
+def _near_of(facts: DerivedColumns, row: int) -> dict[str, Any]:
     later, first, iou = facts.near_duplicates
     i = int(np.searchsorted(later, row))
-    return {"first": _place_text(facts.dataset, int(first[i])), "iou": Shown(f"{iou[i]:.3f}")}
+    return {"first": _place_text(facts.dataset, int(first[i])), "iou": Trusted(f"{iou[i]:.3f}")}
 
 
-def _percent(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
+def _percent(facts: DerivedColumns) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     if facts.dataset.kind == "det" and facts.boxes.in_percent:
         above = facts.boxes.score > 1
-        n, largest = int(above.sum()), Shown(_number(facts.boxes.score.max()))
+        n, largest = int(above.sum()), Trusted(_number(facts.boxes.score.max()))
         yield facts.dataset.place(int(above.argmax())), {"n": n, "total": len(above), "value": largest}
 
 
-def _equal_scores(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
+def _equal_scores(facts: DerivedColumns) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     score = facts.boxes.score
     if facts.dataset.kind == "det" and len(score) >= 10 and 0 <= score[0] <= 1 and (score == score[0]).all():
-        yield _first_place(facts.dataset), {"n": len(score), "value": Shown(_number(score[0]))}
+        yield _first_place(facts.dataset), {"n": len(score), "value": Trusted(_number(score[0]))}
 
 
-def _no_confidences(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
+def _no_confidences(facts: DerivedColumns) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     """All scores are one number that is no confidence, such as the -1 of trackers."""
     boxes = facts.boxes
     if facts.dataset.kind != "det" or len(boxes) < 2 or boxes.in_percent:
         return
     score = boxes.score
     if np.isfinite(score[0]) and not 0 <= score[0] <= 1 and (score == score[0]).all():
-        yield _first_place(facts.dataset), {"n": len(score), "value": Shown(_number(score[0]))}
+        yield _first_place(facts.dataset), {"n": len(score), "value": Trusted(_number(score[0]))}
 
 
-def _rare_classes(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
+def _rare_classes(facts: DerivedColumns) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     names = facts.dataset.categories.name
     counts = np.bincount(facts.boxes.category, minlength=len(names))
     total, used = int(counts.sum()), int(np.count_nonzero(counts))
@@ -765,7 +765,7 @@ def _rare_classes(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str
             yield facts.dataset.place(row), {"value": names[c], "n": int(counts[c]), "total": total}
 
 
-def _no_sizes(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
+def _no_sizes(facts: DerivedColumns) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     images = facts.dataset.images
     missing = (images.width <= 0) | (images.height <= 0)
     if missing.any() and not missing.all():
@@ -774,14 +774,14 @@ def _no_sizes(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, An
         yield facts.dataset.image_place(row), values
 
 
-def _id_zero(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
+def _id_zero(facts: DerivedColumns) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     zero = facts.boxes.source_id == 0
     if facts.dataset.kind == "gt" and zero.any():
         path, line, pointer = facts.dataset.place(int(zero.argmax()))
         yield (path, line, f"{pointer}/id" if pointer else ""), {}
 
 
-def _same_last_part(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
+def _same_last_part(facts: DerivedColumns) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     names = facts.dataset.images.name
     if not any("/" in name for name in names):
         return
@@ -808,7 +808,7 @@ NEARLY = 0.02
 """Share of an image's size by which a box may leave it where a convention is judged."""
 
 
-def _fits(facts: Facts, other: Floats) -> NDArray[np.bool_]:
+def _fits(facts: DerivedColumns, other: Floats) -> NDArray[np.bool_]:
     """(n,) mask of the boxes that, read as `other`, are proper and at least nearly inside their images."""
     size = facts.limits[facts.boxes.image]
     slack = np.where(np.isfinite(size), size * NEARLY, 0) + facts.tolerance
@@ -816,7 +816,7 @@ def _fits(facts: Facts, other: Floats) -> NDArray[np.bool_]:
     return np.asarray((inside & (other[:, 2:] > other[:, :2])).all(axis=1))
 
 
-def _looks_ltwh(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
+def _looks_ltwh(facts: DerivedColumns) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     rows, total = facts.inverted, len(facts.boxes)
     xyxy = facts.boxes.xyxy
     if len(rows) < 3 or len(rows) * 4 < total:  # fewer are edges in the wrong order
@@ -830,7 +830,7 @@ def _looks_ltwh(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, 
         yield facts.dataset.place(int(rows[0])), values
 
 
-def _outside_signs(facts: Facts) -> tuple[tuple[str, int, str], dict[str, Any]] | None:
+def _outside_signs(facts: DerivedColumns) -> tuple[tuple[str, int, str], dict[str, Any]] | None:
     rows = facts.outside
     total = len(facts.boxes)
     if not facts.sized or not _enough(len(rows), total):
@@ -840,7 +840,7 @@ def _outside_signs(facts: Facts) -> tuple[tuple[str, int, str], dict[str, Any]] 
     return facts.dataset.place(int(rows[0])), {"n": len(rows), "total": total}
 
 
-def _misread(facts: Facts, other: Floats) -> tuple[tuple[str, int, str], dict[str, Any]] | None:
+def _misread(facts: DerivedColumns, other: Floats) -> tuple[tuple[str, int, str], dict[str, Any]] | None:
     """Where boxes leave their images, if they leave them far and as good as all would fit as `other`."""
     found = _outside_signs(facts)
     if found is None:
@@ -856,10 +856,10 @@ def _misread(facts: Facts, other: Floats) -> tuple[tuple[str, int, str], dict[st
     left = int(np.count_nonzero(leaves))
     if left * 5 > len(rows):
         return None
-    return found[0], {**found[1], "left": Shown(f"only {left}" if left else "none")}
+    return found[0], {**found[1], "left": Trusted(f"only {left}" if left else "none")}
 
 
-def _looks_ltrb(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
+def _looks_ltrb(facts: DerivedColumns) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     if not len(facts.outside):
         return
     found = _misread(facts, np.concatenate([facts.boxes.xyxy[:, :2], facts.boxes.wh], axis=1))
@@ -867,13 +867,13 @@ def _looks_ltrb(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, 
         yield found[0], {**found[1], "option": _option(facts, "box", ", or say --box ltrb")}
 
 
-def _looks_swapped(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
+def _looks_swapped(facts: DerivedColumns) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     found = _misread(facts, facts.boxes.xyxy[:, [1, 0, 3, 2]]) if len(facts.outside) else None
     if found:
         yield found
 
 
-def _off_by_one(facts: Facts) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
+def _off_by_one(facts: DerivedColumns) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
     found = _outside_signs(facts)
     if found and _fine(facts).all() and (facts.beyond[facts.beyond > facts.tolerance] == 1).all():
         yield found
@@ -946,7 +946,7 @@ def run(
     -------
     (n,) mask of the boxes that have an error.
     """
-    facts = Facts(dataset, tolerance, options)
+    facts = DerivedColumns(dataset, tolerance, options)
     wrong = np.zeros(len(dataset), np.bool_)
     with np.errstate(invalid="ignore", over="ignore"):
         rules = [rule for rule in RULES if deep or not rule.deep]
@@ -975,7 +975,7 @@ def run(
 def judge_classes(dataset: Dataset, log: Log) -> None:
     """Report names of classes that are alike, anew: what was said of the names before is taken back."""
     log.withdraw(SIMILAR_CLASSES.name)
-    for (path, line, pointer), values in _similar_classes(Facts(dataset, TOLERANCE)):
+    for (path, line, pointer), values in _similar_classes(DerivedColumns(dataset, TOLERANCE)):
         log.report(SIMILAR_CLASSES, path, line=line, pointer=pointer, **values)
 
 
@@ -994,7 +994,7 @@ def compare_pictures(dataset: Dataset, sizes: Mapping[int, tuple[int, int]], log
             continue
         path, line, pointer = dataset.image_place(row)
         code = PICTURE_TURNED if said == real[::-1] else PICTURE_SIZE
-        shown = [Shown("x".join(map(str, size))) for size in (said, real)]
+        shown = [Trusted("x".join(map(str, size))) for size in (said, real)]
         log.report(code, path, line=line, pointer=pointer, value=shown[0], real=shown[1])
 
 
@@ -1037,7 +1037,7 @@ def _report_unfound(truth: Dataset, paired: pairing.Pairing, log: Log) -> None:
             pointer=pointer,
             value=names[row],
             n=int(counts[row]),
-            hint=Shown(pairing.did_you_mean(near)),
+            hint=Trusted(pairing.did_you_mean(near)),
         )
 
 
@@ -1056,8 +1056,8 @@ def _compare_sizes(truth: Dataset, detections: Dataset, partner: NDArray[np.int6
             line=line,
             pointer=pointer,
             value=ours.name[j],
-            ours=Shown(f"{ours.width[j]}x{ours.height[j]}"),
-            theirs=Shown(f"{theirs.width[i]}x{theirs.height[i]}"),
+            ours=Trusted(f"{ours.width[j]}x{ours.height[j]}"),
+            theirs=Trusted(f"{theirs.width[i]}x{theirs.height[i]}"),
         )
 
 
@@ -1117,8 +1117,8 @@ def _compare_conventions(
     if fits[how] > 0.5 and fits[how] > 2 * now:
         path, line, pointer = _first_place(detections)
         values: dict[str, Any] = {
-            "how": Shown(how),
-            "better": Shown(f"{fits[how]:.2f}"),
-            "value": Shown(f"{now:.2f}"),
+            "how": Trusted(how),
+            "better": Trusted(f"{fits[how]:.2f}"),
+            "value": Trusted(f"{now:.2f}"),
         }
         log.report(CONVENTIONS_DIFFER, path, line=line, pointer=pointer, **values)

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import IO, Any, NoReturn, Self
 
 from odm import inputs
-from odm.issues import Code, Log, PathError, Shown, hint, printable, shorten
+from odm.issues import Code, Log, PathError, Trusted, hint, printable, shorten
 
 MAX_SIZE = 64 * 2**30
 """Bytes; a larger file is refused. Real annotation files exceed 2 GB."""
@@ -311,7 +311,7 @@ class Source:
             log.report(UNREADABLE, path, reason=str(e))
             return None
         if what := other_kind(data):
-            log.report(NOT_TEXT, path, value=Shown(what))
+            log.report(NOT_TEXT, path, value=Trusted(what))
             return None
         return data
 

@@ -280,7 +280,7 @@ class PathError(OdmError, OSError):
     exit_code = 3
 
 
-class Shown(str):
+class Trusted(str):
     """Text that goes into a message as it is, neither cut nor quoted; the message as a whole is escaped."""
 
     __slots__ = ()
@@ -297,7 +297,7 @@ class _Value(str):
 
 
 def _shown(value: Any) -> Any:
-    if isinstance(value, Shown):
+    if isinstance(value, Trusted):
         return value
     if hasattr(value, "item"):  # a NumPy number
         value = value.item()

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.issues import Code, Log, Shown, nearest, shorten
+from odm.issues import Code, Log, Trusted, nearest, shorten
 from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs, stem
 
 NO_IMAGE_IN_COMMON = Code(
@@ -202,11 +202,11 @@ def report_images(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
             path or source_of(detections),
             line=line,
             pointer=pointer,
-            n=Shown(f"{n} images" if n > 1 else "1 image"),
-            first=Shown(", the first is" if n > 1 else ","),
+            n=Trusted(f"{n} images" if n > 1 else "1 image"),
+            first=Trusted(", the first is" if n > 1 else ","),
             value=names[row],
-            hint=Shown(did_you_mean(near)),
-            them=Shown("them" if n > 1 else "it"),
+            hint=Trusted(did_you_mean(near)),
+            them=Trusted("them" if n > 1 else "it"),
         )
 
 
@@ -229,10 +229,10 @@ def report_splits(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
         SPLIT_WITHOUT_DETECTIONS,
         source_of(truth),
         n=int(np.isin(split, chosen).sum()),
-        splits=Shown(f"the split{'s' if len(missed) > 1 else ''} {some(missed)}"),
+        splits=Trusted(f"the split{'s' if len(missed) > 1 else ''} {some(missed)}"),
         boxes=int(boxes[chosen].sum()),
         total=len(truth),
-        option=Shown(" or ".join(f"--gt-split {shorten(name, 30)}" for name in others[:3])),
+        option=Trusted(" or ".join(f"--gt-split {shorten(name, 30)}" for name in others[:3])),
     )
 
 
@@ -273,10 +273,10 @@ def _named_by(
         log.report(
             CLASS_ORDER_GUESSED,
             path,
-            who=Shown(who),
-            whose=Shown(whose),
-            order=Shown(order),
-            side=Shown("gt" if who == "the ground truth" else "det"),
+            who=Trusted(who),
+            whose=Trusted(whose),
+            order=Trusted(order),
+            side=Trusted("gt" if who == "the ground truth" else "det"),
         )
     shown = ", ".join(f"{old} = {new!r}" for old, new in list(zip(numbered.name, names, strict=True))[:3])
     log.note(
@@ -344,7 +344,7 @@ def report_classes(
                 pointer=pointer,
                 value=name,
                 n=n_of[name],
-                hint=Shown(did_you_mean(near)),
+                hint=Trusted(did_you_mean(near)),
             )
     return only, hints
 
@@ -397,9 +397,9 @@ def _images_shifted(
             a=now,
             n=len(rows),
             b=len(fitting),
-            where=Shown("before" if step < 0 else "after"),
-            verb=Shown("subtract" if step < 0 else "add"),
-            preposition=Shown("from" if step < 0 else "to"),
+            where=Trusted("before" if step < 0 else "after"),
+            verb=Trusted("subtract" if step < 0 else "add"),
+            preposition=Trusted("from" if step < 0 else "to"),
         )
         return True
     return False
@@ -440,8 +440,8 @@ def _classes_misread(
         used = np.unique(theirs[read[theirs] >= 0]).tolist()[:2]
         names = pairing.gt_names
 
-        def shown(rows: Mapping[int, str], used: list[int] = used) -> Shown:
-            return Shown(", ".join(f"{written[c]} = {shorten(rows[c], 30)!r}" for c in used))
+        def shown(rows: Mapping[int, str], used: list[int] = used) -> Trusted:
+            return Trusted(", ".join(f"{written[c]} = {shorten(rows[c], 30)!r}" for c in used))
 
         log.report(
             CLASS_NUMBERS_MISREAD,
@@ -451,7 +451,7 @@ def _classes_misread(
             b=fitting,
             now=shown({c: pairing.det_names[c] for c in used}),
             better=shown({c: names[read[c]] for c in used}),
-            advice=Shown(_advice(name, truth, detections, [names[read[c]] for c in used], used)),
+            advice=Trusted(_advice(name, truth, detections, [names[read[c]] for c in used], used)),
         )
         return True
     return False

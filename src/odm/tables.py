@@ -46,7 +46,7 @@ GROUPS = Flag.CROWD | Flag.GROUP_OF
 """Flags of boxes that stand for many objects."""
 
 
-class Verdict(enum.IntEnum):
+class LabelState(enum.IntEnum):
     """What is said of a class on a whole image, beside its boxes there."""
 
     ABSENT = 0
@@ -175,7 +175,7 @@ class ImageLabels:
     image: Ints
     category: Ints
     verdict: NDArray[np.uint8]
-    """(n,) `Verdict`; several may hold of one class and image."""
+    """(n,) `LabelState`; several may hold of one class and image."""
 
     def __repr__(self) -> str:
         return f"<ImageLabels: {len(self)}>"
@@ -273,7 +273,7 @@ class Dataset:
         frequency
             One of `FREQUENCIES`, or empty, per category.
         labels
-            What is said of whole images: rows of an image, a category and a `Verdict`.
+            What is said of whole images: rows of an image, a category and a `LabelState`.
 
         Raises
         ------
@@ -443,14 +443,14 @@ class Builder:
         return self._category_rows.get(name)
 
     def labels(self, *, image: ArrayLike, category: ArrayLike, verdict: ArrayLike) -> None:
-        """Say `Verdict` of n categories on images: (n,) row numbers, and (n,) verdicts or one for all.
+        """Say `LabelState` of n categories on images: (n,) row numbers, and (n,) verdicts or one for all.
 
-        ValueError if the shapes disagree or a number is no `Verdict`.
+        ValueError if the shapes disagree or a number is no `LabelState`.
         """
         columns = np.asarray(image, np.int32), np.asarray(category, np.int32), np.asarray(verdict, np.int32)
         self._labels.append(np.stack(np.broadcast_arrays(*columns), axis=-1).reshape(-1, 3))
-        if not np.isin(columns[2], list(Verdict)).all():
-            raise ValueError("a verdict is none of " + ", ".join(f"{v.value} ({v.name})" for v in Verdict))
+        if not np.isin(columns[2], list(LabelState)).all():
+            raise ValueError("a verdict is none of " + ", ".join(f"{v.value} ({v.name})" for v in LabelState))
 
     @property
     def n_images(self) -> int:

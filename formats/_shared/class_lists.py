@@ -1,0 +1,174 @@
+"""Class names as they stand in text: which may be used, and lists of them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from odm.files import BOM, Source
+from odm.formats._shared.codes import BAD_CLASS_LIST, BAD_LISTED_CLASS
+from odm.formats._shared.safe_yaml import Node, is_none, load, shown
+from odm.formats._shared.text_tokens import text_of
+from odm.issues import Code, Log, shorten
+from odm.tables import Builder
+
+DUPLICATE_CLASS = Code(
+    "duplicate-class",
+    "warning",
+    "the class {value!r} is listed twice, as {first} and {second}; the two are read as one",
+    "remove or rename one of the two",
+    "Two ids have one name, so their boxes become one class.",
+)
+CLASS_COUNT = Code(
+    "yolo-class-count",
+    "error",
+    "nc is {value}, and there are {n} names",
+    "correct nc or the list of names",
+    "The number of classes and the list of their names contradict each other: a name is missing or too many.",
+)
+BAD_DATA_YAML = Code(
+    "yolo-data-file",
+    "error",
+    "expected {expected}, found {value!r}",
+    "correct the file",
+    "A key of the data set's description does not hold what it should.",
+)
+UNWRITABLE = Code(
+    "unwritable-class",
+    "error",
+    "the class {value!r} cannot be written: {reason}",
+    "{way}",
+    "What would be written would be read back as another class, or as another box.",
+)
+
+
+def refuse_class(name: str) -> str | None:
+    """Why `name` cannot be the name of a class, or None if it can."""
+    if not name or not name.strip():
+        return "it is empty"
+    if name.isascii() and name.isprintable():
+        return None
+    if name.startswith(BOM):
+        return "it begins with a byte order mark; files may have been joined"
+    for c in name:
+        kind = unicodedata.category(c)
+        if kind in {"Cc", "Zl", "Zp"}:
+            return "it holds a control character or a line separator"
+        if kind == "Cs":
+            return "it holds a lone surrogate"
+    return None
+
+
+def read_list(source: Source, file: str, log: Log) -> list[str] | None:
+    """The names in a file of one per line or a ``data.yaml``; None, and issues in the log, if not usable."""
+    data = source.read(file, log)
+    if data is None:
+        return None
+    path = source.full(file)
+    if is_description(path):
+        return read_described(data, path, log)
+    errors = log.errors
+    text = text_of(data, path, log)
+    if log.errors > errors:
+        return None
+    names = [line.strip(" \t") for line in text.decode().split("\n")]
+    while names and not names[-1]:
+        names.pop()
+    if not names:
+        log.report(BAD_CLASS_LIST, path, reason="it is empty")
+        return None
+    for number, name in enumerate(names, 1):
+        if not name:
+            log.report(BAD_CLASS_LIST, path, line=number, reason="a line is blank, so the ids after it shift")
+        elif (reason := refuse_class(name)) is not None:
+            log.report(BAD_LISTED_CLASS, path, line=number, value=name, reason=reason)
+    return names if log.errors == errors else None
+
+
+def is_description(path: str) -> bool:
+    """Whether a file that should list class names is of a kind that holds more than names."""
+    return path.lower().endswith((".yaml", ".yml", ".data", ".json", ".xml"))
+
+
+def read_described(data: bytes, path: str, log: Log) -> list[str] | None:
+    """The ``names`` of a ``data.yaml``; None, and issues in the log, if the file has no usable ones."""
+    if not path.lower().endswith((".yaml", ".yml")):
+        reason = "expected a text file of names or a data.yaml, found a file of another kind"
+        log.report(BAD_CLASS_LIST, path, reason=reason)
+        return None
+    errors = log.errors
+    root = load(data, path, log)
+    names = None
+    if root is not None and isinstance(root.value, list):
+        names = described_names({"names": root}, path, log)
+    elif root is not None and isinstance(root.value, dict):
+        names = described_names(root.value, path, log)
+    if not names and log.errors == errors:
+        log.report(BAD_CLASS_LIST, path, reason="it has no key 'names' with a list")
+    return names or None
+
+
+def described_names(entries: dict[str, Node], path: str, log: Log) -> list[str] | None:
+    """The ``names`` among the keys of a ``data.yaml``, if any; None, and issues in the log, if not usable."""
+
+    def wrong(node: Node, field: str, expected: str) -> None:
+        log.report(BAD_DATA_YAML, path, line=node.line, field=field, expected=expected, value=shown(node))
+
+    errors = log.errors
+    node = entries.get("names")
+    items: list[Node] = []
+    if node is None or is_none(node):
+        pass
+    elif isinstance(node.value, list):
+        items = node.value
+    elif isinstance(node.value, dict):
+        items = _names_by_id(node, path, log)
+    else:
+        wrong(node, "names", "a list of names")
+    for item in items:
+        if not isinstance(item.value, str):
+            wrong(item, "names", "the name of a class")
+        elif not item.value.strip():
+            log.report(BAD_CLASS_LIST, path, line=item.line, field="names", reason="a name is empty")
+        elif (reason := refuse_class(item.value)) is not None:
+            log.report(BAD_LISTED_CLASS, path, line=item.line, field="names", value=item.value, reason=reason)
+    count = entries.get("nc")
+    if count is not None and not is_none(count):
+        if not isinstance(count.value, str) or not re.fullmatch(r"[0-9]{1,9}(\.0*)?", count.value.strip()):
+            wrong(count, "nc", "a number of classes")
+        elif items and int(float(count.value)) != len(items):
+            log.report(
+                CLASS_COUNT, path, line=count.line, field="nc", value=int(float(count.value)), n=len(items)
+            )
+    return [item.value for item in items] if log.errors == errors else None
+
+
+def _names_by_id(node: Node, path: str, log: Log) -> list[Node]:
+    numbered: dict[int, Node] = {}
+    for key, item in node.value.items():
+        if not re.fullmatch(r"[0-9]{1,9}", key) or int(key) in numbered:
+            log.report(
+                BAD_CLASS_LIST,
+                path,
+                line=item.line,
+                field="names",
+                reason=f"{shorten(key)!r} is not a new id",
+            )
+        else:
+            numbered[int(key)] = item
+    missing = next((i for i in range(len(numbered)) if i not in numbered), None)
+    if missing is not None:
+        log.report(BAD_CLASS_LIST, path, line=node.line, field="names", reason=f"id {missing} has no name")
+    return [numbered[i] for i in sorted(numbered)]
+
+
+def add_list(names: list[str], builder: Builder, log: Log, path: str) -> list[int]:
+    """Add the classes of a list in its order; the row of each id."""
+    rows = []
+    first: dict[str, int] = {}
+    for number, name in enumerate(names):
+        at = first.setdefault(name, number)
+        if at != number:
+            log.report(DUPLICATE_CLASS, path, value=name, first=at, second=number)
+        rows.append(builder.category(name, source_id=number))
+    return rows

@@ -1,0 +1,538 @@
+"""What formats in CSV have in common: quotes, rows with their lines, and columns that become boxes."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Source, accept_name
+from odm.formats._shared.class_lists import refuse_class
+from odm.formats._shared.codes import (
+    BAD_CLASS_NAME,
+    BAD_IMAGE_SIZE,
+    NO_IMAGE_NAME,
+    NOT_A_NUMBER,
+    NOT_FINITE,
+    NOT_UTF8,
+    RELATIVE_RANGE,
+    SCORE_MISSING,
+    SCORE_UNEXPECTED,
+)
+from odm.formats._shared.encodings import wide_encoding
+from odm.formats._shared.pictures import NO_SIZE, ImageOptions, Pictures, are_far, parse_pixels
+from odm.issues import Code, Log, Trusted, shorten
+from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Floats, Ints, stem
+
+NO_HEADER = Code(
+    "header-missing",
+    "error",
+    "expected a header line that names the columns, found {found}",
+    "write a header, or name the format that this file has",
+    "A CSV file is read by the names of its columns. An empty file may be the rest of a failed export.",
+    file=True,
+)
+BAD_HEADER = Code(
+    "bad-header",
+    "error",
+    "expected a header line that names the columns, found {reason}",
+    'put a cell that holds a quote in quotes, and write the quote as ""',
+    "The header says what every row means. A quote in it that is stray or never closed may join columns, or "
+    "swallow rows.",
+    file=True,
+)
+OPEN_QUOTE = Code(
+    "open-quote",
+    "error",
+    "the quote opened here is never closed{found}",
+    'close it, or write a quote that belongs to the text as ""',
+    "An open quote swallows everything up to the next quote, and with it whole rows.",
+    row=True,
+)
+STRAY_QUOTE = Code(
+    "stray-quote",
+    "error",
+    "expected quotes around the whole cell, found {value!r}",
+    'put the cell in quotes and write each quote inside it as ""',
+    "A quote in the middle of a cell, or text after a closing quote, often means that a quote was lost.",
+    row=True,
+)
+NUL = Code(
+    "nul-character",
+    "error",
+    "expected text, found a NUL character in {value!r}",
+    "remove it; the file may be damaged, or in UTF-16 without a byte order mark",
+    "A NUL is never part of a name or a number. Some programs end the text there, others drop it.",
+    row=True,
+)
+INCOMPLETE_BOX = Code(
+    "incomplete-box",
+    "error",
+    "expected four coordinates with a class, or none of them, found no value for {missing}",
+    "fill in the row, or leave class, score and coordinates empty for an image without objects",
+    "A row with some of its box missing is neither a box nor an image without objects.",
+    row=True,
+)
+SIZE_CONFLICT = Code(
+    "image-size-conflict",
+    "error",
+    "image {value!r} is {found} here and {other} in other rows",
+    "correct the size in one of the rows",
+    "One image has one size. Two different ones mean that rows of different images were mixed up.",
+    file=True,
+)
+QUOTED = re.compile(r'"[^"]*+(?:""[^"]*+)*+"')
+QUOTE_SPAN = 2**14
+"""Characters after the end of its line within which a quote must be closed."""
+
+
+def read_record(
+    text: str, start: int, sep: str, *, spaced: bool
+) -> tuple[list[str], int] | tuple[tuple[Code, int, int, str], int]:
+    """The cells of the record that begins at `start`, and where it ends.
+
+    Instead of the cells it answers a code, the number of the cell, where in the text that cell begins, and
+    what was found, where the quotes are wrong.
+    """
+    line_end = text.find("\n", start)
+    line_end = len(text) if line_end < 0 else line_end
+    cells: list[str] = []
+    at = start
+    while True:
+        while spaced and text[at : at + 1] == " ":
+            at += 1
+        if text[at : at + 1] == '"':
+            match = QUOTED.match(text, at, min(len(text), line_end + QUOTE_SPAN))
+            if match is None:
+                return (OPEN_QUOTE, len(cells), at, ""), line_end
+            stop = match.end()
+            if stop < len(text) and text[stop] not in (sep, "\n"):
+                if "\n" in match[0]:
+                    return (
+                        OPEN_QUOTE,
+                        len(cells),
+                        at,
+                        f", and runs on to {text[stop - 9 : stop]!r}",
+                    ), line_end
+                return (STRAY_QUOTE, len(cells), at, text[at : min(stop + 20, line_end)]), line_end
+            cells.append(match[0][1:-1].replace('""', '"'))
+        else:
+            stop = text.find(sep, at)
+            end = text.find("\n", at, stop if stop >= 0 else len(text))
+            stop = end if end >= 0 else stop if stop >= 0 else len(text)
+            cell = text[at:stop]
+            if '"' in cell:
+                return (STRAY_QUOTE, len(cells), at, cell), line_end
+            cells.append(cell)
+        if stop >= len(text) or text[stop] == "\n":
+            return cells, stop
+        at = stop + 1
+
+
+def quote_fault(fault: tuple[Code, int, int, str]) -> Trusted:
+    """What `read_record` found wrong with the quotes of a header, in words."""
+    code, _, _, what = fault
+    if code is OPEN_QUOTE:
+        return Trusted("a quote that is never closed")
+    return Trusted(f"a stray quote in {shorten(what)!r}")
+
+
+def utf8_text(data: bytes) -> tuple[bytes, str] | str:
+    """The text as UTF-8 with plain line breaks, and its encoding; or what is wrong with it."""
+    encoding = ""
+    if data.startswith(b"\xef\xbb\xbf"):
+        data = data[3:]
+    elif data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encoding = "utf-32" if data.startswith(b"\xff\xfe\0\0") else "utf-16"
+        try:
+            data = data.decode(encoding).encode()
+        except UnicodeError:
+            return f"{encoding.upper()} that is cut or damaged"
+    elif wide := wide_encoding(data[:64]):
+        return wide
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return data, encoding
+
+
+def byte_shown(value: int) -> str:
+    """A byte as it is shown in a message."""
+    shown = bytes([value]).decode("cp1252", "replace")
+    return f"the byte 0x{value:02X}" + (f" ({shown!r} in Windows-1252)" if shown.isprintable() else "")
+
+
+FORMULA = re.compile(r"'*[=+\-@\t\r]")
+"""How a cell begins that a spreadsheet takes for a formula, or one that was made safe."""
+
+
+def to_safe(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula: one that looks like it gets an apostrophe."""
+    return f"'{cell}" if FORMULA.match(cell) else cell
+
+
+def from_safe(cell: str) -> str:
+    """A cell as it was before `to_safe`."""
+    return cell[1:] if cell[:1] == "'" and FORMULA.match(cell) else cell
+
+
+class Quote:
+    """Puts a cell in quotes where RFC 4180 needs them; if `safe`, an apostrophe before a formula."""
+
+    def __init__(self, sep: str, *, safe: bool = False) -> None:
+        self.sep = sep
+        self._safe = safe
+        self._special = re.compile(f'[{re.escape(sep)}"\r\n]|^\ufeff')
+
+    def __call__(self, cell: str) -> str:
+        if self._safe:
+            cell = to_safe(cell)
+        return '"' + cell.replace('"', '""') + '"' if self._special.search(cell) else cell
+
+
+# ------------------------------------------------------------------------------- tables with fixed columns
+
+_DIGITS = b"0123456789.+-eE"
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.ASCII | re.IGNORECASE)
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a finite decimal number, as every program reads it."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def head_rows(source: Source, file: str, n: int = 20) -> list[list[str]]:
+    """The first rows of a file, for a sniffer; empty where they are no table."""
+    decoded = utf8_text(source.head(file)[: 2**14])
+    if isinstance(decoded, str):
+        return []
+    lines = decoded[0].decode("utf-8", "replace").split("\n")
+    found = (read_record(line, 0, ",", spaced=False)[0] for line in lines[: min(n, max(1, len(lines) - 1))])
+    return [cells for cells in found if isinstance(cells, list) and any(cells)]
+
+
+def table_rows(data: bytes, path: str, log: Log, builder: Builder) -> list[tuple[int, list[str]]] | None:
+    """The rows of a file that are not blank, each with its line; faults of quotes are reported.
+
+    None, and an issue, if the file is not text in UTF-8 or UTF-16.
+    """
+    decoded = utf8_text(data)
+    if isinstance(decoded, str):
+        log.report(NOT_UTF8, path, value=decoded)
+        return None
+    try:
+        text = decoded[0].decode()
+    except UnicodeDecodeError as e:
+        line = decoded[0].count(b"\n", 0, e.start) + 1
+        log.report(NOT_UTF8, path, line=line, value=byte_shown(decoded[0][e.start]))
+        return None
+    if "\0" not in text:
+        if '"' not in text:
+            return [(i, line.split(",")) for i, line in enumerate(text.split("\n"), 1) if line.strip(" \t")]
+        reader = csv.reader(text.split("\n"), strict=True)
+        with contextlib.suppress(csv.Error):
+            rows = [(reader.line_num, cells) for cells in reader]
+            if len(rows) == reader.line_num and not any('"' in cell for _, cells in rows for cell in cells):
+                return [(line, cells) for line, cells in rows if any(map(str.strip, cells))]
+    rows, at, line = [], 0, 1
+    while at < len(text):
+        found, stop = read_record(text, at, ",", spaced=False)
+        if isinstance(found, tuple):
+            code, cell, place, what = found
+            opened = line + text.count("\n", at, place)
+            log.report(code, path, line=opened, field=f"column {cell + 1}", found=what, value=what)
+            builder.skipped += 1
+        elif any("\0" in cell for cell in found):
+            log.report(NUL, path, line=line, value=next(cell for cell in found if "\0" in cell))
+            builder.skipped += 1
+        elif any(map(str.strip, found)):
+            rows.append((line, found))
+        line += text.count("\n", at, stop) + 1
+        at = stop + 1
+    return rows
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class Columns:
+    """The cells of the n rows of a file by what they are; a column that is not there is None."""
+
+    path: str
+    line: Sequence[int]
+    image: Sequence[str]
+    box: Sequence[Sequence[str]]
+    """Columns of coordinates; empty in all of them for an image without objects."""
+    fields: Sequence[str]
+    """How the file calls the columns of `box`."""
+    category: Sequence[str] | None = None
+    score: Sequence[str] | None = None
+    width: Sequence[str] | None = None
+    height: Sequence[str] | None = None
+    split: Sequence[str] | None = None
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class _Part:
+    columns: Columns
+    file: int
+    image: Ints
+    category: Ints
+    box: Floats
+    score: Floats
+    good: NDArray[np.bool_]
+    blank: NDArray[np.bool_]
+
+
+class Collector:
+    """Collects the columns of all files of a source, and makes images and boxes of them.
+
+    Parameters
+    ----------
+    default
+        The class of the rows of a file without a column for it.
+    """
+
+    def __init__(
+        self, source: Source, builder: Builder, log: Log, options: ImageOptions, default: str = ""
+    ) -> None:
+        self._source, self._builder, self._log = source, builder, log
+        with_pictures = source.is_dir and any(
+            f[f.rfind(".") :].lower() in PICTURE_SUFFIXES for f in source.files
+        )
+        folders = (source.path,) if with_pictures else ()
+        self._pictures = Pictures(options, builder, log, source, folders)
+        self._told = bool(self._pictures) or options.image_size is not None or options.image_sizes is not None
+        self._default = default
+        self._images: dict[str, int] = {}
+        self._sizes: dict[int, tuple[int, int]] = {}
+        self._splits: dict[int, str] = {}
+        self._places: list[tuple[int, int]] = []
+        self._parts: list[_Part] = []
+
+    def add(self, columns: Columns) -> None:
+        """Take the rows of a file; what is wrong with them is reported."""
+        n = len(columns.line)
+        file = self._builder.file(columns.path)
+        good = np.ones(n, bool)
+        image = np.empty(n, np.int32)
+        for i, name in enumerate(columns.image):
+            row = self._images.get(name)
+            if row is None:
+                row = -1
+                line = columns.line[i]
+                if not name.strip():
+                    self._log.report(NO_IMAGE_NAME, columns.path, line=line)
+                elif accept_name(name, self._log, columns.path, line=line, field="image"):
+                    row = self._images[name] = len(self._places)
+                    self._places.append((file, line))
+            image[i] = row
+        good &= image >= 0
+        box = np.full((n, len(columns.box)), np.nan)
+        blanks = np.zeros((n, len(columns.box)), bool)
+        for k, (cells, field) in enumerate(zip(columns.box, columns.fields, strict=True)):
+            box[:, k], blanks[:, k] = self._numbers(cells, columns, field, good)
+        blank = np.logical_and.reduce(blanks, axis=1)
+        score = np.full(n, np.nan)
+        if columns.score is not None:
+            score, _ = self._numbers(columns.score, columns, "score", good)
+        if columns.split is not None:
+            for row, split in zip(image.tolist(), columns.split, strict=True):
+                self._splits.setdefault(row, split)
+        if columns.width is not None and columns.height is not None:
+            self._take_sizes(columns, columns.width, columns.height, image, good)
+        category = self._classes(columns, good, blank)
+        self._parts.append(_Part(columns, file, image, category, box, score, good, blank))
+
+    def _numbers(
+        self, cells: Sequence[str], columns: Columns, field: str, good: NDArray[np.bool_]
+    ) -> tuple[Floats, NDArray[np.bool_]]:
+        """A column as numbers, NaN where it is empty, and where that is; faulty rows are no longer good."""
+        texts = [cell.strip(" \t") for cell in cells]
+        blank = np.array([not text for text in texts], bool)
+        if not "".join(texts).encode("utf-8", "surrogatepass").translate(None, _DIGITS):
+            with contextlib.suppress(ValueError):
+                values = np.array([float(text) if text else np.nan for text in texts], np.float64)
+                if not np.isinf(values).any():
+                    return values, blank
+        values = np.full(len(texts), np.nan)
+        for i, text in enumerate(texts):
+            if not text:
+                continue
+            if _NUMBER.fullmatch(text) and np.isfinite(value := float(text)):
+                values[i] = value
+                continue
+            finite = _NUMBER.fullmatch(text) or _NOT_FINITE.fullmatch(text)
+            code = NOT_FINITE if finite else NOT_A_NUMBER
+            self._log.report(code, columns.path, line=columns.line[i], field=field, value=cells[i])
+            good[i] = False
+        return values, blank
+
+    def _take_sizes(
+        self,
+        columns: Columns,
+        widths: Sequence[str],
+        heights: Sequence[str],
+        image: Ints,
+        good: NDArray[np.bool_],
+    ) -> None:
+        known: dict[tuple[str, str], tuple[int, int] | None] = {}
+        for i, (pair, row) in enumerate(zip(zip(widths, heights, strict=True), image.tolist(), strict=True)):
+            if pair not in known:
+                try:
+                    given = [0 if not text.strip() else parse_pixels(text.strip()) for text in pair]
+                    known[pair] = (given[0], given[1]) if min(given) else (0, 0)
+                except ValueError:
+                    known[pair] = None
+            size = known[pair]
+            if size is None:
+                value = ",".join(pair)
+                self._log.report(
+                    BAD_IMAGE_SIZE, columns.path, line=columns.line[i], field="width", value=value
+                )
+                good[i] = False
+            elif row >= 0 and size[0] and (first := self._sizes.setdefault(row, size)) != size:
+                self._log.report(
+                    SIZE_CONFLICT,
+                    columns.path,
+                    line=columns.line[i],
+                    field="width",
+                    value=columns.image[i],
+                    found=f"{size[0]}x{size[1]}",
+                    other=f"{first[0]}x{first[1]}",
+                )
+
+    def _classes(self, columns: Columns, good: NDArray[np.bool_], blank: NDArray[np.bool_]) -> Ints:
+        names = columns.category or [self._default] * len(columns.line)
+        rows: dict[str, int] = {}
+        for i in np.flatnonzero(good & ~blank).tolist():
+            name = names[i]
+            if name not in rows:
+                rows[name] = -1 if refuse_class(name) is not None else self._builder.category(name)
+            if rows[name] < 0:
+                reason = refuse_class(name)
+                self._log.report(
+                    BAD_CLASS_NAME,
+                    columns.path,
+                    line=columns.line[i],
+                    field="class",
+                    value=name,
+                    reason=reason,
+                )
+                good[i] = False
+        return np.array([rows.get(name, -1) for name in names], np.int32)
+
+    def finish(
+        self, box: Callable[[Floats], tuple[Floats, Floats | None]], *, is_relative: bool = False
+    ) -> None:
+        """Decide on the kind, add all images, and hand the boxes to the builder.
+
+        Parameters
+        ----------
+        box
+            Makes (n, 4) edges, and (n, 2) sizes where these are given, of the (n, k) numbers of the rows. A
+            row of which one is NaN has too few numbers.
+        is_relative
+            Whether the numbers are relative to the size of the image.
+        """
+        builder = self._builder
+        scored = sum(int((~np.isnan(p.score) & ~p.blank).sum()) for p in self._parts)
+        total = sum(int((~p.blank).sum()) for p in self._parts)
+        if builder.kind is None:
+            builder.kind = "det" if 2 * scored > total else "gt"
+        wanted = builder.kind == "det"
+        sizes = self._add_images(needed=self._used() if is_relative else set())
+        for part in self._parts:
+            columns, good = part.columns, part.good
+            xyxy, wh = box(part.box)
+            self._each(
+                good & ~part.blank & np.isnan(xyxy).any(axis=1), part, INCOMPLETE_BOX, self._say_missing
+            )
+            unlike = good & ~part.blank & (np.isnan(part.score) == wanted)
+            code = SCORE_MISSING if wanted else SCORE_UNEXPECTED
+            self._each(unlike, part, code, lambda p, i: {"field": "score", "value": float(p.score[i])})
+            if is_relative:
+                self._each(good & ~part.blank & are_far(xyxy), part, RELATIVE_RANGE, self._say_far)
+                size = np.array([*sizes, (0, 0)], np.float64)[part.image]  # the last where there is none
+                good &= part.blank | (size[:, 0] > 0)
+                xyxy = xyxy * np.tile(size, 2)
+            keep = good & ~part.blank
+            builder.skipped += int((~good).sum())
+            builder.boxes(
+                image=part.image[keep],
+                category=part.category[keep],
+                xyxy=xyxy[keep],
+                wh=None if wh is None else wh[keep],
+                score=part.score[keep],
+                file=part.file,
+                line=np.array(columns.line, np.int32)[keep],
+            )
+
+    def _each(
+        self,
+        wrong: NDArray[np.bool_],
+        part: _Part,
+        code: Code,
+        say: Callable[[_Part, int], dict[str, Any]],
+    ) -> None:
+        for i in np.flatnonzero(wrong).tolist():
+            self._log.report(code, part.columns.path, line=part.columns.line[i], **say(part, i))
+        part.good &= ~wrong
+
+    @staticmethod
+    def _say_missing(part: _Part, row: int) -> dict[str, Any]:
+        fields = [f for f, v in zip(part.columns.fields, part.box[row].tolist(), strict=True) if np.isnan(v)]
+        return {"field": fields[0] if fields else "", "missing": ", ".join(fields)}
+
+    @staticmethod
+    def _say_far(part: _Part, row: int) -> dict[str, Any]:
+        values = part.box[row]
+        k = int(np.nanargmax(np.abs(np.nan_to_num(values) - 0.5)))
+        return {"field": part.columns.fields[k], "value": float(values[k])}
+
+    def _used(self) -> set[int]:
+        return {int(i) for p in self._parts for i in np.unique(p.image[p.good & ~p.blank])}
+
+    def _add_images(self, needed: set[int]) -> list[tuple[int, int]]:
+        builder, sizes = self._builder, []
+        paths = {part.file: part.columns.path for part in self._parts}
+        for row, name in enumerate(self._images):
+            file, line = self._places[row]
+            full, picture = name, None
+            if self._pictures:
+                found = self._pictures.find(name, line=line, path=paths[file])
+                picture = self._pictures.named(name) or found
+                if picture is not None and stem(name) == name and picture.name != name:
+                    full = name + picture.name[len(stem(picture.name)) :]
+            size = self._sizes.get(row)
+            if size is None and (self._told or row in needed):
+                size = self._pictures.size(full, picture)
+            if size is None and row in needed:
+                self._log.report(NO_SIZE, paths[file], line=line, value=name)
+            if full in self._images:  # a name with and without the extension of its picture
+                full = name
+            builder.image(
+                full,
+                width=size[0] if size else 0,
+                height=size[1] if size else 0,
+                path=picture.path if picture else "",
+                split=self._splits.get(row, ""),
+                file=file,
+                line=line,
+            )
+            sizes.append(size or (0, 0))
+        return sizes
+
+
+def merged(dataset: Dataset, rows: Sequence[str], empty: Sequence[str]) -> list[str]:
+    """The rows of the boxes in the order of the images; those without boxes have their row of `empty`."""
+    lacking = np.setdiff1d(np.arange(len(empty)), dataset.boxes.image)
+    lines = [*rows, *(empty[i] for i in lacking.tolist())]
+    images = np.concatenate([dataset.boxes.image, lacking])
+    if (images[1:] >= images[:-1]).all():
+        return lines
+    return [lines[i] for i in np.argsort(images, kind="stable").tolist()]

@@ -1,0 +1,859 @@
+"""JSON as columns: lists of records decoded at C speed, and exactly where a record is unusual.
+
+A large annotation file is a few long lists of small records. `Document` walks the outermost level of the text
+and hands out each list in slices of some 250 KB that stay in the cache. A slice is decoded by msgspec into
+typed records (no dictionaries), and each key becomes one array by a list comprehension and one encoder call.
+
+Nothing is trusted on the way:
+
+- A slice is cut where ``}, {`` stands. If it decodes as ``[`` + slice + ``]``, the cut was between two
+  records of the list: a cut inside a string or an inner list leaves something unclosed. If not, the rest of
+  the list is decoded as one.
+- The records are declared with exactly the keys that were seen, unknown ones are refused, so the number of
+  keys is known. Every key is followed by a colon. If the slice has exactly as many colons as it has keys
+  (and as the ignored values and the texts hold), no key stands twice.
+- What does not fit (a wrong type, NaN, a number out of range, a key that stands twice) makes the slice come
+  as plain Python values, `Chunk.records`, for the format to say what is wrong where.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import dataclasses
+import functools
+import json
+import operator
+import re
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.formats._shared.codes import NOT_UTF8
+from odm.formats._shared.encodings import wide_encoding
+from odm.issues import Code, Log, shorten
+from odm.parallel import Worker, worker_count
+
+SYNTAX = Code(
+    "json-syntax",
+    "error",
+    "this is not JSON: {reason}",
+    "mend the file at this place, or export it again",
+    "The text breaks the rules of JSON here, so nothing behind this place can be trusted. A file that was "
+    "cut off while it was written or copied ends in the middle.",
+    file=True,
+)
+TOO_DEEP = Code(
+    "json-too-deep",
+    "error",
+    "lists and objects are nested too deeply here",
+    "remove the nesting",
+    "No annotation file needs hundreds of levels. Such a file is damaged, or made to exhaust its reader.",
+    file=True,
+)
+DUPLICATE_KEY = Code(
+    "duplicate-key",
+    "error",
+    "the key {value!r} stands twice in one object",
+    "remove one of the two",
+    "JSON does not say which of two equal keys holds, and programs differ in which one they take.",
+    file=True,
+)
+DUPLICATE_ROW_KEY = Code(
+    "duplicate-box-key",
+    "error",
+    "the key {value!r} stands twice in one annotation",
+    "remove one of the two",
+    "JSON does not say which of two equal keys holds, and programs differ in which one they take.",
+    row=True,
+)
+
+NONE = int(np.iinfo(np.int64).min)
+"""What an `int` or `id` column holds where the key is missing."""
+
+SLICE = 2**18
+"""Bytes of a slice; larger ones leave the cache, smaller ones cost more calls."""
+
+WORTH_SHARING = 2**22
+"""Bytes of a list that are worth a process of their own; making one takes a few milliseconds."""
+
+Kind = Literal["id", "int", "number", "numbers", "text", "ints"]
+Column = NDArray[Any] | list[Any]
+
+
+class Broken(Exception):
+    """The document cannot be read on; the log says why."""
+
+
+class Token(str):
+    """A number that no float can hold: ``NaN``, ``-Infinity``, ``1e999``, or an integer of endless digits."""
+
+    __slots__ = ()
+
+
+class Repeated(dict[str, Any]):
+    """An object with a key that stands twice; ``repeated`` names the first such key."""
+
+    repeated: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Field:
+    """A key of a record and what its column becomes.
+
+    ``id`` and ``int`` become (n,) int64 with `NONE` where the key is missing, or a list where an id is text;
+    ``number`` becomes (n,) float64 with NaN; ``numbers`` (n, ``count``) float64; ``text``, and ``ints`` for
+    lists of whole numbers, a list with None.
+    """
+
+    key: str
+    kind: Kind
+    required: bool = False
+    count: int = 4
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class Chunk:
+    """Some records of a list: as columns, or where that was not possible as Python values in ``records``.
+
+    ``start`` is the index of the first in its list and ``n`` how many there are. ``extras`` counts the keys
+    that no field names, where their value is not empty. ``written_float`` gives, by key, the index of the
+    first id that is written as ``1.0``.
+    """
+
+    start: int
+    n: int
+    columns: dict[str, Column] = dataclasses.field(default_factory=dict)
+    extras: Counter[str] = dataclasses.field(default_factory=Counter)
+    written_float: dict[str, int] = dataclasses.field(default_factory=dict)
+    expected: int = 0
+    """How many records the list will have, if the rest of the text is like this part."""
+    records: list[Any] | None = None
+
+    def move_to(self, start: int) -> None:
+        """Begin at another index, as in a list of which this is a later part."""
+        for key in self.written_float:
+            self.written_float[key] += start - self.start
+        self.start = start
+
+
+_Share = tuple[list[Chunk], int, int | None]
+"""Chunks, where the records after them begin, and where the list ended, None if it goes on."""
+
+
+# --------------------------------------------------------------------------------------------- whole texts
+
+
+def load(data: bytes, log: Log, path: str) -> bytes:
+    """The text without a byte order mark. `Broken` if it is not UTF-8 or there is none, with the place."""
+    if wide := wide_encoding(data[:4096]):
+        log.report(NOT_UTF8, path, line=1, value=wide)
+        raise Broken
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if not data.isascii():
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        step, begin = 2**20, 0
+        try:
+            for begin in range(0, len(data), step):
+                decoder.decode(data[begin : begin + step], final=begin + step >= len(data))
+        except UnicodeDecodeError as e:
+            place = begin - (len(e.object) - min(step, len(data) - begin)) + e.start
+            line, column = line_column(data, place)
+            log.report(NOT_UTF8, path, line=line, column=column, value=f"the byte 0x{data[place]:02x}")
+            raise Broken from None
+    if not data.strip(b" \t\r\n"):
+        log.report(SYNTAX, path, line=1, reason="the file is empty")
+        raise Broken
+    return data
+
+
+_DEEP = 200
+"""Levels that no annotation file has; fewer than the parser's own bound."""
+_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]|\\.)*+"[^"\[\]{}]*+)*+([\[\]{}])', re.DOTALL)
+
+
+def too_deep(head: bytes) -> int:
+    """Where the first bytes of a JSON text go deeper than any annotation file does; -1 if nowhere."""
+    if not head.lstrip(b" \t\r\n").startswith((b"[", b"{")):
+        return -1
+    at = depth = 0
+    while match := _BRACKET.match(head, at):
+        at = match.end()
+        depth += 1 if match[1] in b"[{" else -1
+        if depth > _DEEP:
+            return match.start(1)
+    return -1
+
+
+def line_column(data: bytes, place: int) -> tuple[int, int]:
+    """Line and column, both from 1, of a byte; the column counts characters."""
+    begin = data.rfind(b"\n", 0, place) + 1
+    return data.count(b"\n", 0, place) + 1, len(data[begin:place].decode("utf-8", "replace")) + 1
+
+
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+("?)|[\[\]{}:,]|[^\s"\[\]{}:,]++', re.DOTALL)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class JsonPreview:
+    """What the first bytes of a text show: what it is, and the keys outermost and in the first records.
+
+    ``top`` is the first character, or ``[]`` for an empty list. ``keys`` maps each key of the outermost
+    object to the first character of its value; ``first`` maps such a key (``""`` for an outermost list) to
+    the keys of the first record of its list, in the same way. ``cut`` says that more follows.
+    """
+
+    top: str
+    keys: dict[str, str]
+    first: dict[str, dict[str, str]]
+    cut: bool
+
+
+def _pass_over(text: bytes, at: int, stack: list[str]) -> int:
+    """Where the innermost list of `stack` ends, or the end of the text if it is cut before."""
+    depth = 1
+    while depth and (match := _BRACKET.match(text, at)):
+        depth += 1 if match[1] in b"[{" else -1
+        at = match.end()
+    if depth:
+        return len(text)
+    stack.pop()
+    return at
+
+
+@functools.lru_cache(maxsize=128)
+def glance(head: bytes) -> JsonPreview:
+    """Look at the first bytes of a JSON text, which may be cut anywhere. It never fails.
+
+    Every format that is JSON asks the same of the same bytes, so the answer is kept.
+    """
+    head = head.removeprefix(codecs.BOM_UTF8).lstrip(b" \t\r\n")
+    keys: dict[str, str] = {}
+    first: dict[str, dict[str, str]] = {}
+    stack: list[str] = []
+    key = inner = ""
+    label: bytes | None = None  # the text that was read last, a key if a colon follows
+    records = 0  # how many records the current list has begun
+    after_colon = False
+    at = 0
+    while match := _TOKEN.search(head, at):
+        at = match.end()
+        token = match[0]
+        what = token[:1].decode("latin-1")
+        if after_colon:
+            after_colon = False
+            if len(stack) == 1:
+                keys.setdefault(key, what)
+                records = 0
+            elif records == 1 and "".join(stack) in ("{[{", "[{"):
+                first.setdefault(key, {}).setdefault(inner, what)
+        if what == '"':
+            label = token[1:-1] if match[1] else None
+        elif what == ":":
+            if label is not None:
+                text = label.decode("utf-8", "replace")
+                if stack == ["{"]:
+                    key = text
+                else:
+                    inner = text
+            after_colon = True
+        elif what in "{[":
+            if what == "{" and "".join(stack) in ("{[", "["):
+                records += 1
+                if records == 1:
+                    first.setdefault(key, {})
+                else:  # a list shows no more: look for its end alone
+                    at = _pass_over(head, match.start(), stack)
+                    continue
+            stack.append(what)
+            if len(stack) > 100:
+                break
+        elif what in "]}":
+            if not stack:
+                break
+            stack.pop()
+    top = "[]" if _EMPTY.match(head) else head[:1].decode("latin-1")
+    return JsonPreview(top, keys, first, bool(stack))
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    repeated = Repeated(found)
+    repeated.repeated = next(key for key, n in Counter(key for key, _ in pairs).items() if n > 1)
+    return repeated
+
+
+def _float(text: str) -> float | Token:
+    value = float(text)
+    return value if abs(value) != float("inf") else Token(text)
+
+
+def _int(text: str) -> int | Token:
+    return int(text) if len(text) <= 300 else Token(text)
+
+
+_PYTHON = json.JSONDecoder(
+    object_pairs_hook=_object, parse_constant=Token, parse_float=_float, parse_int=_int
+)
+
+
+# ---------------------------------------------------------------------------------------------- the walk
+
+_BLANK = re.compile(rb"[ \t\r\n]*")
+_KEY = re.compile(rb'[ \t\r\n]*("(?:[^"\\]|\\.)*+")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
+_CUT = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*\{")
+_EMPTY = re.compile(rb"\[[ \t\r\n]*\]")
+_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
+
+
+def _length(error: Exception) -> int:
+    """How long the value is that msgspec read before something that follows it; 0 where that is unknown."""
+    match = _TRAILING.search(str(error))
+    return int(match[1]) - _count_from() if match else 0
+
+
+@functools.cache
+def _count_from() -> int:
+    """The number by which msgspec calls the first byte; asked, for it is not documented."""
+    import msgspec
+
+    try:
+        msgspec.json.decode(b"[]x")
+    except msgspec.DecodeError as e:
+        match = _TRAILING.search(str(e))
+        return int(match[1]) - 2 if match else 0
+    raise AssertionError
+
+
+class Document:
+    """Walks the outermost level of a JSON text, once and in order.
+
+    Parameters
+    ----------
+    data
+        The text as `load` gives it.
+    slice_size
+        Bytes of a slice, for tests.
+    fast
+        False hands out every list as Python values, for tests.
+    worth_sharing
+        Bytes that are worth a copy of this process, for tests.
+    """
+
+    def __init__(
+        self,
+        data: bytes,
+        log: Log,
+        path: str,
+        *,
+        slice_size: int = SLICE,
+        fast: bool = True,
+        worth_sharing: int = WORTH_SHARING,
+    ) -> None:
+        self._data = data
+        self._view = memoryview(data)
+        self._log = log
+        self._path = path
+        self._size = slice_size
+        self._fast = fast
+        self._worth_sharing = worth_sharing
+        self._at = self._blank(0)
+        self.top = data[self._at : self._at + 1].decode("latin-1")
+        """The first character: ``[`` for a list, ``{`` for an object."""
+
+    def members(self) -> Iterator[tuple[str, str]]:
+        """Key and first character of the value of each member of the outermost object.
+
+        Between two members the caller may take the value by `records` or `value`; else it is skipped.
+        A key that stands twice is reported and its second value skipped. `Broken` at a syntax error.
+        """
+        data = self._data
+        seen: set[str] = set()
+        self._at = self._blank(self._at + 1)
+        if data[self._at : self._at + 1] != b"}":
+            while True:
+                match = _KEY.match(data, self._at)
+                key = self._text(match[1]) if match else None
+                if match is None or key is None:
+                    self._syntax_error()
+                self._at = begin = match.end()
+                if key in seen:
+                    self._log.report(DUPLICATE_KEY, self._path, pointer="/" + escape(key), value=key)
+                else:
+                    seen.add(key)
+                    yield key, data[begin : begin + 1].decode("latin-1")
+                if self._at == begin:
+                    self.skip()
+                self._at = self._blank(self._at)
+                if data[self._at : self._at + 1] != b",":
+                    break
+                self._at += 1
+            if data[self._at : self._at + 1] != b"}":
+                self._syntax_error()
+        self._at += 1
+        self.end()
+
+    def end(self) -> None:
+        """Insist that nothing follows. `Broken` if something does."""
+        if self._blank(self._at) != len(self._data):
+            self._syntax_error()
+
+    def skip(self) -> None:
+        """Pass over the value that begins here."""
+        import msgspec
+
+        rest = self._view[self._at :]
+        try:
+            msgspec.json.decode(rest, type=msgspec.Raw)
+        except msgspec.DecodeError as e:
+            if length := _length(e):
+                self._at += length
+                return
+        except RecursionError:
+            self._too_deep()
+        else:
+            self._at = len(self._data)
+            return
+        self.value()
+
+    def value(self) -> Any:
+        """The value that begins here, as Python values."""
+        found, _ = self._python(self._view[self._at :], self._at)
+        return found
+
+    def records(self, fields: Sequence[Field]) -> Iterator[Chunk]:
+        """The records of the list that begins here, in slices. `Broken` at a syntax error."""
+        data = self._data
+        match = _EMPTY.match(data, self._at)
+        if match:
+            self._at = match.end()
+            return
+        shapes = _Shapes(fields)
+        at, index, end = self._at + 1, 0, None
+        marks: list[re.Match[bytes]] = []
+        with contextlib.ExitStack() as stack:
+            copies: dict[int, Worker[_Share]] = {}
+            while end is None:
+                share = copies[at].result() if at in copies else None
+                if share is None:
+                    chunk, at, end = self._slice(at, index, shapes, marks)
+                    share = [chunk], at, end
+                chunks, at, end = share
+                for chunk in chunks:
+                    chunk.move_to(index)
+                    index += chunk.n
+                    yield chunk
+                if end is None and not marks and (marks := self._marks(at)):
+                    copies = self._begin(shapes, marks, stack)
+        self._at = end
+
+    def _slice(
+        self, at: int, index: int, shapes: _Shapes, marks: Sequence[re.Match[bytes]]
+    ) -> tuple[Chunk, int, int | None]:
+        """The next records, where those after them begin, and where the list ended, None if it goes on.
+
+        A slice does not go beyond the next of the `marks`, which are cuts like its own.
+        """
+        data = self._data
+        cut = _CUT.search(data, at + self._size)
+        mark = next((mark for mark in marks if mark.end() - 1 > at), None)
+        if cut is None or (mark is not None and mark.start() < cut.start()):
+            cut = mark
+        if cut is None:
+            rest = self._view[at - 1 :] if data[at - 1 : at] == b"[" and not index else None
+            chunk, end = self._piece(rest, at, index, shapes)
+        else:
+            piece = b"".join((b"[", self._view[at : cut.start() + 1], b"]"))
+            chunk, end = self._piece(piece, at, index, shapes, whole=False)
+        taken = (cut.start() if end is None and cut else len(data)) - at
+        chunk.expected = index + chunk.n + int(1.05 * chunk.n * (len(data) - at - taken) / (taken + 1))
+        return chunk, len(data) if cut is None else cut.end() - 1, end
+
+    def _marks(self, at: int) -> list[re.Match[bytes]]:
+        """Where the shares of the copies of this process begin, if the rest of the text is worth sharing."""
+        rest = len(self._data) - at
+        n = min(worker_count(), rest // self._worth_sharing) if self._fast else 1
+        found = (_CUT.search(self._data, at + rest * i // n) for i in range(1, n))
+        return [mark for mark in found if mark is not None]
+
+    def _begin(
+        self, shapes: _Shapes, marks: Sequence[re.Match[bytes]], stack: contextlib.ExitStack
+    ) -> dict[int, Worker[_Share]]:
+        """The copies that read the shares, by where those begin.
+
+        A copy trusts that its share begins between two records of the list. That is so if the slices before
+        it, which end there, could be decoded; if not, nobody asks for its result.
+        """
+
+        def read(begin: int, stop: int) -> _Share:
+            chunks: list[Chunk] = []
+            at, index, end = begin, 0, None
+            while end is None and at < stop:
+                known = shapes.shape
+                chunk, at, end = self._slice(at, index, shapes, marks)
+                if chunk.records is not None or (not chunks and shapes.shape is not known):
+                    raise ValueError  # something unusual, or another list: not for a copy to judge
+                chunks.append(chunk)
+                index += chunk.n
+            return chunks, at, end
+
+        begins = [mark.end() - 1 for mark in marks]
+        copies = {}
+        for begin, stop in zip(begins, [*begins[1:], len(self._data)], strict=True):
+            copy = Worker(functools.partial(read, begin, stop), room=4 * (stop - begin) + 2**20)
+            copies[begin] = stack.enter_context(copy)
+        return copies
+
+    def _piece(
+        self, piece: Any, at: int, index: int, shapes: _Shapes, *, whole: bool = True
+    ) -> tuple[Chunk, int | None]:
+        """Decode one slice that begins at `at`, and where the list ended, None if it goes on.
+
+        ``whole`` says that the piece is the rest of the text.
+        """
+        import msgspec
+
+        if piece is None:
+            piece = b"".join((b"[", self._view[at:]))
+        ended = whole
+        length = len(piece)
+        while self._fast:
+            try:
+                chunk = shapes.decode(piece, index)
+            except RecursionError:
+                self._too_deep()
+            except (msgspec.DecodeError, UnicodeDecodeError) as e:
+                shorter = _length(e)
+                if not 0 < shorter < length:
+                    break
+                # The list ends inside the piece.
+                length, ended = shorter, True
+                piece = bytes(piece[:length])
+                continue
+            if chunk is None:
+                break
+            return chunk, at - 1 + length if ended else None
+        try:
+            records, end = self._python(piece, at - 1, retry=not whole)
+        except _BadCut:
+            return self._piece(None, at, index, shapes)
+        chunk = Chunk(index, len(records), records=records)
+        if end is None and not ended:
+            return chunk, None
+        return chunk, at - 1 + (length if end is None else end)
+
+    def _python(self, piece: Any, offset: int, *, retry: bool = False) -> tuple[Any, int | None]:
+        """The first value of `piece` as Python values, and where it ended, None if that is the piece's end.
+
+        ``offset`` is where the piece begins in the text. With `retry` a syntax error is a `_BadCut`.
+        """
+        text = str(piece, "utf-8")
+        try:
+            found, end = _PYTHON.raw_decode(text)
+        except json.JSONDecodeError as e:
+            if retry:
+                raise _BadCut from None
+            self._syntax_error(offset + len(text[: e.pos].encode()), e.msg)
+        except RecursionError:
+            self._too_deep()
+        stop = len(text[:end].encode())
+        self._at = offset + stop
+        return found, None if not text[end:].strip(" \t\r\n") else stop
+
+    def _text(self, quoted: bytes) -> str | None:
+        try:
+            text: str = _PYTHON.decode(quoted.decode())
+        except json.JSONDecodeError:
+            return None
+        return text
+
+    def _blank(self, at: int) -> int:
+        match = _BLANK.match(self._data, at)
+        assert match
+        return match.end()
+
+    def _syntax_error(self, place: int | None = None, reason: str = "") -> NoReturn:
+        """Report the first syntax error of the whole text, or the one that is known."""
+        data = self._data
+        if place is None:
+            place, reason = self._at, "expected ',' or the end of the object"
+            try:
+                text = data.decode()
+                _, end = _PYTHON.raw_decode(text, len(text) - len(text.lstrip(" \t\r\n")))
+                place, reason = len(text[:end].encode()), "something follows its end"
+                place = self._blank(place)
+            except json.JSONDecodeError as e:
+                place, reason = len(text[: e.pos].encode()), e.msg
+            except RecursionError:
+                self._too_deep()
+        line, column = line_column(data, place)
+        if place >= len(data.rstrip(b" \t\r\n")) or "Unterminated string" in reason:
+            reason = "it ends too early, as if the file was cut"
+        else:
+            near = shorten(data[place : place + 20].split(b"\n")[0])
+            reason = f"{reason[:1].lower()}{reason[1:]}, found {near!r}"
+        self._log.report(SYNTAX, self._path, line=line, column=column, reason=reason)
+        raise Broken
+
+    def _too_deep(self) -> NoReturn:
+        depth = place = 0
+        for match in _TOKEN.finditer(self._data):
+            if (what := match[0]) in (b"{", b"["):
+                depth += 1
+                if depth > 500:
+                    place = match.start()
+                    break
+            elif what in (b"}", b"]"):
+                depth -= 1
+        line, column = line_column(self._data, place)
+        self._log.report(TOO_DEEP, self._path, line=line, column=column)
+        raise Broken
+
+
+class _BadCut(Exception):
+    """A slice was cut at the wrong place."""
+
+
+def escape(key: str) -> str:
+    """A key as a part of a JSON pointer (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def show(value: Any) -> str:
+    """A value as JSON has it, shortened."""
+    if isinstance(value, Token):
+        return str(value)[:80]
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        if len(value) > 8 or any(isinstance(v, (list, dict)) for v in value):
+            return "a list"
+        return f"[{', '.join(map(show, value))}]"
+    text = json.dumps(value)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+# ---------------------------------------------------------------------------------------------- columns
+
+
+class _Shapes:
+    """The record types of one list; the last one that fitted is tried first."""
+
+    def __init__(self, fields: Sequence[Field]) -> None:
+        self._fields = {field.key: field for field in fields}
+        self.shape: _Shape | None = None
+        self._known: dict[tuple[Any, ...], _Shape] = {}
+
+    def decode(self, piece: Any, start: int) -> Chunk | None:
+        """The chunk, or None where only Python values will do. Syntax errors leave as msgspec's."""
+        import msgspec
+
+        if self.shape is not None:
+            try:
+                return self.shape.decode(piece, start)
+            except msgspec.ValidationError:
+                pass
+        try:
+            shape, floats = self._learn(piece, start)
+            if shape is None:
+                return None
+            chunk = shape.decode(piece, start)
+        except msgspec.ValidationError:
+            return None
+        self.shape = shape
+        if chunk is not None:
+            chunk.written_float = floats
+        return chunk
+
+    def _learn(self, piece: Any, start: int) -> tuple[_Shape | None, dict[str, int]]:
+        import msgspec
+
+        records = msgspec.json.decode(piece, type=list[dict[str, msgspec.Raw]])
+        present = Counter(key for record in records for key in record)
+        floats: dict[str, int] = {}
+        spec = []
+        for key, n in present.items():
+            field = self._fields.get(key)
+            kind = ""
+            if field is not None:
+                kind = field.kind
+                if kind == "id":
+                    raw = [bytes(r[key]) if key in r else b"0" for r in records]
+                    points = [i for i, r in enumerate(raw) if r[:1] != b'"' and not r.lstrip(b"-").isdigit()]
+                    texts = any(r[:1] == b'"' for r in raw)
+                    if points and texts:
+                        return None, {}
+                    kind = "float-id" if points else "any-id" if texts else "id"
+                    if points:
+                        floats[key] = start + points[0]
+            spec.append((key, kind, n == len(records)))
+        if any(field.required and present[field.key] < len(records) for field in self._fields.values()):
+            return None, {}
+        if len(spec) > 200 or any(_NO_FIELD.search(key) for key in present):
+            return None, {}  # keys that are data: a type per slice would cost more than it saves
+        shape = self._known.get(tuple(spec))
+        if shape is None:
+            if len(self._known) == 64:
+                return None, {}
+            shape = self._known[tuple(spec)] = _Shape(spec, self._fields)
+        return shape, floats
+
+
+class _Shape:
+    """A record type for records with certain keys, and how its columns are made.
+
+    Parameters
+    ----------
+    spec
+        Key, kind (empty for a key that no field names) and whether every record has it.
+    """
+
+    def __init__(self, spec: Sequence[tuple[str, str, bool]], fields: Mapping[str, Field]) -> None:
+        import msgspec
+
+        self._spec = tuple(spec)
+        members: list[Any] = []
+        rename = {}
+        for number, (key, kind, always) in enumerate(spec):
+            name = f"f{number}"
+            rename[name] = key
+            type_: Any
+            default: Any = msgspec.UNSET
+            if kind in ("id", "int"):
+                type_, default = int, NONE
+            elif kind == "any-id":
+                type_, default = int | str, NONE
+            elif kind in ("number", "float-id"):
+                type_, default = float, float("nan")
+            elif kind == "numbers":
+                count = fields[key].count
+                type_ = msgspec.defstruct(
+                    "Numbers",
+                    [(f"n{i}", float) for i in range(count)],
+                    array_like=True,
+                    forbid_unknown_fields=True,
+                    gc=False,
+                )
+            elif kind == "text":
+                type_, default = str, None
+            elif kind == "ints":
+                type_, default = list[int], None
+            else:
+                type_, default = msgspec.Raw, msgspec.Raw(b"")
+            # Fields without a default come first.
+            if always:
+                members.insert(0, (name, type_))
+            else:
+                members.append((name, type_, default))
+        record = msgspec.defstruct("Record", members, rename=rename, forbid_unknown_fields=True, gc=False)
+        self._decoder = msgspec.json.Decoder(list[record])  # type: ignore[valid-type]
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._fields = fields
+
+    def decode(self, piece: Any, start: int) -> Chunk | None:
+        rows = self._decoder.decode(piece)
+        n = len(rows)
+        chunk = Chunk(start, n)
+        colons = 0
+        for number, (key, kind, always) in enumerate(self._spec):
+            values = _attribute(rows, number)
+            keys = n
+            if kind in ("id", "int", "any-id"):
+                try:
+                    column: Any = np.frombuffer(array("q", values), np.int64)
+                except OverflowError:
+                    return None
+                except TypeError:  # ids that are text
+                    column = values
+                    colons += sum(v.count(":") for v in values if isinstance(v, str))
+                    if not always:
+                        keys = n - values.count(NONE)
+                else:
+                    given = int(np.count_nonzero(column != NONE))
+                    if given < n:
+                        if always:
+                            return None
+                        keys = given
+            elif kind in ("number", "float-id"):
+                numbers = self._floats(values, n, 1)[:, 0]
+                if not always:
+                    keys = n - int(np.isnan(numbers).sum())
+                if kind == "float-id":
+                    ids = numbers[~np.isnan(numbers)]
+                    if not bool(((ids == np.rint(ids)) & (np.abs(ids) < 2.0**53)).all()):
+                        return None
+                    whole = np.full(n, NONE, np.int64)
+                    whole[~np.isnan(numbers)] = ids.astype(np.int64)
+                    column = whole
+                else:
+                    column = numbers
+            elif kind == "numbers":
+                if not always:
+                    return None
+                column = self._floats(values, n, self._fields[key].count)
+            elif kind == "ints":
+                column = values
+                if not always:
+                    keys = n - values.count(None)
+            elif kind == "text":
+                column = values
+                if not always:
+                    keys = n - values.count(None)
+                colons += ":".join([v or "" for v in values]).count(":") - (n - 1)
+            else:
+                filled = n - sum(map(_EMPTY_VALUES.count, map(bytes, values)))
+                if filled:
+                    chunk.extras[key] = filled
+                if not always:
+                    keys = n - sum(not len(v) for v in values)
+                colons += b"".join(values).count(b":")
+                colons += keys * (1 + key.count(":"))
+                continue
+            chunk.columns[key] = column
+            colons += keys * (1 + key.count(":"))
+        found = int(np.count_nonzero(np.frombuffer(piece, np.uint8) == 58))
+        return chunk if found == colons else None
+
+    def _floats(self, values: list[Any], n: int, count: int) -> NDArray[np.float64]:
+        """(n, count) of a list of floats (count 1) or of records of floats, through MessagePack.
+
+        Every float takes nine bytes there, so all rows have one length and are seen by strides.
+        """
+        packed = self._encode(values)
+        lead = 0 if count == 1 else 1
+        width = lead + 9 * count
+        return np.ndarray((n, count), ">f8", packed, len(packed) - width * n + lead + 1, (width, 9)).astype(
+            np.float64
+        )
+
+
+_NO_FIELD = re.compile(r'[\x00-\x1f"\\]')
+"""What a key of a record type of msgspec must not hold."""
+
+_EMPTY_VALUES = (b"", b"null", b"[]", b"{}", b'""', b"[ ]", b"{ }", b"[[]]")
+# An attribute that is named in the code is read twice as fast as one that is looked up by name.
+_GETTERS: tuple[Callable[[list[Any]], list[Any]], ...] = (
+    lambda rows: [row.f0 for row in rows],
+    lambda rows: [row.f1 for row in rows],
+    lambda rows: [row.f2 for row in rows],
+    lambda rows: [row.f3 for row in rows],
+    lambda rows: [row.f4 for row in rows],
+    lambda rows: [row.f5 for row in rows],
+    lambda rows: [row.f6 for row in rows],
+    lambda rows: [row.f7 for row in rows],
+    lambda rows: [row.f8 for row in rows],
+    lambda rows: [row.f9 for row in rows],
+)
+
+
+def _attribute(rows: list[Any], number: int) -> list[Any]:
+    """The attribute ``f<number>`` of each record."""
+    if number < len(_GETTERS):
+        return _GETTERS[number](rows)
+    return list(map(operator.attrgetter(f"f{number}"), rows))

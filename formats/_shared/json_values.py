@@ -1,0 +1,702 @@
+"""JSON of nested records: one list of boxes per image. Values are checked where they stand, with their place.
+
+`json_columns` turns long flat lists into columns. In the formats of annotation tools every image
+has a small list of its own, so their values are decoded as Python values and looked at one by one. `Reader`
+holds what all of them share: images and classes are added once, boxes wait until it is known whether they are
+detections, and every fault is told with its JSON pointer.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Source, accept_name
+from odm.formats._contract import Sniff
+from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
+from odm.formats._shared.codes import (
+    ALL_SCORED,
+    BAD_CLASS_NAME,
+    BAD_IMAGE_SIZE,
+    BAD_LISTED_CLASS,
+    DUPLICATE_IMAGE,
+    MISSING_BOX_KEY,
+    MISSING_KEY,
+    NOT_FINITE,
+    OUTLINES,
+    SCORE_MISSING,
+    SIZE_FROM_PICTURE,
+    SIZE_MISSING,
+    SOME_SCORES,
+    UNNAMED_IMAGE,
+    WRONG_BOX_TYPE,
+    WRONG_COUNT,
+    WRONG_TYPE,
+)
+from odm.formats._shared.json_columns import (
+    _PYTHON,
+    DUPLICATE_KEY,
+    DUPLICATE_ROW_KEY,
+    SYNTAX,
+    TOO_DEEP,
+    Broken,
+    Document,
+    JsonPreview,
+    Repeated,
+    Token,
+    escape,
+    glance,
+    load,
+    show,
+)
+from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
+from odm.issues import Code, Log, Trusted, printable, shorten
+from odm.tables import Builder, Dataset, Flag, Id, stem
+
+NO_FILES = Code(
+    "no-annotation-file",
+    "error",
+    "no file here looks like {title}",
+    "name the file itself, or choose another format",
+    "A folder is read by those of its files that look like the format.",
+)
+
+Corners = tuple[float, float, float, float]
+_NUMBER = frozenset({int, float})
+_EMPTY: tuple[Any, ...] = (None, [], {}, "")
+_MOST_EXTRAS = 30
+"""Names of unread keys that are told apart."""
+SPLITS = frozenset({"train", "val", "valid", "validation", "test", "dev", "minival", "trainval"})
+NAN = float("nan")
+FLAG_NAMES = {str(flag.name).lower(): flag for flag in Flag}
+
+
+class Nothing:
+    """Stands for a value that could not be read; the log says why."""
+
+
+class At:
+    """A place in a JSON file: ``at / "objects" / 3``. With a line it is a row of a table that holds JSON.
+
+    Every value has a place and hardly any is ever shown, so it only remembers what it lies in.
+    """
+
+    __slots__ = ("_key", "_parent", "line", "path")
+
+    def __init__(self, path: str, key: str | int = "", line: int = 0, parent: At | None = None) -> None:
+        self.path = path
+        self.line = line
+        self._key = key
+        self._parent = parent
+
+    def __truediv__(self, key: str | int) -> At:
+        return At(self.path, key, self.line, self)
+
+    @property
+    def pointer(self) -> str:
+        """The JSON pointer (RFC 6901), empty for the whole file."""
+        keys = []
+        at = self
+        while at._parent is not None:
+            key = at._key
+            keys.append(escape(key) if isinstance(key, str) else str(key))
+            at = at._parent
+        return "".join(f"/{key}" for key in reversed(keys))
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """The place as `Log.report` takes it."""
+        return {"line": self.line} if self.line else {"pointer": self.pointer}
+
+    @property
+    def field(self) -> str:
+        """The last key of the place, empty for an index."""
+        key = self.pointer.rsplit("/", 1)[-1]
+        return "" if key.isdigit() else key
+
+    def __str__(self) -> str:
+        place = f":{self.line}" if self.line else f"#{printable(self.pointer)}" if self.pointer else ""
+        return printable(self.path) + place
+
+
+# ---------------------------------------------------------------------------------------------- sniffing
+
+Judge = Callable[[JsonPreview, bytes], tuple[int, str] | None]
+"""What a glance at a file and its first bytes say: confidence and reason, or None if it is no such file."""
+
+
+def judge(head: bytes, says: Judge) -> tuple[int, str] | None:
+    """What the first bytes of a file say; a few are enough for most."""
+    found = says(glance(head[:4096]), head)
+    return says(glance(head), head) if found is None and len(head) > 4096 else found
+
+
+LOOKED_AT = 50
+"""How many files of a folder a sniffer looks at."""
+
+
+def fitting(source: Source, says: Judge, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
+    """The files of a folder that fit, of the first fifty; answers from memory the second time."""
+    key = says.__module__
+    if key not in source.memo:
+        files = source.with_suffix(*suffixes)[:LOOKED_AT]
+        source.memo[key] = [file for file in files if judge(source.head(file), says)]
+    found: list[str] = source.memo[key]
+    return found
+
+
+def sniff_json(source: Source, says: Judge, suffixes: tuple[str, ...] = (".json",)) -> Sniff | None:
+    """Look at the outermost keys of a file, or of the files of a folder."""
+    if not source.is_dir:
+        found = judge(source.head(), says)
+        return Sniff(*found) if found else None
+    files = fitting(source, says, suffixes)
+    found = judge(source.head(files[0]), says) if files else None
+    if found is None:
+        return None
+    shown = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more files"
+    return Sniff(found[0], f"of {printable(shown)}: {found[1]}")
+
+
+def split_of(file: str) -> str:
+    """The split that a path names by a folder or by the file's own name, else nothing."""
+    parts = file[: -len(".json")].lower().split("/")
+    return next((part for part in reversed(parts) if part in SPLITS), "")
+
+
+# ----------------------------------------------------------------------------------------------- reading
+
+
+class Reader:
+    """Reads the files of one source.
+
+    Parameters
+    ----------
+    folders
+        Folders of pictures that the format itself names.
+    sized
+        Whether the format's files say the size of an image, so that a missing one is worth a word.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        builder: Builder,
+        log: Log,
+        options: ImageOptions,
+        folders: tuple[str, ...] = (),
+        *,
+        sized: bool = False,
+        ask_other: bool = False,
+    ) -> None:
+        self.source = source
+        self.builder = builder
+        self.log = log
+        self.pictures = Pictures(options, builder if ask_other else Builder(), log, source, folders)
+        self._told = options.image_size is not None or options.image_sizes is not None
+        self._sized = sized
+        self._images: dict[str, At] = {}
+        self._classes: dict[str, int | None] = {}
+        self._rows: list[tuple[Any, ...]] = []
+        self._tables: list[tuple[At, tuple[NDArray[Any], ...]]] = []
+        self._files: list[At] = []
+        self._outlines: Counter[str] = Counter()
+        self._first_outline: At | None = None
+
+    # -- files
+
+    def value(self, file: str) -> Any:
+        """The decoded content of a file; `Nothing` if it cannot be had."""
+        path = self.source.full(file)
+        data = self.source.read(file, self.log)
+        if data is None:
+            return Nothing
+        try:
+            document = Document(load(data, self.log, path), self.log, path)
+            found = document.value()
+            document.end()
+        except Broken:
+            return Nothing
+        return found
+
+    def cell(self, text: str, at: At) -> Any:
+        """The value of a cell of a table that holds JSON; `Nothing`, and an issue, if it is none."""
+        try:
+            return _PYTHON.decode(text)
+        except json.JSONDecodeError as e:
+            reason = f"{e.msg[:1].lower()}{e.msg[1:]} at character {e.pos + 1} of the cell"
+            self.log.report(SYNTAX, at.path, **at.where, field=at.field, reason=reason)
+        except RecursionError:
+            self.log.report(TOO_DEEP, at.path, **at.where, field=at.field)
+        return Nothing
+
+    def choose(self, says: Judge, title: str, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
+        """The files to be read: the file itself, or those of a folder that fit."""
+        if not self.source.is_dir:
+            return [""]
+        given = self.source.with_suffix(*suffixes)
+        later = [file for file in given[LOOKED_AT:] if judge(self.source.head(file), says)]
+        files = fitting(self.source, says, suffixes) + later
+        if not files:
+            self.log.report(NO_FILES, self.source.path, title=Trusted(title))
+        chosen = set(files)
+        others = [file for file in given if file not in chosen]
+        if files and others:
+            shown = printable(", ".join(others[:5])) + (", ..." if len(others) > 5 else "")
+            self.log.note(f"{printable(self.source.path)}: not read: {shown}")
+        return files
+
+    # -- values
+
+    def wrong(self, at: At, expected: str, value: Any, *, row: bool = False) -> None:
+        """Report a value of another kind than the format says."""
+        code = WRONG_BOX_TYPE if row else WRONG_TYPE
+        if not self.log.keeps(code):  # a million of them are only counted
+            self.log.counts[code.name] += 1
+            return
+        self.log.report(
+            code,
+            at.path,
+            **at.where,
+            field=at.field,
+            expected=Trusted(expected),
+            value=Trusted(show(value)),
+        )
+
+    def missing(self, at: At, key: str, *, row: bool = False) -> None:
+        """Report a key that is not there."""
+        code = MISSING_BOX_KEY if row else MISSING_KEY
+        if self.log.keeps(code):
+            self.log.report(code, at.path, **at.where, value=key)
+        else:
+            self.log.counts[code.name] += 1
+
+    def mapping(self, value: Any, at: At, *, row: bool = False) -> dict[str, Any] | None:
+        """An object without repeated keys, or None and an issue."""
+        if type(value) is dict:
+            return value
+        if isinstance(value, Repeated):
+            code = DUPLICATE_ROW_KEY if row else DUPLICATE_KEY
+            there = at / value.repeated
+            self.log.report(code, at.path, **there.where, field=value.repeated, value=value.repeated)
+        else:
+            self.wrong(at, "an object", value, row=row)
+        return None
+
+    def items(self, value: Any, at: At, *, row: bool = False) -> list[Any] | None:
+        """A list, empty where the value is null or missing, or None and an issue."""
+        if value is None:
+            return []
+        if isinstance(value, list):
+            return value
+        self.wrong(at, "a list", value, row=row)
+        return None
+
+    def text(self, record: dict[str, Any], key: str, at: At, *, row: bool = False) -> str | None:
+        """The text under a key, or None and an issue."""
+        value = record.get(key)
+        if type(value) is str:
+            return value
+        if value is None and key not in record:
+            self.missing(at, key, row=row)
+        else:
+            self.wrong(at / key, "text", value, row=row)
+        return None
+
+    def number(self, value: Any, at: At) -> float | None:
+        """A finite number, or None and an issue."""
+        if type(value) in _NUMBER:
+            return float(value)
+        if isinstance(value, Token):
+            self.log.report(NOT_FINITE, at.path, **at.where, field=at.field, value=value)
+        else:
+            self.wrong(at, "a number", value, row=True)
+        return None
+
+    def members(self, record: dict[str, Any], keys: Sequence[str], at: At) -> list[float] | None:
+        """The numbers under these keys of an object, or None and an issue for each that is not one."""
+        found: list[float] = []
+        for key in keys:
+            value: Any = record.get(key)
+            if type(value) in _NUMBER:
+                found.append(float(value))
+            elif key not in record:
+                self.missing(at, key, row=True)
+            elif (number := self.number(value, at / key)) is not None:
+                found.append(number)
+        return found if len(found) == len(keys) else None
+
+    def numbers(self, value: Any, count: int, what: str, at: At) -> list[float] | None:
+        """A list of so many numbers, or None and an issue."""
+        if not isinstance(value, list):
+            self.wrong(at, what, value, row=True)
+            return None
+        if len(value) != count:
+            self.log.report(WRONG_COUNT, at.path, **at.where, expected=Trusted(what), found=len(value))
+            return None
+        if _NUMBER.issuperset(map(type, value)):
+            return list(map(float, value))
+        found = [n for i, v in enumerate(value) if (n := self.number(v, at / i)) is not None]
+        return found if len(found) == count else None
+
+    def points(self, value: Any, at: At, least: int) -> list[list[float]] | None:
+        """A list of at least so many points, each two numbers, or None and an issue."""
+        if not isinstance(value, list):
+            self.wrong(at, "a list of points", value, row=True)
+            return None
+        if len(value) < least:
+            expected = Trusted(f"at least {least} points [x, y]")
+            self.log.report(WRONG_COUNT, at.path, **at.where, expected=expected, found=len(value))
+            return None
+        what = "2 numbers, x and y"
+        found = [p for i, v in enumerate(value) if (p := self.numbers(v, 2, what, at / i)) is not None]
+        return found if len(found) == len(value) else None
+
+    def score(self, value: Any, at: At, *, as_text: bool = False) -> float | None:
+        """A score, NaN where it is null or missing; None and an issue if it is something else.
+
+        With `as_text` a number may stand in text, and empty text for none.
+        """
+        if as_text and isinstance(value, str):
+            if not value.strip():
+                return NAN
+            if DECIMAL.fullmatch(value):
+                number = float(value)
+                value = number if abs(number) != float("inf") else Token(value)
+        return NAN if value is None else self.number(value, at)
+
+    def count_unread(self, record: dict[str, Any], known: frozenset[str]) -> None:
+        """Count the keys that are not read, where they hold something."""
+        for key in record.keys() - known:
+            if record[key] not in _EMPTY:
+                self.count(key)
+
+    def flags(
+        self,
+        attributes: Mapping[str, Any],
+        known: Mapping[str, Flag] = FLAG_NAMES,
+        unsaid: Sequence[Any] = (),
+    ) -> int:
+        """The flags that attributes say; others are counted where they hold something, none of `unsaid`."""
+        flags = Flag(0)
+        for key, held in attributes.items():
+            if key in known:
+                flags |= known[key] if is_set(held) else 0
+            elif held not in _EMPTY and held not in unsaid:
+                self.count(key)
+        return int(flags)
+
+    def count(self, what: str, n: int = 1) -> None:
+        """Count something that is not read."""
+        extras = self.builder.extras
+        key = shorten(what, 60)
+        if key not in extras and len(extras) >= _MOST_EXTRAS:
+            key = "other keys"
+        extras[key] = extras.get(key, 0) + n
+
+    def outline(self, what: str, at: At) -> None:
+        """Count a shape that is read as its box: ``polygons``, ``rotated boxes`` and the like."""
+        self._outlines[what] += 1
+        self._first_outline = self._first_outline or at
+
+    # -- rows
+
+    def rows_of(self, at: At) -> int:
+        """Register the list that rows come from; the number goes to `box` and `image`."""
+        return self.builder.file(at.path, at.pointer or "/")
+
+    def category(
+        self,
+        name: Any,
+        at: At,
+        *,
+        source_id: Id | None = None,
+        frequency: str = "",
+        listed: bool = False,
+    ) -> int | None:
+        """The row of a class, added if it is new; None and an issue if it cannot be one.
+
+        `listed` where the name stands in a list of classes and not in a box.
+        """
+        if type(name) is not str:
+            self.wrong(at, "the name of a class as text", name, row=not listed)
+            return None
+        row = self._classes.get(name)
+        if row is not None:
+            return row
+        if (reason := refuse_class(name)) is not None:
+            code = BAD_LISTED_CLASS if listed else BAD_CLASS_NAME
+            self.log.report(code, at.path, **at.where, field=at.field, value=name, reason=reason)
+            return None
+        row = self._classes[name] = self.builder.category(name, source_id=source_id, frequency=frequency)
+        return row
+
+    def image(
+        self,
+        name: Any,
+        at: At,
+        *,
+        field: str = "",
+        size: tuple[int, int] | None = None,
+        picture: Picture | None = None,
+        split: str = "",
+        source_id: Id | None = None,
+        file: int = -1,
+        line: int = 0,
+    ) -> int | None:
+        """Add an image and answer its row; None and an issue if it cannot be one."""
+        if name is None:
+            where = at.where if self.log.keeps(UNNAMED_IMAGE) else {}
+            self.log.report(UNNAMED_IMAGE, at.path, **where, field=field)
+            return None
+        there = at / field if field else at
+        if type(name) is not str:
+            self.wrong(there, "the name of an image as text", name)
+            return None
+        if not accept_name(name, self.log, at.path, **there.where, field=field):
+            return None
+        first = self._images.setdefault(name, at)
+        if first is not at:
+            self.log.report(
+                DUPLICATE_IMAGE, at.path, **at.where, field=field, value=name, first=Trusted(str(first))
+            )
+            return None
+        if picture is None and self.pictures:
+            picture = self.pictures.named(name) or self.pictures.find(stem(name), path=at.path)
+        width, height = size or self.other_size(name, picture, at) or (0, 0)
+        path = picture.path if picture else ""
+        return self.builder.image(
+            name,
+            width=width,
+            height=height,
+            source_id=source_id,
+            path=path,
+            split=split,
+            file=file,
+            line=line,
+        )
+
+    def size(self, width: Any, height: Any, at: At, keys: tuple[str, str]) -> tuple[int, int] | None:
+        """The size of an image where it is given; 0 and null stand for unknown, (0, 0) for a fault."""
+        if width is None and height is None:
+            return None
+        found = []
+        errors = self.log.errors
+        for value, key in zip((width, height), keys, strict=True):
+            if value in (None, 0):
+                continue
+            if type(value) in _NUMBER and 1 <= value < 2**31 and value == int(value):
+                found.append(int(value))
+            else:
+                there = at / key
+                self.log.report(BAD_IMAGE_SIZE, at.path, **there.where, field=key, value=Trusted(show(value)))
+        if self.log.errors > errors:
+            return 0, 0
+        return (found[0], found[1]) if len(found) == 2 else None
+
+    def other_size(self, name: str, picture: Picture | None, at: At) -> tuple[int, int] | None:
+        """The size of an image by the options or the picture, said aloud where the file should have it."""
+        errors = self.log.errors
+        found = self.pictures.size(name, picture)
+        if self._sized and self.log.errors == errors:
+            if found is None:
+                self.log.report(SIZE_MISSING, at.path, **at.where, value=name)
+            elif picture is not None and not self._told:
+                shown = f"{found[0]}x{found[1]}"
+                self.log.report(SIZE_FROM_PICTURE, at.path, **at.where, value=name, size=shown)
+        return found
+
+    def box(
+        self,
+        image: int,
+        category: int,
+        corners: Corners,
+        at: At,
+        *,
+        file: int,
+        line: int,
+        wh: tuple[float, float] | None = None,
+        score: float = NAN,
+        flags: int = 0,
+    ) -> None:
+        """Add a box, to wait until the kind of the whole is known."""
+        if wh is None:
+            wh = corners[2] - corners[0], corners[3] - corners[1]
+        self._rows.append((image, category, *corners, *wh, score, flags, file, line))
+        self._files.append(at)
+
+    def add(self, at: At, *columns: NDArray[Any]) -> None:
+        """Add the n boxes of a list.
+
+        The columns are rows of image and category, (n, 4) corners, (n, 2) sizes, scores, areas, ids, the
+        index of each box in the list, and flags.
+        """
+        self._tables.append((at, columns))
+
+    def finish(self, *, score_key: str = "score") -> None:
+        """Decide between ground truth and detections, and hand over the boxes."""
+        builder, log, places = self.builder, self.log, self._files
+        table = np.array(self._rows, np.float64).reshape(-1, 12)
+        scored = ~np.isnan(table[:, 8])
+        masks = [~np.isnan(columns[4]) for _, columns in self._tables]
+        total = len(table) + sum(map(len, masks))
+        found = int(np.count_nonzero(scored)) + sum(int(np.count_nonzero(mask)) for mask in masks)
+        if builder.kind is None:
+            builder.kind = "det" if total and found == total else "gt"
+        is_det = builder.kind == "det"
+        if is_det and found < total:
+            bad = [places[row] for row in np.flatnonzero(~scored).tolist()]
+            for (at, columns), mask in zip(self._tables, masks, strict=True):
+                bad += [at / int(i) for i in columns[7][~mask].tolist()]
+            for at in bad:
+                log.report(SCORE_MISSING, at.path, **at.where, field=score_key)
+            builder.skipped += total - found
+            table = table[scored]
+        elif found and not is_det:
+            at = self._first_scored(scored, masks)
+            if found == total:
+                log.report(ALL_SCORED, at.path, **at.where, field=score_key, n=total)
+            else:
+                log.report(SOME_SCORES, at.path, **at.where, field=score_key, found=found, total=total)
+        self._say_outlines(total)
+        if len(table):
+            builder.boxes(
+                image=table[:, 0],
+                category=table[:, 1],
+                xyxy=table[:, 2:6],
+                wh=table[:, 6:8],
+                score=table[:, 8] if is_det else None,
+                flags=table[:, 9],
+                file=table[:, 10],
+                line=table[:, 11],
+            )
+        for (at, columns), mask in zip(self._tables, masks, strict=True):
+            keep = mask if is_det else np.ones(len(mask), bool)
+            image, category, xyxy, wh, score, area, ids, line, flags = (column[keep] for column in columns)
+            builder.boxes(
+                image=image,
+                category=category,
+                xyxy=xyxy,
+                wh=wh,
+                score=score if is_det else None,
+                flags=flags,
+                area=area,
+                source_id=ids,
+                file=self.rows_of(at),
+                line=line,
+            )
+
+    def _first_scored(self, scored: NDArray[Any], masks: Sequence[NDArray[Any]]) -> At:
+        if scored.any():
+            return self._files[int(np.argmax(scored))]
+        for (at, columns), mask in zip(self._tables, masks, strict=True):
+            if mask.any():
+                return at / int(columns[7][np.argmax(mask)])
+        raise AssertionError
+
+    def _say_outlines(self, total: int) -> None:
+        if not self._outlines:
+            return
+        kinds = list(self._outlines)
+        at = self._first_outline or At(self.source.path)
+        n = self._outlines.total()
+        what = Trusted(kinds[0] if len(kinds) == 1 else "outlines")
+        self.log.report(OUTLINES, at.path, **at.where, n=n, total=max(total, n), what=what)
+        rotated = self._outlines["rotated boxes"]
+        for key, m in (("rotation", rotated), ("segmentation", n - rotated)):
+            if m:
+                self.count(key, m)
+
+
+def bounds(points: Sequence[Sequence[float]]) -> Corners:
+    """The box around points."""
+    xs, ys = [p[0] for p in points], [p[1] for p in points]
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def is_upright(points: Sequence[Sequence[float]]) -> bool:
+    """Whether an outline is exactly the rectangle around it: four corners, each once, in order."""
+    if len(points) == 5 and points[0] == points[4]:
+        points = points[:4]
+    if len(points) != 4:
+        return False
+    left, top, right, bottom = bounds(points)
+    ring = [tuple(p) for p in points]
+    if set(ring) != {(left, top), (right, top), (right, bottom), (left, bottom)}:
+        return False
+    return all((a[0] == b[0]) or (a[1] == b[1]) for a, b in zip(ring, [*ring[1:], ring[0]], strict=True))
+
+
+DECIMAL = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*", re.ASCII)
+"""A number as it stands in text."""
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+
+
+def is_set(value: Any) -> bool:
+    """Whether an attribute says yes: true, 1, or a word for it."""
+    return value is True or value == 1 or (isinstance(value, str) and value.strip().lower() in _TRUE)
+
+
+_PREFIX = re.compile(r"(?:\.\.?[/\\])+")
+
+
+def below(name: str) -> str:
+    """A relative path with ``/`` and without the ``../`` that tools write for pictures in another folder."""
+    found = name.replace("\\", "/") if "/" not in name else name
+    return _PREFIX.sub("", found, count=1) if _PREFIX.match(found) else found
+
+
+# ----------------------------------------------------------------------------------------------- writing
+
+
+def number(value: float) -> float | int:
+    """A number as it is written: whole ones without a point, and no minus before zero."""
+    return int(value) if value.is_integer() and abs(value) < 1e15 else value
+
+
+def dump(value: Any, indent: int | None = None) -> str:
+    """JSON text of plain values."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if indent is None:
+        return text
+    import msgspec  # json.dumps with an indent is not the fast one
+
+    return msgspec.json.format(text, indent=indent)
+
+
+def lines(records: Iterator[str]) -> str:
+    """A list with one record a line."""
+    body = ",\n".join(records)
+    return f"[\n{body}\n]" if body else "[]"
+
+
+def groups(dataset: Dataset) -> list[list[int]]:
+    """The box rows of each image, in their order."""
+    image = dataset.boxes.image
+    order = np.argsort(image, kind="stable")
+    begins = np.searchsorted(image[order], np.arange(len(dataset.images) + 1)).tolist()
+    listed = order.tolist()
+    return [listed[a:b] for a, b in itertools.pairwise(begins)]
+
+
+def flags_of(flags: int, names: Sequence[str]) -> list[str]:
+    """The names of the flags that are set, of those given."""
+    return [name for name in names if flags & FLAG_NAMES[name]] if flags else []
+
+
+def may_write(dataset: Dataset, log: Log) -> bool:
+    """Whether all class names can be written; if not, the log says which cannot."""
+    fits = True
+    for name in dataset.categories.name:
+        if (reason := refuse_class(name)) is not None:
+            log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
+            fits = False
+    return fits

@@ -1,0 +1,380 @@
+"""Pictures beside the annotations: which file belongs to a name, and how many pixels it has.
+
+A size comes from, in this order: ``--image-sizes FILE.csv``, ``--image-size WxH``, the header of the picture
+(``--images DIR``, or the folder that the format itself names), the other side of an evaluation.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import warnings
+from collections import Counter
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import MAX_SIZE, Source, Unreadable, open_binary
+from odm.formats._contract import Options, option, parse_size
+from odm.issues import Code, Log, PathError, Trusted, printable, shorten
+from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Floats, stem
+
+NO_SIZE = Code(
+    "image-size-unknown",
+    "error",
+    "the size of image {value!r} is not known, and relative coordinates need it",
+    "give --images DIR, --image-size WxH or --image-sizes FILE.csv",
+    "Relative coordinates become pixels only by the width and height of the image, and neither the file, "
+    "nor a picture, nor an option says them.",
+    file=True,
+)
+LINKED_PICTURE = Code(
+    "picture-behind-link",
+    "error",
+    "the size of image {value!r} is not known: its picture is behind a link that leads outside the source",
+    "give --follow-links, or name the folder of the pictures with --images DIR",
+    "A link that leads outside the source is not opened unless that is asked for, because a data set from "
+    "the internet could use one to have other files of this machine read.",
+    file=True,
+)
+SIZE_OUT_OF_REACH = Code(
+    "image-size-out-of-reach",
+    "error",
+    "the size of image {value!r} is not known, and relative coordinates need it: {reason}",
+    "{way}",
+    "There are sizes of images, on the other side or in the pictures of the data set itself, but none can be "
+    "said to be that of this image.",
+    file=True,
+)
+FAR_OUTSIDE = Code(
+    "box-too-far-outside",
+    "error",
+    "a box this far outside its image cannot be written in relative coordinates: one would be {value}, and "
+    "beyond {low:g}..{high:g} they are read as pixels",
+    "cut the boxes to their images with --clip, or write a format in pixels",
+    "Where relative coordinates lie far beyond 0..1, readers, odm among them, take them for pixels or for "
+    "those of another image, so such a box would not be read back.",
+)
+BAD_PICTURE = Code(
+    "unreadable-picture",
+    "error",
+    "the picture's size cannot be read: {reason}",
+    "replace the picture, or say the size with --image-size or --image-sizes",
+    "The header of a picture that should tell the size of its image is damaged or of an unknown kind.",
+    file=True,
+)
+BAD_SIZE_ROW = Code(
+    "bad-size-row",
+    "error",
+    "expected image,width,height, found {value!r}",
+    "write one image per line, with whole numbers of pixels from 1",
+    "A line of the --image-sizes file does not name an image with its width and height.",
+)
+TWO_PICTURES = Code(
+    "ambiguous-picture",
+    "error",
+    "{first!r} and {second!r} could both be the picture of {value!r}",
+    "remove or rename one of them",
+    "Two pictures differ only by their extension, so it is unclear to which the annotations belong.",
+    file=True,
+)
+
+FAR = 2.0
+"""Relative coordinates beyond this, or below ``1 - FAR``, are pixels, or belong to another image."""
+
+
+def are_far(values: Floats) -> NDArray[np.bool_]:
+    """Which of (n, k) rows of relative coordinates hold one that cannot be."""
+    far: NDArray[np.bool_] = np.logical_or.reduce(~((values >= 1 - FAR) & (values <= FAR)), axis=1)
+    return far
+
+
+def relative_to_images(dataset: Dataset, values: Floats, log: Log) -> Floats | None:
+    """The (n, 4) numbers of the boxes over the width and height of their images.
+
+    None, and an issue for each image of unknown size and each box too far outside, where they cannot be had.
+    """
+    images, boxes = dataset.images, dataset.boxes
+    errors = log.errors
+    for row in np.unique(boxes.image).tolist():
+        if images.width[row] <= 0 or images.height[row] <= 0:
+            path, line, pointer = dataset.image_place(row)
+            log.report(NO_SIZE, path, line=line, pointer=pointer, value=images.name[row])
+    if log.errors > errors:
+        return None
+    size = np.stack([images.width, images.height], axis=1)[boxes.image]
+    found = values / np.tile(size, 2)
+    rows = np.flatnonzero(are_far(found))
+    if not len(rows):
+        return found
+    bounds = {"low": 1 - FAR, "high": FAR}
+    log.report_rows(FAR_OUTSIDE, dataset, rows, lambda row: bounds | {"value": _farthest(found[row])})
+    return None
+
+
+def _farthest(values: Floats) -> float:
+    return float(values[np.argmax(np.abs(values - 0.5))])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ImageOptions(Options):
+    """Where the sizes of images come from; a format that may need them derives its options from this."""
+
+    images: str | None = option(
+        None, "folder of the pictures, for their names and sizes", flag="--images", side="read", path=True
+    )
+    image_size: tuple[int, int] | None = option(
+        None, "size of every image, as WxH in pixels", flag="--image-size", side="read", parse=parse_size
+    )
+    image_sizes: str | None = option(
+        None,
+        "CSV file of image,width,height, one image per line",
+        flag="--image-sizes",
+        side="read",
+        path=True,
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Picture:
+    """A picture of the data set: its ``/``-separated name below the folder of pictures, and its path."""
+
+    name: str
+    path: str
+    """Empty where the picture is behind a link that leads outside the source, and so is not opened."""
+    behind: str = ""
+    """Then that link."""
+
+    @property
+    def place(self) -> str:
+        """Where it lies, whether it is opened or not."""
+        return self.path or self.behind
+
+
+def picture_in(source: Source, file: str, name: str) -> Picture:
+    """The picture that one of the files of a source is."""
+    path = source.full(file)
+    return Picture(name, "", path) if file in source.picture_links else Picture(name, path)
+
+
+class Pictures:
+    """Answers, for one reader, which picture belongs to a name and how large it is.
+
+    Parameters
+    ----------
+    folders
+        Folders of pictures that the format itself names, used where ``--images`` is not given. Those that do
+        not exist are passed over.
+    beside
+        Another one of the same reader that has read ``--image-sizes`` already.
+    """
+
+    def __init__(
+        self,
+        options: ImageOptions,
+        builder: Builder,
+        log: Log,
+        source: Source,
+        folders: tuple[str, ...] = (),
+        *,
+        beside: Pictures | None = None,
+    ) -> None:
+        self._builder = builder
+        self._log = log
+        self._fixed = options.image_size
+        self._by_stem: dict[str, list[Picture]] = {}
+        self._by_name: dict[str, Picture] = {}
+        self._told: dict[str, tuple[int, int]] = {}
+        self._others: dict[str, tuple[int, int]] | None = None
+        self._lasts: dict[str, tuple[int, int]] = {}
+        """Of the other side's sizes those whose name without folders is unique, as images are joined."""
+        self._linked = False
+        self._asked = options.images
+        self._passed = folders if options.images is not None else ()
+        """The folders that the format itself names, where --images hides them."""
+        if options.images is not None:
+            self._list(Source(options.images, follow_links=True, max_size=source.max_size))
+        else:
+            for folder in folders:
+                if source.is_linked(folder):
+                    self._linked = True
+                    continue
+                try:
+                    listed = Source(folder, follow_links=source.follow_links, max_size=source.max_size)
+                except PathError:
+                    continue
+                self._list(listed, source.left_out)
+        if beside is not None:
+            self._told = beside._told  # noqa: SLF001 -- one of this class
+        elif options.image_sizes is not None:
+            self._read_sizes(options.image_sizes)
+
+    def __bool__(self) -> bool:
+        """Whether any picture was found."""
+        return bool(self._by_name)
+
+    @property
+    def all(self) -> list[Picture]:
+        """Every picture, in code-point order of the names."""
+        return [self._by_name[name] for name in sorted(self._by_name)]
+
+    def _list(self, source: Source, left_out: Collection[str] = ()) -> None:
+        for file in source.with_suffix(*PICTURE_SUFFIXES):
+            picture = picture_in(source, file, file or source.path.replace("\\", "/").rsplit("/", 1)[-1])
+            if picture.place in left_out:
+                continue
+            self._by_name[picture.name] = picture
+            self._by_stem.setdefault(stem(picture.name), []).append(picture)
+
+    def _read_sizes(self, path: str) -> None:
+        source = Source(path, follow_links=True, max_size=MAX_SIZE)
+        data = source.read("", self._log)
+        if data is None:
+            return
+        try:
+            text = data.removeprefix(b"\xef\xbb\xbf").decode()
+        except UnicodeDecodeError as e:
+            self._log.report(BAD_SIZE_ROW, path, value=f"bytes that are not UTF-8 at {e.start}")
+            return
+        for number, row in enumerate(csv.reader(io.StringIO(text, newline="")), 1):
+            cells = [cell.strip() for cell in row]
+            if not any(cells) or (number == 1 and len(cells) >= 3 and not cells[1].isdigit()):
+                continue  # blank, or the header
+            try:
+                name, width, height = cells[0], parse_pixels(cells[1]), parse_pixels(cells[2])
+            except (IndexError, ValueError):
+                self._log.report(BAD_SIZE_ROW, path, line=number, value=",".join(row))
+                continue
+            self._told[name] = self._told[stem(name)] = width, height
+
+    def find(self, key: str, *, line: int = 0, path: str = "") -> Picture | None:
+        """The picture of the image whose name without extension is `key`.
+
+        Where two differ only by their extension that is an issue at `path`, and the first is answered.
+        """
+        found = self._by_stem.get(key, ())
+        if len(found) > 1:
+            first, second = found[0].name, found[1].name
+            self._log.report(
+                TWO_PICTURES, path or found[0].path, line=line, first=first, second=second, value=key
+            )
+        return found[0] if found else None
+
+    def named(self, name: str) -> Picture | None:
+        """The picture of exactly that name below the folder, else of that name without folders, else None."""
+        return self._by_name.get(name) or self._by_name.get(name.rsplit("/", 1)[-1])
+
+    def size(self, name: str, picture: Picture | None = None) -> tuple[int, int] | None:
+        """Width and height of an image in pixels, by the first source that knows; None if none does.
+
+        A picture whose header cannot be read is an issue.
+        """
+        key = stem(name)
+        told = self._told.get(name) or self._told.get(key) or self._fixed
+        if told:
+            return told
+        if picture is not None and picture.path:
+            return picture_size(picture.path, self._log)
+        if self._others is None:
+            self._others = {}
+            if (other := self._builder.other()) is not None:
+                sizes = zip(other.images.width.tolist(), other.images.height.tolist(), strict=True)
+                for other_name, size in zip(other.images.name, sizes, strict=True):
+                    if min(size) > 0:
+                        self._others[other_name] = size
+                        self._others.setdefault(stem(other_name), size)
+                lasts = Counter(stem(other_name).rpartition("/")[2] for other_name in other.images.name)
+                self._lasts = {
+                    last: self._others[known]
+                    for known in other.images.name
+                    if known in self._others and lasts[last := stem(known).rpartition("/")[2]] == 1
+                }
+        return self._others.get(name) or self._others.get(key) or self._lasts.get(key.rpartition("/")[2])
+
+    def report_no_size(self, name: str, picture: Picture | None, path: str, **place: Any) -> None:
+        """Report that the size of an image is needed and not known, and why if a link is in the way."""
+        behind = self._linked or (picture is not None and not picture.path)
+        if behind:
+            self._log.report(LINKED_PICTURE, path, value=name, **place)
+        elif (reasons := self._reasons(name)) is not None:
+            reason, way = map(Trusted, reasons)
+            self._log.report(SIZE_OUT_OF_REACH, path, value=name, reason=reason, way=way, **place)
+        else:
+            self._log.report(NO_SIZE, path, value=name, **place)
+
+    def _reasons(self, name: str) -> tuple[str, str] | None:
+        """Why there are sizes and none for this image, and what to do, where that can be said."""
+        if self._asked is not None and (hidden := self._hidden()):
+            reason = f"it is not in {printable(self._asked)}, and --images hides {printable(hidden)}"
+            return (
+                reason,
+                "leave out --images, or in eval say for which side it is: --gt-images or --det-images",
+            )
+        other = self._builder.other()
+        if other is None or not (other.images.width > 0).any():
+            return None
+        last = stem(name).rpartition("/")[2]
+        same = [theirs for theirs in other.images.name if stem(theirs).rpartition("/")[2] == last]
+        if len(same) > 1:
+            shown = " and ".join(repr(shorten(theirs)) for theirs in same[:2])
+            reason = f"the other side has {len(same)} images of this name, {shown}"
+            return reason, "choose one split with --split, or use the same names, with folders, on both sides"
+        if same:
+            return None
+        reason = "the other side, which has sizes, has no image of this name"
+        return reason, "remove it here, or add it there, or give --images DIR or --image-size WxH"
+
+    def _hidden(self) -> str:
+        """The first of the folders passed over that holds pictures, or nothing."""
+        for folder in self._passed:
+            try:
+                listed = Source(folder)
+            except PathError:
+                continue
+            if listed.is_dir and listed.with_suffix(*PICTURE_SUFFIXES):
+                return folder
+        return ""
+
+
+def parse_pixels(text: str) -> int:
+    """A whole number of pixels in 1..2^31-1; ``640.0`` is one. ValueError if it is anything else."""
+    if not text.isascii() or "_" in text:
+        raise ValueError("not a number of pixels")
+    value = float(text)
+    if not (1 <= value < 2**31 and value.is_integer()):
+        raise ValueError("not a whole number of pixels in 1..2147483647")
+    return int(value)
+
+
+def picture_size(path: str, log: Log) -> tuple[int, int] | None:
+    """Width and height in pixels as a viewer shows the picture (EXIF orientation counts), from its header.
+
+    None, and an issue, if the header cannot be read.
+    """
+    from PIL import ExifTags, Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of large pictures: no pixel is decoded here
+            with open_binary(path) as stream, Image.open(stream) as image:
+                width, height = image.size
+                turned = image.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
+    except Unreadable as e:
+        log.report(BAD_PICTURE, path, reason=str(e))
+        return None
+    except UnidentifiedImageError:
+        log.report(BAD_PICTURE, path, reason="it is cut or of no known kind")
+        return None
+    except Image.DecompressionBombError as e:
+        log.report(BAD_PICTURE, path, reason=str(e))
+        return None
+    except Exception as e:  # noqa: BLE001 -- a damaged header makes Pillow raise almost anything
+        log.report(BAD_PICTURE, path, reason=f"its header is damaged ({type(e).__name__})")
+        return None
+    if not (0 < width < 2**31 and 0 < height < 2**31):
+        log.report(BAD_PICTURE, path, reason=f"its header claims {width}x{height} pixels")
+        return None
+    return (height, width) if turned else (width, height)

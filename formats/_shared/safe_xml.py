@@ -1,0 +1,169 @@
+"""The door for XML: text becomes elements only if nothing in it can reach outside or grow.
+
+No entity is resolved, no document type read, nothing fetched; depth and size are bounded by the parser.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from odm.formats._shared.codes import NOT_UTF8
+from odm.formats._shared.encodings import wide_encoding
+from odm.issues import Code, Log, Trusted, shorten
+
+XML_SYNTAX = Code(
+    "xml-syntax",
+    "error",
+    "expected well-formed XML, found: {reason}",
+    "mend the file, or export it again",
+    "The file is no XML document, or it was cut. What it holds up to the fault may not be all that it held, "
+    "so nothing of it is used.",
+    file=True,
+)
+XML_ENCODING = Code(
+    "xml-encoding",
+    "error",
+    "expected text in the encoding of the XML declaration, found: {reason}",
+    "save the file as UTF-8 and correct the declaration",
+    "The bytes of the file are not text in the encoding that it declares, or nobody knows that encoding.",
+    file=True,
+)
+XML_DTD = Code(
+    "xml-dtd",
+    "error",
+    "expected no definitions, found a document type with an internal subset",
+    "remove the <!DOCTYPE ...> part",
+    "Definitions inside a document can make it grow without bound, or read other files of this machine. "
+    "No annotation needs them.",
+    file=True,
+)
+XML_ENTITY = Code(
+    "xml-entity",
+    "error",
+    "expected text, found the entity {value!r}",
+    "write the character itself, or one of &amp; &lt; &gt; &quot; &apos;",
+    "The entity is defined outside the file, which is never read, so part of the text would be missing.",
+    file=True,
+)
+XML_DOCTYPE = Code(
+    "xml-doctype",
+    "warning",
+    "the document type {value!r} is defined outside the file; it is not looked at",
+    "remove the <!DOCTYPE ...> line",
+    "The file refers to a definition elsewhere. It is not read, which changes nothing for annotations.",
+)
+BLANKS = " \t\r\n"
+_DECLARED = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"']")
+DOCTYPE = re.compile(r"<!DOCTYPE(?:[^\[>\"']|\"[^\"]*\"|'[^']*')*([\[>])")
+
+
+class SafeXmlParser:
+    """Parses documents; the parser is made with the first of them."""
+
+    def __init__(self) -> None:
+        self._parser: Any = None
+        self._etree: Any = None
+
+    def root(self, data: bytes, path: str, log: Log) -> Any:
+        """The root element; None, and an issue, if the document is broken or not harmless."""
+        if self._parser is None:
+            from lxml import etree
+
+            self._etree = etree
+            # Never collect_ids=False: it makes libxml2 load the external subset.
+            self._parser = etree.XMLParser(
+                resolve_entities=False,
+                no_network=True,
+                load_dtd=False,
+                huge_tree=False,
+                remove_comments=True,
+                remove_pis=True,
+            )
+        if not data.strip(b" \t\r\n"):
+            log.report(XML_SYNTAX, path, reason="nothing, the file is empty")
+            return None
+        head = data[:200].removeprefix(b"\xef\xbb\xbf")
+        declared = _DECLARED.match(head)
+        if declared is not None and declared[1].lower().startswith(
+            (b"utf-16", b"utf-32", b"ucs-", b"iso-10646")
+        ):
+            name = declared[1].decode()
+            log.report(XML_ENCODING, path, line=1, reason=f"single bytes, where {name} is declared")
+            return None
+        text = "" if b"<!DOCTYPE" not in head and b"<!DOCTYPE" not in data else data.decode("latin-1")
+        if b"\0" in head:
+            text = narrow(data).decode("latin-1")
+        at = after_prolog(text)
+        doctype = DOCTYPE.match(text, at)
+        doctype_line = 1 + text.count("\n", 0, at)
+        if doctype is not None and doctype[1] == "[":
+            log.report(XML_DTD, path, line=doctype_line)
+            return None
+        try:
+            root = self._etree.fromstring(data, self._parser)
+        except self._etree.XMLSyntaxError as e:
+            _syntax_error(e, data, path, declared, log)
+            return None
+        except (ValueError, LookupError) as e:
+            log.report(XML_SYNTAX, path, reason=str(e))
+            return None
+        dtd = root.getroottree().docinfo.internalDTD
+        if dtd is not None:
+            if any(True for _ in dtd.iterentities()) or any(True for _ in dtd.iterelements()):
+                log.report(XML_DTD, path)
+                return None
+            entity = next(root.iter(self._etree.Entity), None)
+            if entity is not None:
+                log.report(XML_ENTITY, path, line=entity.sourceline or 0, value=entity.text)
+                return None
+            value = root.getroottree().docinfo.doctype
+            log.report(XML_DOCTYPE, path, line=doctype_line if doctype else 0, value=value)
+        return root
+
+
+def _syntax_error(e: Any, data: bytes, path: str, declared: re.Match[bytes] | None, log: Log) -> None:
+    line, column = e.position or (0, 0)
+    reason = str(e.msg)
+    reason = reason[: reason.rfind(", line ")] if ", line " in reason else reason
+    name = declared[1].decode().lower() if declared else "utf-8"
+    if reason.startswith(("Unsupported encoding", "Document labelled")):
+        log.report(XML_ENCODING, path, line=line, reason=reason)
+        return
+    if "encoding" in reason or "Invalid bytes" in reason or "not proper UTF-8" in reason:
+        if name in ("utf-8", "utf8") and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+            try:
+                data.decode()
+            except UnicodeDecodeError as bad:
+                line = 1 + data.count(b"\n", 0, bad.start)
+                log.report(NOT_UTF8, path, line=line, value=f"the byte 0x{data[bad.start]:02x}")
+                return
+        log.report(XML_ENCODING, path, line=line, reason=reason)
+        return
+    if (wide := wide_encoding(data[:4096])) not in ("", "UTF-16", "UTF-32"):  # which XML may be in
+        log.report(NOT_UTF8, path, line=1, value=wide)
+        return
+    log.report(XML_SYNTAX, path, line=line, column=column, reason=Trusted(shorten(reason.strip(), 200)))
+
+
+def narrow(data: bytes) -> bytes:
+    """UTF-16 or UTF-32 text without its zero bytes and every text without its mark: enough to find tags."""
+    for mark in (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"):
+        data = data.removeprefix(mark)
+    return data.replace(b"\0", b"")
+
+
+def after_prolog(text: str, at: int = 0) -> int:
+    """Where the first tag or declaration stands: behind blanks, instructions and comments."""
+    while True:
+        while at < len(text) and text[at] in BLANKS:
+            at += 1
+        for begin, end in (("<?", "?>"), ("<!--", "-->")):
+            if text.startswith(begin, at):
+                found = text.find(end, at + len(begin))
+                if found < 0:
+                    return len(text)
+                at = found + len(end)
+                break
+        else:
+            return at

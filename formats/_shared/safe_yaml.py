@@ -1,0 +1,131 @@
+"""YAML as plain text: no types are guessed, nothing is executed, aliases and doubled keys are refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from odm.formats._shared.text_tokens import text_of
+from odm.issues import Code, Log
+
+BAD_YAML = Code(
+    "bad-yaml",
+    "error",
+    "the YAML cannot be read: {reason}",
+    "correct the file",
+    "Aliases can grow without bound and doubled keys hide one of two values, so both are refused. Another "
+    "reason is that the file is cut, or not YAML at all.",
+)
+
+DEPTH = 50
+
+_OBJECTS = tuple(f"tag:yaml.org,2002:python/{kind}" for kind in ("object", "name", "module"))
+"""Tags that ask a program to make or to call something; others change nothing for a reader of plain text."""
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class Node:
+    """A value of a YAML file: a text, a list of nodes, or a dict of nodes; ``line`` counts from 1."""
+
+    value: Any
+    line: int
+
+
+def load(data: bytes, path: str, log: Log) -> Node | None:
+    """The only document of a YAML file; None, and an issue in the log, if it cannot be read.
+
+    A scalar is its text (``no``, ``007`` and ``1.0`` stay what they are), and an unquoted ``null``, ``~`` or
+    nothing is text too: the reader decides what it means.
+    """
+    import yaml
+
+    errors = log.errors
+    text = text_of(data, path, log)
+    if log.errors > errors:
+        return None
+    try:
+        return _build(yaml.parse(text.decode(), Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)))
+    except _Refused as e:
+        log.report(BAD_YAML, path, line=e.line, column=e.column, reason=e.reason)
+    except yaml.MarkedYAMLError as e:
+        mark = e.problem_mark or e.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+        log.report(BAD_YAML, path, line=line, column=column, reason=e.problem or e.context or "it is damaged")
+    except (yaml.YAMLError, ValueError) as e:
+        log.report(BAD_YAML, path, reason=str(e).split("\n", maxsplit=1)[0])
+    return None
+
+
+def shown(node: Node) -> str:
+    """A value as it is shown in a message."""
+    return (
+        node.value
+        if isinstance(node.value, str)
+        else "a list"
+        if isinstance(node.value, list)
+        else "a mapping"
+    )
+
+
+def is_none(node: Node) -> bool:
+    """Whether a value stands for nothing."""
+    return isinstance(node.value, str) and node.value.strip() in {"", "~", "null"}
+
+
+class _Refused(Exception):
+    def __init__(self, reason: str, event: Any) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = event.start_mark.line + 1
+        self.column = event.start_mark.column + 1
+
+
+def _build(events: Any) -> Node:
+    import yaml
+
+    root = Node([], 0)
+    open_: list[Node] = [root]
+    keys: list[str | None] = [None]  # of each open mapping, the key whose value comes next
+    documents = 0
+    for event in events:
+        if isinstance(event, yaml.DocumentStartEvent):
+            documents += 1
+            if documents > 1:
+                raise _Refused("there is more than one document in the file", event)
+            continue
+        if isinstance(event, yaml.AliasEvent):
+            raise _Refused(f"the alias *{event.anchor} is not accepted", event)
+        if isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
+            open_.pop()
+            keys.pop()
+            continue
+        if not isinstance(event, yaml.NodeEvent):
+            continue
+        line = event.start_mark.line + 1 if event.start_mark else 0
+        tag = getattr(event, "tag", None)
+        if tag is not None and tag.startswith(_OBJECTS):
+            raise _Refused(f"the tag {tag!r} is not accepted", event)
+        holder = open_[-1].value
+        if isinstance(event, yaml.ScalarEvent):
+            node = Node(event.value, line)
+            if isinstance(holder, dict) and keys[-1] is None:
+                if event.value in holder:
+                    raise _Refused(f"the key {event.value!r} is there twice", event)
+                keys[-1] = event.value
+                continue
+        else:
+            node = Node([] if isinstance(event, yaml.SequenceStartEvent) else {}, line)
+            if isinstance(holder, dict) and keys[-1] is None:
+                raise _Refused("a key is not plain text", event)
+        if isinstance(holder, dict):
+            holder[keys[-1]] = node
+            keys[-1] = None
+        else:
+            holder.append(node)
+        if not isinstance(event, yaml.ScalarEvent):
+            if len(open_) > DEPTH:
+                raise _Refused("it is nested too deeply", event)
+            open_.append(node)
+            keys.append(None)
+    found: Node = root.value[0] if root.value else Node("", 1)
+    return found

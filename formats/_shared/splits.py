@@ -1,0 +1,40 @@
+"""The splits of a data set, such as ``train`` and ``val``: the option that takes one of them alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+
+from odm.files import Source
+from odm.formats._contract import option
+from odm.formats._shared.codes import UNKNOWN_SPLIT
+from odm.formats._shared.pictures import ImageOptions
+from odm.issues import Log
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SplitOptions(ImageOptions):
+    """Options of a format whose images have splits."""
+
+    split: str | None = option(None, "read only this split", flag="--split", side="read")
+
+
+def miss_split(wanted: str | None, found: Iterable[str], source: Source, log: Log) -> bool:
+    """Whether a split is wanted that is not among those found, which is then reported."""
+    names = set(found)
+    if wanted is None or wanted in names:
+        return False
+    log.report(UNKNOWN_SPLIT, source.path, value=wanted, found=", ".join(sorted(names - {""})) or "no splits")
+    return True
+
+
+def files_of_split(
+    files: list[str], split_of: Callable[[str], str], wanted: str | None, source: Source, log: Log
+) -> list[str]:
+    """The files of the split that is wanted, or all; none, and an issue, if there is no such split."""
+    if wanted is None:
+        return files
+    splits = [split_of(file) for file in files]
+    if files:
+        miss_split(wanted, splits, source, log)
+    return [file for file, split in zip(files, splits, strict=True) if split == wanted]

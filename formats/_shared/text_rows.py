@@ -1,0 +1,443 @@
+"""What formats with one text file per image and columns of fixed meaning have in common.
+
+Such a format brings a `Grammar`: a function that takes the columns of all rows of a chunk apart at once,
+and its slow twin that says what is wrong with one row. Finding the files, the pictures and the names, the
+scores and the writing are here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Output, Source, accept_name
+from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
+from odm.formats._shared.codes import (
+    DUPLICATE_IMAGE,
+    NOT_A_NUMBER,
+    NOT_FINITE,
+    SCORE_MISSING,
+    SCORE_UNEXPECTED,
+)
+from odm.formats._shared.pictures import ImageOptions, Pictures
+from odm.formats._shared.text_tokens import (
+    NON_FINITE,
+    NUMBER,
+    Chunk,
+    Rows,
+    chunks,
+    explain_rows,
+    listing,
+    pages,
+    say_others,
+    text_of,
+)
+from odm.issues import Code, Log, Trusted, printable
+from odm.tables import Builder, Dataset, Floats, Ints, stem
+
+Cell = tuple[int, bytes]
+"""A value of a row as it stands in the file, with its column from 1."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Part:
+    """The columns of the n sound rows of a chunk, and which rows are not."""
+
+    rows: NDArray[Any]
+    """(n,) row numbers in the chunk."""
+    names: list[bytes]
+    """The n values that are a name or the number of a class."""
+    values: Floats
+    """(n, k) numbers."""
+    score: Floats
+    """(n,) NaN where there is none."""
+    faulty: NDArray[Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Grammar:
+    """How the rows of a format are taken apart."""
+
+    split: Callable[[Chunk], Part]
+    explain: Callable[[list[Cell], str, int, Log], None]
+    """Reports what is wrong with the values of a faulty row; path and line are those of the row."""
+    columns: int
+    sep: str | None = None
+    folders: re.Pattern[str] = re.compile("labels", re.IGNORECASE)
+    """Folders that hold the labels in the usual layout."""
+    pictures: tuple[str, ...] = ("images",)
+    """Folders beside them that hold the pictures."""
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class Scan:
+    """All sound rows of one source, before anyone decided what they mean."""
+
+    source: Source
+    files: list[str]
+    texts: list[str]
+    """The distinct names."""
+    name: Ints
+    """(n,) row in `texts`."""
+    values: Floats
+    score: Floats
+    rows: Rows
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+def label_files(source: Source, grammar: Grammar) -> list[str]:
+    """The files that hold labels: those in a folder of the usual name if there is one, else all."""
+    if not source.is_dir:
+        return [""]
+    found = listing(source).labels
+    return [f for f in found if any(map(grammar.folders.fullmatch, f.split("/")[:-1]))] or found
+
+
+def scan(source: Source, files: list[str], builder: Builder, log: Log, grammar: Grammar) -> Scan:
+    """Take all files apart. What is faulty is in the log, and counted in the builder."""
+    names = _Names()
+    parts: list[tuple[Ints, Floats, Floats, Ints, Ints]] = []
+    for chunk in chunks(source, files, log, sep=grammar.sep):
+        part = grammar.split(chunk)
+        name = names.rows([chunk.plain(n) for n in part.names])
+        good = name >= 0
+        kept = part.rows[good]
+        parts.append((name[good], part.values[good], part.score[good], chunk.file[kept], chunk.line[kept]))
+        faulty = np.union1d(part.faulty, part.rows[~good])
+        builder.skipped += len(faulty)
+        explain_rows(chunk, faulty, source, files, log, grammar.explain)
+    if not parts:
+        none = np.zeros(0, np.int32)
+        parts.append((none, np.zeros((0, grammar.columns)), np.zeros(0), none, none))
+    name, values, score, file, line = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Scan(source, files, names.texts, name, values, score, Rows(source, files, file, line, grammar.sep))
+
+
+class _Names:
+    """The distinct names met so far, judged once each; -1 for what cannot be one."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._row: dict[bytes, int] = {}
+
+    def rows(self, found: list[bytes]) -> Ints:
+        for name in dict.fromkeys(found):
+            if name not in self._row:
+                text = class_text(name)
+                self._row[name] = -1 if text is None else len(self.texts)
+                if text is not None:
+                    self.texts.append(text)
+        return np.array(list(map(self._row.__getitem__, found)), np.int32)
+
+
+def class_text(name: bytes) -> str | None:
+    """The text of a name of one or more words; None if it cannot be one.
+
+    A number after the first word belongs to the columns, so the row has too many of them.
+    """
+    try:
+        text = name.decode()
+    except UnicodeDecodeError:
+        return None
+    if refuse_class(text) is not None or any(map(_is_numeric, name.split(b" ")[1:])):
+        return None
+    return text
+
+
+def _is_numeric(word: bytes) -> bool:
+    return NUMBER.fullmatch(word) is not None or NON_FINITE.fullmatch(word) is not None
+
+
+def block(chunk: Chunk, start: NDArray[Any], width: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """(n, width) numbers that begin at the (n,) tokens `start`, and which rows hold finite numbers alone."""
+    values, bad = chunk.numbers((start[:, None] + np.arange(width)).ravel())
+    table = values.reshape(-1, width)
+    sound: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(table), axis=1)
+    sound[bad // width] = False
+    return table, sound
+
+
+def numeric(chunk: Chunk, at: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether the tokens at these indices, which rise, are numbers or words for what is none."""
+    found = chunk.looks_numeric(at)
+    tokens = chunk.pick(at)
+    return np.array([bool(f) and _is_numeric(t) for f, t in zip(found.tolist(), tokens, strict=True)], bool)
+
+
+def spans(chunk: Chunk, first: NDArray[Any], words: NDArray[Any]) -> list[bytes]:
+    """The text of (n,) `words` tokens from the (n,) tokens `first` on."""
+    tokens, begin = chunk.tokens, first.tolist()
+    return [
+        tokens[a] if n == 1 else b" ".join(tokens[a : a + n])
+        for a, n in zip(begin, words.tolist(), strict=True)
+    ]
+
+
+# -------------------------------------------------------------------------------------- what the rows mean
+
+
+def add_images(
+    found: Scan, builder: Builder, log: Log, options: ImageOptions, grammar: Grammar
+) -> tuple[Ints, Ints]:
+    """The image row of each file (-1 = refused), and the file's number in the builder."""
+    source, files = found.source, found.files
+    folders = (source.path,) if source.is_dir and listing(source).pictures else ()
+    pictures = Pictures(options, builder, log, source, folders)
+    told = bool(pictures) or options.image_size is not None or options.image_sizes is not None
+    keys, others = _keys(source, files, grammar)
+    rows = np.full(len(files), -1, np.int32)
+    numbers = np.array([builder.file(source.full(f)) for f in files], np.int32)
+    owner: dict[str, str] = {}
+    for i, (file, key) in enumerate(zip(files, keys, strict=True)):
+        path = source.full(file)
+        if not accept_name(key, log, path):
+            continue
+        picture = None
+        for place in (key, *others[i]) if pictures else ():
+            picture = picture or pictures.find(place, path=path)
+        suffix = picture.name[len(stem(picture.name)) :] if picture else ""
+        name = key if suffix and key.lower().endswith(suffix.lower()) else key + suffix
+        if owner.setdefault(name, path) != path:
+            log.report(DUPLICATE_IMAGE, path, value=name, first=owner[name])
+            continue
+        width, height = (pictures.size(name, picture) if told else None) or (0, 0)
+        shown = picture.path if picture else ""
+        rows[i] = builder.image(name, width=width, height=height, path=shown, file=int(numbers[i]))
+    return rows, numbers
+
+
+def _keys(source: Source, files: Sequence[str], grammar: Grammar) -> tuple[list[str], list[list[str]]]:
+    """The image that each file is about, and where else its picture may lie."""
+    keys: list[str] = []
+    prefixes: set[str] = set()
+    others: list[list[str]] = []
+    for file in files:
+        name = file or source.path.replace("\\", "/").rsplit("/", 1)[-1]
+        key = name[:-4] if name.lower().endswith(".txt") else name
+        parts = key.split("/")
+        at = next((i for i, part in enumerate(parts[:-1]) if grammar.folders.fullmatch(part)), None)
+        if at is None:
+            prefixes.add("")
+            others.append([])
+        else:
+            prefixes.add("/".join([*parts[:at], ""]))
+            others.append(["/".join([*parts[:at], p, *parts[at + 1 :]]) for p in grammar.pictures])
+            parts.pop(at)
+        keys.append("/".join(parts))
+    if len(prefixes) == 1:
+        (prefix,) = prefixes
+        keys = [key[len(prefix) :] for key in keys]
+    return keys, others
+
+
+def settle_kind(found: Scan, builder: Builder, log: Log) -> NDArray[np.bool_]:
+    """Decide on the kind by the scores of most rows, report those of the other kind; which rows are good."""
+    scored = ~np.isnan(found.score)
+    if builder.kind is None:
+        builder.kind = "det" if 2 * int(scored.sum()) > len(scored) else "gt"
+    good = scored if builder.kind == "det" else ~scored
+    code = SCORE_MISSING if builder.kind == "det" else SCORE_UNEXPECTED
+
+    def say(cells: list[Cell]) -> dict[str, Any]:
+        column, value = cells[-1] if cells else (0, b"")
+        return {"column": column, "field": "score", "value": value}
+
+    found.rows.report(log, code, np.flatnonzero(~good), say)
+    return good
+
+
+def add_boxes(
+    found: Scan,
+    builder: Builder,
+    images: tuple[Ints, Ints],
+    good: NDArray[np.bool_],
+    category: NDArray[Any],
+    xyxy: Floats,
+    *,
+    wh: Floats | None = None,
+    flags: NDArray[Any] | None = None,
+    score: Floats | None = None,
+) -> None:
+    """Hand the good rows to the builder."""
+    rows, numbers = images
+    file = found.rows.file
+    if len(file):
+        good = good & (rows[file] >= 0)
+    builder.skipped += len(good) - int(good.sum())
+    builder.boxes(
+        image=rows[file][good] if len(file) else file,
+        category=category[good],
+        xyxy=xyxy[good],
+        wh=None if wh is None else wh[good],
+        score=None if score is None else score[good],
+        flags=None if flags is None else flags[good],
+        file=numbers[file][good] if len(file) else file,
+        line=found.rows.line[good],
+    )
+
+
+def class_rows(found: Scan, good: NDArray[np.bool_], builder: Builder) -> Ints:
+    """The category row of each row whose name is that of its class; classes are added as they are met."""
+    table = np.full(len(found.texts) + 1, -1, np.int32)
+    for i in dict.fromkeys(found.name[good].tolist()):
+        table[i] = builder.category(found.texts[i])
+    return table[found.name]
+
+
+def numbered_classes(
+    number: Floats,
+    good: NDArray[np.bool_],
+    builder: Builder,
+    names: Sequence[str] | None,
+    *,
+    in_order: bool,
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """The category row of each row by the number of its class, and which rows have one.
+
+    With `in_order` all classes but the first, which stands for none, are added in the order of the list;
+    else only those that are used, as they are met. No list, no class.
+    """
+    names = names or ()
+    known = (number >= 0) & (number < len(names)) & (number == np.rint(number))
+    for name in names[1:] if in_order else ():
+        builder.category(name)
+    table = np.full(len(names) + 1, -1, np.int32)
+    used = number[good & known].astype(np.int64)
+    _, first = np.unique(used, return_index=True)
+    for i in used[np.sort(first)].tolist():
+        table[i] = builder.category(names[i])
+    return table[np.where(known, number, len(names)).astype(np.int64)], known
+
+
+def corners(values: Floats) -> tuple[Floats, Floats]:
+    """Edges, and width and height, of (n, 4 or more) numbers that begin with left, top, width, height."""
+    wh = values[:, 2:4]
+    with np.errstate(over="ignore"):
+        return np.concatenate([values[:, :2], values[:, :2] + wh], axis=1), wh
+
+
+def count_extra(builder: Builder, what: str, mask: NDArray[np.bool_]) -> None:
+    """Count values that the tables do not hold."""
+    if n := int(np.count_nonzero(mask)):
+        builder.extras[what] = builder.extras.get(what, 0) + n
+
+
+def report_numbers(cells: Sequence[Cell], fields: Sequence[str], path: str, line: int, log: Log) -> bool:
+    """Report the first of these values that is no finite number; whether there is one."""
+    for (column, value), field in zip(cells, fields, strict=True):
+        if NUMBER.fullmatch(value) and np.isfinite(float(value)):
+            continue
+        code = NOT_FINITE if _is_numeric(value) else NOT_A_NUMBER
+        log.report(code, path, line=line, column=column, field=field, value=value)
+        return True
+    return False
+
+
+def report_marks(
+    found: Scan,
+    log: Log,
+    code: Code,
+    wrong: NDArray[np.bool_],
+    at: int,
+    field: str,
+    expected: str,
+    **more: Any,
+) -> None:
+    """Report rows whose value `at` (negative: counted from the right) is not as expected."""
+
+    def say(cells: list[Cell]) -> dict[str, Any]:
+        column, value = cells[at] if -len(cells) <= at < len(cells) else (0, b"")
+        return {"column": column, "field": field, "value": value, "expected": Trusted(expected), **more}
+
+    found.rows.report(log, code, np.flatnonzero(wrong), say)
+
+
+def say_files(source: Source, files: list[str], log: Log) -> None:
+    """Name the files that are not read."""
+    if source.is_dir:
+        kinds = listing(source)
+        say_others(source, kinds, log)
+        if rest := sorted(set(kinds.labels) - set(files)):
+            log.note(
+                f"{printable(source.path)}: not labels, and not read: {', '.join(map(printable, rest[:5]))}"
+            )
+
+
+# -------------------------------------------------------------------------------------------------- sniffing
+
+
+def sampled(source: Source, files: Sequence[str], sep: bytes | None = None) -> Iterator[list[bytes]]:
+    """The values of the first lines of some files, spread evenly."""
+    step = max(1, len(files) // 50)
+    for file in list(files)[::step][:50]:
+        lines = _head_lines(source, file)
+        for line in lines[: 50 if len(lines) < 50 else -1][:50]:
+            if line.strip():
+                yield line.split() if sep is None else [cell.strip(b" \t") for cell in line.split(sep)]
+
+
+def _head_lines(source: Source, file: str) -> list[bytes]:
+    held = source.memo.setdefault("head lines", {})
+    if file not in held:
+        held[file] = text_of(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
+    lines: list[bytes] = held[file]
+    return lines
+
+
+def are_text(source: Source) -> bool:
+    """Whether a source is a text file, or a folder of them without the XML of another format."""
+    if not source.is_dir:
+        return source.path.lower().endswith(".txt")
+    return not any(f.lower().endswith((".xml", ".yaml", ".yml")) for f in source.files)
+
+
+# --------------------------------------------------------------------------------------------------- writing
+
+
+def write_files(
+    dataset: Dataset, target: Output, log: Log, columns: Sequence[Sequence[str]], sep: str
+) -> None:
+    """Write one text file per image, its rows from `columns`; `plan_files` has accepted the names."""
+    names = file_names(dataset)
+    written = pages(len(names), dataset.boxes.image, columns, sep)
+    for name, data in zip(log.track(names, "writing"), written, strict=True):
+        target.write(name, data)
+
+
+def file_names(dataset: Dataset) -> list[str]:
+    """The label files of the images."""
+    return [f"{stem(name)}.txt" for name in dataset.images.name]
+
+
+def refuse_classes(dataset: Dataset, log: Log, *, words: bool = True, unused: bool = False) -> bool:
+    """Report classes that would not be read back; with `words` they stand between columns of a row.
+
+    With `unused`, those without objects are written too.
+    """
+    errors = log.errors
+    rows = range(len(dataset.categories)) if unused else np.unique(dataset.boxes.category).tolist()
+    for row in rows:
+        name = dataset.categories.name[row]
+        reason = refuse_class(name)
+        if reason is None and name != name.strip(" \t"):
+            reason = "blanks around it are lost"
+        if reason is None and words and any(map(_is_numeric, name.encode().split(b" ")[1:])):
+            reason = "a number after its first word would be read as one of the columns"
+        if reason is None and words and "  " in name:
+            reason = "two blanks in a row are lost"
+        if reason is not None:
+            log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
+    return log.errors > errors
+
+
+def picture_suffix(names: Sequence[str]) -> str:
+    """The one extension that all names have, else nothing."""
+    found = {name[len(stem(name)) :] for name in names}
+    return found.pop() if len(found) == 1 else ""

@@ -1,0 +1,604 @@
+r"""Many small text files, tokenised at once.
+
+Formats with one text file per image hold thousands of files of a few lines. Reading them line by line costs
+more than all the rest together, so half a megabyte of files at a time is joined and split by one
+``bytes.split``, and the lines are found again with NumPy: token counts per line, and index arithmetic for
+the columns.
+
+Everything here works on bytes. A line ends with ``\n``; carriage returns before it belong to the end (a file
+without any ``\n`` has lines that end with ``\r``). Blanks are spaces and tabs, nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Source
+from odm.formats._shared.codes import LONG_LINE, NOT_A_NUMBER, NOT_FINITE, NOT_UTF8, STRAY_FILE, WRONG_COUNT
+from odm.formats._shared.encodings import wide_encoding
+from odm.formats._shared.number_text import Cells, fixed_cells
+from odm.issues import Code, Log, printable, shorten
+from odm.tables import PICTURE_SUFFIXES, Floats, Ints, Longs
+
+CHUNK = 2**19
+"""Bytes of text that are worked on at a time: large enough to be fast, small enough for the caches."""
+
+LONGEST = 2**20
+"""Bytes of a line: the values of one take fifty times its size."""
+
+BOM = b"\xef\xbb\xbf"
+NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+"""A finite decimal number, as every program reads it."""
+NON_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+
+_VALUE = rb"[ \t]*[0-9.+-]+[ \t]*"
+SEPARATED = re.compile(rb"[^,;|]+([,;|])(?:" + _VALUE + rb"\1)?(?:" + _VALUE + rb"\1){3}" + _VALUE)
+
+_BLANK = np.zeros(256, bool)
+_BLANK[list(b" \t\n")] = True
+_NUMERIC = np.zeros(256, bool)
+_NUMERIC[list(b"0123456789+-.")] = True
+# `bytes.split` also splits on these three. They are control characters, never separators, so a harmless
+# control character takes their place while the text is split, and messages show the original.
+_PROTECT = bytes.maketrans(b"\x0b\x0c\r", b"\x1f\x1f\x1f")
+# With a separator of its own, blanks inside a value are protected in the same way, and an empty value is
+# made visible as a token of one byte.
+_INNER = bytes.maketrans(b" \t", b"\x1e\x1d")
+_OUTER = bytes.maketrans(b"\x1e\x1d", b" \t")
+EMPTY = b"\x1c"
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class Chunk:
+    """The lines of some files that are not blank, as n rows of tokens."""
+
+    tokens: list[bytes]
+    """All tokens of all lines, in order."""
+    first: Longs
+    """(n,) index of a row's first token."""
+    count: Longs
+    """(n,) how many tokens a row has."""
+    file: Ints
+    """(n,) number of the file, as it was given."""
+    line: Ints
+    """(n,) line in the file, from 1."""
+    _text: bytes
+    _bytes: NDArray[np.uint8]
+    _starts: Longs
+    _parts: dict[int, bytes]
+    _sep: bytes | None
+    _lines: tuple[int, list[bytes]] = (-1, [])
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def separated(self) -> bool:
+        """Whether the values have a separator of their own."""
+        return self._sep is not None
+
+    def pick(self, where: NDArray[Any]) -> list[bytes]:
+        """The tokens at these indices, which rise."""
+        return list(self._pick(where))
+
+    def _pick(self, where: NDArray[Any]) -> Iterable[bytes]:
+        n = len(where)
+        if n > 1:
+            step = int(where[1] - where[0])
+            if where[-1] - where[0] == step * (n - 1) and bool((np.diff(where) == step).all()):
+                return self.tokens[int(where[0]) : int(where[-1]) + 1 : step]
+        if 8 * n < len(self.tokens):
+            return map(self.tokens.__getitem__, where.tolist())
+        wanted = np.zeros(len(self.tokens), np.uint8)
+        wanted[where] = 1
+        return itertools.compress(self.tokens, wanted.tobytes())
+
+    def _floats(self, where: NDArray[Any]) -> tuple[Floats, Longs]:
+        with contextlib.suppress(ValueError):  # in one pass, without a list of the tokens
+            return np.fromiter(map(float, self._pick(where)), np.float64, len(where)), np.zeros(0, np.int64)
+        return floats(self.pick(where))
+
+    def looks_numeric(self, where: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether the tokens at these indices begin like a number."""
+        found: NDArray[np.bool_] = _NUMERIC[self._bytes[self._starts[where]]]
+        return found
+
+    def numbers(self, where: NDArray[Any]) -> tuple[Floats, Longs]:
+        """The tokens at these indices as numbers, and the positions in the answer of those that are none.
+
+        NaN and infinities are answered as such and are not among the positions; numbers that only Python
+        accepts (``1_0``) are.
+        """
+        values, bad = self._floats(where)
+        scores = np.flatnonzero(self._bytes == 95)  # underscores
+        if len(scores):
+            holds = np.zeros(len(self.tokens), bool)
+            holds[np.searchsorted(self._starts, scores, "right") - 1] = True
+            bad = np.union1d(bad, np.flatnonzero(holds[where]))
+        return values, bad
+
+    def span(self, rows: NDArray[Any], n: NDArray[Any]) -> list[bytes]:
+        """The text of the first `n` tokens of each of `rows`, with what lies between them."""
+        begin = self._starts[self.first[rows]]
+        last = self.first[rows] + n - 1
+        ends = self._starts[last] + np.array(list(map(len, self.pick(last))), np.int64)
+        text = self._text
+        return [text[a:b] for a, b in zip(begin.tolist(), ends.tolist(), strict=True)]
+
+    def plain(self, token: bytes) -> bytes:
+        """A token as it stands in the file: blanks that were protected are blanks again."""
+        return token.translate(_OUTER) if self._sep else token
+
+    def cells(self, file: int, line: int) -> list[tuple[int, bytes]]:
+        """The tokens of one line as they stand in the file, each with its column from 1 in characters."""
+        if self._lines[0] != file:
+            self._lines = file, self._parts[file].split(b"\n")
+        return cells(self._lines[1][line - 1], self._sep)
+
+
+_WORD = re.compile(rb"[^ \t]+")
+
+
+def cells(line: bytes, sep: bytes | None) -> list[tuple[int, bytes]]:
+    """The values of a line, each with its column from 1 in characters. An empty value between separators
+    is an empty one; without separators of its own there are none.
+    """
+    if sep is None:
+        if line.isascii():
+            return [(m.start() + 1, m[0]) for m in _WORD.finditer(line)]
+        found = [(m.start(), m[0]) for m in _WORD.finditer(line)]
+    elif line.strip(b" \t"):
+        found, at = [], 0
+        for cell in line.split(sep):
+            inner = cell.strip(b" \t")
+            found.append((at + (cell.index(inner) if inner else 0), inner))
+            at += len(cell) + len(sep)
+    else:
+        found = []
+    if line.isascii():
+        return [(at + 1, value) for at, value in found]
+    column, last, placed = 1, 0, []
+    for at, value in found:
+        column += len(line[last:at].decode(errors="replace"))
+        last = at
+        placed.append((column, value))
+    return placed
+
+
+def floats(tokens: Sequence[bytes]) -> tuple[Floats, Longs]:
+    """Tokens as numbers, NaN where Python reads none, and the positions of those."""
+    values: list[float] = []
+    bad: list[int] = []
+    rest = iter(tokens)
+    while len(values) < len(tokens):
+        try:
+            values.extend(map(float, rest))  # what was converted before a fault stays in the list
+        except ValueError:
+            bad.append(len(values))
+            values.append(np.nan)
+    return np.array(values, np.float64), np.array(bad, np.int64)
+
+
+def chunks(
+    source: Source, files: Sequence[str], log: Log, *, sep: str | None = None, what: str = "reading"
+) -> Iterator[Chunk]:
+    """The lines of `files`, `CHUNK` bytes at a time. What cannot be read or decoded is in the log."""
+    cut = sep.encode() if sep else None
+    parts: dict[int, bytes] = {}
+    held = 0
+    for number, file in enumerate(log.track(files, what)):
+        data = source.read(file, log)
+        if not data:
+            continue
+        data = text_of(data, source.full(file), log)
+        if len(data) > LONGEST:
+            data = _without_long_lines(data, source.full(file), log)
+        parts[number] = data
+        held += len(data)
+        if held >= CHUNK:
+            yield _chunk(parts, cut)
+            parts, held = {}, 0
+    if parts:
+        yield _chunk(parts, cut)
+
+
+def _without_long_lines(data: bytes, path: str, log: Log) -> bytes:
+    """The text with an empty line in the place of each that is too long, which is reported."""
+    ends = np.append(np.flatnonzero(np.frombuffer(data, np.uint8) == 10), len(data))
+    length = np.diff(ends, prepend=-1) - 1
+    long = np.flatnonzero(length > LONGEST)
+    if not len(long):
+        return data
+    pieces, at = [], 0
+    for line in long.tolist():
+        log.report(LONG_LINE, path, line=line + 1, value=int(length[line]))
+        pieces.append(data[at : ends[line] - length[line]])
+        at = int(ends[line])
+    return b"".join((*pieces, data[at:]))
+
+
+def text_of(data: bytes, path: str, log: Log) -> bytes:
+    """The text of a file as UTF-8 with a line feed after each line; faults of its encoding are reported.
+
+    Empty where the encoding is another one altogether. Bytes that are not UTF-8 stay, and are reported once.
+    """
+    if data.startswith(BOM):
+        data = data[3:]
+    if wide := wide_encoding(data):
+        log.report(NOT_UTF8, path, line=1, column=1, value=wide)
+        return b""
+    if b"\r" in data:
+        if b"\n" not in data:
+            data = data.replace(b"\r", b"\n")
+        else:
+            data = data.replace(b"\r\n", b" \n")
+            if b"\r" in data:
+                data = re.sub(rb"\r+ *(?=\n|\Z)", lambda m: b" " * len(m[0]), data)
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError as e:
+            line = data.count(b"\n", 0, e.start)
+            column = len(data[data.rfind(b"\n", 0, e.start) + 1 : e.start].decode(errors="replace"))
+            found = f"the byte {data[e.start]:#04x}"
+            log.report(NOT_UTF8, path, line=line + 1, column=column + 1, value=found)
+    return data
+
+
+def _chunk(parts: dict[int, bytes], sep: bytes | None) -> Chunk:
+    pieces = list(parts.values())
+    text = b"\n".join(pieces)
+    if sep is not None:
+        pieces = [_separate(piece, sep) for piece in pieces]
+        text = b"\n".join(pieces)
+    elif any(control in text for control in (b"\x0b", b"\x0c", b"\r")):
+        text = text.translate(_PROTECT)
+    text += b"\n"
+    data = np.frombuffer(text, np.uint8)
+    blank = _BLANK[data]
+    begins = ~blank
+    begins[1:] &= blank[:-1]
+    starts = np.flatnonzero(begins)
+    ends = np.flatnonzero(data == 10)
+    upto = np.searchsorted(starts, ends)
+    count = np.diff(upto, prepend=0)
+    # which file a line belongs to, and its number there
+    sizes = np.array([len(piece) + 1 for piece in pieces], np.int64)
+    offsets = np.cumsum(sizes) - sizes
+    first_line = np.searchsorted(ends, offsets)
+    lines_of = np.diff(first_line, append=len(ends))
+    owner = np.repeat(np.arange(len(pieces)), lines_of)
+    number = np.arange(1, len(ends) + 1) - first_line[owner]
+    used = count > 0
+    return Chunk(
+        tokens=text.split(),
+        first=(upto - count)[used],
+        count=count[used],
+        file=np.array(list(parts), np.int32)[owner[used]],
+        line=number[used].astype(np.int32),
+        _text=text,
+        _bytes=data,
+        _starts=starts,
+        _parts=parts,
+        _sep=sep,
+    )
+
+
+def _separate(data: bytes, sep: bytes) -> bytes:
+    """Text with `sep` between values as text with blanks between values."""
+    mark, blanks = re.escape(sep), rb"[ ]*" if sep == b"\t" else rb"[ \t]*"
+    data = data.translate(_PROTECT)
+    data = re.sub(rb"(?m)^[ \t]+$", b"", data)
+    data = re.sub(blanks + mark + blanks, lambda _: sep, data)
+    # an empty value: a separator at the start, at the end, or right after another
+    data = re.sub(rb"(?m)(?:^|(?<=" + mark + rb"))(?=" + mark + rb")|(?<=" + mark + rb")$", EMPTY, data)
+    data = re.sub(rb"(?m)^[ \t]+|[ \t]+$", b"", data)
+    return b" ".join(piece.translate(_INNER) for piece in data.split(sep))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Rows:
+    """Where rows were read: the files, and for each of n rows its file and line."""
+
+    source: Source
+    files: Sequence[str]
+    file: Ints
+    line: Ints
+    sep: str | None = None
+
+    def report(
+        self,
+        log: Log,
+        code: Code,
+        rows: NDArray[Any],
+        say: Callable[[list[tuple[int, bytes]]], dict[str, Any]],
+    ) -> None:
+        """Report one fault of many rows, found only after all files were read.
+
+        The lines of those that the log still keeps are looked up again; `say` gets their values, as `cells`
+        has them, and answers what `Log.report` wants to know.
+        """
+        cut = self.sep.encode() if self.sep else None
+        held: tuple[int, list[bytes]] = (-1, [])
+        silent = log.fresh()
+        for number, at in zip(self.file[rows].tolist(), self.line[rows].tolist(), strict=True):
+            if not log.keeps(code):
+                log.report(code, "")
+                continue
+            if held[0] != number:
+                data = self.source.read(self.files[number], silent) or b""
+                held = number, text_of(data, "", silent).split(b"\n")
+            values = cells(held[1][at - 1], cut) if at <= len(held[1]) else []
+            log.report(code, self.source.full(self.files[number]), line=at, **say(values))
+
+
+def check_number(cell: tuple[int, bytes], log: Log, path: str, line: int, field: str) -> bool:
+    """Whether a value is a finite decimal number; if not, that is reported at its place."""
+    column, value = cell
+    finite = NUMBER.fullmatch(value) is not None
+    if finite and math.isfinite(float(value)):
+        return True
+    code = NOT_FINITE if finite or NON_FINITE.fullmatch(value) else NOT_A_NUMBER
+    log.report(code, path, line=line, column=column, field=field, value=value)
+    return False
+
+
+def second_row(words: Sequence[bytes], numbers: int) -> int:
+    """Where another row begins in the words of a name, 0 if none does.
+
+    It begins after a word and as many `numbers` as a row has: the line break before it was lost.
+    """
+    run = 0
+    for i, word in enumerate(words[1:], 1):
+        if NUMBER.fullmatch(word):
+            run += 1
+        elif run >= numbers:
+            return i
+        else:
+            run = 0
+    return 0
+
+
+Explain = Callable[[list[tuple[int, bytes]], str, int, Log], None]
+"""Reports what is wrong with one row, given its cells, the path of its file and its line."""
+
+
+def explain_rows(
+    chunk: Chunk, faulty: NDArray[Any], source: Source, files: list[str], log: Log, explain: Explain
+) -> None:
+    """Have the faulty rows explained. Those with less than five values are all one fault, so they are only
+    counted once the log keeps no more of it.
+    """
+    short = np.flatnonzero(chunk.count[faulty] < 5)
+    beyond = short[max(0, log.room(WRONG_COUNT)) :]
+    rows = np.delete(faulty, beyond)
+    held, path = -1, ""
+    for file, line in zip(chunk.file[rows].tolist(), chunk.line[rows].tolist(), strict=True):
+        if file != held:
+            held, path = file, source.full(files[file])
+        explain(chunk.cells(file, line), path, line, log)
+    if len(beyond):
+        log.counts[WRONG_COUNT.name] += len(beyond)
+
+
+# ---------------------------------------------------------------------------------------------- the files
+
+NOT_LABELS = frozenset(
+    (
+        "classes.txt",
+        "_classes.txt",
+        "predefined_classes.txt",
+        "obj.names",
+        "obj.data",
+        "readme.txt",
+        "license.txt",
+    )
+)
+"""Files, in lower case, that are often found among labels and are none."""
+
+_AMONG = (".txt", ".yaml", ".yml", ".data", ".names", ".cache", *PICTURE_SUFFIXES)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Listing:
+    """The files of a folder of labels by what they are."""
+
+    labels: list[str]
+    pictures: list[str]
+    others: list[str]
+    """Neither, and nothing that a data set of text files usually holds."""
+    known: list[str]
+    """Class lists, read-me files and the like."""
+
+
+def listing(source: Source) -> Listing:
+    """Sort the files of `source`; kept in its memo. A single file is a label, whatever its name."""
+    if not source.is_dir:
+        return Listing([""], [], [], [])
+    if isinstance(held := source.memo.get("listing"), Listing):
+        return held
+    labels: list[str] = []
+    pictures: list[str] = []
+    others: list[str] = []
+    known: list[str] = []
+    for file in source.files:
+        low = file.rsplit("/", 1)[-1].lower()
+        if low.endswith(".txt") and low not in NOT_LABELS and not low.startswith("readme"):
+            (known if _LISTS.fullmatch(low) and _lists_pictures(source, file) else labels).append(file)
+        elif low.endswith(tuple(PICTURE_SUFFIXES)):
+            pictures.append(file)
+        elif low.endswith(_AMONG):
+            known.append(file)
+        else:
+            others.append(file)
+    found = source.memo["listing"] = Listing(labels, pictures, others, known)
+    return found
+
+
+_LISTS = re.compile(r"(autosplit_)?(train|val|valid|test|trainval)[0-9]*\.txt")
+
+
+def _lists_pictures(source: Source, file: str) -> bool:
+    """Whether a file of that name is a list of pictures: its first line ends like a picture's name."""
+    first = source.head(file).removeprefix(BOM).strip().split(b"\n", 1)[0].strip().lower()
+    return first.endswith(tuple(suffix.encode() for suffix in PICTURE_SUFFIXES))
+
+
+def say_others(source: Source, found: Listing, log: Log) -> None:
+    """Name the files that are not read."""
+    for file in found.others:
+        log.report(STRAY_FILE, source.full(file))
+    if found.known:
+        shown = ", ".join(shorten(f) for f in found.known[:5]) + (", ..." if len(found.known) > 5 else "")
+        log.note(f"{printable(source.path)}: not images, and not read as such: {shown}")
+
+
+def every(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which rows of an (n, 4) mask are all true; several times faster than ``all(axis=1)``."""
+    found: NDArray[np.bool_] = mask[:, 0] & mask[:, 1] & mask[:, 2] & mask[:, 3]
+    return found
+
+
+SAMPLE = 200
+"""How many files a sniffer looks at."""
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class Sample:
+    """What some lines of some files look like."""
+
+    files: int = 0
+    lines: int = 0
+    relative: int = 0
+    """Lines that begin with a whole number and hold no number beyond 1.5: YOLO's."""
+    named: int = 0
+    """Lines whose class is a word."""
+    pixels: int = 0
+    """Lines that begin with a whole number and hold numbers beyond 1.5."""
+    rows: int = 0
+    """Lines that end with four numbers after a class."""
+    separated: int = 0
+    """Lines that are a class and numbers once they are split at commas, semicolons or bars."""
+    counts: dict[int, int] = dataclasses.field(default_factory=dict)
+    """How many lines have how many numbers after the class."""
+
+
+def sample(source: Source, labels: Sequence[str]) -> Sample:
+    """Look at the first lines of some of the files, spread evenly. What was found is kept in the memo."""
+    key = f"sample:{len(labels)}:{labels[0] if labels else ''}"
+    if isinstance(known := source.memo.get(key), Sample):
+        return known
+    found = source.memo[key] = Sample()
+    step = max(1, len(labels) // SAMPLE)
+    for file in list(labels)[::step][:SAMPLE]:
+        found.files += 1
+        data = text_of(source.head(file), "", Log())
+        lines = data.split(b"\n")
+        for line in lines[: 200 if len(lines) < 200 else -1][:200]:
+            tokens = line.split()
+            if not tokens:
+                continue
+            found.lines += 1
+            if len(tokens) < 5 and SEPARATED.fullmatch(line):
+                found.separated += 1
+            numbers = [float(t) for t in tokens[1:] if NUMBER.fullmatch(t)]
+            large = any(abs(n) > 1.5 for n in numbers)
+            whole = re.fullmatch(rb"[0-9]+(\.0*)?", tokens[0]) is not None
+            found.named += not whole
+            found.pixels += whole and large
+            found.relative += whole and not large
+            found.rows += len(tokens) >= 5 and all(NUMBER.fullmatch(t) for t in tokens[-4:])
+            found.counts[len(numbers)] = found.counts.get(len(numbers), 0) + 1
+    return found
+
+
+# ---------------------------------------------------------------------------------------------- writing
+
+
+ROWS = 2**15
+"""Rows whose texts are made at a time."""
+
+
+def places_for(width: int, height: int) -> int:
+    """How many decimals a relative coordinate needs so that the pixels come back within 1e-6."""
+    return len(str(max(width, height, 2) - 1)) + 6
+
+
+def relative(values: Floats, width: Ints, height: Ints) -> Cells:
+    """(4n,) cells of (n, 4) relative coordinates with the decimals that the (n,) sizes in pixels ask for."""
+    largest = np.maximum(np.maximum(width, height), 2) - 1
+    places = np.floor(np.log10(largest)).astype(np.int64) + 7
+    kinds = np.unique(places)
+    if len(kinds) <= 1:
+        return fixed_cells(values.ravel(), int(kinds[0]) if len(kinds) else 7)
+    rows = [np.flatnonzero(places == kind) for kind in kinds]
+    parts = [fixed_cells(values[own].ravel(), kind) for own, kind in zip(rows, kinds.tolist(), strict=True)]
+    cells = np.concatenate(parts).reshape(-1, 4)
+    back = np.empty(len(values), np.int64)
+    back[np.concatenate(rows)] = np.arange(len(values))
+    return cells[back].ravel()
+
+
+Column = Sequence[str] | Cells | tuple[Cells, Longs]
+"""A text for each row: texts, cells, or a few cells and which of them each row has."""
+
+
+def pages(n_images: int, image: Ints, columns: Sequence[Column], sep: str = " ") -> Iterator[bytes]:
+    """The content of the text file of each image: one line per box, in the order of the boxes."""
+    pieces: list[bytes | Column] = []
+    for column in columns:
+        pieces += [column, sep.encode()]
+    return assemble(n_images, image, [*pieces[:-1], b"\n"])
+
+
+def assemble(n_images: int, image: Ints, pieces: Sequence[bytes | Column]) -> Iterator[bytes]:
+    """What each image has: for each of its boxes, in their order, the pieces one after another."""
+    order = np.argsort(image, kind="stable")
+    bounds = np.searchsorted(image[order], np.arange(n_images + 1))
+    ordered = len(order) == 0 or bool((order[1:] > order[:-1]).all())
+    columns = [_cells(piece) for piece in pieces]
+    m = len(columns)
+    first = 0
+    while first < n_images:
+        last = max(first + 1, int(np.searchsorted(bounds, bounds[first] + ROWS, side="right")) - 1)
+        own = bounds[first : last + 1]
+        rows: Any = slice(own[0], own[-1]) if ordered else order[own[0] : own[-1]]
+        n = int(own[-1] - own[0])
+        texts = [b""] * (m * n)
+        for i, (cells, index) in enumerate(columns):
+            if index is not None:
+                texts[i::m] = cells[index[rows]].tolist()
+            else:
+                texts[i::m] = cells[rows].tolist() if len(cells) > 1 else cells.tolist() * n
+        for start, end in itertools.pairwise(((own - own[0]) * m).tolist()):
+            yield b"".join(texts[start:end])
+        first = last
+
+
+def _cells(piece: bytes | Column) -> tuple[Cells, Longs | None]:
+    """Cells, and which of them each row has, None if each has its own or all have the one."""
+    if isinstance(piece, bytes):
+        return np.array([piece], np.bytes_), None
+    if isinstance(piece, tuple):
+        return piece
+    if isinstance(piece, np.ndarray):
+        return piece, None
+    known = {text: i for i, text in enumerate(dict.fromkeys(piece))}
+    cells = np.array([text.encode() for text in known] or [b""], np.bytes_)
+    return cells, np.array([known[text] for text in piece], np.int64)
+
+
+def lines_are(n: int, total: int) -> str:
+    """``3 of 4 lines are``, or what that is of one line."""
+    if total == 1:
+        return "its one line is" if n else "its one line is not"
+    return f"{n} of {total} lines {'is' if n == 1 else 'are'}"

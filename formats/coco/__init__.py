@@ -1,0 +1,302 @@
+"""COCO JSON: instances, and lists of results.
+
+An instances file is one object::
+
+    {"images": [{"id": 1, "file_name": "a.jpg", "width": 640, "height": 480}],
+     "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [x, y, w, h],
+                      "area": 9, "iscrowd": 0}],
+     "categories": [{"id": 1, "name": "person", "supercategory": "person"}]}
+
+``bbox`` is left, top, width and height in pixels. If every annotation has a ``score`` the file holds
+detections; if only some have one it is ground truth, the scores are ignored, and that is a warning.
+
+A results file is a list of detections::
+
+    [{"image_id": 1, "category_id": 1, "bbox": [x, y, w, h], "score": 0.9}]
+
+Its images and categories come from the ground truth (``--gt GT.json``; in ``eval`` the other side), which may
+have any format. All ids of the file are looked up in one way, said aloud where it is not the first:
+
+- ``image_id``: the id of an image there; else the image's name or stem; else the number that the stem is
+  (``000000123.jpg`` is 123).
+- ``category_id``: the id of a category there; where it has no ids, the position in its order from 1, or the
+  category's name. ``-O ids=positions`` and ``-O ids=80`` read them as trainers count, from 0, and
+  ``-O ids=positions-from-1`` as Ultralytics writes them for the classes of a ``data.yaml``.
+
+Reading: ids may start at 0, have gaps, be text (``"7"`` is never 7), or be written ``1.0`` (a warning); whole
+ids are exact to 64 bits. ``iscrowd``, ``area`` and an annotation's ``id`` may be missing, as may the image's
+size (a warning; ``--images``, ``--image-size`` and ``--image-sizes`` supply it). A missing ``file_name`` is
+replaced by the id (a warning). Categories of one name become one (a warning). ``segmentation`` and all other
+keys are counted and not read. ``area`` stays beside the box: it is the mask's.
+
+A folder is read at once, with one class order: all its ``instances_<split>.json``, or if there are none
+every file that looks like COCO; ``<split>/_annotations.coco.json`` too names its split. ``--split`` takes
+one of them.
+
+Writing: a ``.json`` target is one file, another target a folder of ``instances_<split>.json``, or
+``detections_<split>.json``. Ids of images and categories are kept where all are whole numbers, else they
+count from 1; annotation ids are kept where they are unique and at least 1, for official tools mis-score an
+annotation whose id is 0. Numbers are the shortest that read back the same; whole numbers have no point.
+Detections are written as a results list with the ids of ``--gt`` where it is given, else as one object with a
+``score`` per annotation; ``-O results=true`` and ``-O results=false`` decide by hand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from odm.files import UNREADABLE, Output, Source, Unreadable, read_head
+from odm.formats._contract import LIKELY, RELATIONAL, SURE, Format, Sniff, option, parse_bool
+from odm.formats._shared.codes import UNKNOWN_SPLIT
+from odm.formats._shared.json_columns import JsonPreview, glance
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats.coco.ids import result_ids
+from odm.formats.coco.reader import Reader
+from odm.formats.coco.writer import object_of, results_of
+from odm.issues import Code, Log, UsageError, printable
+from odm.tables import Builder, Dataset
+
+NO_COCO_FILE = Code(
+    "no-coco-file",
+    "error",
+    "no file here looks like COCO JSON",
+    "name the file itself, or choose another format",
+    "A folder is read by its .json files that have images, annotations and categories.",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CocoOptions(ImageOptions):
+    """Options of COCO JSON."""
+
+    split: str | None = option(None, "read only this split of a folder", flag="--split", side="read")
+    results: bool | None = option(
+        None,
+        "write detections as a results list (true), or as one object with images and categories (false); "
+        "left out, as a list where --gt says the ids",
+        side="write",
+        parse=parse_bool,
+    )
+    ids: str | None = option(
+        None,
+        "what the category ids of results are: positions in the ground truth's list of categories from 0 or "
+        "from 1, or among COCO's 80 classes, 0 to 79, as trainers count",
+        choices=("positions", "positions-from-1", "80"),
+        side="read",
+    )
+    reference: Dataset | None = None
+    """The ground truth whose ids a results list is written with; the framework fills it in."""
+
+
+# ---------------------------------------------------------------------------------------------- sniffing
+
+
+def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
+    """What a glance at a file says: confidence and reason."""
+    if look.top == "[]":
+        return LIKELY, "it is an empty list, as results without detections are"
+    if look.top == "[":
+        first = look.first.get("", {})
+        known = [key for key in ("image_id", "category_id", "bbox", "score") if key in first]
+        if "image_id" in known and len(known) >= 2:
+            return (SURE if len(known) >= 3 else LIKELY), f"it is a list of records with {_and(known)}"
+        return None
+    lists = [key for key in ("images", "annotations", "categories") if look.keys.get(key) == "["]
+    wants = {
+        "images": ({"id"}, {"file_name", "width", "height"}),
+        "annotations": ({"image_id"}, {"bbox", "category_id", "segmentation", "id"}),
+        "categories": ({"id"}, {"name"}),
+    }
+    fits = []
+    for key in lists:
+        record = look.first.get(key)
+        if record is not None and not (wants[key][0] <= record.keys() or wants[key][1] & record.keys()):
+            return None  # another format that uses the same word
+        if record is not None and wants[key][0] <= record.keys() and wants[key][1] & record.keys():
+            fits.append(key)
+    if "annotations" in fits or len(lists) >= 2:
+        return SURE, f"it has the {'list' if len(lists) == 1 else 'lists'} {_and(lists)}, as COCO has"
+    if "images" in fits:
+        return LIKELY, "it has a list of images with ids, as COCO has"
+    # What is seen so far is how COCO begins.
+    usual = {"info", "licenses", "type", "images", "annotations", "categories"}
+    if look.cut and look.keys and look.keys.keys() <= usual:
+        return LIKELY, f"it begins with {_and(list(look.keys))}, as COCO does"
+    return None
+
+
+def _judge(head: bytes) -> tuple[int, str] | None:
+    """What the first bytes of a file say; a few are enough for most."""
+    found = _looks_like(glance(head[:4096]))
+    if (found is None or found[0] < SURE) and len(head) > 4096:
+        found = _looks_like(glance(head))
+    return found
+
+
+def _and(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Look at the outermost keys of the first bytes."""
+    if not source.is_dir:
+        head = source.head()
+        if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
+            return None
+        found = _judge(head)
+        return Sniff(*found) if found else None
+    chosen = _choose(source)
+    if not chosen:
+        return None
+    names = [file for file, _ in chosen]
+    shown = _and(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more files"
+    found = _judge(source.head(names[0]))
+    assert found
+    return Sniff(found[0], f"of {shown}: {found[1]}")
+
+
+_SPLIT = re.compile(r"(?:instances|detections|results|annotations)[-_](.+)\.json", re.IGNORECASE)
+_SPLIT_NAMES = frozenset({"train", "val", "valid", "validation", "test", "dev", "minival", "trainval"})
+_LOOKS = 50
+"""Files of a folder that are looked at; a folder of one file per image has thousands, and is not COCO."""
+
+
+def _choose(source: Source) -> list[tuple[str, str]]:
+    """The files of a folder that are read, each with its split; answers from memory the second time."""
+    if "coco" not in source.memo:
+        found: dict[str, bytes] = {}
+        listed = source.with_suffix(".json")
+        for number, file in enumerate(listed):
+            if number >= _LOOKS and not found:
+                break
+            head = source.head(file)
+            if _judge(head):
+                found[file] = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+        objects = [file for file, top in found.items() if top == b"{"]
+        named = [file for file in objects if file.rsplit("/", 1)[-1].lower().startswith("instances")]
+        files = named or objects or list(found)
+        source.memo["coco"] = [(file, _split_of(file)) for file in files]
+        source.memo["coco-others"] = [file for file in listed if file not in files]
+    chosen: list[tuple[str, str]] = source.memo["coco"]
+    return chosen
+
+
+def _unlike(source: Source, files: Sequence[str], log: Log) -> dict[str, bool]:
+    """Of files that are not like COCO, whether each is read nevertheless, to say what is wrong with it,
+    because its name says that it should be COCO.
+    """
+    found = {}
+    for file in files:
+        try:
+            read_head(source.full(file), 1)
+        except Unreadable as e:
+            log.report(UNREADABLE, source.full(file), reason=str(e))
+            continue
+        found[file] = file.rsplit("/", 1)[-1].lower().startswith("instances_")
+    return found
+
+
+def _split_of(file: str) -> str:
+    """The split that a path names, else nothing."""
+    folder, _, name = file.rpartition("/")
+    if match := _SPLIT.fullmatch(name):
+        if match[1].lower() in ("coco", "coco.json"):
+            return folder.rsplit("/", 1)[-1]
+        return match[1]
+    word = name[: -len(".json")]
+    if word.lower() in _SPLIT_NAMES:
+        return word
+    parent = folder.rsplit("/", 1)[-1]
+    return parent if name.startswith("_annotations") or parent.lower() in _SPLIT_NAMES else ""
+
+
+# ---------------------------------------------------------------------------------- reading and writing
+
+
+def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> None:
+    """Read one file, or the files of a folder with one class order."""
+    if not source.is_dir:
+        files = [("", "")]
+        if options.split is not None and options.split != (own := _split_of(source.path)):
+            log.report(
+                UNKNOWN_SPLIT, source.path, value=options.split, found=own or "one file without a split"
+            )
+            return
+    else:
+        files = list(_choose(source))
+        errors = log.errors
+        others = _unlike(source, source.memo["coco-others"], log)
+        files += [(file, _split_of(file)) for file in others if others[file]]
+        if not files:
+            if log.errors == errors:
+                log.report(NO_COCO_FILE, source.path)
+            return
+        if passed := [file for file in others if not others[file]]:
+            shown = ", ".join(passed[:5]) + (", ..." if len(passed) > 5 else "")
+            log.note(f"{printable(source.path)}: not read: {printable(shown)}")
+        if options.split is not None:
+            splits = sorted({split for _, split in files} - {""})
+            files = [(file, split) for file, split in files if split == options.split]
+            if not files:
+                log.report(
+                    UNKNOWN_SPLIT, source.path, value=options.split, found=", ".join(splits) or "no splits"
+                )
+                return
+    reader = Reader(source, builder, log, options, counted=options.ids)
+    for file, split in files:
+        reader.read(file, split)
+    reader.finish()
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> None:
+    """Write one file, or one per split."""
+    results = options.results
+    if results is None:
+        results = dataset.kind == "det" and options.reference is not None
+    elif results and dataset.kind != "det":
+        raise UsageError("results=true is for detections, and this is ground truth")
+    if results and options.reference is None:
+        log.note("a results list holds only the ids of images and classes, not their names: --gt says whose")
+    ids = result_ids(dataset, options.reference, log) if results else None
+    if results and ids is None:
+        return
+    images = dataset.images
+    splits = [""] if target.single else sorted(set(images.split)) or [""]
+    word = "detections" if dataset.kind == "det" else "instances"
+    names = (
+        [""] if target.single else [f"{word}_{split}.json" if split else f"{word}.json" for split in splits]
+    )
+    if not target.single and not target.plan(
+        names, [f"the split {s}" if s else "the images" for s in splits], log
+    ):
+        return
+    for split, name in zip(splits, names, strict=True):
+        image_rows = np.arange(len(images))
+        box_rows = np.arange(len(dataset))
+        if len(splits) > 1:
+            chosen = np.array([s == split for s in images.split])
+            image_rows = np.flatnonzero(chosen)
+            box_rows = np.flatnonzero(chosen[dataset.boxes.image])
+        if ids is not None:
+            target.write(name, results_of(dataset, box_rows, *ids, log))
+        else:
+            target.write(name, object_of(dataset, image_rows, box_rows, log))
+
+
+FORMAT = Format(
+    name="coco",
+    title="COCO JSON",
+    doc=__doc__,
+    suffixes=(".json",),
+    single=True,
+    owns_suffix=True,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=CocoOptions,
+    keeps=RELATIONAL | {"split", "crowd"},
+)

@@ -1,0 +1,247 @@
+"""The boxes of a COCO file as columns, until it is known what they are and what their ids mean."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.formats._shared.codes import (
+    ALL_SCORED,
+    DUPLICATE_BOX_ID,
+    SCORE_MISSING,
+    SOME_SCORES,
+    UNKNOWN_CATEGORY,
+    UNKNOWN_IMAGE,
+)
+from odm.formats._shared.json_columns import NONE, show
+from odm.formats.coco.ids import listed, look_up, near
+from odm.issues import KEPT_PER_CODE, Code, Log, Trusted
+from odm.tables import NO_ID, Builder, Flag, Floats, Id, Longs
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class Table:
+    """The boxes of one file, as columns that grow, and what their ids mean."""
+
+    path: str
+    pointer: str
+    n: int = 0
+    seen: int = 0
+    """Records of the list, bad ones included."""
+    columns: dict[str, NDArray[Any]] = dataclasses.field(default_factory=dict)
+    ids: dict[str, list[NDArray[Any] | list[Any]]] = dataclasses.field(default_factory=dict)
+    rows: dict[str, NDArray[np.int32]] = dataclasses.field(default_factory=dict)
+    """Row numbers for the ids of a key, where they were looked up already."""
+    images: dict[Id, int] = dataclasses.field(default_factory=dict)
+    categories: dict[Id, int] = dataclasses.field(default_factory=dict)
+    unlisted: set[str] = dataclasses.field(default_factory=set)
+    """``image_id`` or ``category_id`` where their list is missing, which one issue says for all boxes."""
+    hint: str = ""
+    """What an unknown category may come from, in brackets."""
+    _room: int = 0
+
+    def add(
+        self,
+        index: NDArray[Any],
+        ids: Mapping[str, NDArray[Any] | list[Any]],
+        ltwh: Floats,
+        *,
+        score: NDArray[Any] | None,
+        area: NDArray[Any] | None,
+        crowd: NDArray[Any] | None,
+        expected: int = 0,
+    ) -> None:
+        """Append boxes, of which there will be some `expected`; None stands for all missing."""
+        begin, end = self.n, self.n + len(index)
+        self.n = end
+        if end > self._room:
+            self._room = max(end, expected, 2 * begin)
+            for name in self.columns:
+                self._allocate(name, begin)
+        self._put("index", begin, index)
+        self._put("wh", begin, ltwh[:, 2:])
+        self._put("xyxy", begin, None)
+        xyxy = self.columns["xyxy"][begin:end]
+        xyxy[:, :2] = ltwh[:, :2]
+        with np.errstate(over="ignore"):  # an infinite edge is for the checks to name
+            np.add(ltwh[:, :2], ltwh[:, 2:], out=xyxy[:, 2:])
+        for name, values in (("score", score), ("area", area)):
+            if values is not None or name in self.columns:
+                self._put(name, begin, np.nan if values is None else values)
+        if "flags" in self.columns or (crowd is not None and bool((crowd == 1).any())):
+            self._put("flags", begin, 0 if crowd is None else np.where(crowd == 1, np.uint16(Flag.CROWD), 0))
+        for key in ("image_id", "category_id", "id"):
+            part = ids.get(key)
+            if key not in self.ids:
+                if part is None:
+                    continue
+                self.ids[key] = [none(begin)]
+            self.ids[key].append(none(len(index)) if part is None else part)
+
+    def _put(self, name: str, begin: int, values: Any) -> None:
+        if name not in self.columns:
+            self._allocate(name, begin)
+        if values is not None:
+            self.columns[name][begin : self.n] = values
+
+    def _allocate(self, name: str, used: int) -> None:
+        """Make room in a column; a new one says of the boxes before it that it was missing."""
+        inner, dtype, missing = _COLUMNS[name]
+        column = np.empty((self._room, *inner), dtype)
+        old = self.columns.get(name)
+        column[:used] = missing if old is None else old[:used]
+        self.columns[name] = column
+
+    def column(self, name: str) -> NDArray[Any] | None:
+        """One column without the room to grow, None if no box has it."""
+        column = self.columns.get(name)
+        return None if column is None else column[: self.n]
+
+    def id_column(self, key: str) -> NDArray[Any] | list[Any] | None:
+        """All ids of a key: int64, or a list where some are text; None if no box has it."""
+        parts = self.ids.get(key)
+        if parts is None:
+            return None
+        if len(parts) > 1:
+            if all(isinstance(part, np.ndarray) for part in parts):
+                joined: Any = np.concatenate(parts)
+            else:
+                joined = [i for part in parts for i in listed(part)]
+            parts[:] = [joined]
+        return parts[0]
+
+    def add_to(self, builder: Builder, log: Log, found: int, total: int) -> None:
+        """Hand the good boxes over; of the `total` of all files, those `found` have a score."""
+        if not self.n:
+            return
+        score, index = self.column("score"), self.column("index")
+        assert index is not None
+        good = np.ones(self.n, bool)
+        if builder.kind == "det":
+            bad = np.flatnonzero(np.isnan(score)) if score is not None else np.arange(self.n)
+            self._tell(log, SCORE_MISSING, bad, "", lambda _: {})
+            good[bad] = False
+        elif score is not None:
+            own = np.flatnonzero(~np.isnan(score))
+            if len(own):
+                pointer = f"{self.pointer}/{index[own[0]]}/score"
+                if found < total:
+                    values = {"found": found, "total": total}
+                    log.report(SOME_SCORES, self.path, pointer=pointer, field="score", **values)
+                elif not log.counts[ALL_SCORED.name]:  # once, however many files there are
+                    log.report(ALL_SCORED, self.path, pointer=pointer, field="score", n=total)
+            score = None
+        image = self._rows_of(log, "image_id", self.images, UNKNOWN_IMAGE, good)
+        category = self._rows_of(log, "category_id", self.categories, UNKNOWN_CATEGORY, good)
+        ids = self.id_column("id")
+        if ids is not None:
+            self._find_repeated(log, ids, good)
+            if isinstance(ids, list):
+                ids = np.array([i if isinstance(i, int) else NO_ID for i in ids], np.int64)
+        columns = {
+            "image": image,
+            "category": category,
+            "xyxy": self.column("xyxy"),
+            "wh": self.column("wh"),
+            "score": score,
+            "flags": self.column("flags"),
+            "area": self.column("area"),
+            "source_id": ids,
+            "line": index,
+        }
+        if not good.all():
+            builder.skipped += int(np.count_nonzero(~good))
+            columns = {name: None if values is None else values[good] for name, values in columns.items()}
+        given: dict[str, Any] = {name: values for name, values in columns.items() if values is not None}
+        builder.boxes(**given, file=builder.file(self.path, self.pointer or "/"))
+
+    def _tell(
+        self,
+        log: Log,
+        code: Code,
+        rows: NDArray[Any],
+        key: str,
+        values: Callable[[int], dict[str, Any]],
+        most: int = KEPT_PER_CODE,
+    ) -> None:
+        """Report the same fault of many boxes: all are counted, `values` is asked only for those kept."""
+        index = self.column("index")
+        assert index is not None
+        room = min(most, max(0, KEPT_PER_CODE - log.counts[code.name]))
+        for row in rows[:room].tolist():
+            pointer = f"{self.pointer}/{index[row]}"
+            pointer = f"{pointer}/{key}" if key else pointer
+            log.report(code, self.path, pointer=pointer, field=key, **values(row))
+        if len(rows) > room:
+            log.counts[code.name] += len(rows) - room
+
+    def _rows_of(
+        self, log: Log, key: str, known: Mapping[Id, int], code: Code, good: NDArray[np.bool_]
+    ) -> NDArray[np.int32]:
+        """Row numbers for ids; unknown ones are reported and no longer good.
+
+        A row of -2 is bad in silence: the entry with that id is in the log.
+        """
+        ids = self.id_column(key)
+        assert ids is not None
+        rows = self.rows[key] if key in self.rows else look_up(ids, known)
+        bad = np.flatnonzero(rows < 0)
+        if len(bad):
+            texts = [k for k in known if isinstance(k, str)]
+            unknown = np.flatnonzero(rows == -1)
+            none_fits = code is UNKNOWN_IMAGE and len(unknown) == len(rows) > 1
+            some = ", ".join(show(k) for k in list(known)[:3]) + (", ..." if len(known) > 3 else "")
+            all_of_them = f" (as for all {len(rows)} boxes here: the known ids are {some or 'none'})"
+
+            def values(row: int) -> dict[str, Any]:
+                value = ids[row] if isinstance(ids, list) else int(ids[row])
+                return {
+                    "value": Trusted(show(value)),
+                    "near": Trusted(
+                        (self.hint if code is UNKNOWN_CATEGORY else "")
+                        or near(value, known, texts) + (all_of_them if none_fits else "")
+                    ),
+                }
+
+            if key not in self.unlisted:
+                most = 1 if none_fits else KEPT_PER_CODE  # one reason, so one line
+                self._tell(log, code, unknown, key, values, most)
+            good[bad] = False
+        return rows
+
+    def _find_repeated(self, log: Log, ids: NDArray[Any] | list[Any], good: NDArray[np.bool_]) -> None:
+        if isinstance(ids, np.ndarray):
+            ranked = np.sort(ids[ids != NONE])
+            if (ranked[1:] > ranked[:-1]).all():
+                return
+        first: dict[Id, int] = {}
+        index = self.column("index")
+        assert index is not None
+        repeated = [i for i, id_ in enumerate(listed(ids)) if id_ != NONE and first.setdefault(id_, i) != i]
+
+        def values(row: int) -> dict[str, Any]:
+            id_ = ids[row] if isinstance(ids, list) else int(ids[row])
+            return {"value": Trusted(show(id_)), "first": Trusted(f"#{self.pointer}/{index[first[id_]]}")}
+
+        rows = np.array(repeated, np.int64)
+        self._tell(log, DUPLICATE_BOX_ID, rows, "id", values)
+        good[rows] = False
+
+
+_COLUMNS: dict[str, tuple[tuple[int, ...], Any, float]] = {
+    "index": ((), np.int32, 0),
+    "xyxy": ((4,), np.float64, 0),
+    "wh": ((2,), np.float64, 0),
+    "score": ((), np.float64, np.nan),
+    "area": ((), np.float64, np.nan),
+    "flags": ((), np.uint16, 0),
+}
+
+
+def none(n: int) -> Longs:
+    """(n,) ids or sizes that are missing."""
+    return np.full(n, NONE, np.int64)

@@ -1,0 +1,252 @@
+"""What the ids of COCO mean, in a file's own lists or in the ground truth that results refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.coco80 import IDS, NAMES
+from odm.formats._shared.codes import CATEGORY_POSITION_GUESSED
+from odm.formats._shared.json_columns import show
+from odm.issues import Code, Log, Trusted, hint, printable, shorten
+from odm.tables import NO_ID, Categories, Dataset, Id, Longs, stem
+
+NOT_IN_REFERENCE = Code(
+    "not-in-reference",
+    "error",
+    "the {what} {value!r} is not in the ground truth whose ids are to be written{near}",
+    "give the ground truth that these detections belong to",
+    "A results list can say only the ids of the ground truth.",
+)
+
+
+def listed(column: Any) -> list[Any]:
+    """The values of a column as a list."""
+    values: list[Any] = column.tolist() if isinstance(column, np.ndarray) else column
+    return values
+
+
+def packed(ids: Sequence[Id | None]) -> NDArray[Any] | list[Any]:
+    """Ids as a column: int64, or a list where some are text."""
+    return list(ids) if any(isinstance(i, str) for i in ids) else np.array(ids, np.int64)
+
+
+def look_up(ids: NDArray[Any] | list[Any], known: Mapping[Id, int]) -> NDArray[np.int32]:
+    """(n,) row of each id, -1 for an unknown one."""
+    if isinstance(ids, list):
+        return np.array([known.get(i, -1) for i in ids], np.int32).reshape(-1)
+    pairs = [(key, row) for key, row in known.items() if isinstance(key, int)]
+    if not pairs:
+        return np.full(len(ids), -1, np.int32)
+    keys, rows = (np.array(part) for part in zip(*pairs, strict=True))
+    low, high = int(keys.min()), int(keys.max())
+    found: NDArray[np.int32]
+    if high - low <= max(2**16, 4 * len(ids)):
+        table = np.full(high - low + 1, -1, np.int32)
+        table[keys - low] = rows
+        at = ids - low
+        outside = at.view(np.uint64) > np.uint64(high - low)  # below as well, as these are then huge
+        if outside.any():
+            at[outside] = 0
+        found = np.take(table, at)
+        found[outside] = -1
+        return found
+    order = np.argsort(keys)
+    keys, rows = keys[order], rows[order]
+    at = np.searchsorted(keys, ids)
+    at[at == len(keys)] = 0
+    return np.where(keys[at] == ids, rows[at], -1).astype(np.int32)
+
+
+def near(id_: Id, known: Mapping[Id, int], texts: Sequence[str]) -> str:
+    """What an unknown id may have meant, in brackets, or nothing."""
+    if isinstance(id_, int):
+        if str(id_) in known:
+            return f" (there is the text {show(str(id_))})"
+        return "" if any(isinstance(key, int) for key in known) else " (no entry has a number for an id)"
+    if id_.isascii() and id_.isdigit() and len(id_) < 19 and int(id_) in known:
+        return f" (there is the number {int(id_)})"
+    return hint(id_, texts)
+
+
+def choose_reading(
+    column: NDArray[Any] | list[Any],
+    own: NDArray[Any],
+    others: Callable[[], list[tuple[str, dict[Id, int]]]],
+    key: str,
+    path: str,
+    log: Log,
+) -> tuple[dict[Id, int], NDArray[np.int32] | None]:
+    """The one reading of the ids of a column that knows all of them, else the one that knows most.
+
+    Beside it the rows of the ids, where they were looked up already.
+    """
+    by_id = {id_: row for row, id_ in enumerate(own.tolist()) if id_ != NO_ID}
+    rows = look_up(column, by_id)
+    readings = [] if (rows >= 0).all() else others()
+    if not readings:
+        return by_id, rows
+    if by_id:
+        readings = [("the ids of the ground truth", by_id), *readings]
+    ids = dict.fromkeys(listed(column))
+    hits = [sum(id_ in known for id_ in ids) for _, known in readings]
+    what, known = readings[hits.index(max(hits))]
+    if known is not by_id and max(hits):
+        log.note(f"{printable(path)}: {key} is read as {what}")
+    return known, None
+
+
+def say_categories(known: Mapping[Id, int], reference: Dataset, path: str, log: Log) -> None:
+    """Say which class is which where the ids are only places in a list."""
+    categories = reference.categories
+    if len(categories) < 2 or not known or isinstance(next(iter(known)), str):
+        return
+    shown = _shown_order(known, categories)
+    if (categories.source_id == NO_ID).all():
+        if not categories.ordered:
+            log.report(CATEGORY_POSITION_GUESSED, path, field="category_id", order=Trusted(shown))
+    elif reference.files and not any(f.pointer for f in reference.files):  # lines: a list of names
+        if list(known) != list(range(len(categories))):
+            return
+        say_positions(known, categories, path, log)
+
+
+def say_positions(known: Mapping[Id, int], categories: Categories, path: str, log: Log) -> None:
+    """Say which class is which where the ids are places in the list of the ground truth."""
+    shown = _shown_order(known, categories)
+    log.note(f"{printable(path)}: category_id is read as the place in the ground truth's list, {shown}")
+
+
+def _shown_order(known: Mapping[Id, int], categories: Categories) -> str:
+    pairs = [f"{id_} = {shorten(categories.name[row], 30)!r}" for id_, row in list(known.items())[:3]]
+    return ", ".join(pairs) + (", ..." if len(known) > 3 else "")
+
+
+def position_hint(column: NDArray[Any] | list[Any] | None, categories: Categories) -> str:
+    """What to do where ids that are partly unknown would all be positions, in brackets, or nothing.
+
+    The others are then known by chance and mean another class.
+    """
+    if not isinstance(column, np.ndarray) or not len(column) or not (categories.source_id != NO_ID).any():
+        return ""
+    if column.min() < 0 or np.isin(column, categories.source_id).all():
+        return ""
+    for counted, start in (("positions", 0), ("positions-from-1", 1)):
+        if np.isin(column, counted_ids(categories, counted)).all():
+            return f" (all ids of the file look like positions from {start}: -O ids={counted})"
+    trained = trainers_ids(categories)
+    if (trained != NO_ID).all() and np.isin(column, trained).all():
+        return " (all ids of the file look like positions among COCO's 80 classes: -O ids=80)"
+    return ""
+
+
+def image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]:
+    """What an image_id may mean besides an id, in order of preference."""
+    last = [stem(name.rsplit("/", 1)[-1]) for name in names]
+    by_name = {**_unique(last), **_unique(map(stem, names)), **_unique(names)}
+    by_number = _unique(int(s) if s.isascii() and s.isdigit() and len(s) < 19 else None for s in last)
+    return [
+        ("the names of the images", by_name),
+        ("the numbers that the names of the images are", by_number),
+    ]
+
+
+def category_readings(categories: Categories) -> list[tuple[str, dict[Id, int]]]:
+    """What a category_id may mean besides an id: where there are no ids, the position or the name."""
+    if bool((categories.source_id != NO_ID).any()):
+        return []
+    by_position: dict[Id, int] = {row + 1: row for row in range(len(categories))}
+    by_name: dict[Id, int] = {name: row for row, name in enumerate(categories.name)}
+    return [
+        ("the position in the order of the classes, from 1, for the ground truth has no ids", by_position),
+        ("the names of the classes", by_name),
+    ]
+
+
+def counted_ids(categories: Categories, counted: str) -> NDArray[np.int64]:
+    """(n,) the number of each category as `counted`, a value of the option ``ids``.
+
+    Classes that are only numbers are their own positions, also where some numbers are absent.
+    """
+    if counted == "80":
+        return trainers_ids(categories)
+    numbered = not categories.named and all(n.isascii() and n.isdigit() for n in categories.name)
+    positions = [int(n) for n in categories.name] if numbered else range(len(categories))
+    return np.array(positions, np.int64) + (counted == "positions-from-1")
+
+
+def trainers_ids(categories: Categories) -> NDArray[np.int64]:
+    """(n,) the position of each category among COCO's 80 classes, by its name, else by its id."""
+    by_name = {name: at for at, name in enumerate(NAMES)}
+    by_id = {number: at for at, number in enumerate(IDS)}
+    pairs = zip(categories.name, categories.source_id.tolist(), strict=True)
+    return np.array([by_name.get(name, by_id.get(number, NO_ID)) for name, number in pairs], np.int64)
+
+
+def _unique(keys: Iterable[Any]) -> dict[Id, int]:
+    """The row of each key that is there once."""
+    rows: dict[Id, int] = {}
+    twice = set()
+    for row, key in enumerate(keys):
+        if key is not None and rows.setdefault(key, row) != row:
+            twice.add(key)
+    return {key: row for key, row in rows.items() if key not in twice}
+
+
+def result_ids(dataset: Dataset, reference: Dataset | None, log: Log) -> tuple[list[Id], list[Id]] | None:
+    """Ids of images and categories for a results list, by row; None, and issues, if one is not there."""
+    if reference is None:
+        return [*own_ids(dataset.images.source_id, 0)], [*own_ids(dataset.categories.source_id, 0)]
+    errors = log.errors
+    theirs = reference.images
+    ids: list[Id] = [
+        stem(name) if id_ == NO_ID else id_
+        for name, id_ in zip(theirs.name, theirs.source_id.tolist(), strict=True)
+    ]
+    exact = {name: row for row, name in enumerate(theirs.name)}
+    stems = _unique(map(stem, theirs.name))
+    last = _unique(stem(name.rsplit("/", 1)[-1]) for name in theirs.name)
+    used = set(np.unique(dataset.boxes.image).tolist())
+    image_ids: list[Id] = []
+    for row, name in enumerate(dataset.images.name):
+        there = exact.get(name, stems.get(stem(name), last.get(stem(name.rsplit("/", 1)[-1]))))
+        if there is None and row in used:
+            near = Trusted(hint(name, theirs.name))
+            log.report(NOT_IN_REFERENCE, "", what="image", value=name, near=near)
+        image_ids.append(0 if there is None else ids[there])
+    classes = reference.categories
+    numbers = classes.source_id.tolist()
+    rows = {name: row for row, name in enumerate(classes.name)}
+    used = set(np.unique(dataset.boxes.category).tolist())
+    category_ids: list[Id] = []
+    for row, name in enumerate(dataset.categories.name):
+        there = rows.get(name)
+        if there is None and row in used:
+            near = Trusted(hint(name, classes.name))
+            log.report(NOT_IN_REFERENCE, "", what="class", value=name, near=near)
+        number = there + 1 if there is not None else 0
+        category_ids.append(numbers[there] if there is not None and numbers[there] != NO_ID else number)
+    return (image_ids, category_ids) if log.errors == errors else None
+
+
+def own_ids(given: NDArray[Any], least: int) -> list[int]:
+    """The ids of the source if they can be written, else numbers from 1."""
+    ids = given.tolist()
+    fits = all(isinstance(i, int) and least <= i < 2**63 for i in ids) and len(set(ids)) == len(ids)
+    return ids if fits else list(range(1, len(ids) + 1))
+
+
+def box_ids(given: Longs) -> list[int]:
+    """Annotation ids: the source's where they are unique and at least 1, the others follow the highest."""
+    has = given >= 1
+    own = given[has]
+    n = len(given) - len(own)
+    if not len(own) or len(np.unique(own)) != len(own) or int(own.max()) > 2**53:
+        return list(range(1, len(given) + 1))
+    ids = given.copy()
+    ids[~has] = np.arange(n) + int(own.max()) + 1
+    listed: list[int] = ids.tolist()
+    return listed

@@ -1,0 +1,490 @@
+"""The files of COCO JSON as images, classes and boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Source, accept_name
+from odm.formats._shared.class_lists import DUPLICATE_CLASS, refuse_class
+from odm.formats._shared.codes import (
+    BAD_IMAGE_SIZE,
+    BAD_LISTED_CLASS,
+    DUPLICATE_IMAGE,
+    MISSING_BOX_KEY,
+    MISSING_KEY,
+    SIZE_FROM_PICTURE,
+    SIZE_MISSING,
+    WRONG_BOX_TYPE,
+    WRONG_TYPE,
+)
+from odm.formats._shared.json_columns import (
+    DUPLICATE_KEY,
+    DUPLICATE_ROW_KEY,
+    NONE,
+    Broken,
+    Chunk,
+    Document,
+    Field,
+    Repeated,
+    load,
+    show,
+)
+from odm.formats._shared.pictures import ImageOptions, Pictures
+from odm.formats.coco.boxes import Table, none
+from odm.formats.coco.ids import (
+    category_readings,
+    choose_reading,
+    counted_ids,
+    image_readings,
+    listed,
+    packed,
+    position_hint,
+    say_categories,
+    say_positions,
+)
+from odm.formats.coco.values import ANNOTATION, CATEGORY, IMAGE, RESULT, Values
+from odm.issues import Code, Log, Trusted, printable
+from odm.tables import Builder, Dataset, Id
+
+NO_FILE_NAME = Code(
+    "file-name-missing",
+    "warning",
+    "the image has no file_name, so it is called {value!r} after its id",
+    "add the file_name",
+    "Images are joined with other files by name.",
+)
+NO_REFERENCE = Code(
+    "results-without-reference",
+    "error",
+    "a results list names neither images nor categories, only their ids",
+    "give the ground truth that it belongs to with --gt GT.json",
+    "The ids of a results list can be understood only with the ground truth that they come from.",
+)
+RESULTS_BESIDE_IMAGES = Code(
+    "results-beside-images",
+    "error",
+    "this results list lies beside a file with images of its own, {value!r}",
+    "name one of the two files, or put them into folders of their own",
+    "The ids of a results list are those of the ground truth, the ids of the other file its own, so one id "
+    "would mean two images.",
+)
+RESULTS_AS_TRUTH = Code(
+    "results-as-ground-truth",
+    "error",
+    "expected ground truth, found a results list",
+    "give an instances file",
+    "A results list holds detections, and evaluating it as ground truth would give meaningless numbers.",
+)
+NO_ANNOTATIONS = Code(
+    "no-annotations",
+    "warning",
+    "there is no list of annotations, so all images are without objects",
+    "check that this is the right file",
+    "Files that only list images have the same outline, and so has a file that was exported incompletely.",
+)
+
+
+class Reader:
+    """Reads the files of one source; boxes wait until it is known whether they are detections.
+
+    Parameters
+    ----------
+    counted
+        What the category ids of results are positions in: the ground truth's list, from 0 (``positions``) or
+        from 1 (``positions-from-1``), COCO's 80 classes (``80``), or nothing, for they are ids.
+    """
+
+    def __init__(
+        self, source: Source, builder: Builder, log: Log, options: ImageOptions, *, counted: str | None = None
+    ) -> None:
+        self._source, self._builder, self._log = source, builder, log
+        self._counted = counted
+        self._tables: list[Table] = []
+        self._lists: list[str] = []
+        """The files that are results lists."""
+        self._own = ""
+        """A file with images of its own."""
+        self.fast = True
+        self.slice_size: int | None = None
+        asks = (options.images, options.image_size, options.image_sizes) != (None, None, None)
+        self._pictures = Pictures(options, Builder(), log, source) if asks else None
+        self._image_places: dict[str, tuple[str, str]] = {}
+        self._reference_added = False
+
+    def read(self, file: str, split: str) -> None:
+        """Read one file; a syntax error ends it."""
+        path = self._source.full(file)
+        data = self._source.read(file, self._log)
+        if data is None:
+            return
+        values = Values(path, self._builder, self._log)
+        sizes = {} if self.slice_size is None else {"slice_size": self.slice_size}
+        try:
+            data = load(data, self._log, path)
+            document = Document(data, self._log, path, fast=self.fast, **sizes)
+            if document.top == "{":
+                self._read_object(document, values, split)
+            elif document.top == "[":
+                self._read_list(document, values)
+            else:
+                value = document.value()
+                document.end()
+                values.wrong(WRONG_TYPE, "", "", "an object or a list", value)
+        except Broken:
+            pass
+
+    def finish(self) -> None:
+        """Decide between ground truth and detections, and hand over the boxes."""
+        builder = self._builder
+        if self._own:
+            for path in self._lists:
+                self._log.report(RESULTS_BESIDE_IMAGES, path, value=self._own)
+        total = sum(table.n for table in self._tables)
+        found = sum(
+            int(np.count_nonzero(~np.isnan(score)))
+            for table in self._tables
+            if (score := table.column("score")) is not None
+        )
+        if builder.kind is None:
+            builder.kind = "det" if self._lists or (total and found == total) else "gt"
+        elif builder.kind == "gt" and self._lists:
+            self._log.report(RESULTS_AS_TRUTH, self._source.path)
+            return
+        for table in self._tables:
+            table.add_to(builder, self._log, found, total)
+
+    def _read_object(self, document: Document, values: Values, split: str) -> None:
+        path = values.path
+        if self._lists:  # whose images the builder holds
+            self._own = self._own or path
+            for _ in document.members():
+                pass
+            return
+        self._own = path
+        table = Table(path, "/annotations")
+        lists: set[str] = set()
+        for key, top in document.members():
+            if key not in ("images", "annotations", "categories"):
+                if key not in {"info", "licenses"}:
+                    values.count({key: 1})
+                continue
+            lists.add(key)
+            if top != "[":
+                value = document.value()
+                values.wrong(WRONG_TYPE, f"/{key}", "", "a list", value)
+                table.unlisted.add("image_id" if key == "images" else "category_id")
+            elif key == "images":
+                self._read_images(document, values, split, table)
+            elif key == "categories":
+                self._read_categories(document, values, table)
+            else:
+                self._read_boxes(document, values, table, ANNOTATION)
+        for key, id_key in (("images", "image_id"), ("categories", "category_id")):
+            if key not in lists and (table.seen or key == "images"):
+                self._log.report(MISSING_KEY, path, value=key)
+                table.unlisted.add(id_key)
+        if "annotations" not in lists and "images" in lists:
+            self._log.report(NO_ANNOTATIONS, path)
+        self._tables.append(table)
+
+    def _read_images(self, document: Document, values: Values, split: str, table: Table) -> None:
+        ids: list[Id] = []
+        names: list[Any] = []
+        sizes: list[tuple[Any, Any]] = []
+        index: list[int] = []
+        for chunk in document.records(IMAGE):
+            values.note(chunk, "/images")
+            if chunk.records is None:
+                n, columns = chunk.n, chunk.columns
+                ids += listed(columns["id"])
+                names += columns.get("file_name") or [None] * n
+                sizes += zip(*(listed(columns.get(key, none(n))) for key in ("width", "height")), strict=True)
+                index += range(chunk.start, chunk.start + n)
+                continue
+            codes = MISSING_KEY, WRONG_TYPE, DUPLICATE_KEY
+            for i, place, record in values.objects(chunk, "/images", IMAGE, codes):
+                id_ = values.id(record, "id", place, "/images", (MISSING_KEY, WRONG_TYPE))
+                name = record.get("file_name")
+                if name is not None and not isinstance(name, str):
+                    values.wrong(WRONG_TYPE, place, "file_name", "text", name)
+                    name = False  # an error already; its boxes are left out without one of their own
+                if id_ is not None:
+                    ids.append(id_)
+                    names.append(name)
+                    sizes.append((record.get("width"), record.get("height")))
+                    index.append(i)
+        self._add_images(values, split, table, ids, names, sizes, index)
+
+    def _add_images(
+        self,
+        values: Values,
+        split: str,
+        table: Table,
+        ids: list[Id],
+        names: list[Any],
+        sizes: list[tuple[Any, Any]],
+        index: list[int],
+    ) -> None:
+        path, log, builder = values.path, self._log, self._builder
+        first_ids: dict[Id, int] = {}
+        kept: list[tuple[str, int, int, Id, str, int]] = []
+        first = builder.n_images
+        for id_, name, size, i in zip(ids, names, sizes, index, strict=True):
+            place = f"/images/{i}"
+            if first_ids.setdefault(id_, i) != i:
+                values.duplicate_id(place, id_, f"#/images/{first_ids[id_]}")
+                continue
+            if name is None:
+                name = str(id_)  # noqa: PLW2901
+                log.report(NO_FILE_NAME, path, pointer=place, value=name)
+            table.images[id_] = -2
+            if name is False:
+                continue
+            if not accept_name(name, log, path, pointer=f"{place}/file_name", field="file_name"):
+                continue
+            here = path, place
+            there = self._image_places.setdefault(name, here)
+            if there is not here:
+                shown = f"{printable(there[0]) if there[0] != path else ''}#{there[1]}"
+                log.report(
+                    DUPLICATE_IMAGE, path, pointer=place, field="file_name", value=name, first=Trusted(shown)
+                )
+                continue
+            table.images[id_] = first + len(kept)
+            width, height = size
+            picture = ""
+            usual = type(width) is int and type(height) is int and 0 < width < 2**31 and 0 < height < 2**31
+            if not usual or self._pictures is not None:
+                width, height, picture = self._size(name, size, path, place)
+            kept.append((name, width, height, id_, picture, i))
+        if kept:
+            all_names, widths, heights, all_ids, pictures, lines = zip(*kept, strict=True)
+            builder.add_images(
+                all_names,
+                width=np.array(widths, np.int32),
+                height=np.array(heights, np.int32),
+                source_id=all_ids,
+                path=pictures,
+                split=[split] * len(kept),
+                file=builder.file(path, "/images"),
+                line=lines,
+            )
+
+    def _size(self, name: str, given: tuple[Any, Any], path: str, place: str) -> tuple[int, int, str]:
+        """Width and height, 0 where unknown, and the path of the picture where one was looked for."""
+        log = self._log
+        size = []
+        wrong = False
+        for key, value in zip(("width", "height"), given, strict=True):
+            pixels = value
+            if value is None or (type(value) is int and value in (0, NONE)):
+                pixels = 0
+            elif isinstance(value, float) and value.is_integer():
+                pixels = int(value)
+            if type(pixels) is not int or not 0 <= pixels < 2**31:
+                pointer = f"{place}/{key}"
+                log.report(BAD_IMAGE_SIZE, path, pointer=pointer, field=key, value=Trusted(show(value)))
+                wrong, pixels = True, 0
+            size.append(pixels)
+        picture = self._pictures.named(name) if self._pictures is not None else None
+        file = picture.path if picture else ""
+        if min(size) > 0 or wrong:
+            return size[0], size[1], file
+        if self._pictures is not None:
+            if told := self._pictures.size(name):
+                return *told, file
+            if picture and (found := self._pictures.size(name, picture)):
+                log.report(SIZE_FROM_PICTURE, path, pointer=place, value=name, size=f"{found[0]}x{found[1]}")
+                return *found, file
+        log.report(SIZE_MISSING, path, pointer=place, value=name)
+        return 0, 0, file
+
+    def _read_categories(self, document: Document, values: Values, table: Table) -> None:
+        path = values.path
+        entries: list[tuple[Any, Any, int]] = []
+        for chunk in document.records(CATEGORY):
+            values.note(chunk, "/categories")
+            if chunk.records is None:
+                columns = chunk.columns
+                entries += zip(
+                    listed(columns["id"]),
+                    columns["name"],
+                    range(chunk.start, chunk.start + chunk.n),
+                    strict=True,
+                )
+                continue
+            codes = MISSING_KEY, WRONG_TYPE, DUPLICATE_KEY
+            for i, place, record in values.objects(chunk, "/categories", CATEGORY, codes):
+                id_ = values.id(record, "id", place, "/categories", (MISSING_KEY, WRONG_TYPE))
+                name = record.get("name")
+                if "name" not in record:
+                    self._log.report(MISSING_KEY, path, pointer=place, value="name")
+                elif not isinstance(name, str):
+                    values.wrong(WRONG_TYPE, place, "name", "text", name)
+                if id_ is not None:
+                    entries.append((id_, name if isinstance(name, str) else None, i))
+        log = self._log
+        first_ids: dict[Id, int] = {}
+        own: dict[str, str] = {}
+        for id_, name, i in entries:
+            place = f"/categories/{i}"
+            if first_ids.setdefault(id_, i) != i:
+                values.duplicate_id(place, id_, f"#/categories/{first_ids[id_]}")
+                continue
+            table.categories[id_] = -2
+            if name is None:
+                continue
+            if reason := refuse_class(name):
+                log.report(
+                    BAD_LISTED_CLASS, path, pointer=f"{place}/name", field="name", value=name, reason=reason
+                )
+                continue
+            before = own.setdefault(name, f"id {show(id_)}")
+            if before != f"id {show(id_)}":
+                log.report(
+                    DUPLICATE_CLASS,
+                    path,
+                    pointer=place,
+                    value=name,
+                    first=Trusted(before),
+                    second=Trusted(f"id {show(id_)}"),
+                )
+            table.categories[id_] = self._builder.category(name, source_id=id_)
+
+    def _read_boxes(self, document: Document, values: Values, table: Table, fields: Sequence[Field]) -> None:
+        for chunk in document.records(fields):
+            values.note(chunk, table.pointer)
+            table.seen = chunk.start + chunk.n
+            if chunk.records is not None:
+                self._add_slowly(chunk, values, table, fields)
+                continue
+            columns = chunk.columns
+            crowd: Any = columns.get("iscrowd")
+            index = np.arange(chunk.start, chunk.start + chunk.n, dtype=np.int32)
+            if crowd is not None:
+                bad = (crowd != 0) & (crowd != 1) & (crowd != NONE)
+                if bad.any():
+                    for i in np.flatnonzero(bad).tolist():
+                        values.bad_crowd(f"{table.pointer}/{chunk.start + i}", int(crowd[i]))
+                    self._builder.skipped += int(np.count_nonzero(bad))
+                    keep = np.flatnonzero(~bad)
+                    index = index[keep]
+                    columns = {
+                        k: [v[i] for i in keep.tolist()] if isinstance(v, list) else v[keep]
+                        for k, v in columns.items()
+                    }
+            bbox = columns["bbox"]
+            assert isinstance(bbox, np.ndarray)
+            table.add(
+                index,
+                columns,
+                bbox,
+                score=columns.get("score"),  # type: ignore[arg-type]
+                area=columns.get("area"),  # type: ignore[arg-type]
+                crowd=columns.get("iscrowd"),  # type: ignore[arg-type]
+                expected=chunk.expected,
+            )
+
+    def _add_slowly(self, chunk: Chunk, values: Values, table: Table, fields: Sequence[Field]) -> None:
+        codes = (MISSING_BOX_KEY, WRONG_BOX_TYPE)
+        keys = {field.key for field in fields}
+        rows: list[tuple[Any, ...]] = []
+        for i, place, record in values.objects(chunk, table.pointer, fields, (*codes, DUPLICATE_ROW_KEY)):
+            errors = self._log.errors
+            image = values.id(record, "image_id", place, table.pointer, codes)
+            category = values.id(record, "category_id", place, table.pointer, codes)
+            own: Id | None = NONE
+            if "id" in keys and "id" in record:
+                own = values.id(record, "id", place, table.pointer, codes)
+            box = values.box(record, place)
+            score = values.number(record, "score", place) if "score" in record else float("nan")
+            area = float("nan")
+            if "area" in keys and record.get("area") is not None:
+                area = values.number(record, "area", place)
+            crowd = record.get("iscrowd", 0) if "iscrowd" in keys else 0
+            if isinstance(crowd, (bool, Repeated)) or crowd not in (0, 1):
+                values.bad_crowd(place, crowd)
+            if self._log.errors > errors:
+                continue
+            rows.append((i, image, category, own, *box, score, area, int(crowd)))
+        self._builder.skipped += chunk.n - len(rows)
+        if not rows:
+            return
+        index, images, categories, own_ids, *numbers, crowds = zip(*rows, strict=True)
+        table.add(
+            np.array(index, np.int32),
+            {"image_id": packed(images), "category_id": packed(categories), "id": packed(own_ids)},
+            np.array(numbers[:4], np.float64).T,
+            score=np.array(numbers[4]),
+            area=np.array(numbers[5]),
+            crowd=np.array(crowds),
+        )
+
+    def _read_list(self, document: Document, values: Values) -> None:
+        path = values.path
+        self._lists.append(path)
+        table = Table(path, "")
+        self._read_boxes(document, values, table, RESULT)
+        document.end()
+        if self._own:
+            return
+        reference = self._builder.other()
+        if reference is None:
+            if table.seen:
+                self._log.report(NO_REFERENCE, path)
+            return
+        if not self._reference_added:
+            self._add_reference(reference)
+            self._reference_added = True
+        self._tables.append(table)
+        if table.n:
+            images, categories = reference.images, reference.categories
+            table.images = self._choose(
+                table, "image_id", images.source_id, lambda: image_readings(images.name)
+            )
+            if self._counted is not None:
+                own = counted_ids(categories, self._counted)
+                table.categories = self._choose(table, "category_id", own, list)
+                if self._counted != "80":
+                    say_positions(table.categories, categories, path, self._log)
+            else:
+                table.categories = self._choose(
+                    table, "category_id", categories.source_id, lambda: category_readings(categories)
+                )
+                say_categories(table.categories, reference, path, self._log)
+                table.hint = position_hint(table.id_column("category_id"), categories)
+
+    def _choose(
+        self,
+        table: Table,
+        key: str,
+        own: NDArray[Any],
+        others: Callable[[], list[tuple[str, dict[Id, int]]]],
+    ) -> dict[Id, int]:
+        column = table.id_column(key)
+        assert column is not None
+        known, rows = choose_reading(column, own, others, key, table.path, self._log)
+        if rows is not None:
+            table.rows[key] = rows
+        return known
+
+    def _add_reference(self, reference: Dataset) -> None:
+        images, categories = reference.images, reference.categories
+        self._builder.add_images(
+            images.name,
+            width=images.width,
+            height=images.height,
+            source_id=images.source_id.tolist(),
+            path=images.path,
+            split=images.split,
+            line=[0] * len(images),
+        )
+        self._builder.named = categories.named
+        for name, id_, parent in zip(
+            categories.name, categories.source_id.tolist(), categories.parent.tolist(), strict=True
+        ):
+            self._builder.category(name, source_id=id_, parent=parent)

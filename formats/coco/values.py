@@ -1,0 +1,216 @@
+"""The values of COCO's records one by one: what each may be, and what is said of any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from odm.formats._shared.codes import DUPLICATE_ID, MISSING_BOX_KEY, NOT_FINITE, WRONG_BOX_TYPE, WRONG_COUNT
+from odm.formats._shared.json_columns import Chunk, Field, Repeated, Token, show
+from odm.issues import Code, Log, Trusted
+from odm.tables import Builder, Id
+
+FLOAT_ID = Code(
+    "id-written-as-float",
+    "warning",
+    "an id is written {value} and is read as a whole number",
+    "write ids without a point",
+    "Table programs turn columns with gaps into decimal numbers. Other tools may refuse such ids, or lose "
+    "digits of large ones. Only the first one of each kind is reported.",
+)
+BAD_CROWD = Code(
+    "bad-iscrowd",
+    "error",
+    "expected iscrowd to be 0 or 1, found {value}",
+    "write 0 for a single object and 1 for a crowd",
+    "A crowd stands for many objects and is evaluated otherwise, so it must be clear which boxes are one.",
+    row=True,
+)
+IMAGE = (
+    Field("id", "id", required=True),
+    Field("file_name", "text"),
+    Field("width", "int"),
+    Field("height", "int"),
+)
+CATEGORY = (Field("id", "id", required=True), Field("name", "text", required=True))
+ANNOTATION = (
+    Field("image_id", "id", required=True),
+    Field("category_id", "id", required=True),
+    Field("bbox", "numbers", required=True),
+    Field("score", "number"),
+    Field("area", "number"),
+    Field("iscrowd", "int"),
+    Field("id", "id"),
+)
+RESULT = ANNOTATION[:4]
+_UNREAD_IN_RESULTS = frozenset({"id", "area", "iscrowd"})
+"""Keys that some programs add to results; they say nothing of their own there."""
+_MOST_EXTRAS = 30
+"""Names of unread keys that are told apart."""
+_EMPTY: tuple[Any, ...] = (None, [], {}, "", [[]])
+
+
+class Values:
+    """Takes values from the records of one file."""
+
+    def __init__(self, path: str, builder: Builder, log: Log) -> None:
+        self.path = path
+        self._builder, self._log = builder, log
+        self._float_ids: set[str] = set()
+
+    def note(self, chunk: Chunk, pointer: str) -> None:
+        """Count the unread keys of a chunk, and say which ids of it are written as numbers with a point."""
+        self.count(
+            chunk.extras
+            if pointer
+            else {k: n for k, n in chunk.extras.items() if k not in _UNREAD_IN_RESULTS}
+        )
+        for key, i in chunk.written_float.items():
+            self._float_id(pointer, i, key, "with a point, as in 1.0,")
+
+    def count(self, counts: Mapping[str, int]) -> None:
+        """Count keys that are not read."""
+        extras = self._builder.extras
+        for key, n in counts.items():
+            name = key if key in extras or len(extras) < _MOST_EXTRAS else "other keys"
+            extras[name] = extras.get(name, 0) + n
+
+    def _float_id(self, pointer: str, index: int, key: str, value: str) -> None:
+        if f"{pointer}/{key}" not in self._float_ids:
+            self._float_ids.add(f"{pointer}/{key}")
+            self._log.report(
+                FLOAT_ID, self.path, pointer=f"{pointer}/{index}/{key}", field=key, value=Trusted(value)
+            )
+
+    def duplicate_id(self, place: str, id_: Id, first: str) -> None:
+        """Report an id that an earlier entry has."""
+        self._log.report(
+            DUPLICATE_ID,
+            self.path,
+            pointer=f"{place}/id",
+            field="id",
+            value=Trusted(show(id_)),
+            first=Trusted(first),
+        )
+
+    def bad_crowd(self, place: str, value: Any) -> None:
+        """Report an ``iscrowd`` that is neither 0 nor 1."""
+        self._log.report(
+            BAD_CROWD, self.path, pointer=f"{place}/iscrowd", field="iscrowd", value=Trusted(show(value))
+        )
+
+    def wrong(self, code: Code, place: str, key: str, expected: str, value: Any) -> None:
+        """Report a value of another type."""
+        pointer = f"{place}/{key}" if key else place
+        self._log.report(
+            code,
+            self.path,
+            pointer=pointer,
+            field=key,
+            expected=Trusted(expected),
+            value=Trusted(show(value)),
+        )
+
+    def is_object(
+        self, record: Any, place: str, wrong: Code, repeated: Code, fields: Sequence[Field]
+    ) -> bool:
+        """Whether a record is an object without repeated keys; its unread keys are counted."""
+        if not isinstance(record, dict):
+            self.wrong(wrong, place, "", "an object", record)
+            return False
+        if isinstance(record, Repeated):
+            self._log.report(repeated, self.path, pointer=place, value=record.repeated)
+            return False
+        known = {field.key for field in fields}
+        if fields is RESULT:
+            known |= _UNREAD_IN_RESULTS
+        self.count({k: 1 for k, v in record.items() if k not in known and v not in _EMPTY})
+        return True
+
+    def objects(
+        self, chunk: Chunk, pointer: str, fields: Sequence[Field], codes: tuple[Code, Code, Code]
+    ) -> Iterator[tuple[int, str, dict[str, Any]]]:
+        """The records of a chunk that are objects, each with its number and place; the others are reported.
+
+        `codes` are those of a missing key, a wrong type and a repeated key. Records without any key are only
+        counted once enough of them were reported: a short file can hold millions.
+        """
+        missing, wrong, repeated = codes
+        assert chunk.records is not None
+        empty = 0 if self._log.keeps(missing) else chunk.records.count({})
+        if empty:
+            self._log.counts[missing.name] += empty * sum(field.required for field in fields)
+        for i, record in enumerate(chunk.records if empty < chunk.n else (), chunk.start):
+            if empty and record == {}:
+                continue
+            place = f"{pointer}/{i}"
+            if self.is_object(record, place, wrong, repeated, fields):
+                yield i, place, record
+
+    def id(
+        self, record: dict[str, Any], key: str, place: str, pointer: str, codes: tuple[Code, Code]
+    ) -> Id | None:
+        """An id, or None and an issue."""
+        if key not in record:
+            self._log.report(codes[0], self.path, pointer=place, value=key)
+            return None
+        value = record[key]
+        if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**53:
+            index = int(place.rsplit("/", 1)[-1])
+            self._float_id(pointer, index, key, "with a point, as in 1.0,")
+            return int(value)
+        if type(value) is int and -(2**63) < value < 2**63:
+            return value
+        if type(value) is str:
+            return value
+        expected = "an id, a whole number of 64 bits or text"
+        self.wrong(codes[1], place, key, expected, value)
+        return None
+
+    def number(self, record: dict[str, Any], key: str, place: str) -> float:
+        """A number, or NaN and an issue."""
+        value = record[key]
+        if isinstance(value, Token):
+            self._log.report(NOT_FINITE, self.path, pointer=f"{place}/{key}", field=key, value=value)
+            return float("nan")
+        if type(value) not in (int, float):
+            self.wrong(WRONG_BOX_TYPE, place, key, "a number", value)
+            return float("nan")
+        return float(value)
+
+    def box(self, record: dict[str, Any], place: str) -> tuple[float, ...]:
+        """The four numbers of a box, or fewer and an issue."""
+        if "bbox" not in record:
+            self._log.report(MISSING_BOX_KEY, self.path, pointer=place, value="bbox")
+            return ()
+        box = record["bbox"]
+        if not isinstance(box, list):
+            self.wrong(WRONG_BOX_TYPE, place, "bbox", "a list of x, y, width and height", box)
+            return ()
+        if len(box) != 4:
+            self._log.report(
+                WRONG_COUNT,
+                self.path,
+                pointer=f"{place}/bbox",
+                field="bbox",
+                expected=Trusted("4 numbers x, y, width and height"),
+                found=len(box),
+            )
+            return ()
+        values = []
+        for k, value in enumerate(box):
+            pointer = f"{place}/bbox/{k}"
+            if isinstance(value, Token):
+                self._log.report(NOT_FINITE, self.path, pointer=pointer, field="bbox", value=value)
+            elif type(value) not in (int, float):
+                self._log.report(
+                    WRONG_BOX_TYPE,
+                    self.path,
+                    pointer=pointer,
+                    field="bbox",
+                    expected=Trusted("a number"),
+                    value=Trusted(show(value)),
+                )
+            else:
+                values.append(float(value))
+        return tuple(values)

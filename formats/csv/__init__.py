@@ -1,0 +1,151 @@
+"""CSV: one row per box, in a file or in every ``.csv`` or ``.tsv`` file of a folder.
+
+The header names the columns, in any order. Comma, semicolon or tab separate them (sniffed, or ``--sep``);
+quotes are those of RFC 4180. Nothing is guessed into another type: a class or an image called ``00012``,
+``NA``, ``null``, ``true`` or ``1.0`` keeps that name. Tolerated are a byte order mark, UTF-16 that begins
+with one, CR and CRLF, blank lines, a missing last newline, and a first line ``sep=;`` as spreadsheets write.
+
+Canonical, and what is written::
+
+    image,width,height,class,score,left,top,right,bottom,difficult,truncated,occluded,crowd,group_of
+
+Pixels as they are; a cell is empty where nothing is known. An image without objects is a row with its name
+and empty box cells. Flags are 0 or 1. Boxes with a score are detections. Also known by their headers:
+
+- TF Object Detection ``filename,width,height,class,xmin,ymin,xmax,ymax``: pixels, or relative where all
+  values lie in 0..1, which is said aloud; ``--coords abs|rel`` decides by hand.
+- Open Images boxes ``ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,...``: relative, so
+  image sizes are needed (``--images``, ``--image-size``, ``--image-sizes``). ``Confidence`` is not a score.
+  Flags are 0, 1, or -1 for unknown. ``--classes`` takes the class descriptions, which turn MIDs into names; a
+  file ``*class-descriptions*.csv`` or ``classes.csv`` in the folder is used without being named.
+- Open Images predictions ``ImageID,LabelName,Score,XMin,XMax,YMin,YMax``, and ``ImageId,PredictionString``
+  with groups of ``label score xmin ymin xmax ymax`` separated by blanks.
+- keras-RetinaNet, which has no header: ``path,x1,y1,x2,y2,class``, and ``path,,,,,`` for images without
+  objects.
+
+Any other header is read where the usual names of its columns are plain (``xmin``, ``left`` or ``x1``;
+``label`` or ``class``; ``filename``, ``image`` or ``path``, in any case), else with
+``-O columns=image:frame,left:x0,...``. The roles are image, width, height, class, score, left, top, right,
+bottom, box_width, box_height, center_x, center_y and the flags; ``-O columns=class:=person`` gives every box
+the same class.
+
+Decimal commas (inside quotes, or between semicolons) are read where the file has no decimal point, and said
+aloud; both in one file is an error. ``--classes`` also takes a plain list of names, or lines of ``name,id``:
+they set the order of the classes, and any other class is an error.
+
+Names are written as they are, so a cell may begin with ``=``, ``+``, ``-`` or ``@``, which a spreadsheet
+takes for a formula. ``-O excel-safe=true`` writes an apostrophe before such names of images and classes, and
+reading with it takes the apostrophe away, so that names come back exact; without it the apostrophe is read
+as a part of the name.
+
+``-O dialect=tfod|openimages|predictionstring|retinanet`` writes these instead of the canonical form; what
+they cannot hold is lost. Open Images is written with ids without extension, and with as many decimals as keep
+a box in place within a millionth of a pixel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odm.files import Output, Source
+from odm.formats._contract import LIKELY, SURE, Format, Sniff
+from odm.formats._shared.csv_tables import NO_HEADER, Quote, utf8_text
+from odm.formats.csv.classes import class_labels, find_class_names, names_classes
+from odm.formats.csv.layouts import ROLES, CsvOptions, Layout, find_layout
+from odm.formats.csv.reader import Reader
+from odm.formats.csv.writer import DIALECTS, can_be_relative
+from odm.issues import Log, UsageError, hint, shorten
+from odm.tables import Builder, Dataset
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Whether the header, or without one the rows, of the files are those of a known dialect."""
+    files = source.with_suffix(".csv", ".tsv")
+    found: list[Layout] = []
+    for file in files[:50]:
+        head = source.head(file)
+        decoded = utf8_text(head[: len(head) // 4 * 4])
+        if isinstance(decoded, str):
+            continue
+        text = decoded[0].decode("utf-8", "replace")
+        if len(head) >= 2**16 and "\n" in text:
+            text = text[: text.rindex("\n")]
+        layout = find_layout(text, None)
+        if isinstance(layout, Layout):
+            found.append(layout)
+    if not found:
+        return None
+    first = found[0]
+    what = f"{len(found)} CSV files fit, the first is" if source.is_dir else "it is"
+    rows = "its header names" if first.header else "its rows have"
+    columns = ",".join(map(shorten, first.columns[:8])) + (",..." if len(first.columns) > 8 else "")
+    return Sniff(SURE if first.sure else LIKELY, f"{what} {first.title}: {rows} {columns}")
+
+
+def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> None:
+    """Read a file, or every CSV file of a folder."""
+    for role in options.columns or ():
+        if role not in ROLES:
+            raise UsageError(f"columns: there is no role {role!r}{hint(role, ROLES)}")
+    files = source.with_suffix(".csv", ".tsv") if source.is_dir else source.files
+    descriptions = [f for f in files if source.is_dir and names_classes(f)]
+    reader = Reader(
+        source, builder, log, options, find_class_names(source, descriptions, log, options.classes)
+    )
+    skip = {options.image_sizes, options.classes}
+    kept = [f for f in files if f not in descriptions and source.full(f) not in skip]
+    if not kept:
+        log.report(NO_HEADER, source.path, found="no file that ends in .csv or .tsv")
+    for file in log.track(kept, "reading CSV") if len(kept) > 1 else kept:
+        reader.read_file(file, track=len(kept) == 1)
+    reader.finish()
+
+
+def adapt(options: CsvOptions) -> dict[str, Any]:
+    """What the dialect to be written changes about the format."""
+    dialect = DIALECTS[options.dialect]
+    return {
+        "keeps": dialect.keeps,
+        "max_error_px": 1e-6 if dialect.is_relative else 0.0,
+        "needs_size": dialect.is_relative,
+    }
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: CsvOptions) -> None:
+    """Write one file; rows are in the order of the images."""
+    dialect = DIALECTS[options.dialect]
+    sep = options.sep or ("\t" if target.target.lower().endswith(".tsv") else ",")
+    name = "" if target.single else ("detections.csv" if dataset.kind == "det" else "annotations.csv")
+    if dialect.has_strings and dataset.kind != "det":
+        raise UsageError("dialect=predictionstring holds detections, and this is ground truth")
+    if name and not target.plan([name], ["the boxes"], log):
+        return
+    if dialect.is_relative and not can_be_relative(dataset, log, has_strings=dialect.has_strings):
+        return
+    labels = class_labels(options.classes, log)
+    quote = Quote(sep, safe=options.excel_safe)
+    classes = [quote(labels.get(name, name)) for name in dataset.categories.name]
+    header, lines = dialect.rows(dataset, classes, quote)
+    text = "\n".join([sep.join(header), *lines] if header else lines)
+    target.write(name, (text + "\n" if text else "").encode())
+
+
+def _doc() -> str:
+    assert __doc__ is not None
+    return __doc__
+
+
+FORMAT = Format(
+    name="csv",
+    title="CSV: canonical, TF Object Detection, Open Images, keras-RetinaNet",
+    doc=_doc(),
+    suffixes=(".csv", ".tsv"),
+    single=True,
+    owns_suffix=True,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=CsvOptions,
+    keeps=DIALECTS["canonical"].keeps,
+    adapt=adapt,
+)

@@ -1,0 +1,191 @@
+"""The images that the rows of CSV files name: where each is met first, what size it has, and its picture."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Source, accept_name
+from odm.formats._shared.codes import COMMENTED, SIZE_FROM_PICTURE, SIZE_MISSING
+from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
+from odm.issues import Log, Trusted
+from odm.tables import PICTURE_SUFFIXES, Builder, Floats, Ints, Longs, stem
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Origin:
+    """A file that names images, and its column for them."""
+
+    file: int
+    """The builder's number."""
+    path: str
+    field: str
+    has_ids: bool
+    """Whether images are named by an id rather than by a file name."""
+
+
+class _Rows(dict[str, int]):
+    """Numbers of image names in the order in which they are met."""
+
+    def __missing__(self, name: str) -> int:
+        row = self[name] = len(self)
+        return row
+
+
+class Images:
+    """The images of all files, by the number of their name."""
+
+    def __init__(self) -> None:
+        self.rows = _Rows()
+        self.good = np.zeros(0, bool)
+        """Whether the name of an image may be used; this and the next column have room to grow."""
+        self.sizes = np.zeros((0, 2), np.int64)
+        self.zeros: set[int] = set()
+        """Images whose size is given as 0."""
+        self._origin: list[Origin] = []
+        self._line: list[int] = []
+
+    def take(self, names: list[str], lines: Ints, origin: Origin) -> tuple[Ints, list[int]]:
+        """The images of rows, and those rows that bring a name which may be used but has a warning."""
+        old = len(self.rows)
+        images = np.fromiter(map(self.rows.__getitem__, names), np.int32, len(names))
+        new = len(self.rows) - old
+        if not new:
+            return images, []
+        fresh = np.nonzero(images >= old)[0][::-1]
+        first = np.zeros(new, np.int64)
+        first[images[fresh] - old] = fresh  # the last one written is the first one met
+        self._line += lines[first].tolist()
+        self._origin += [origin] * new
+        room = old + new - len(self.good)
+        if room > 0:
+            room += len(self.good)
+            self.good = np.concatenate([self.good, np.zeros(room, bool)])
+            self.sizes = np.concatenate([self.sizes, np.zeros((room, 2), np.int64)])
+        scratch, said = Log(keep=0), 0
+        accepted: list[bool] = []
+        warned: list[int] = []
+        for row in first.tolist():
+            accepted.append(accept_name(names[row], scratch, origin.path))
+            if len(scratch.counts) and scratch.counts.total() > said:
+                said = scratch.counts.total()
+                if accepted[-1]:
+                    warned.append(row)
+        self.good[old : old + new] = accepted
+        return images, warned
+
+    def settle(self, images: Ints, sizes: Longs) -> NDArray[np.bool_]:
+        """Take the sizes of rows: most rows of an image decide, else the first. Answers which differ.
+
+        A size that was taken before stays.
+        """
+        new = self.sizes[images, 0] == 0
+        backward = np.nonzero(new)[0][::-1]
+        self.sizes[images[backward]] = sizes[backward]
+        differs: NDArray[np.bool_] = (self.sizes[images] != sizes).any(axis=1)
+        if not differs.any():
+            return differs
+        said: dict[int, Counter[tuple[int, ...]]] = {
+            image: Counter() for image in images[differs & new].tolist()
+        }
+        rows = np.isin(images, list(said))
+        for image, size in zip(images[rows].tolist(), sizes[rows].tolist(), strict=True):
+            said[image][tuple(size)] += 1
+        for image, counts in said.items():
+            self.sizes[image] = counts.most_common(1)[0][0]  # of equals the first one met
+        differs[:] = (self.sizes[images] != sizes).any(axis=1)
+        return differs
+
+    def add_to(
+        self, builder: Builder, log: Log, source: Source, options: ImageOptions, needed: NDArray[np.bool_]
+    ) -> Floats:
+        """Add the images; a size must be found for those `needed`.
+
+        Answers the (n, 2) sizes of all that were met, 0 where unknown.
+        """
+        for i, name in enumerate(self.rows):
+            if name.startswith("#") and self.good[i]:
+                path, field = self._origin[i].path, self._origin[i].field
+                log.report(
+                    COMMENTED, path, line=self._line[i], field=field, value=name, what=Trusted("an image")
+                )
+        beside = source.is_dir and bool(source.with_suffix(*PICTURE_SUFFIXES))
+        folders = (source.full("images"), source.path) if beside else ()
+        pictures = Pictures(options, builder, log, source, folders)
+        ask = bool(pictures) or options.image_size is not None or options.image_sizes is not None
+        if ask or needed.any():
+            self._add_with_pictures(builder, log, source.path, pictures, needed, ask=ask)
+        else:
+            self._add_plain(builder, log)
+        return self.sizes.astype(np.float64)
+
+    def _add_with_pictures(
+        self,
+        builder: Builder,
+        log: Log,
+        where: str,
+        pictures: Pictures,
+        needed: NDArray[np.bool_],
+        *,
+        ask: bool,
+    ) -> None:
+        taken = 0
+        for i, name in enumerate(self.rows):
+            if not self.good[i]:
+                continue
+            origin, line = self._origin[i], self._line[i]
+            without = stem(name) == name
+            picture: Picture | None = None
+            if pictures:
+                picture = pictures.named(name)
+                if picture is None and (origin.has_ids or without):
+                    picture = pictures.find(name, line=line, path=origin.path)
+            if self.sizes[i, 0] == 0 and (ask or needed[i]):
+                size = pictures.size(name, picture)
+                if size is not None:
+                    self.sizes[i] = size
+                    taken += 1
+                    if i in self.zeros:
+                        told = f"{size[0]}x{size[1]}"
+                        log.report(
+                            SIZE_FROM_PICTURE, origin.path, line=line, field="width", value=name, size=told
+                        )
+                elif needed[i]:
+                    pictures.report_no_size(name, picture, origin.path, line=line, field=origin.field)
+            shown = name
+            if picture is not None and origin.has_ids and without:
+                full = name + picture.name[len(stem(picture.name)) :]
+                shown = full if full not in self.rows else name
+            builder.image(
+                shown,
+                width=int(self.sizes[i, 0]),
+                height=int(self.sizes[i, 1]),
+                path=picture.path if picture else "",
+                file=origin.file,
+                line=line,
+            )
+        if taken:
+            log.note(f"{where}: {taken} images without a size get it from a picture or an option")
+
+    def _add_plain(self, builder: Builder, log: Log) -> None:
+        names = list(self.rows)
+        for i in sorted(self.zeros):
+            if self.sizes[i, 0] == 0 and self.good[i]:
+                log.report(
+                    SIZE_MISSING, self._origin[i].path, line=self._line[i], field="width", value=names[i]
+                )
+        good = self.good[: len(names)]
+        lines = np.array(self._line, np.int64)
+        files = np.array([origin.file for origin in self._origin], np.int32)
+        for file in np.unique(files).tolist():
+            rows = np.nonzero((files == file) & good)[0]
+            builder.add_images(
+                [names[i] for i in rows.tolist()],
+                width=self.sizes[rows, 0],
+                height=self.sizes[rows, 1],
+                file=file,
+                line=lines[rows].tolist(),
+            )

@@ -1,0 +1,432 @@
+"""What a CSV file looks like: the options that say it, its columns, and the dialects known by them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from odm.formats._contract import option, parse_mapping
+from odm.formats._shared.csv_tables import BAD_HEADER, NO_HEADER, quote_fault, read_record
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats.csv.numbers import NUMBER
+from odm.issues import Code, hint, nearest, shorten
+from odm.tables import Flag
+
+MISSING_COLUMN = Code(
+    "missing-column",
+    "error",
+    "expected a column for {role}, found the columns {found}{near}",
+    "name the column with -O columns={example}",
+    "Without this column a row does not describe a box.",
+    file=True,
+)
+AMBIGUOUS_COLUMN = Code(
+    "ambiguous-column",
+    "error",
+    "the columns {found} could all be the {role}",
+    "choose one with -O columns={role}:NAME",
+    "Several columns have a usual name of the same thing, and nothing says which one holds.",
+    file=True,
+)
+DUPLICATE_COLUMN = Code(
+    "duplicate-column",
+    "error",
+    "expected every column once, found {value!r} as columns {first} and {second}",
+    "rename or remove one of them",
+    "Two columns have one name, so it is unclear which of them holds.",
+    file=True,
+)
+FLAGS = {
+    "difficult": Flag.DIFFICULT,
+    "truncated": Flag.TRUNCATED,
+    "occluded": Flag.OCCLUDED,
+    "crowd": Flag.CROWD,
+    "group_of": Flag.GROUP_OF,
+    "depiction": Flag.DEPICTION,
+    "inside": Flag.INSIDE,
+}
+CANONICAL = (
+    "image width height class score left top right bottom difficult truncated occluded crowd group_of".split()
+)
+TFOD = "filename width height class xmin ymin xmax ymax".split()
+OPEN_IMAGES = (
+    "ImageID Source LabelName Confidence XMin XMax YMin YMax "
+    "IsOccluded IsTruncated IsGroupOf IsDepiction IsInside".split()
+)
+OPEN_IMAGES_PREDICTIONS = "ImageID LabelName Score XMin XMax YMin YMax".split()
+PREDICTION_STRING = ["ImageID", "PredictionString"]
+RETINANET = "path x1 y1 x2 y2 class".split()
+FORMS = {
+    "ltrb": ("left", "top", "right", "bottom"),
+    "ltwh": ("left", "top", "box_width", "box_height"),
+    "cxcywh": ("center_x", "center_y", "box_width", "box_height"),
+}
+ROLES = (
+    *("image", "width", "height", "class", "score"),
+    *dict.fromkeys(itertools.chain(*FORMS.values())),
+    *FLAGS,
+)
+
+# Usual names of a column, in letters and digits only; a later group counts where no earlier one is there.
+_NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "image": (
+        ("image",),
+        ("filename", "file", "imagename", "imagefile", "imagefilename", "imgname", "img"),
+        ("path", "filepath", "imagepath", "imgpath", "imageid", "imgid"),
+    ),
+    "width": (("imagewidth", "imgwidth", "imagew", "imgw"), ("width",)),
+    "height": (("imageheight", "imgheight", "imageh", "imgh"), ("height",)),
+    "class": (
+        ("class",),
+        ("label", "classname", "labelname", "category", "categoryname", "classlabel"),
+        ("name", "object", "objectname", "cls"),
+    ),
+    "score": (("score",), ("confidence", "conf", "probability", "prob")),
+    "left": (("left",), ("xmin", "minx", "xtl", "xleft"), ("x1", "startx"), ("x0",)),
+    "top": (("top",), ("ymin", "miny", "ytl", "ytop"), ("y1", "starty"), ("y0",)),
+    "right": (("right",), ("xmax", "maxx", "xbr", "xright"), ("x2", "endx"), ("x1",)),
+    "bottom": (("bottom",), ("ymax", "maxy", "ybr", "ybottom"), ("y2", "endy"), ("y1",)),
+    "box_width": (("boxwidth", "bboxwidth", "boxw", "bboxw"),),
+    "box_height": (("boxheight", "bboxheight", "boxh", "bboxh"),),
+    "center_x": (("centerx", "xcenter", "centrex", "xcentre", "cx"),),
+    "center_y": (("centery", "ycenter", "centrey", "ycentre", "cy"),),
+    **{name: ((name.replace("_", ""), "is" + name.replace("_", "")),) for name in FLAGS},
+}
+# Names of four coordinates that belong together, so that x1 is the right edge only beside x0.
+_FOURS: tuple[tuple[str, str, str, str, str], ...] = (
+    ("ltrb", "left", "top", "right", "bottom"),
+    ("ltrb", "xmin", "ymin", "xmax", "ymax"),
+    ("ltrb", "minx", "miny", "maxx", "maxy"),
+    ("ltrb", "xtl", "ytl", "xbr", "ybr"),
+    ("ltrb", "xleft", "ytop", "xright", "ybottom"),
+    ("ltrb", "startx", "starty", "endx", "endy"),
+    ("ltrb", "x1", "y1", "x2", "y2"),
+    ("ltrb", "x0", "y0", "x1", "y1"),
+    *(
+        (form, x, y, box + w, box + h)
+        for form, x, y in (
+            ("ltwh", "left", "top"),
+            ("ltwh", "xmin", "ymin"),
+            ("ltwh", "bboxx", "bboxy"),
+            ("ltwh", "boxx", "boxy"),
+            ("ltwh", "bboxleft", "bboxtop"),
+            ("ltwh", "bboxxmin", "bboxymin"),
+            ("cxcywh", "xcenter", "ycenter"),
+            ("cxcywh", "centerx", "centery"),
+            ("cxcywh", "cx", "cy"),
+        )
+        for box in ("bbox", "box")
+        for w, h in (("width", "height"), ("w", "h"))
+    ),
+)
+_SEPARATORS = (",", ";", "\t")
+_MANY = 1000
+"""Columns among which one is looked for that may be meant."""
+
+
+def _parse_sep(text: str) -> str:
+    named = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|"}
+    sep = named.get(text.lower(), text)
+    if len(sep) != 1 or sep in '"\r\n\0' or sep.isalnum():
+        raise ValueError("give one character, such as ',' ';' or tab")
+    return sep
+
+
+def _parse_columns(text: str) -> dict[str, str]:
+    columns = parse_mapping(text)
+    for role in columns:
+        if role not in ROLES:
+            raise ValueError(
+                f"there is no role {role!r}{hint(role, ROLES)}; the roles are {', '.join(ROLES)}"
+            )
+    return columns
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CsvOptions(ImageOptions):
+    """How a CSV file is read and written."""
+
+    sep: str | None = option(
+        None, "the character between columns: ',' ';' or tab", flag="--sep", parse=_parse_sep
+    )
+    columns: dict[str, str] | None = option(  # noqa: RUF009 -- as all options; the type only looks mutable
+        None, "which column is what: image:frame,left:x0,...", side="read", parse=_parse_columns
+    )
+    coords: str | None = option(
+        None,
+        "pixels (abs) or relative to the image (rel)",
+        flag="--coords",
+        choices=("abs", "rel"),
+        side="read",
+    )
+    decimal: str | None = option(
+        None, "the decimal mark, where it is in doubt", choices=("point", "comma"), side="read"
+    )
+    classes: str | None = option(
+        None,
+        "file of class names, of MIDs and names, or a data.yaml",
+        flag="--classes",
+        side="both",
+        path=True,
+    )
+    excel_safe: bool = option(
+        False, "an apostrophe before names that a spreadsheet would take for formulas (= + - @)"
+    )
+    dialect: str = option(
+        "canonical",
+        "which columns to write",
+        choices=("canonical", "tfod", "openimages", "predictionstring", "retinanet"),
+        side="write",
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Layout:
+    """What a file looks like: its separator, its columns, and which of them is what."""
+
+    title: str
+    sep: str
+    columns: tuple[str, ...]
+    roles: Mapping[str, int]
+    form: str = "ltrb"
+    coords: str = "sniff"
+    """``abs``, ``rel``, or ``sniff`` where the dialect has both under one header."""
+    constants: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    header: bool = True
+    spaced: bool = False
+    """Whether a blank follows every separator, and does not belong to the cells."""
+    strings: int | None = None
+    """The column that holds prediction strings."""
+    sure: bool = True
+
+    def field(self, column: int) -> str:
+        """How a column is called in a message; nothing for one that the file does not have."""
+        names = self.columns
+        return (names[column] or f"column {column + 1}") if column < len(names) else ""
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class HeaderFaults:
+    """Why a header does not say what is needed."""
+
+    columns: tuple[str, ...]
+    found: list[tuple[Code, str, dict[str, Any]]]
+
+
+def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults | None:
+    """The layout that the first lines of a file show; None where there is no text."""
+    told_sep, text = sep_line(text)
+    text = text.lstrip("\n")
+    if not text.strip():
+        return None
+    if options is not None and options.sep is not None:
+        told_sep = options.sep
+    told = (options and options.columns) or {}
+    candidates = (told_sep,) if told_sep else _SEPARATORS
+    best: HeaderFaults | None = None
+    for sep in candidates:
+        record = read_record(text, 0, sep, spaced=False)
+        if isinstance(record[0], tuple):
+            best = best or HeaderFaults(
+                tuple(text.split("\n", 1)[0].split(sep)),
+                [(BAD_HEADER, "", {"reason": quote_fault(record[0])})],
+            )
+            continue
+        found = _header_layout(record[0], sep, told)
+        if isinstance(found, Layout):
+            return found
+        if best is None or len(found.columns) > len(best.columns) or best.found[0][0] is BAD_HEADER:
+            best = found
+        if not told:
+            plain = _retinanet_layout(text, sep)
+            if plain is not None:
+                return plain
+    return best
+
+
+def sep_line(text: str) -> tuple[str | None, str]:
+    """The separator that a first line ``sep=;`` names, and the text without that line."""
+    if text[:4].lower() == "sep=" and len(text) > 5 and text[5] == "\n":
+        return text[4], "\n" + text[6:]
+    return None, text
+
+
+def _retinanet_layout(text: str, sep: str) -> Layout | None:
+    rows = [read_record(line, 0, sep, spaced=False)[0] for line in text.split("\n", 50)[:50] if line.strip()]
+    fitting = 0
+    for cells in rows:
+        if isinstance(cells, list) and len(cells) == 6 and cells[0].strip():
+            box = [cell.strip() for cell in cells[1:5]]
+            numbers = sum(NUMBER.fullmatch(cell) is not None for cell in box)
+            fitting += not any(box) or numbers >= 3
+    if fitting * 2 <= len(rows):
+        return None
+    roles = {"image": 0, "left": 1, "top": 2, "right": 3, "bottom": 4, "class": 5}
+    return Layout(
+        "keras-RetinaNet CSV, which has no header",
+        sep,
+        tuple(RETINANET),
+        roles,
+        coords="abs",
+        header=False,
+        sure=False,
+    )
+
+
+class _Header:
+    """The names of the columns of a file, and what is found out about them."""
+
+    def __init__(self, cells: Sequence[str], told: Mapping[str, str]) -> None:
+        self.columns = tuple(cell.strip() for cell in cells)
+        self.told = told
+        self.spaced = len(cells) > 1 and all(c[:1] == " " for c in cells[1:])
+        self.roles: dict[str, int] = {}
+        self.constants: dict[str, str] = {}
+        self.faults: list[tuple[Code, str, dict[str, Any]]] = []
+        columns = self.columns
+        self._shown = ", ".join(map(shorten, columns[:30])) + (", ..." if len(columns) > 30 else "")
+        seen: dict[str, int] = {}
+        for i, name in enumerate(columns):
+            if name and seen.setdefault(name, i) != i:
+                values = {"value": name, "first": seen[name] + 1, "second": i + 1}
+                self.faults.append((DUPLICATE_COLUMN, name, values))
+        for role, name in told.items():
+            if name.startswith("=") and role in ("class", "image"):
+                self.constants[role] = name[1:]
+            else:
+                if name not in seen:
+                    self._lacks(role, name, hint(name, columns), f"{role}:NAME")
+                self.roles[role] = seen.get(name, 0)
+        self.places: dict[str, list[int]] = {}
+        """The columns that are not told, by their names in letters and digits."""
+        for i, name in enumerate(columns):
+            if name and i not in self.roles.values() and seen[name] == i:
+                self.places.setdefault(key_of(name), []).append(i)
+
+    def _lacks(self, role: str, field: str, near: str, example: str) -> None:
+        values = {"role": role, "found": self._shown, "near": near, "example": example}
+        self.faults.append((MISSING_COLUMN, field, values))
+
+    def _find(self, role: str, names: Iterable[str], places: Mapping[str, list[int]]) -> bool:
+        """Whether one of these names is there; if it is not the only one, that is a fault."""
+        found = sorted(i for name in names for i in places.get(name, ()))
+        if len(found) > 1:
+            several = ", ".join(shorten(self.columns[i]) for i in found)
+            self.faults.append((AMBIGUOUS_COLUMN, role, {"role": role, "found": several}))
+        if found:
+            self.roles[role] = found[0]
+        return bool(found)
+
+    def find_usual(self, role: str, *, groups: int | None = None) -> None:
+        """Find the column of a role by its usual names, those of the first `groups` groups or of all."""
+        any(self._find(role, names, self.places) for names in _NAMES[role][:groups])
+
+    def find_coordinates(self) -> str:
+        """Find the columns of the four coordinates; the form of the box that they make."""
+        told = self.told.keys() & set(itertools.chain(*FORMS.values()))
+        if told:
+            form = max(FORMS, key=lambda f: len(told & set(FORMS[f])))
+            for role in FORMS[form]:
+                if role not in self.roles:
+                    self.find_usual(role)
+            return form
+        bare: dict[str, list[int]] = {}
+        for key, found in self.places.items():
+            bare.setdefault(_bare(key), []).extend(found)
+        for form, *names in _FOURS:
+            places = bare if form == "ltrb" else self.places
+            if all(name in places for name in names):
+                for role, name in zip(FORMS[form], names, strict=True):
+                    self._find(role, (name,), places)
+                return form
+        for role in FORMS["ltrb"]:  # what is there, so that only the rest is reported as missing
+            self.find_usual(role, groups=3)
+        return "ltrb"
+
+    def report_lacking(self, lacking: list[str]) -> None:
+        """Report the roles that no column has; where all four coordinates lack, in one."""
+        taken = set(self.roles.values())
+        free = [name for i, name in enumerate(self.columns[:_MANY]) if i not in taken and len(name) > 2]
+        groups = [[role] for role in lacking]
+        if len(lacking) >= 4 and lacking[-4:] == list(FORMS["ltrb"]):
+            groups = [*groups[:-4], lacking[-4:]]
+        for group in groups:
+            usual = itertools.chain.from_iterable((role, *itertools.chain(*_NAMES[role])) for role in group)
+            near = next((found for name in usual if (found := _near(name, free))), "")
+            roles = ", ".join(group)
+            self._lacks(roles, roles, near, ",".join(f"{role}:NAME" for role in group))
+
+
+def _header_layout(cells: Sequence[str], sep: str, told: Mapping[str, str]) -> Layout | HeaderFaults:
+    """What the cells of a header line say, or what they leave open; `told` are columns by their roles."""
+    header = _Header(cells, told)
+    columns, roles, constants, faults = header.columns, header.roles, header.constants, header.faults
+    keys = set(header.places)
+    open_images = {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"} <= keys
+    for role in ("image", "width", "height", "class", "score", *FLAGS):
+        if role in roles or role in constants or (role == "score" and open_images and "score" not in keys):
+            continue
+        header.find_usual(role)
+    if {"imageid", "predictionstring"} <= keys and not told:
+        if faults:
+            return HeaderFaults(columns, faults)
+        return Layout(
+            "Open Images predictions in a PredictionString",
+            sep,
+            columns,
+            roles,
+            coords="rel",
+            spaced=header.spaced,
+            strings=header.places["predictionstring"][0],
+            sure=False,  # strings of other groups have this header too
+        )
+
+    form = header.find_coordinates()
+    lacking = [r for r in ("image", "class", *FORMS[form]) if r not in roles and r not in constants]
+    if len(lacking) == 6 and not told and not faults:
+        return HeaderFaults(columns, [(NO_HEADER, "", {"found": repr(shorten(sep.join(columns)))})])
+    header.report_lacking(lacking)
+    if faults:
+        return HeaderFaults(columns, faults)
+
+    sure = True
+    if told:
+        title = "CSV with the columns that -O columns names"
+        coords = "rel" if open_images else "sniff"
+    elif set(CANONICAL) <= set(columns):
+        title, coords = "canonical CSV", "abs"
+    elif open_images and "score" in roles:
+        title, coords = "Open Images predictions", "rel"
+    elif open_images:
+        title, coords = "Open Images boxes", "rel"
+        if "confidence" in keys:
+            title += " (Confidence is not a score there; -O columns=score:Confidence reads it as one)"
+    elif set(map(key_of, TFOD)) <= keys:
+        title, coords = "TF Object Detection CSV", "sniff"
+    else:
+        named = ", ".join(
+            f"{role} = {shorten(columns[i])}" for role, i in roles.items() if role != columns[i]
+        )
+        title, coords = "CSV by the names of its columns" + (f" ({named})" if named else ""), "sniff"
+        sure = False  # a format whose header this is may be surer of it than usual names can make
+    return Layout(title, sep, columns, roles, form, coords, constants, spaced=header.spaced, sure=sure)
+
+
+def _near(name: str, columns: Sequence[str]) -> str:
+    found = nearest(name, columns)
+    return f" (is it {shorten(found)!r}?)" if found else ""
+
+
+def key_of(name: str) -> str:
+    """A name in letters and digits only, as it is looked up."""
+    return re.sub(r"[\W_]", "", name).lower()
+
+
+def _bare(key: str) -> str:
+    for prefix in ("bbox", "box"):
+        if key.startswith(prefix) and len(key) > len(prefix):
+            return key[len(prefix) :]
+    return key

@@ -1,0 +1,180 @@
+"""The dialects of CSV as they are written: what each can hold, and how it makes rows of a dataset."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import COLLISION
+from odm.formats._shared.codes import BAD_CLASS_NAME
+from odm.formats._shared.csv_tables import Quote, merged
+from odm.formats._shared.number_text import decimals, texts
+from odm.formats._shared.pictures import relative_to_images
+from odm.formats._shared.text_tokens import relative
+from odm.formats.csv.layouts import (
+    CANONICAL,
+    FLAGS,
+    OPEN_IMAGES,
+    OPEN_IMAGES_PREDICTIONS,
+    PREDICTION_STRING,
+    TFOD,
+)
+from odm.issues import Log
+from odm.tables import Dataset, Flag, Floats, stem
+
+
+def can_be_relative(dataset: Dataset, log: Log, *, has_strings: bool) -> bool:
+    """Whether it fits into coordinates over the image's size and ids without extension; else say why not."""
+    images, errors = dataset.images, log.errors
+    relative_to_images(dataset, dataset.boxes.xyxy, log)
+    seen: dict[str, str] = {}
+    for name in images.name:
+        first = seen.setdefault(stem(name), name)
+        if first != name:
+            log.report(COLLISION, "", first=first, second=name, value=stem(name))
+    if has_strings:
+        for name in dataset.categories.name:
+            if " " in name:
+                reason = "blanks separate the words of a prediction string"
+                log.report(BAD_CLASS_NAME, "", value=name, reason=reason)
+    return log.errors == errors
+
+
+# --------------------------------------------------------------------------------------- cells of the boxes
+
+
+def _each(cells: list[str], rows: NDArray[np.integer[Any]]) -> Iterator[str]:
+    """The cell of the image, or of the class, of each box."""
+    return map(cells.__getitem__, rows.tolist())
+
+
+def _edges(dataset: Dataset) -> list[list[str]]:
+    """Texts of left, top, right, bottom in pixels."""
+    numbers = decimals(dataset.boxes.xyxy.reshape(-1))
+    return [numbers[k::4] for k in range(4)]
+
+
+def _relative_edges(dataset: Dataset) -> list[list[str]]:
+    """Texts of left, top, right, bottom over the image's size.
+
+    A fixed number of decimals, fine enough for a millionth of a pixel and coarse enough that the same text
+    comes back from the pixels.
+    """
+    boxes, images = dataset.boxes, dataset.images
+    sizes = np.stack([images.width, images.height], axis=1)[boxes.image]
+    cells = relative(boxes.xyxy / np.tile(sizes, 2), sizes[:, 0], sizes[:, 1])
+    return [texts(cells[k::4]) for k in range(4)]
+
+
+def _scores(values: Floats) -> list[str]:
+    lacking = np.isnan(values)
+    if lacking.all():
+        return [""] * len(values)
+    texts = decimals(np.where(lacking, 0.0, values))
+    return ["" if none else text for text, none in zip(texts, lacking.tolist(), strict=True)]
+
+
+def _marks(flags: NDArray[np.uint16], bits: Iterable[Flag], sep: str) -> Iterator[str]:
+    """The cells of these flags, each 0 or 1, of each box."""
+    kinds, which = np.unique(flags, return_inverse=True)
+    return _each([sep.join("1" if kind & bit else "0" for bit in bits) for kind in kinds.tolist()], which)
+
+
+def _sized_images(dataset: Dataset, quote: Quote) -> list[str]:
+    """Name, width and height of each image; an unknown size is left empty."""
+    images = dataset.images
+    sizes = ([str(n) if n > 0 else "" for n in side.tolist()] for side in (images.width, images.height))
+    return [quote.sep.join(cells) for cells in zip(map(quote, images.name), *sizes, strict=True)]
+
+
+# ----------------------------------------------------------------------------------------------- dialects
+
+
+def _canonical(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
+    boxes, sep = dataset.boxes, quote.sep
+    images = _sized_images(dataset, quote)
+    cells = zip(
+        _each(images, boxes.image),
+        _each(classes, boxes.category),
+        _scores(boxes.score),
+        *_edges(dataset),
+        _marks(boxes.flags, [FLAGS[name] for name in CANONICAL[9:]], sep),
+        strict=True,
+    )
+    return CANONICAL, merged(dataset, list(map(sep.join, cells)), [image + sep * 11 for image in images])
+
+
+def _tfod(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
+    boxes, images = dataset.boxes, _sized_images(dataset, quote)
+    cells = zip(_each(images, boxes.image), _each(classes, boxes.category), *_edges(dataset), strict=True)
+    return TFOD, merged(dataset, list(map(quote.sep.join, cells)), ())
+
+
+def _retinanet(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
+    boxes, sep, images = dataset.boxes, quote.sep, list(map(quote, dataset.images.name))
+    cells = zip(_each(images, boxes.image), *_edges(dataset), _each(classes, boxes.category), strict=True)
+    return [], merged(dataset, list(map(sep.join, cells)), [image + sep * 5 for image in images])
+
+
+def _open_images(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
+    boxes, sep, n = dataset.boxes, quote.sep, len(dataset.boxes)
+    names = _each([quote(stem(name)) for name in dataset.images.name], boxes.image)
+    labels = _each(classes, boxes.category)
+    left, top, right, bottom = _relative_edges(dataset)
+    if dataset.kind == "det":
+        cells = zip(names, labels, _scores(boxes.score), left, right, top, bottom, strict=True)
+        return OPEN_IMAGES_PREDICTIONS, merged(dataset, list(map(sep.join, cells)), ())
+    bits = (Flag.OCCLUDED, Flag.TRUNCATED, Flag.GROUP_OF, Flag.DEPICTION, Flag.INSIDE)
+    marks = _marks(boxes.flags, bits, sep)
+    rows = zip(names, [""] * n, labels, ["1"] * n, left, right, top, bottom, marks, strict=True)
+    return OPEN_IMAGES, merged(dataset, list(map(sep.join, rows)), ())
+
+
+def _prediction_strings(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
+    del classes  # a prediction string is quoted as a whole, not by its words
+    boxes, names = dataset.boxes, list(dataset.categories.name)
+    words = zip(_each(names, boxes.category), _scores(boxes.score), *_relative_edges(dataset), strict=True)
+    groups = merged(dataset, list(map(" ".join, words)), ())
+    begin = 0
+    lines = []
+    for name, n in zip(
+        dataset.images.name, np.bincount(boxes.image, minlength=len(dataset.images)), strict=True
+    ):
+        lines.append(quote(stem(name)) + quote.sep + quote(" ".join(groups[begin : begin + n])))
+        begin += n
+    return PREDICTION_STRING, lines
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Dialect:
+    """What a dialect holds, and how it is written."""
+
+    keeps: frozenset[str]
+    rows: Callable[[Dataset, list[str], Quote], tuple[list[str], list[str]]]
+    """The cells of the header and the lines of a dataset whose classes are written as these cells."""
+    is_relative: bool = False
+    """Whether coordinates are over the image's size, and images are named without extension."""
+    has_strings: bool = False
+    """Whether all detections of an image stand in one cell."""
+
+
+DIALECTS = {
+    "canonical": Dialect(
+        frozenset("size extension empty score difficult truncated occluded crowd group_of".split()),
+        _canonical,
+    ),
+    "tfod": Dialect(frozenset({"size", "extension"}), _tfod),
+    "openimages": Dialect(
+        frozenset("score truncated occluded group_of depiction inside".split()),
+        _open_images,
+        is_relative=True,
+    ),
+    "predictionstring": Dialect(
+        frozenset({"score", "empty"}), _prediction_strings, is_relative=True, has_strings=True
+    ),
+    "retinanet": Dialect(frozenset({"extension", "empty"}), _retinanet),
+}

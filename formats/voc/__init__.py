@@ -1,0 +1,215 @@
+"""Pascal VOC XML: one file per image.
+
+::
+
+    <annotation>
+        <filename>street.jpg</filename>
+        <size><width>640</width><height>480</height><depth>3</depth></size>
+        <object>
+            <name>person</name>
+            <pose>Unspecified</pose>
+            <truncated>0</truncated><difficult>0</difficult><occluded>0</occluded>
+            <bndbox><xmin>10</xmin><ymin>20</ymin><xmax>110</xmax><ymax>220</ymax></bndbox>
+        </object>
+    </annotation>
+
+Reading
+-------
+- A folder of XML files, nested or flat; one XML file; the canonical tree (``Annotations/``, ``JPEGImages/``,
+  ``ImageSets/Main/*.txt``), also several of them in one folder; ImageNet's trees (``Annotations/DET/...``,
+  ``Annotations/CLS-LOC/...``, ``Data/...``), whose classes are WordNet ids.
+- The image is named after the XML file, relative to its folder (in a tree: to ``Annotations/``), with the
+  extension that ``<filename>`` gives, else with that of the picture, if one is found. A ``<filename>`` that
+  names another image is a warning, so is a missing one; an absolute path there is an error. ``<path>`` and
+  ``<folder>`` are not used.
+- ``--split NAME`` reads the images of ``ImageSets/Main/NAME.txt`` alone. Lists per class
+  (``person_train.txt``) are not splits. Without lists, folders called ``train``, ``val``, ``test`` are the
+  splits, if every file lies in one.
+- ``xmin ymin xmax ymax`` are taken as they stand: what is 12 in the file is 12 in the table, fractions
+  included. The official Pascal VOC data counts pixels from 1 with the last one inside, most other files
+  hold plain edges; ``-O origin=1`` reads and writes the official meaning,
+  edges = (xmin - 1, ymin - 1, xmax, ymax).
+- ``difficult``, ``truncated`` and ``occluded`` are 0 or 1; ``no`` and ``false`` are 0, ``yes`` and ``true``
+  are 1, in any letter case; a missing, empty or ``Unspecified`` one is 0. Anything else is an error.
+  The boxes of a ``<part>`` are no objects; poses, parts and other additions are counted, not kept.
+- ``<confidence>`` or ``<score>`` in the objects make a file one of detections.
+- A missing ``<size>``, or one of 0, is taken from ``--image-sizes``, ``--image-size``, the picture
+  (``--images``, ``JPEGImages/`` or beside the XML) or the other side of an evaluation; else it stays unknown.
+- Any encoding that the file declares, or UTF-8 or UTF-16. A document type with an internal subset, and every
+  entity beyond the five of XML itself, is refused; nothing outside the file is ever read.
+- Result files of the VOC kit, ``comp4_det_test_<class>.txt``, one file per class, with rows of
+  ``<image> <confidence> <xmin> <ymin> <xmax> <ymax>``, are read as detections. Files of another name are read
+  so with ``-O results=true``; the class is then the file's name.
+
+Writing
+-------
+- ``<image>.xml`` for every image, in the folder itself; where images have splits, or with ``-O layout=tree``,
+  in ``Annotations/``, with ``ImageSets/Main/<split>.txt``.
+- Whole numbers without a point, others with all their digits; ``-O round=true`` writes whole numbers only.
+- Detections get a ``<confidence>``; with ``-O results=true`` they are written as result files of the VOC kit
+  instead. An unknown size is left out.
+- ``<depth>`` is always 3 and ``<pose>`` Unspecified, as the official layout asks for both.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from odm.files import Output, Source
+from odm.formats._contract import LIKELY, SURE, Format, Sniff
+from odm.formats._shared.safe_xml import DOCTYPE, after_prolog, narrow
+from odm.formats.voc.elements import Elements
+from odm.formats.voc.gather import Images, Rows
+from odm.formats.voc.results import RESULT_NAME, ResultReader, result_files, write_results
+from odm.formats.voc.shapes import Shapes
+from odm.formats.voc.terms import FLAGS, NO_FILES, VocOptions
+from odm.formats.voc.trees import find_splits, name_strays, picture_folders, places
+from odm.formats.voc.writer import write_xml
+from odm.issues import Log, UsageError
+from odm.tables import Builder, Dataset, Floats
+
+_TAG = re.compile(r"<([^\s>/!?<]+)")
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Claim XML files whose root is <annotation>, and files named like the results of the VOC kit."""
+    if not source.is_dir:
+        name = source.path.replace("\\", "/").rsplit("/", 1)[-1]
+        if RESULT_NAME.fullmatch(name):
+            return Sniff(SURE, f"{name} is named like a result file of the VOC kit")
+        looks = _looks(source.head())
+        if looks is None or (looks[1] == "" and not name.lower().endswith(".xml")):
+            return None
+        if looks[1] == "":
+            return Sniff(LIKELY, "the file is called .xml, and it has no other root element")
+        return Sniff(looks[0], f"the root is <{looks[1]}>")
+    files = source.with_suffix(".xml")
+    if files:
+        what = "1 XML file" if len(files) == 1 else f"{len(files)} XML files"
+        rootless = 0
+        for file in files[:20]:
+            looks = _looks(source.head(file))
+            if looks is None:
+                continue
+            if looks[1]:
+                which = "the first" if file == files[0] else file
+                return Sniff(looks[0], f"{what}, {which} has the root <{looks[1]}>")
+            rootless += 1
+        if rootless == min(len(files), 20):
+            return Sniff(LIKELY, f"{what}, none of which has another root element")
+        return None
+    results = result_files(source)
+    if results:
+        what = "1 file is" if len(results) == 1 else f"{len(results)} files are"
+        return Sniff(SURE, f"{what} named like the result files of the VOC kit, the first {results[0]}")
+    return None
+
+
+def _looks(head: bytes) -> tuple[int, str] | None:
+    """Confidence and root of what may be a VOC file, the root empty where there is none; else None."""
+    text = narrow(head).decode("latin-1")
+    at = after_prolog(text)
+    if text.startswith("<!", at):
+        doctype = DOCTYPE.match(text, at)
+        end = -1 if doctype is None else doctype.end() - 1
+        if end >= 0 and text[end] == "[":
+            end = text.find(">", text.find("]", end)) if "]" in text[end:] else -1
+        at = after_prolog(text, end + 1) if end >= 0 else len(text)
+    match = _TAG.match(text, at)
+    if match is None:
+        return LIKELY, ""
+    root = match[1]
+    if root.rsplit(":", 1)[-1].lower() != "annotation":
+        return None
+    if "<bndbox" not in text and ("<polygon" in text or "<imagesize" in text):
+        return None  # LabelMe has the same root
+    certain = root == "annotation" and any(
+        f"<{tag}" in text for tag in ("filename", "size", "object", "folder")
+    )
+    return (SURE if certain else LIKELY), root
+
+
+def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> None:
+    """Read XML files, or result files where the option or the names say so."""
+    _check(options)
+    if not source.is_dir:
+        is_result = bool(RESULT_NAME.fullmatch(source.path.replace("\\", "/").rsplit("/", 1)[-1]))
+        files = [""]
+    else:
+        files = source.with_suffix(".xml")
+        is_result = not files and bool(result_files(source))
+    if options.results or is_result:
+        ResultReader(source, builder, log, options).run()
+    elif not files:
+        log.report(NO_FILES, source.path, n=len(source.files))
+    else:
+        _read_xml(source, files, builder, log, options)
+
+
+def _read_xml(source: Source, files: list[str], builder: Builder, log: Log, options: VocOptions) -> None:
+    found = places(source, files)
+    roots = sorted({root for _, _, root in found if root is not None})
+    found.sort(key=lambda place: place[1])
+    chosen, splits = find_splits(source, found, roots, options.split, log)
+    name_strays(source, roots, log)
+    rows = Rows(builder)
+    images = Images(source, builder, log, options, picture_folders(source, roots), splits)
+    quick, careful = Shapes(builder, images, rows), Elements(builder, log, images, rows)
+    first = chosen[0][0] if chosen else ""
+    lead = source.full(first)[: -len(first) or None]
+    plain = source.is_dir and source.full(first) == lead + first and "\\" not in lead
+    for file, key, _ in log.track(chosen, "reading"):
+        data = source.read(file, log)
+        if data is not None:
+            path = lead + file if plain else source.full(file)
+            if not quick.read(data, path, key):
+                careful.read(data, path, key)
+            rows.pack()
+    rows.finish(log, images.paths, options.origin)
+
+
+def _check(options: VocOptions) -> None:
+    if options.origin not in (0, 1):
+        raise UsageError(f"origin={options.origin}: choose one of 0, 1")
+    if options.layout not in ("auto", "flat", "tree"):
+        raise UsageError(f"layout={options.layout}: choose one of auto, flat, tree")
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> None:
+    """Write one XML file per image, or one result file per class."""
+    _check(options)
+    edges = _edges(dataset, log, options)
+    if options.results:
+        write_results(dataset, target, log, edges)
+    else:
+        write_xml(dataset, target, log, options, edges)
+
+
+def _edges(dataset: Dataset, log: Log, options: VocOptions) -> Floats:
+    """(n, 4) the numbers to be written."""
+    edges = dataset.boxes.xyxy
+    if options.origin:
+        edges = edges + np.array([1.0, 1.0, 0.0, 0.0])
+    if options.round:
+        whole = np.rint(edges)
+        changed = int(np.count_nonzero(whole != edges))
+        if changed:
+            log.note(f"round=true: {changed} of {edges.size} coordinates are rounded to whole pixels")
+        edges = whole
+    return edges
+
+
+FORMAT = Format(
+    name="voc",
+    title="Pascal VOC XML",
+    doc=__doc__ or "",
+    suffixes=(".xml",),
+    single=False,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=VocOptions,
+    keeps=frozenset(("size", "extension", "empty", "split", "score", *FLAGS)),
+)

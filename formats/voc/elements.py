@@ -1,0 +1,433 @@
+"""The careful way to read Pascal VOC XML: element by element, and what is wrong with each.
+
+`odm.formats.voc.shapes` is the quick way; whatever it does not take comes here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from odm.files import accept_name
+from odm.formats._shared.codes import BAD_CLASS_NAME, BAD_IMAGE_SIZE
+from odm.formats._shared.pictures import parse_pixels
+from odm.formats._shared.safe_xml import SafeXmlParser
+from odm.formats.voc.gather import Images, Rows
+from odm.formats.voc.terms import BLANKS, EDGES, FLAGS, NUMBER, SCORES, number_of, refuse_class
+from odm.issues import Code, Log
+from odm.tables import Builder
+
+WRONG_ROOT = Code(
+    "voc-root",
+    "error",
+    "expected the root element <annotation>, found <{value}>",
+    "export the file as Pascal VOC XML, with plain lower-case element names and no namespace",
+    "Only <annotation> is the root of a Pascal VOC file. Another root, a namespace or another letter case is "
+    "another format, and reading it as this one would find no objects.",
+    file=True,
+)
+STRANGE_ELEMENT = Code(
+    "voc-misplaced-element",
+    "error",
+    "<{value}> is not read {where}",
+    "write {expected}",
+    "An element that looks like a part of the format stands where the format has none, or is spelt with "
+    "capitals or a namespace. What it holds would be lost.",
+    file=True,
+)
+HEADER_TWICE = Code(
+    "voc-duplicate-header",
+    "error",
+    "a second <{value}>",
+    "remove one of the two",
+    "The file says twice what its image is called or how large it is, so it is unclear which holds.",
+    file=True,
+)
+ELEMENT_TWICE = Code(
+    "voc-duplicate-element",
+    "error",
+    "a second <{value}> in one object",
+    "remove one of the two, or make it an object of its own",
+    "The object says the same thing twice, so it is unclear which holds; programs differ in which they take.",
+    row=True,
+)
+ELEMENT_MISSING = Code(
+    "voc-missing-element",
+    "error",
+    "the object has no <{value}>",
+    "add it, or remove the object",
+    "Without a name and the four edges in one <bndbox> an object is no box.",
+    row=True,
+)
+NESTED_VALUE = Code(
+    "voc-nested-value",
+    "error",
+    "expected text in <{value}>, found the element <{found}>",
+    "write the value alone",
+    "Elements stand where a plain value is expected; reading only the text around them would lose a part.",
+    row=True,
+)
+BAD_FLAG = Code(
+    "voc-bad-flag",
+    "error",
+    "expected 0 or 1 (or no, yes, false, true), found {value!r}",
+    "write 0 or 1",
+    "The marks 'difficult', 'truncated' and 'occluded' are yes or no. Which of them another word means is "
+    "not guessed, because an evaluation leaves difficult objects out.",
+    row=True,
+)
+
+_HEADER = frozenset(("filename", "size", "object"))
+_SIZE = frozenset(("width", "height"))
+_OBJECT = frozenset(("name", "bndbox", *FLAGS, *SCORES))
+_LOOKALIKES = _HEADER | _SIZE | _OBJECT | frozenset(EDGES)
+_SAYS_NOTHING = frozenset(("", "unspecified"))
+_TRUTH = {
+    "": False, "0": False, "1": True, "0.0": False, "1.0": True, "unspecified": False,
+    "false": False, "true": True, "no": False, "yes": True,
+}  # fmt: skip
+_PLAIN = frozenset(("name", "pose", *FLAGS, *SCORES))
+_MARKS = {None: b"0", "0": b"0", "1": b"1", "Unspecified": b"0"}
+_PLAIN_NUMBERS = re.compile(r"(?:-?[0-9]{1,200}(?:\.[0-9]{1,30})?(?:\n|$))*", re.ASCII)
+
+
+class Elements:
+    """Reads files through an XML parser."""
+
+    def __init__(self, builder: Builder, log: Log, images: Images, rows: Rows) -> None:
+        self._builder, self._log, self._images, self._rows = builder, log, images, rows
+        self._names: dict[str, int] = {}
+        self._door = SafeXmlParser()
+
+    def read(self, data: bytes, path: str, key: str) -> None:
+        """Take the image and the objects of a file; what is wrong with them is reported."""
+        root = self._parse(data, path)
+        if root is None:
+            return
+        log = self._log
+        filename: str | None = None
+        filename_line = size_line = root.sourceline or 0
+        size: dict[str, str] | None = None
+        objects = []
+        seen_filename = False
+        usable = True
+        for child in root:
+            tag = child.tag
+            if tag == "object":
+                objects.append(child)
+            elif tag == "filename":
+                if seen_filename:
+                    log.report(HEADER_TWICE, path, line=child.sourceline, field=tag, value=tag)
+                    usable = False
+                    continue
+                seen_filename = True
+                filename_line = child.sourceline
+                filename = self._text(child, path, tag)
+                usable &= filename is not None
+            elif tag == "size":
+                if size is not None:
+                    log.report(HEADER_TWICE, path, line=child.sourceline, field=tag, value=tag)
+                    usable = False
+                    continue
+                size_line = child.sourceline
+                size, sound = self._size(child, path)
+                usable &= sound
+            elif tag not in ("folder", "path", "segmented"):
+                usable &= self._unread(child, path, "in <annotation>")
+        pixels, sound = self._pixels(size, path, size_line)
+        name = filename.strip(BLANKS) if filename is not None else None
+        if name and not accept_name(name.replace("\\", "/"), log, path, line=filename_line, field="filename"):
+            usable = False
+        row: int | None = None
+        if usable and sound:
+            row = self._images.add(path, key, name, pixels, filename_line, size_line)
+        if row is not None and self._plain_objects(objects, row):
+            return
+        for child in objects:
+            if not self._object(child, path, row, child.sourceline or 0):
+                self._builder.skipped += 1
+
+    def _size(self, element: Any, path: str) -> tuple[dict[str, str], bool]:
+        """The texts of the elements in <size>, and whether they can be used."""
+        size: dict[str, str] = {}
+        sound = True
+        for part in element:
+            tag, field = part.tag, f"size/{part.tag}"
+            if tag not in _SIZE:
+                sound &= self._unread(part, path, "in <size>")
+            elif tag in size:
+                self._log.report(HEADER_TWICE, path, line=part.sourceline, field=field, value=tag)
+                sound = False
+            else:
+                text = self._text(part, path, field)
+                size[tag] = text.strip(BLANKS) if text is not None else "0"
+                sound &= text is not None
+        return size, sound
+
+    def _plain_objects(self, objects: Sequence[Any], image: int) -> bool:
+        """Add the boxes of all objects if all are faultless; else add none and answer False."""
+        lines: list[int] = []
+        names: list[int] = []
+        scores: list[str] = []
+        edges: list[str] = []
+        marks: dict[str, list[bytes]] = {flag: [] for flag in FLAGS}
+        poses = parts = scored = 0
+        for element in objects:
+            texts: dict[str, str] = {}
+            box: dict[str, str] = {}
+            n = 0
+            for child in element:
+                tag = child.tag
+                if tag == "bndbox":
+                    box = {edge.tag: edge.text for edge in child if not len(edge)}
+                    if len(box) != 4 or len(child) != 4:
+                        return False
+                    n += 1
+                elif tag in _PLAIN:
+                    if len(child):
+                        return False
+                    texts[tag] = child.text
+                    n += 1
+                elif tag == "part":
+                    parts += 1
+                else:
+                    return False
+            name = texts.get("name")
+            if len(texts) + 1 != n or not box or name is None:
+                return False
+            if name not in self._names:
+                plain = _plain_class(name)
+                if refuse_class(plain) is not None:
+                    return False
+                self._names[name] = self._builder.category(plain)
+            names.append(self._names[name])
+            try:
+                edges += [box["xmin"], box["ymin"], box["xmax"], box["ymax"]]
+                for flag, column in marks.items():
+                    column.append(_MARKS[texts.get(flag)])
+            except KeyError:
+                return False
+            given = [texts[tag] for tag in SCORES if tag in texts]
+            if len(given) > 1 or given in (["nan"], [None]):
+                return False
+            scores += given or ["nan"]
+            scored += len(given)
+            pose = texts.get("pose")
+            poses += pose is not None and pose.strip(BLANKS).lower() not in _SAYS_NOTHING
+            lines.append(element.sourceline or 0)
+        if None in edges or not _plain_numbers(edges):
+            return False
+        if scored and not _plain_numbers([text for text in scores if text != "nan"]):
+            return False
+        rows = self._rows
+        rows.image.extend([image] * len(lines))
+        rows.category.extend(names)
+        for i, values in enumerate(rows.edges):
+            values.extend(map(float, edges[i::4]))
+        for flag, column in marks.items():
+            rows.flags[flag].extend(column)
+        rows.score.extend(map(float, scores))
+        rows.line.extend(lines)
+        if poses:
+            rows.count("pose", poses)
+        if parts:
+            rows.count("part", parts)
+        return True
+
+    def _pixels(
+        self, size: dict[str, str] | None, path: str, line: int
+    ) -> tuple[tuple[int, int] | None, bool]:
+        """Width and height as the file gives them, None for unknown; and whether they can be used."""
+        values = []
+        sound = True
+        for tag in ("width", "height"):
+            text = (size or {}).get(tag, "")
+            try:
+                if text == "" or (NUMBER.fullmatch(text) and float(text) == 0):
+                    values.append(0)
+                else:
+                    values.append(parse_pixels(text))
+            except ValueError:
+                self._log.report(BAD_IMAGE_SIZE, path, line=line, field=f"size/{tag}", value=text)
+                sound = False
+        if not sound or min(values) == 0:
+            return None, sound
+        return (values[0], values[1]), True
+
+    def _object(self, element: Any, path: str, image: int | None, line: int) -> bool:
+        """Add the box of one <object>; False, and its faults reported, if there is none."""
+        log = self._log
+        texts: dict[str, str] = {}
+        edges: dict[str, Any] = {}
+        has_box = False
+        sound = True
+        for child in element:
+            tag = child.tag
+            if tag == "bndbox":
+                if has_box:
+                    log.report(ELEMENT_TWICE, path, line=child.sourceline, field="object/bndbox", value=tag)
+                    sound = False
+                    continue
+                has_box = True
+                for edge in child:
+                    if edge.tag in edges:
+                        field = f"object/bndbox/{edge.tag}"
+                        log.report(ELEMENT_TWICE, path, line=edge.sourceline, field=field, value=edge.tag)
+                        sound = False
+                    elif edge.tag in EDGES:
+                        edges[edge.tag] = edge
+                    else:
+                        sound &= self._unread(edge, path, "in <bndbox>")
+            elif tag in _OBJECT:
+                if tag in texts or (tag in SCORES and any(t in texts for t in SCORES)):
+                    log.report(ELEMENT_TWICE, path, line=child.sourceline, field=f"object/{tag}", value=tag)
+                    sound = False
+                    continue
+                text = self._text(child, path, f"object/{tag}")
+                if text is None:
+                    sound = False
+                texts[tag] = text or ""
+            elif tag == "pose":
+                if (child.text or "").strip(BLANKS).lower() not in _SAYS_NOTHING:
+                    self._rows.count("pose")
+            elif tag == "part":
+                self._rows.count("part")
+            else:
+                sound &= self._unread(child, path, "in <object>")
+        if not sound:
+            return False
+        for tag, there in (("name", "name" in texts), ("bndbox", has_box)):
+            if not there:
+                log.report(ELEMENT_MISSING, path, line=line, field=f"object/{tag}", value=tag)
+                sound = False
+        category = -1
+        if "name" in texts:
+            category = self._category(texts["name"], path, line)
+            sound &= category >= 0
+        corners = []
+        for tag in EDGES if has_box else ():
+            edge = edges.get(tag)
+            field = f"object/bndbox/{tag}"
+            if edge is None:
+                log.report(ELEMENT_MISSING, path, line=line, field=field, value=tag)
+                sound = False
+                continue
+            text = self._text(edge, path, field)
+            value = None if text is None else number_of(text.strip(BLANKS), log, path, edge.sourceline, field)
+            if value is None:
+                sound = False
+            else:
+                corners.append(value)
+        score: float | None = np.nan
+        for tag in SCORES:
+            if texts.get(tag, "").strip(BLANKS):
+                score = number_of(texts[tag].strip(BLANKS), log, path, line, f"object/{tag}")
+                sound &= score is not None
+        marks = {}
+        for tag in FLAGS:
+            text = texts.get(tag, "").strip(BLANKS)
+            mark = _TRUTH.get(text.lower())
+            if mark is None:
+                log.report(BAD_FLAG, path, line=line, field=f"object/{tag}", value=text)
+                sound = False
+            marks[tag] = b"1" if mark else b"0"
+        if not sound or image is None:
+            return False
+        assert score is not None
+        rows = self._rows
+        rows.image.append(image)
+        rows.category.append(category)
+        for column, value in zip(rows.edges, corners, strict=True):
+            column.append(value)
+        for tag, written in marks.items():
+            rows.flags[tag].append(written)
+        rows.score.append(score)
+        rows.line.append(line)
+        return True
+
+    def _category(self, text: str, path: str, line: int) -> int:
+        """The row of a class, -1 and an issue if its name cannot be one."""
+        name = _plain_class(text)
+        reason = refuse_class(name)
+        if reason is not None:
+            self._log.report(BAD_CLASS_NAME, path, line=line, field="object/name", value=name, reason=reason)
+            return -1
+        return self._builder.category(name)
+
+    def _text(self, element: Any, path: str, field: str) -> str | None:
+        """The text of an element; None, and an issue, if it holds elements."""
+        if len(element):
+            found = str(element[0].tag)
+            if not field.startswith("object"):  # a fault of the whole file
+                self._log.report(
+                    STRANGE_ELEMENT,
+                    path,
+                    line=element[0].sourceline,
+                    field=field,
+                    value=found,
+                    where=f"in <{element.tag}>",
+                    expected="the value alone",
+                )
+                return None
+            self._log.report(
+                NESTED_VALUE, path, line=element.sourceline, field=field, value=element.tag, found=found
+            )
+            return None
+        return element.text or ""
+
+    def _unread(self, element: Any, path: str, where: str) -> bool:
+        """Count an element that is not read; False, and an issue, if it looks like one that should be."""
+        tag = element.tag
+        local = tag.rsplit("}", 1)[-1].lower()
+        expected = ""
+        if local in _LOOKALIKES and (tag != local or _homes(local) != where):
+            expected = f"<{local}> {_homes(local)}" if tag == local else f"<{local}>"
+        elif len(element) and where != "in <object>":
+            inner = next((e for e in element.iter("object", "bndbox")), None)
+            if inner is not None:
+                tag, where, expected = inner.tag, f"in <{tag}>", f"<{inner.tag}> {_homes(inner.tag)}"
+        if expected:
+            self._log.report(
+                STRANGE_ELEMENT,
+                path,
+                line=element.sourceline,
+                field=tag,
+                value=tag,
+                where=where,
+                expected=expected,
+            )
+            return False
+        if where == "in <object>":
+            self._rows.count("other elements of objects")
+        return True
+
+    def _parse(self, data: bytes, path: str) -> Any:
+        """The root <annotation> of a harmless document; None, and an issue, if there is none."""
+        root = self._door.root(data, path, self._log)
+        if root is not None and root.tag != "annotation":
+            self._log.report(WRONG_ROOT, path, line=root.sourceline or 0, value=root.tag)
+            return None
+        return root
+
+
+def _homes(tag: str) -> str:
+    """Where an element of the format belongs."""
+    if tag in EDGES:
+        return "in <bndbox>"
+    if tag in _SIZE:
+        return "in <size>"
+    return "in <annotation>" if tag in _HEADER else "in <object>"
+
+
+def _plain_numbers(texts: list[str]) -> bool:
+    """Whether all texts are finite numbers without an exponent or blanks around them."""
+    joined = "\n".join(texts)
+    return joined.count("\n") == max(0, len(texts) - 1) and _PLAIN_NUMBERS.fullmatch(joined) is not None
+
+
+def _plain_class(text: str) -> str:
+    """The name of a class as it is meant: a line break around it is a printer's, a blank may be its own."""
+    return text.strip(BLANKS) if "\n" in text or "\t" in text else text

@@ -1,0 +1,232 @@
+"""Result files of the VOC kit, one file of detections per class: reading and writing them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from odm.files import COLLISION, Output, Source, accept_name
+from odm.formats._shared.codes import NOT_UTF8, WRONG_COUNT
+from odm.formats._shared.number_text import decimals
+from odm.formats._shared.pictures import Pictures
+from odm.formats._shared.text_tokens import second_row
+from odm.formats.voc.terms import (
+    EDGES,
+    NO_FILES,
+    UNWRITABLE,
+    WHITE,
+    VocOptions,
+    count_from_zero,
+    number_of,
+    refuse_class,
+    refuse_names,
+)
+from odm.issues import Code, Log, Trusted, UsageError, shorten
+from odm.tables import Builder, Dataset, Floats, stem
+
+NOT_RESULTS = Code(
+    "voc-result-file",
+    "error",
+    "expected a class in the name of this file, as in comp4_det_test_person.txt, found {value!r}",
+    "rename it",
+    "The rows of a result file do not say their class; the name of the file does.",
+    file=True,
+)
+RESULT_NAME = re.compile(r"comp[0-9]+(?:_[0-9A-Za-z-]+)?_det_([^_/]+)_([^/]+)\.txt")
+_RESULT_TAIL = re.compile(r"(?:[ \t]+[^ \t]+){5}$")
+
+
+def result_files(source: Source) -> list[str]:
+    """The files that are named like results of the VOC kit."""
+    return [f for f in source.with_suffix(".txt") if RESULT_NAME.fullmatch(f.rsplit("/", 1)[-1])]
+
+
+class ResultReader:
+    """Reads the result files of the VOC kit: detections of one class each."""
+
+    def __init__(self, source: Source, builder: Builder, log: Log, options: VocOptions) -> None:
+        self._source = source
+        self._builder = builder
+        self._log = log
+        self._options = options
+
+    def run(self) -> None:
+        """Read every result file of the source."""
+        source, builder, log = self._source, self._builder, self._log
+        builder.kind = "det"
+        if not source.is_dir:
+            files = [""]
+        else:
+            files = source.with_suffix(".txt") if self._options.results else result_files(source)
+        if not files:
+            log.report(NO_FILES, source.path, n=len(source.files))
+        loaded = []
+        for file in log.track(files, "reading"):
+            path = source.full(file)
+            base = (file or source.path.replace("\\", "/")).rsplit("/", 1)[-1]
+            match = RESULT_NAME.fullmatch(base)
+            name = match[2] if match else base[: base.rfind(".")] if "." in base else base
+            if refuse_class(name) is not None:
+                log.report(NOT_RESULTS, path, value=base)
+                continue
+            data = source.read(file, log)
+            if data is None:
+                continue
+            category = builder.category(name)
+            number = builder.file(path)
+            data = data.removeprefix(b"\xef\xbb\xbf")
+            found = _split_results(data)
+            if found is None:
+                found = self._split_slowly(data, path)
+            loaded.append((category, number, path, *found))
+        self._finish(loaded)
+
+    def _finish(self, loaded: list[tuple[int, int, str, list[bytes], Floats, Any]]) -> None:
+        builder, log = self._builder, self._log
+        first: dict[bytes, tuple[str, int]] = {}
+        for _, _, path, names, _, lines in loaded:
+            for raw in dict.fromkeys(names):
+                if raw not in first:
+                    first[raw] = path, int(lines[names.index(raw)])
+        pictures = Pictures(self._options, builder, log, self._source)
+        rows: dict[bytes, int] = {}
+        for raw in sorted(first):
+            path, line = first[raw]
+            name = raw.decode()
+            if not accept_name(name, log, path, line=line):
+                rows[raw] = -1
+                continue
+            picture = pictures.named(name) or pictures.find(name, line=line, path=path)
+            if picture is not None and stem(name) == name:
+                name += picture.name[len(stem(picture.name)) :]
+            width, height = pictures.size(name, picture) or (0, 0)
+            rows[raw] = builder.image(name, width=width, height=height, path=picture.path if picture else "")
+        for category, number, _, names, values, lines in loaded:
+            image = np.array([rows[name] for name in names], np.int64)
+            keep = image >= 0
+            builder.skipped += int(np.count_nonzero(~keep))
+            xyxy = values[keep, 1:]
+            if self._options.origin:
+                count_from_zero(xyxy)
+            n = len(xyxy)
+            builder.boxes(
+                image=image[keep], category=np.full(n, category), xyxy=xyxy, score=values[keep, 0],
+                file=np.full(n, number), line=np.asarray(lines)[keep],
+            )  # fmt: skip
+
+    def _split_slowly(self, data: bytes, path: str) -> tuple[list[bytes], Floats, Any]:
+        """Names, numbers and lines of the good rows; every other row is reported."""
+        log, builder = self._log, self._builder
+        fields = ("confidence", *EDGES)
+        names, values, lines = [], [], []
+        for number, row in enumerate(data.split(b"\n"), 1):
+            row = row.strip(WHITE)  # noqa: PLW2901
+            if not row:
+                continue
+            try:
+                text = row.decode()
+            except UnicodeDecodeError as e:
+                log.report(NOT_UTF8, path, line=number, value=f"the byte 0x{row[e.start]:02x}")
+                builder.skipped += 1
+                continue
+            cells = re.split(r"[ \t]+", text)
+            if len(cells) < 6:
+                expected = "an image, a confidence and four edges"
+                log.report(WRONG_COUNT, path, line=number, expected=expected, found=f"{len(cells)} values")
+                builder.skipped += 1
+                continue
+            words = [cell.encode() for cell in cells[:-5]]
+            if at := second_row(words, 5):
+                expected = "an image, a confidence and four edges"
+                found = f"another row after it, from {shorten(cells[at])!r} on (was a line break lost?)"
+                log.report(WRONG_COUNT, path, line=number, expected=expected, found=Trusted(found))
+                builder.skipped += 1
+                continue
+            numbers = []
+            for field, cell in zip(fields, cells[-5:], strict=True):
+                value = number_of(cell, log, path, number, field)
+                if value is not None:
+                    numbers.append(value)
+            if len(numbers) < 5:
+                builder.skipped += 1
+                continue
+            # The name may hold blanks: it is all that stands before the five numbers.
+            names.append(_RESULT_TAIL.sub("", text).encode())
+            values.append(numbers)
+            lines.append(number)
+        return names, np.array(values, np.float64).reshape(-1, 5), np.array(lines, np.int64)
+
+
+def _split_results(data: bytes) -> tuple[list[bytes], Floats, Any] | None:
+    """Names, (n, 5) numbers and lines, all at once; None if a row is not six plain values."""
+    if b"\x0b" in data or b"\x0c" in data:
+        return None
+    tokens = data.split()
+    n = len(tokens) // 6
+    if n * 6 != len(tokens):
+        return None
+    raw = np.frombuffer(data, np.uint8)
+    solid = raw > 32
+    starts = solid.copy()
+    starts[1:] &= ~solid[:-1]
+    at = np.flatnonzero(starts)
+    if len(at) != len(tokens):
+        return None
+    breaks = np.flatnonzero(raw == 10)
+    line = np.searchsorted(breaks, at) + 1
+    by_row = line.reshape(n, 6)
+    if n and ((by_row != by_row[:, :1]).any() or (np.diff(by_row[:, 0]) == 0).any()):
+        return None
+    names = tokens[0::6]
+    columns = [tokens[i::6] for i in range(1, 6)]
+    if any(b" ".join(column).translate(None, b"0123456789.+-eE ") for column in columns):
+        return None
+    try:
+        values = np.array([list(map(float, column)) for column in columns], np.float64).reshape(5, n).T.copy()
+    except ValueError:
+        return None
+    if not np.isfinite(values).all():
+        return None
+    try:
+        b"\n".join(names).decode()
+    except UnicodeDecodeError:
+        return None
+    return names, values, by_row[:, 0]
+
+
+def write_results(dataset: Dataset, target: Output, log: Log, edges: Floats) -> None:
+    """Write one result file per class."""
+    images, boxes = dataset.images, dataset.boxes
+    if np.isnan(boxes.score).any():
+        raise UsageError("results=true writes detections, and these boxes have no score")
+    names = [stem(name) for name in images.name]
+    classes = dataset.categories.name
+    files = [f"comp4_det_test_{name}.txt" for name in classes]
+    errors = log.errors
+    refuse_names(classes, log)
+    for name in classes:
+        if "/" in name or "\\" in name:
+            log.report(UNWRITABLE, "", value=name, reason="a class in a file's name cannot hold a slash")
+    first: dict[str, str] = {}
+    for name, whole in zip(names, images.name, strict=True):
+        if name != name.strip(" \t"):
+            log.report(UNWRITABLE, "", value=name, reason="blanks at its ends would be lost")
+        other = first.setdefault(name, whole)
+        if other != whole:
+            log.report(COLLISION, "", first=other, second=whole, value=name)
+    if log.errors > errors or not target.plan(files, classes, log):
+        return
+    empty = len(images) - len(np.unique(boxes.image))
+    if empty:
+        log.note(f"result files do not name the {empty} images without detections")
+    order = np.argsort(boxes.category, kind="stable")
+    ends = np.searchsorted(boxes.category[order], np.arange(len(classes) + 1)).tolist()
+    texts = decimals(edges[order].reshape(-1))
+    scores = decimals(boxes.score[order])
+    image = [names[i] for i in boxes.image[order].tolist()]
+    rows = list(map(" ".join, zip(image, scores, *(texts[i::4] for i in range(4)), strict=True)))
+    for i, file in enumerate(log.track(files, "writing")):
+        part = rows[ends[i] : ends[i + 1]]
+        target.write(file, "\n".join([*part, ""]).encode() if part else b"")

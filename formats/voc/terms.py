@@ -1,0 +1,101 @@
+"""What all parts of Pascal VOC share: its options, the names of its elements, and what may stand in them."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from odm.formats._contract import option
+from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE
+from odm.formats._shared.pictures import ImageOptions
+from odm.issues import Code, Log
+from odm.tables import Flag, Floats
+
+NO_FILES = Code(
+    "voc-no-files",
+    "error",
+    "expected XML files, found none among {n} files",
+    "name the folder that holds them, or the right format",
+    "There is nothing to read as Pascal VOC here.",
+)
+UNWRITABLE = Code(
+    "voc-unwritable-name",
+    "error",
+    "{value!r} cannot be written: {reason}",
+    "rename it",
+    "XML has no way to hold most control characters, and a result file none for blanks at the ends of an "
+    "image's name, so the name would not come back.",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VocOptions(ImageOptions):
+    """What can be told about reading and writing Pascal VOC."""
+
+    split: str | None = option(None, "read this split alone", flag="--split", side="read")
+    origin: int = option(
+        0, "1 = the official meaning, pixels counted from 1 with the last one inside", choices=("0", "1")
+    )
+    results: bool = option(False, "result files of the VOC kit, comp4_det_test_<class>.txt, instead of XML")
+    layout: str = option(
+        "auto",
+        "flat = XML files alone, tree = Annotations/ and ImageSets/, auto = tree where images have splits",
+        choices=("auto", "flat", "tree"),
+        side="write",
+    )
+    round: bool = option(False, "write whole numbers only", side="write")
+
+
+BLANKS = " \t\r\n"
+WHITE = BLANKS.encode()
+EDGES = ("xmin", "ymin", "xmax", "ymax")
+FLAGS = {"difficult": Flag.DIFFICULT, "truncated": Flag.TRUNCATED, "occluded": Flag.OCCLUDED}
+SCORES = ("confidence", "score")
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_NO_NUMBER = re.compile(r"[+-]?(?:nan|inf|infinity)", re.ASCII | re.IGNORECASE)
+
+
+def number_of(text: str, log: Log, path: str, line: int, field: str) -> float | None:
+    """A finite number; None, and an issue, if the text is none."""
+    if NUMBER.fullmatch(text) and np.isfinite(value := float(text)):
+        return value
+    is_number = NUMBER.fullmatch(text) or _NO_NUMBER.fullmatch(text)
+    log.report(NOT_FINITE if is_number else NOT_A_NUMBER, path, line=line, field=field, value=text)
+    return None
+
+
+def refuse_class(name: str) -> str | None:
+    """Why a class cannot be called so; None if it can."""
+    if not name.strip(BLANKS):
+        return "it is empty"
+    if name.isascii() and name.isprintable():
+        return None
+    if any(c < " " or "\x7f" <= c < "\xa0" for c in name):
+        return "it holds a control character"
+    if "\u2028" in name or "\u2029" in name:
+        return "it holds a line separator"
+    return None
+
+
+def refuse_names(names: Iterable[str], log: Log) -> None:
+    """Report the names that XML cannot hold, or that would come back as others."""
+    for name in names:
+        bad = refuse_class(name)
+        if bad is None and any(c in "\ufffe\uffff" or "\ud800" <= c <= "\udfff" for c in name):
+            bad = "XML cannot hold one of its characters"
+        if bad is not None:
+            log.report(UNWRITABLE, "", value=name, reason=bad)
+
+
+def count_from_zero(xyxy: Floats) -> None:
+    """Move left and top of (n, 4) edges by one pixel, in place.
+
+    The subtraction rounds: a box without a width, with a left edge of 1.1, must not become inverted by it.
+    """
+    low, high = xyxy[:, :2], xyxy[:, 2:]
+    upright = low <= high + 1
+    low -= 1
+    np.minimum(low, high, out=low, where=upright)

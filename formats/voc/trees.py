@@ -1,0 +1,211 @@
+"""What lies around the XML files of Pascal VOC: the roots of trees, lists of splits, folders of pictures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from odm.files import Source
+from odm.formats._shared.codes import NOT_UTF8, UNKNOWN_SPLIT
+from odm.formats.voc.terms import BLANKS
+from odm.issues import Code, Log, printable
+from odm.tables import PICTURE_SUFFIXES, stem
+
+LISTED_MISSING = Code(
+    "voc-listed-image",
+    "warning",
+    "the image {value!r} is listed, but it has no XML file",
+    "add the file, or take the image off the list",
+    "A list in ImageSets names an image without annotations. Whether it shows objects is unknown, so it is "
+    "left out.",
+)
+IN_TWO_SPLITS = Code(
+    "voc-two-splits",
+    "warning",
+    "the image {value!r} is also listed in {first!r}; it is taken as {name!r}",
+    "take it off one of the lists",
+    "An image in two splits, neither of which contains the other, is seen in training and in testing.",
+)
+_SPLITS = frozenset(("train", "val", "valid", "validation", "test", "trainval", "dev"))
+
+Place = tuple[str, str, str | None]
+"""An XML file, the image's name without extension, and the root of its tree or None."""
+
+
+def places(source: Source, files: Sequence[str]) -> list[Place]:
+    """The place of each XML file in the trees that there are."""
+    found: list[Place] = []
+    for file in files:
+        name = file or source.path.replace("\\", "/").rsplit("/", 1)[-1]
+        key = name[:-4] if name.lower().endswith(".xml") else name
+        parts = file.split("/")[:-1]
+        at = next((i for i, part in enumerate(parts) if part.lower() == "annotations"), None)
+        root = None if at is None else "".join(part + "/" for part in parts[:at])
+        found.append((file, key, root))
+    roots = {root for _, _, root in found}
+    if len(roots) == 1 and roots != {None}:
+        return [(file, _cut_tree(key, root), root) for file, key, root in found]
+    # Several trees: the name of the tree tells their images apart.
+    return [(file, key if root is None else root + _cut_tree(key, root), root) for file, key, root in found]
+
+
+def _cut_tree(key: str, root: str | None) -> str:
+    return key if root is None else key[len(root) :].split("/", 1)[1]
+
+
+def picture_folders(source: Source, roots: Sequence[str]) -> tuple[str, ...]:
+    """The folders of pictures that a source has: those of its trees, else itself."""
+    if not source.is_dir:
+        return ()
+    with_pictures = {
+        f.rpartition("/")[0] for f in source.files if f[f.rfind(".") :].lower() in PICTURE_SUFFIXES
+    }
+    if not roots:
+        return (source.path,) if with_pictures else ()
+    folders = [root + name for root in roots for name in ("JPEGImages", "Data", "Images", "images")]
+    return tuple(
+        source.full(folder)
+        for folder in folders
+        if any(f == folder or f.startswith(folder + "/") for f in with_pictures)
+    )
+
+
+def name_strays(source: Source, roots: Sequence[str], log: Log) -> None:
+    """Say which files are not read."""
+    if not source.is_dir:
+        return
+    strays = []
+    for file in source.files:
+        suffix = file[file.rfind(".") :].lower() if "." in file.rsplit("/", 1)[-1] else ""
+        inside = not roots or any(_below_annotations(file, root) for root in roots)
+        if inside and suffix != ".xml" and suffix not in PICTURE_SUFFIXES:
+            strays.append(file)
+    if strays:
+        what = "1 file is" if len(strays) == 1 else f"{len(strays)} files are"
+        log.note(f"{what} neither XML nor a picture and not read, the first {printable(strays[0])}")
+
+
+def _below_annotations(file: str, root: str) -> bool:
+    rest = file[len(root) :]
+    return file.startswith(root) and rest.split("/", 1)[0].lower() == "annotations" and "/" in rest
+
+
+def find_splits(
+    source: Source, files: Sequence[Place], roots: Sequence[str], wanted: str | None, log: Log
+) -> tuple[Sequence[Place], Mapping[str, str]]:
+    """The files of the split that is asked for, or all, and the split of each image."""
+    lists: dict[str, dict[str, None]] = {}
+    for root in roots:
+        below = {key for _, key, r in files if r == root}
+        for name, members in _read_lists(source, root, below, len(roots) > 1, log, wanted):
+            lists.setdefault(name, {}).update(members)
+    if not lists:
+        for _, key, _ in files:
+            parts = [part for part in key.split("/")[:-1] if part.lower() in _SPLITS]
+            if not parts:
+                lists = {}
+                break
+            lists.setdefault(parts[0], {})[key] = None
+    if wanted is not None and wanted not in lists:
+        found = ", ".join(sorted(lists)) or "no list of a split in ImageSets/Main"
+        log.report(UNKNOWN_SPLIT, source.path, value=wanted, found=found)
+        return (), {}
+    splits = _assign(lists, source.path, log)
+    if wanted is None:
+        return files, splits
+    members = lists[wanted]
+    return [place for place in files if place[1] in members], dict.fromkeys(members, wanted)
+
+
+def _assign(lists: Mapping[str, Mapping[str, None]], path: str, log: Log) -> dict[str, str]:
+    """The smallest list that names an image is its split, so that `trainval` does not hide `train`."""
+    splits: dict[str, str] = {}
+    order = sorted(lists, key=lambda name: (len(lists[name]), name))
+    inside = {(a, b) for a in order for b in order if lists[a].keys() <= lists[b].keys()}
+    for name in order:
+        for key in lists[name]:
+            first = splits.setdefault(key, name)
+            if first != name and (first, name) not in inside:
+                log.report(IN_TWO_SPLITS, path, value=key, first=name, name=first)
+    return splits
+
+
+def _read_lists(
+    source: Source, root: str, keys: set[str], several: bool, log: Log, wanted: str | None
+) -> list[tuple[str, dict[str, None]]]:
+    """The lists of images in ``ImageSets`` that are splits, each with the keys that it names."""
+    pattern = re.compile(re.escape(root) + r"ImageSets/(?:([^/]+)/)?([^/]+)\.txt", re.IGNORECASE)
+    matches = [m for f in source.files if (m := pattern.fullmatch(f))]
+    in_main = [m for m in matches if (m[1] or "").lower() == "main"]
+    if not in_main:
+        in_main = [m for m in matches if (m[1] or "").lower() not in ("layout", "segmentation", "action")]
+    ends: dict[str, list[str]] = {}
+    prefix = root if several else ""
+    for key in keys:
+        parts = key[len(prefix) :].split("/")
+        for i in range(1, len(parts)):
+            ends.setdefault("/".join(parts[i:]), []).append(key)
+    lists: list[tuple[str, dict[str, None]]] = []
+    for match in in_main:
+        if wanted is not None and match[2] != wanted:
+            lists.append((match[2], {}))  # it is there, which is all that matters now
+            continue
+        members = _read_list(source, match[0], keys, ends, prefix, log)
+        if members is not None:
+            lists.append((match[2], members))
+    if wanted is not None:
+        return [(name, members) for name, members in lists if name == wanted] or [
+            (name, members) for name, members in lists if "_" not in name
+        ]
+    return lists
+
+
+def _read_list(
+    source: Source, file: str, keys: set[str], ends: dict[str, list[str]], prefix: str, log: Log
+) -> dict[str, None] | None:
+    """The keys that a list names, in its order; None if it is a list of one class, or cannot be read."""
+    data = source.read(file, log)
+    if data is None:
+        return None
+    path = source.full(file)
+    try:
+        text = data.removeprefix(b"\xef\xbb\xbf").decode()
+    except UnicodeDecodeError as e:
+        line = 1 + data.count(b"\n", 0, e.start)
+        log.report(NOT_UTF8, path, line=line, value=f"the byte 0x{data[e.start]:02x}")
+        return None
+
+    def known(name: str) -> str | None:
+        for candidate in (name, stem(name)):
+            if prefix + candidate in keys:
+                return prefix + candidate
+            if len(found := ends.get(candidate, [])) == 1:
+                return found[0]
+        return None
+
+    members: dict[str, None] = {}
+    missing = []
+    marks = set()
+    rows = 0
+    for number, row in enumerate(text.split("\n"), 1):
+        name = row.strip(BLANKS)
+        if not name:
+            continue
+        rows += 1
+        key = known(name)
+        if key is None:
+            parts = name.rsplit(None, 1)
+            if len(parts) == 2 and re.fullmatch(r"-?[0-9]+", parts[1], re.ASCII):
+                marks.add(parts[1])
+                key = known(parts[0])
+        else:
+            marks.add("")
+        if key is None:
+            missing.append((number, name))
+        else:
+            members[key] = None
+    if marks and marks <= {"-1", "0", "1"} and (rows > 1 or "/main/" in f"/{file}".lower()):
+        return None  # which images show one class, not which images there are
+    for number, name in missing:
+        log.report(LISTED_MISSING, path, line=number, value=name)
+    return members

@@ -1,0 +1,89 @@
+"""Pascal VOC XML as it is written: one file per image, and lists of the splits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odm.files import Output
+from odm.formats._shared.number_text import decimal_cells
+from odm.formats._shared.text_tokens import Column, assemble
+from odm.formats.voc.terms import VocOptions, refuse_names
+from odm.issues import Log
+from odm.tables import Dataset, Flag, Floats, stem
+
+
+def write_xml(dataset: Dataset, target: Output, log: Log, options: VocOptions, edges: Floats) -> None:
+    """Write one XML file per image, and lists of the splits."""
+    images, boxes = dataset.images, dataset.boxes
+    keys = [stem(name) for name in images.name]
+    tree = options.layout == "tree"
+    if options.layout == "auto":
+        # A folder of that name would be taken for the root of a tree.
+        tree = any(images.split) or any(
+            part.lower() == "annotations" for key in keys if "/" in key for part in key.split("/")[:-1]
+        )
+    folder = "Annotations/" if tree else ""
+    files = [f"{folder}{key}.xml" for key in keys]
+    lists: dict[str, list[str]] = {}
+    if tree:
+        for key, split in zip(keys, images.split, strict=True):
+            if split:
+                lists.setdefault(split, []).append(key)
+    elif any(images.split):
+        log.note("layout=flat: the splits of the images are not written")
+    list_files = {split: f"ImageSets/Main/{split}.txt" for split in sorted(lists)}
+    errors = log.errors
+    refuse_names(dataset.categories.name, log)
+    refuse_names(images.name, log)
+    owners = [*images.name, *(f"the split {split}" for split in list_files)]
+    if not target.plan([*files, *list_files.values()], owners, log) or log.errors > errors:
+        return
+
+    size = "\t<size>\n\t\t<width>%d</width>\n\t\t<height>%d</height>\n\t\t<depth>3</depth>\n\t</size>\n"
+    sizes = [
+        size % (w, h) if w > 0 and h > 0 else ""
+        for w, h in zip(images.width.tolist(), images.height.tolist(), strict=True)
+    ]
+    names = map(_escape, images.name)
+    objects = assemble(len(images), boxes.image, _object(dataset, edges))
+    for file, name, size, text in zip(log.track(files, "writing"), names, sizes, objects, strict=True):
+        head = f"<annotation>\n\t<filename>{name}</filename>\n{size}\t<segmented>0</segmented>\n"
+        target.write(file, b"".join((head.encode(), text, b"</annotation>\n")))
+    for split, file in list_files.items():
+        target.write(file, "".join(f"{key}\n" for key in lists[split]).encode())
+
+
+def _object(dataset: Dataset, edges: Floats) -> list[bytes | Column]:
+    """The pieces of the text of an object."""
+    boxes = dataset.boxes
+    # All that stands before the coordinates depends on class and flags alone, so there are few of them.
+    known = int(Flag.TRUNCATED | Flag.DIFFICULT | Flag.OCCLUDED)
+    kinds = boxes.category.astype(np.int64) * 65536 + (boxes.flags & known)
+    unique, which = np.unique(kinds, return_inverse=True)
+    starts = []
+    for kind in unique.tolist():
+        category, flags = divmod(kind, 65536)
+        starts.append(
+            f"\t<object>\n\t\t<name>{_escape(dataset.categories.name[category])}</name>\n"
+            f"\t\t<pose>Unspecified</pose>\n"
+            f"\t\t<truncated>{int(flags & Flag.TRUNCATED > 0)}</truncated>\n"
+            f"\t\t<difficult>{int(flags & Flag.DIFFICULT > 0)}</difficult>\n"
+            f"\t\t<occluded>{int(flags & Flag.OCCLUDED > 0)}</occluded>\n".encode()
+        )
+    pieces: list[bytes | Column] = [(np.array(starts or [b""], np.bytes_), which)]
+    missing = np.isnan(boxes.score)
+    if not missing.all():
+        score = decimal_cells(np.nan_to_num(boxes.score))
+        for text in (b"\t\t<confidence>", score, b"</confidence>\n"):
+            piece = np.resize(np.array(text, np.bytes_), len(boxes))
+            piece[missing] = b""
+            pieces.append(piece)
+    pieces.append(b"\t\t<bndbox>\n")
+    texts = decimal_cells(edges.reshape(-1))
+    for i, name in enumerate((b"xmin", b"ymin", b"xmax", b"ymax")):
+        pieces += [b"\t\t\t<%b>" % name, texts[i::4], b"</%b>\n" % name]
+    return [*pieces, b"\t\t</bndbox>\n\t</object>\n"]
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,199 @@
+"""YOLO: one ``.txt`` file per image, ``<id> <cx> <cy> <w> <h>`` relative to the image's size.
+
+The id is the number of a class, from 0 (``6.0`` is 6); centre, width and height are fractions of the image's
+width and height. An empty label file, or a picture without one, is an image without objects.
+
+Layouts
+    - a flat folder of label files, with or without the pictures beside them;
+    - ``labels/`` beside ``images/``, also below split folders (``train/labels`` or ``labels/train``); the
+      folder ``labels/`` itself may be named, too;
+    - a data set with ``data.yaml``: ``path``, and ``train``, ``val``, ``test`` each as a folder, a ``.txt``
+      list of pictures, or a list of either. A leading ``../`` is stripped and looked for under the folder of
+      ``data.yaml``; any other place outside it is an error. All splits are read, or the one of ``--split``;
+    - darknet's ``obj.data`` with its lists of pictures and ``obj.names``;
+    - ``data.yaml`` or ``obj.data`` itself.
+
+Class names
+    ``--classes FILE`` (one name per line, or a ``data.yaml``), else ``names`` in ``data.yaml``,
+    ``classes.txt``, ``obj.names``; lists that disagree are an error. Where ``labels/`` itself is named, the
+    ``data.yaml`` above it counts, if it has a name for every number. Without any list the numbers are the
+    names, with a warning. The order of the list is kept.
+
+Detections
+    A sixth column is the confidence, **last** (Ultralytics) or **second** (darknet). The column that fits as
+    a confidence while the other four stay plausible boxes decides; ``--conf-column`` decides by hand. Where
+    both fit it is the last, said aloud.
+
+Outlines
+    Rows with a polygon (1 + 2n numbers) or a rotated box (9 numbers) are read as their bounding box, with a
+    warning. Where ``data.yaml`` has ``kpt_shape``, rows with key points are read without them.
+
+Image sizes
+    From the pictures in ``images/`` or beside the labels (any extension in any case, EXIF orientation
+    counts), ``--images DIR``, ``--image-size WxH`` or ``--image-sizes FILE.csv``.
+
+Writing
+    ``labels/`` (``labels/<split>/`` where splits are known) and a ``data.yaml`` without ``path``, so that
+    trainers look beside the file. ``--link-images`` or ``--copy-images`` put the pictures in ``images/``. Ids
+    follow the order of the categories; confidences go last. Numbers have as many decimals as bring the pixels
+    back within 1e-6.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from odm.files import Source
+from odm.formats._contract import LIKELY, SURE, Format, Sniff
+from odm.formats._shared.text_tokens import Rows, listing, sample, say_others
+from odm.formats.yolo.descriptions import (
+    data_file_of,
+    describes,
+    is_data_file,
+    read_data_file,
+    read_yaml,
+    yaml_file_of,
+)
+from odm.formats.yolo.images import add_images, find_images
+from odm.formats.yolo.layouts import Plan, YoloOptions, find_groups, settle_names, undescribed
+from odm.formats.yolo.rows import (
+    add_categories,
+    choose_columns,
+    corners_of,
+    refuse_far,
+    report_outlines,
+    scan_rows,
+)
+from odm.formats.yolo.writer import write
+from odm.issues import Log
+from odm.tables import Builder
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Whole numbers before values in 0..1, or one of the well-known layouts."""
+    if not source.is_dir:
+        low = source.path.lower()
+        if low.endswith((".yaml", ".yml")):
+            return Sniff(SURE, "it is a data.yaml") if describes(source.head()) else None
+        if low.endswith(".data"):
+            return Sniff(SURE, "it is darknet's obj.data") if is_data_file(source.head()) else None
+        if not low.endswith(".txt"):
+            return None
+        return _sniff_lines(source, [""])
+    if (yaml_file := yaml_file_of(source)) is not None:
+        return Sniff(SURE, f"{yaml_file} describes a YOLO data set")
+    if (data_file := data_file_of(source)) is not None:
+        return Sniff(SURE, f"{data_file} describes a darknet data set")
+    if any(f.lower().endswith(".xml") for f in source.files):
+        return None
+    found = listing(source)
+    below = [f for f in found.labels if "labels" in f.split("/")[:-1]]
+    answer = _sniff_lines(source, below or found.labels)
+    if answer is not None and below and any("images" in f.split("/")[:-1] for f in found.pictures):
+        return Sniff(SURE, f"labels/ stands beside images/, and {answer.reason}")
+    return answer
+
+
+def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
+    if not labels:
+        return None
+    found = sample(source, labels)
+    if not found.lines:
+        return Sniff(
+            LIKELY,
+            f"the {found.files} .txt files looked at are empty"
+            if found.files > 1
+            else "its .txt file is empty",
+        )
+    if found.relative < found.named + found.pixels:
+        return None
+    usual = max(found.counts, key=lambda n: (found.counts[n], n))
+    if usual == 0:
+        return None
+    how = "all" if found.relative == found.lines else f"{found.relative} of"
+    among = "" if found.files <= 1 or len(labels) <= found.files else f" of {found.files} files looked at"
+    return Sniff(LIKELY, f"{how} {found.lines} lines{among} have a whole number and {usual} numbers in 0..1")
+
+
+def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> None:
+    """Read a data set of label files, in any of its layouts."""
+    plan = _plan(source, options, log)
+    source = plan.source
+    images = find_images(plan, builder, log, options)
+    files = [image.label for image in images if image.label is not None]
+    owners = np.array([i for i, image in enumerate(images) if image.label is not None], np.int64)
+    scan = scan_rows(source, files, log, plan)
+    builder.skipped += scan.lost
+    where = Rows(source, files, scan.file, scan.line)
+    good, box, score = choose_columns(scan, where, builder, log, options)
+    good = refuse_far(scan, where, good, box, log)
+    numbers = np.array([builder.file(source.full(f)) for f in files], np.int32)
+    places = np.full(len(images), -1)
+    places[owners] = numbers
+    rows, sizes = add_images(images, owners[scan.file[good]], places, builder, log, source)
+    image = owners[scan.file] if len(owners) else scan.file.astype(np.int64)
+    good &= (rows[image] >= 0) & (sizes[image, 0] > 0) if len(rows) else good
+    category, known = add_categories(scan, where, good, plan, builder, log)
+    good &= known
+    report_outlines(scan, where, good, builder, log)
+    builder.skipped += int(len(good) - good.sum())
+    size = sizes[image[good]].astype(np.float64)
+    corners, wh = corners_of(box[good], scan.outline[good])
+    builder.boxes(
+        image=rows[image[good]],
+        category=category[good],
+        xyxy=corners * np.tile(size, 2),
+        wh=wh * size,
+        score=score[good],
+        file=numbers[scan.file[good]] if files else scan.file,
+        line=scan.line[good],
+    )
+
+
+def _plan(source: Source, options: YoloOptions, log: Log) -> Plan:
+    """What a source holds, by its description or by where its files lie."""
+    described = ""
+    if not source.is_dir and source.path.lower().endswith((".yaml", ".yml", ".data")):
+        folder, described = os.path.split(source.path)
+        source = Source(folder or ".", follow_links=source.follow_links, max_size=source.max_size)
+    plan = Plan(source, [])
+    if not described and source.is_dir:
+        described = yaml_file_of(source) or data_file_of(source) or ""
+    if described:
+        read_description = read_data_file if described.lower().endswith(".data") else read_yaml
+        read_description(plan, described, options, log)
+    found = listing(source)
+    if not plan.groups and plan.sound:
+        find_groups(plan, found, options, log)
+    if source.is_dir:
+        say_others(source, undescribed(found, plan.lists), log)
+    settle_names(plan, found, options, log)
+    return plan
+
+
+KEEPS = frozenset({"score", "empty", "unused", "order", "split"})
+
+
+def adapt(options: YoloOptions) -> dict[str, Any]:
+    """Pictures that are put in the target keep the size of their image."""
+    return {"keeps": KEEPS | {"size"} if options.link_images or options.copy_images else KEEPS}
+
+
+FORMAT = Format(
+    name="yolo",
+    title="YOLO (Ultralytics, darknet)",
+    doc=__doc__ or "",
+    suffixes=(".txt",),
+    single=False,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=YoloOptions,
+    keeps=KEEPS,
+    max_error_px=1e-6,
+    needs_size=True,
+    adapt=adapt,
+)

@@ -1,0 +1,215 @@
+"""The images of a YOLO data set: which labels and which picture belong to each, and what it is called."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Source, accept_name
+from odm.formats._shared.codes import DUPLICATE_IMAGE, NO_PICTURE
+from odm.formats._shared.pictures import Picture, Pictures, picture_in
+from odm.formats._shared.text_tokens import listing
+from odm.formats.yolo.layouts import Group, Plan, YoloOptions, file_set
+from odm.issues import Code, Log, Trusted, printable, shorten
+from odm.tables import PICTURE_SUFFIXES, Builder, Ints, Longs, stem
+
+NO_LABELS = Code(
+    "labels-missing",
+    "error",
+    "no picture{where} has a label file, of {n}{found}",
+    "put the label files in the folder labels beside images, with the names of the pictures, or name the "
+    "folder that holds them",
+    "A data set without any label file would be read as pictures without a single object. Mostly the labels "
+    "are there under another name, or in a folder that is not looked at.",
+)
+BARE_PICTURES = Code(
+    "pictures-without-labels",
+    "warning",
+    "{n} of {total} pictures{where} have no label file and are read as images without objects, the first is "
+    "{value!r}",
+    "nothing to do if they show no object; else find their labels",
+    "A picture without a label file is a background image to trainers. It may also be one whose labels were "
+    "lost or misnamed.",
+)
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class Image:
+    """An image of the data set."""
+
+    key: str
+    label: str | None
+    picture: Picture | None
+    split: str
+    pictures: Pictures
+    lonely: bool
+    """Whether others of its folder have a picture and it has none."""
+
+
+def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) -> list[Image]:
+    """All images in code-point order of their names."""
+    source = plan.source
+    found: list[Image] = []
+    everywhere: Pictures | None = None
+    if options.images is not None or not source.is_dir:
+        folders = plan.groups[0].folders if plan.groups else ()
+        everywhere = Pictures(options, builder, log, source, folders)
+    first: Pictures | None = None
+    taken: dict[str, str] = {}
+    shown = printable(source.path)
+    members: list[tuple[Group, list[Image]]] = []
+    for group in plan.groups:
+        pictures = everywhere or Pictures(options, builder, log, source, group.folders, beside=first)
+        first = first or pictures
+        missing: list[Image] = []
+        matched = 0
+        keys = dict.fromkeys([*group.labels, *group.listed])
+        before = len(found)
+        seen = set()
+        for key in keys:
+            label = group.labels.get(key)
+            path = source.full(label) if label is not None else ""
+            picture = pictures.find(key, path=path)
+            if picture is None and options.images is not None:
+                picture = pictures.find(f"{group.split}/{key}") or pictures.find(key.rsplit("/", 1)[-1])
+            if picture is None and (listed := group.listed.get(key)) is not None and options.images is None:
+                picture = _listed_picture(source, key, listed)
+            if picture is None and stem(key) != key:
+                picture = pictures.named(key)  # labels called img.jpg.txt
+            if picture is not None:
+                matched += 1
+                seen.add(picture.place)
+            image = Image(key, label, picture, group.split, pictures, lonely=False)
+            if picture is None and label is not None:
+                missing.append(image)
+            if label is not None and taken.setdefault(label, group.split) != group.split:
+                log.note(f"{shown}: labels that two splits share are read once, as {taken[label]!r}")
+                continue
+            found.append(image)
+        if matched:
+            for image in missing:
+                image.lonely = True
+        # Of detections, a picture without a label file says nothing. One folder of pictures by --images may
+        # hold those of other splits.
+        has_background = builder.kind != "det" and not group.only_listed
+        if everywhere is not None:
+            has_background &= len(plan.groups) == 1 and not group.split
+        if has_background:
+            for picture in pictures.all:
+                key = stem(picture.name)
+                if picture.place not in seen and key not in group.labels:
+                    if taken.setdefault(picture.place, group.split) != group.split:
+                        continue
+                    found.append(Image(key, None, picture, group.split, pictures, lonely=False))
+        members.append((group, found[before:]))
+    _report_bare(plan, members, builder, log)
+    _part_splits(found, plan, log)
+    return sorted(found, key=lambda image: (_name(image), image.split))
+
+
+def _report_bare(plan: Plan, members: list[tuple[Group, list[Image]]], builder: Builder, log: Log) -> None:
+    """Report pictures without a label file: some may be without objects, all have their labels elsewhere."""
+    source = plan.source
+    labelled = any(image.label is not None for _, images in members for image in images)
+    read = {image.label for _, images in members for image in images}
+    unread = [] if not source.is_dir else [f for f in listing(source).labels if f not in read]
+    for group, images in members:
+        bare = [image for image in images if image.label is None]
+        strange = sorted({f.rpartition("/")[0] for f in unread if _is_of(source, group, f)})
+        none_has = len(bare) == len(images)
+        if none_has and not (images or strange):
+            continue
+        where = f" of the split {group.split!r}" if group.split else ""
+        value = bare[0].picture.place if bare and bare[0].picture else source.path
+        if none_has and (strange or (bare and not labelled and builder.kind != "det")):
+            found = ", ".join(repr(shorten(folder or ".")) for folder in strange[:3])
+            if found:
+                found = f"; text files lie in {found}, where no label is looked for"
+            if any("labeltxt" in folder.lower().split("/") for folder in strange):
+                found += " (labelTxt/ has the rows of DOTA: name the folder above it, as the format dota)"
+            log.report(NO_LABELS, source.path, n=len(bare), where=Trusted(where), found=Trusted(found))
+        elif bare:
+            what: dict[str, Any] = {"n": len(bare), "total": len(images), "where": Trusted(where)}
+            log.report(BARE_PICTURES, source.path, value=value, **what)
+
+
+def _is_of(source: Source, group: Group, file: str) -> bool:
+    """Whether a text file lies where the labels of a group might: near its pictures."""
+    for folder in group.folders:
+        parts = [p for p in os.path.relpath(folder, source.path).split(os.sep) if p != "."]
+        at = len(parts) - 1 - parts[::-1].index("images") if "images" in parts else len(parts)
+        inner = parts[at + 1 :]
+        home = file.split("/")[:-1]
+        if home[:at] == parts[:at] and home[len(home) - len(inner) :] == inner:
+            return True
+    return False
+
+
+def _listed_picture(source: Source, key: str, listed: str) -> Picture | None:
+    suffix = listed[listed.rfind(".") :] if "." in listed.rsplit("/", 1)[-1] else ""
+    if listed in file_set(source) and suffix.lower() in PICTURE_SUFFIXES:
+        return picture_in(source, listed, key + suffix)
+    return None
+
+
+def _name(image: Image) -> str:
+    if image.picture is None:
+        return image.key
+    name = image.picture.name
+    suffix = name[name.rfind(".") :]
+    return image.key if image.key.endswith(suffix) else image.key + suffix
+
+
+def _part_splits(images: list[Image], plan: Plan, log: Log) -> None:
+    """Where two splits have an image of one name, put the split before the names."""
+    names = [_name(image) for image in images]
+    if len(set(names)) == len(names) or len({image.split for image in images}) < 2:
+        return
+    log.note(
+        f"{printable(plan.source.path)}: images of different splits have the same name, so the split was put "
+        "before the names"
+    )
+    for image in images:
+        if image.split:
+            image.key = f"{image.split}/{image.key}"
+
+
+def add_images(
+    images: list[Image], used: NDArray[Any], places: NDArray[Any], builder: Builder, log: Log, source: Source
+) -> tuple[Ints, Longs]:
+    """The row of each image (-1 = refused) and the (n, 2) sizes in pixels, 0 where unknown."""
+    needed = np.zeros(len(images), bool)
+    needed[used] = True
+    rows = np.full(len(images), -1, np.int32)
+    sizes = np.zeros((len(images), 2), np.int64)
+    owner: dict[str, str] = {}
+    for i, image in enumerate(log.track(images, "looking at pictures")):
+        name = _name(image)
+        label = source.full(image.label) if image.label is not None else ""
+        path = label or (image.picture.place if image.picture else source.path)
+        if not accept_name(name, log, path):
+            continue
+        if name in owner:
+            log.report(DUPLICATE_IMAGE, path, value=name, first=owner[name])
+            continue
+        owner[name] = path
+        errors = log.errors
+        size = image.pictures.size(name, image.picture)
+        if size is None and needed[i] and log.errors == errors:
+            image.pictures.report_no_size(name, image.picture, path)
+        elif image.lonely:
+            log.report(NO_PICTURE, path, value=name)
+        width, height = sizes[i] = size or (0, 0)
+        rows[i] = builder.image(
+            name,
+            width=int(width),
+            height=int(height),
+            path=image.picture.path if image.picture else "",
+            split=image.split,
+            file=int(places[i]),
+        )
+    return rows, sizes

@@ -1,0 +1,259 @@
+"""Where labels, pictures and class names lie in a YOLO data set that does not describe itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Collection
+
+from odm.files import Source
+from odm.formats._contract import option
+from odm.formats._shared.class_lists import read_list
+from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE, UNKNOWN_SPLIT
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.text_tokens import Listing
+from odm.issues import Log, PathError, printable, shorten
+
+SPLITS = ("train", "val", "valid", "validation", "test", "minival")
+ALIASES = {"valid": "val", "validation": "val"}
+_DARKNET_FOLDER = re.compile(r"obj_([A-Za-z0-9]+)_data", re.ASCII)
+"""Where exports for darknet keep the labels and pictures of a split, beside ``obj.names``."""
+_BELONGS = frozenset(
+    "classes.txt _classes.txt obj.names obj.data data.yaml dataset.yaml "
+    "readme.roboflow.txt readme.dataset.txt".split()
+)
+"""Files that belong to a data set of this format, among them those of every Roboflow export."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class YoloOptions(ImageOptions):
+    """Where names, splits, sizes and confidences come from."""
+
+    classes: str | None = option(
+        None,
+        "file with the class names, one per line, or a data.yaml",
+        flag="--classes",
+        side="read",
+        path=True,
+    )
+    split: str | None = option(None, "read only this split", flag="--split", side="read")
+    conf_column: str | None = option(
+        None,
+        "where detections have their confidence",
+        flag="--conf-column",
+        choices=("last", "second"),
+        side="read",
+    )
+    link_images: bool = option(
+        False, "put links to the pictures in images/", flag="--link-images", side="write"
+    )
+    copy_images: bool = option(
+        False, "put copies of the pictures in images/", flag="--copy-images", side="write"
+    )
+
+    @property
+    def wanted(self) -> str | None:
+        """The split to be read, by the name that splits have in the table."""
+        return None if self.split is None else ALIASES.get(self.split, self.split)
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class Group:
+    """Labels and pictures that belong together: one split, or one folder of it."""
+
+    split: str
+    labels: dict[str, str]
+    """Image name without extension -> label file, relative to the source."""
+    folders: tuple[str, ...] = ()
+    """Where the pictures may lie."""
+    listed: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Of a list of pictures: image name without extension -> path of the picture relative to the source."""
+    only_listed: bool = False
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class Plan:
+    """What a source holds, before any label is read."""
+
+    source: Source
+    groups: list[Group]
+    names: list[str] | None = None
+    names_from: str = ""
+    name_lists: list[tuple[str, list[str]]] = dataclasses.field(default_factory=list)
+    """The lists of class names that were found, each with its path; `settle_names` chooses."""
+    names_above: tuple[str, list[str]] | None = None
+    """The list of a ``data.yaml`` above the folder ``labels`` that was named, with its path."""
+    key_points: int = 0
+    """How many numbers of key points follow a box."""
+    lists: set[str] = dataclasses.field(default_factory=set)
+    """The lists of pictures that the description names."""
+    sound: bool = True
+
+
+def find_groups(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> None:
+    """The groups of a source without a description."""
+    source = plan.source
+    if not source.is_dir:
+        name = source.path.replace("\\", "/").rsplit("/", 1)[-1]
+        folder = os.path.dirname(source.path) or "."
+        sibling = _sibling(folder)
+        key = name[:-4] if name.lower().endswith(".txt") else name
+        plan.groups.append(Group("", {key: ""}, (sibling,) if sibling else (folder,), only_listed=True))
+        return
+    groups: dict[tuple[str, str], Group] = {}
+    in_labels = any("labels" in f.split("/")[:-1] for f in found.labels) or any(
+        "images" in f.split("/")[:-1] for f in found.pictures
+    )
+    sibling = _sibling(source.path)
+    skipped = []
+    for file in [*found.labels, *(found.pictures if in_labels else ())]:
+        parts = file.split("/")
+        is_label = file.lower().endswith(".txt")
+        mark = "labels" if is_label else "images"
+        if in_labels:
+            if mark not in parts[:-1]:
+                skipped.append(file)
+                continue
+            at = len(parts) - 2 - parts[-2::-1].index(mark)
+            before, rest = parts[:at], parts[at + 1 :]
+        else:
+            before, rest = [], parts
+        split = ""
+        inner: list[str] = []
+        if before and before[-1] in SPLITS:
+            split = before[-1]
+        elif (in_labels or sibling) and len(rest) > 1 and rest[0] in SPLITS:
+            split, inner, rest = rest[0], rest[:1], rest[1:]
+        root = "/".join(before)
+        darknet = None if in_labels or len(rest) < 2 or sibling else _DARKNET_FOLDER.fullmatch(rest[0])
+        if darknet:  # pictures lie among the labels
+            split, inner, rest = darknet[1].lower(), rest[:1], rest[1:]
+            folder = source.full(inner[0])
+        elif in_labels:
+            folder = source.full("/".join([*before, "images", *inner]))
+        else:
+            folder = "/".join([sibling, *inner]) if sibling else source.path
+        group = groups.setdefault((root, split), Group(ALIASES.get(split, split), {}, (folder,)))
+        if is_label:
+            key = "/".join(rest)[:-4]
+            if group.labels.setdefault(key, file) != file:
+                log.report(
+                    DUPLICATE_IMAGE, source.full(file), value=key, first=source.full(group.labels[key])
+                )
+    if not groups and not in_labels and found.pictures:
+        groups["", ""] = Group("", {}, (source.path,))
+    if skipped:
+        shown = ", ".join(shorten(f) for f in skipped[:5]) + (", ..." if len(skipped) > 5 else "")
+        log.note(f"{printable(source.path)}: not below labels/ or images/, and not read: {shown}")
+    plan.groups = list(groups.values())
+    _choose_split(plan, options, log)
+
+
+def _choose_split(plan: Plan, options: YoloOptions, log: Log) -> None:
+    if options.wanted is not None:
+        names = sorted({group.split for group in plan.groups if group.split})
+        plan.groups = [group for group in plan.groups if group.split == options.wanted]
+        if not plan.groups:
+            check_split(plan, plan.source.path, names, options, log)
+
+
+def check_split(plan: Plan, path: str, names: Collection[str], options: YoloOptions, log: Log) -> None:
+    """Report a split that is asked for and is none of these."""
+    if options.wanted is not None and options.wanted not in names:
+        log.report(UNKNOWN_SPLIT, path, value=options.split, found=", ".join(names) or "none")
+        plan.sound = False
+
+
+def _sibling(folder: str) -> str:
+    """The canonical place of the pictures of labels in `folder`, if that is or lies below ``labels``."""
+    parts = os.path.abspath(folder).split(os.sep)
+    if "labels" not in parts:
+        return ""
+    at = len(parts) - 1 - parts[::-1].index("labels")
+    return os.sep.join([*parts[:at], "images", *parts[at + 1 :]])
+
+
+def undescribed(found: Listing, lists: set[str]) -> Listing:
+    """The listing without the files that belong to a data set of this format."""
+    known = [
+        f
+        for f in found.known
+        if f.rsplit("/", 1)[-1].lower() not in _BELONGS and not f.endswith(".cache") and f not in lists
+    ]
+    return Listing(found.labels, found.pictures, found.others, known)
+
+
+def settle_names(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> None:
+    """Choose the list of class names; all that were found must agree."""
+    lists = plan.name_lists
+    if options.classes is not None:
+        chosen = read_list(Source(options.classes, follow_links=True), "", log)
+        plan.names, plan.names_from = chosen, options.classes
+        plan.sound &= chosen is not None
+        return
+    for file in found.known:
+        if file.rsplit("/", 1)[-1].lower() in {"classes.txt", "_classes.txt", "obj.names"}:
+            path = plan.source.full(file)
+            if any(path == other for other, _ in lists):
+                continue
+            names = read_list(plan.source, file, log)
+            if names is None:
+                plan.sound = False
+            else:
+                lists.append((path, names))
+    if not lists:
+        plan.names_above = _names_above(plan.source, log)
+        return
+    plan.names_from, plan.names = lists[0]
+    for path, names in lists[1:]:
+        if names == plan.names:
+            continue
+        pairs = [(*plan.names, "(nothing)"), (*names, "(nothing)")]
+        number = next(
+            (i for i, (a, b) in enumerate(zip(*pairs, strict=False)) if a != b), min(map(len, pairs)) - 1
+        )
+        log.report(
+            CLASS_LISTS_DISAGREE,
+            path,
+            line=number + 1,
+            number=number,
+            value=pairs[1][number],
+            other=pairs[0][number],
+            first=plan.names_from,
+        )
+        plan.sound = False
+
+
+def _names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
+    """The path and the names of the ``data.yaml`` of the data set whose folder ``labels`` the source is.
+
+    It lies beside ``labels``, or where that is in the folder of a split, beside this.
+    """
+    folder = source.path if source.is_dir else os.path.dirname(source.path) or "."
+    parts = os.path.abspath(folder).split(os.sep)
+    if "labels" not in parts:
+        return None
+    at = len(parts) - 1 - parts[::-1].index("labels")
+    levels = [len(parts) - at]
+    if parts[at - 1] in SPLITS:
+        levels.append(len(parts) - at + 1)
+    for level in levels:
+        for name in ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml"):
+            path = os.path.normpath(os.path.join(folder, *[os.pardir] * level, name))
+            try:
+                above = Source(path, max_size=source.max_size)
+            except PathError:
+                continue
+            names = None if above.is_dir else read_list(above, "", log.fresh())
+            if names:
+                return path, names
+    return None
+
+
+def file_set(source: Source) -> frozenset[str]:
+    """The files of a source, to look one up."""
+    if "files" not in source.memo:
+        source.memo["files"] = frozenset(source.files)
+    found: frozenset[str] = source.memo["files"]
+    return found

@@ -1,0 +1,359 @@
+"""The rows of YOLO label files: boxes and outlines, and which column is the confidence."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Source
+from odm.formats._shared.class_lists import add_list
+from odm.formats._shared.codes import (
+    NUMBERED_CLASSES,
+    RELATIVE_RANGE,
+    SCORE_MISSING,
+    SCORE_RANGE,
+    SCORE_UNEXPECTED,
+    UNKNOWN_CLASS,
+    WRONG_COUNT,
+)
+from odm.formats._shared.pictures import FAR, are_far
+from odm.formats._shared.text_tokens import Chunk, Rows, check_number, chunks, every, explain_rows
+from odm.formats.yolo.layouts import Plan, YoloOptions
+from odm.issues import Code, Log, Trusted, printable
+from odm.tables import Builder, Floats, Ints, Kind, Longs
+
+BAD_ID = Code(
+    "yolo-class-id",
+    "error",
+    "expected the number of a class, found {value!r}",
+    "write the position of the class in the list of names, from 0",
+    "The first value of a row is the id of a class: a whole number from 0.",
+    row=True,
+)
+OUTLINES = Code(
+    "yolo-outlines",
+    "warning",
+    "{n} of {total} rows are {what}, read as their bounding boxes; this is the first",
+    "nothing to do if boxes are what you want",
+    "A polygon or a rotated box says more than an upright box; what is beyond the box is not read.",
+)
+_SLACK = 0.01
+"""How far a plausible box may leave the image."""
+_WHOLE = re.compile(rb"\+?[0-9]{1,18}(?:\.0*)?")
+_BOX_FIELDS = ("cx", "cy", "w", "h")
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class Scan:
+    """All rows, before anyone decided which column is the confidence."""
+
+    id: Longs
+    columns: Floats
+    """(n, 5) what follows the id, NaN where a row has four; of an outline its left, top, right, bottom and
+    confidence."""
+    outline: NDArray[np.bool_]
+    far: NDArray[np.bool_]
+    """Of outlines, whether a coordinate is far beyond 1."""
+    count: Ints
+    """(n,) how many values the row has."""
+    joined: NDArray[np.bool_]
+    """(n, 2) whether the values may be several rows of five, or of six, whose line breaks were lost."""
+    file: Ints
+    line: Ints
+    lost: int
+    second: bool = False
+
+
+def scan_rows(source: Source, files: list[str], log: Log, plan: Plan) -> Scan:
+    """Read all rows of these label files; faulty ones are reported."""
+    parts: list[tuple[NDArray[Any], ...]] = []
+    lost = 0
+    for chunk in chunks(source, files, log):
+        part, faulty = _rows(chunk, plan.key_points)
+        parts.append(part)
+        lost += len(faulty)
+        explain_rows(chunk, faulty, source, files, log, _explain)
+    if not parts:
+        none = np.zeros(0, np.int32)
+        flags = np.zeros(0, bool)
+        joined = np.zeros((0, 2), bool)
+        parts.append((none.astype(np.int64), np.zeros((0, 5)), flags, flags, none, joined, none, none))
+    id_, columns, outline, far, count, joined, file, line = (
+        np.concatenate(c) for c in zip(*parts, strict=True)
+    )
+    return Scan(id_, columns, outline, far, count, joined, file, line, lost)
+
+
+def _rows(chunk: Chunk, key_points: int) -> tuple[tuple[NDArray[Any], ...], NDArray[Any]]:
+    """The sound rows of a chunk, column by column, and which rows are not sound."""
+    count = chunk.count
+    n = len(chunk)
+    sound = count >= 5
+    first = np.full(n, np.nan)
+    columns = np.full((n, 5), np.nan)
+    outline = np.zeros(n, bool)
+    far = np.zeros(n, bool)
+    joined = np.zeros((n, 2), bool)
+    boxes = np.zeros(n, bool)
+    for size in dict.fromkeys((5, 6, 5 + key_points, 6 + key_points)):
+        rows = np.flatnonzero(count == size)
+        if not len(rows):
+            continue
+        boxes[rows] = True
+        used = np.arange(5) if size in {5, 5 + key_points} else np.array([0, 1, 2, 3, 4, size - 1])
+        values, bad = chunk.numbers((chunk.first[rows, None] + used).ravel())
+        table = values.reshape(len(rows), len(used))
+        first[rows] = table[:, 0]
+        columns[rows, : len(used) - 1] = table[:, 1:]
+        finite = every(np.isfinite(table[:, 1:5]))
+        if len(used) == 6:
+            finite &= np.isfinite(table[:, 5])
+        finite[bad // len(used)] = False
+        sound[rows] = finite
+    rest = np.flatnonzero(~boxes & sound)
+    first[rest], bad = chunk.numbers(chunk.first[rest])
+    sound[rest[bad]] = False
+    with np.errstate(invalid="ignore"):
+        sound &= (first >= 0) & (first < 2.0**53) & (first == np.rint(first)) & ~np.signbit(first)
+    rest = np.flatnonzero(~boxes & sound)
+    if len(rest):
+        outline[rest] = True
+        sound[rest], far[rest], columns[rest], joined[rest] = _outlines(chunk, rest)
+    kept = np.flatnonzero(sound)
+    ids = first[kept].astype(np.int64)
+    found = (ids, columns[kept], outline[kept], far[kept], count[kept].astype(np.int32), joined[kept])
+    return (*found, chunk.file[kept], chunk.line[kept]), np.flatnonzero(~sound)
+
+
+def _outlines(
+    chunk: Chunk, rows: NDArray[Any]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Floats, NDArray[np.bool_]]:
+    """Of rows with 1 + 2n or 2 + 2n values: whether they are sound, whether a coordinate is far beyond 1,
+    left, top, right, bottom and confidence, and whether they may be rows of boxes joined in one line.
+    """
+    count = chunk.count[rows] - 1
+    begin = np.cumsum(count) - count
+    where = np.repeat(chunk.first[rows] + 1 - begin, count) + np.arange(int(count.sum()))
+    values, bad = chunk.numbers(where)
+    values[bad] = np.nan
+    owner = np.repeat(np.arange(len(rows)), count)
+    sound = np.ones(len(rows), bool)
+    sound[owner[~np.isfinite(values)]] = False
+    place = np.arange(len(values)) - begin[owner]
+    has_score = count % 2 == 1
+    is_score = has_score[owner] & (place == count[owner] - 1)
+    columns = np.full((len(rows), 5), np.nan)
+    columns[has_score, 4] = values[is_score]
+    joined = np.zeros((len(rows), 2), bool)
+    whole = values == np.rint(values)
+    for k, size in enumerate((5, 6)):  # the first value of each row in the line would be an id
+        joined[:, k] = (count + 1) % size == 0
+        joined[owner[((place + 1) % size == 0) & ~whole], k] = False
+    values = np.where(np.isfinite(values), values, 0)
+    coordinates = values[~is_score]
+    length = count - has_score
+    starts = np.cumsum(length) - length
+    xs, ys = coordinates[0::2], coordinates[1::2]  # every length is even
+    columns[:, 0], columns[:, 2] = np.minimum.reduceat(xs, starts // 2), np.maximum.reduceat(xs, starts // 2)
+    columns[:, 1], columns[:, 3] = np.minimum.reduceat(ys, starts // 2), np.maximum.reduceat(ys, starts // 2)
+    return sound, are_far(columns[:, :4]), columns, joined
+
+
+def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log) -> None:
+    """Report what is wrong with one row: the slow twin of `_rows`."""
+    column, value = cells[0]
+    if len(cells) < 5:
+        expected = "a class id and 4 numbers, or these and a confidence"
+        found = f"{len(cells)} value{'' if len(cells) == 1 else 's'}"
+        log.report(WRONG_COUNT, path, line=line, column=column, expected=expected, found=found)
+        return
+    if not _WHOLE.fullmatch(value) or float(value) >= 2.0**53:
+        log.report(BAD_ID, path, line=line, column=column, field="class", value=value)
+        return
+    for i, cell in enumerate(cells[1:]):
+        field = _BOX_FIELDS[i] if len(cells) == 5 else f"value {i + 2}"
+        if not check_number(cell, log, path, line, field):
+            return
+
+
+def choose_columns(
+    scan: Scan, where: Rows, builder: Builder, log: Log, options: YoloOptions
+) -> tuple[NDArray[np.bool_], Floats, Floats]:
+    """Decide on the kind and on the column of the confidence: which rows are good, their boxes and scores."""
+    scored = ~np.isnan(scan.columns[:, 4])
+    kind: Kind = builder.kind or ("det" if 2 * int(scored.sum()) > len(scored) else "gt")
+    builder.kind = kind
+    box, score = scan.columns[:, :4], np.array(scan.columns[:, 4])
+    joined = _joined(scan, kind)
+    if kind == "gt":
+        odd = scored & scan.outline & ~joined
+        where.report(log, WRONG_COUNT, np.flatnonzero(joined), lambda cells: _say_joined(cells, 5))
+        where.report(log, WRONG_COUNT, np.flatnonzero(odd), _say_odd)
+        unlike = scored & ~odd & ~joined
+        where.report(log, SCORE_UNEXPECTED, np.flatnonzero(unlike), lambda cells: _say(cells, -1))
+        return ~scored & ~joined, box, score
+    six = np.flatnonzero(scored & ~scan.outline & (scan.count == 6))
+    scan.second = _is_second(scan, where, six, log, options)
+    if scan.second:
+        box = box.copy()
+        box[six] = scan.columns[six, 1:]
+        score[six] = scan.columns[six, 0]
+    where.report(log, WRONG_COUNT, np.flatnonzero(joined), lambda cells: _say_joined(cells, 6))
+    where.report(log, SCORE_MISSING, np.flatnonzero(~scored & ~joined), lambda _: {})
+    outside = scored & ~joined & ~((score >= 0) & (score <= 1))
+    at = 1 if scan.second else -1
+    where.report(log, SCORE_RANGE, np.flatnonzero(outside), lambda cells: _say(cells, at))
+    return scored & ~joined & ~outside, box, score
+
+
+def _joined(scan: Scan, kind: Kind) -> NDArray[np.bool_]:
+    """Which rows are several in one line: they would be outlines, and the other rows are boxes."""
+    found = scan.outline & scan.joined[:, 1 if kind == "det" else 0]
+    if (scan.outline & ~found).any() or scan.outline.all():
+        return np.zeros(len(found), bool)
+    return found
+
+
+def _say_joined(cells: list[tuple[int, bytes]], size: int) -> dict[str, Any]:
+    n = len(cells) // size
+    expected = "a class id and 4 numbers" + (", and a confidence" if size == 6 else "")
+    found = f"{len(cells)} values, as of {n} rows (was a line break lost?)"
+    return {
+        "column": cells[size][0] if len(cells) > size else 0,
+        "expected": expected,
+        "found": Trusted(found),
+    }
+
+
+def _is_second(scan: Scan, where: Rows, six: NDArray[Any], log: Log, options: YoloOptions) -> bool:
+    """Whether the confidence is the second column."""
+    if options.conf_column is not None or not len(six):
+        return options.conf_column == "second"
+    values = scan.columns[six]
+    last = int((_fits(values[:, :4]) & _in_range(values[:, 4])).sum())
+    second = int((_fits(values[:, 1:]) & _in_range(values[:, 0])).sum())
+    shown = printable(where.source.path)
+    n = len(six)
+    if last == second == n:
+        row = [f"{v:.6g}" for v in values[0].tolist()]
+        log.note(
+            f"{shown}: the confidence is read as the last column; the second would fit, too. The first row "
+            f"is read as confidence {row[4]} and box {' '.join(row[:4])}, not as confidence {row[0]} and box "
+            f"{' '.join(row[1:])} (--conf-column second otherwise)"
+        )
+        return False
+    is_second = second > last
+    column, fits, others = ("second", second, last) if is_second else ("last", last, second)
+    log.note(
+        f"{shown}: the confidence is read as the {column} column, because {fits} of {n} rows are plausible "
+        f"so and {others} the other way (--conf-column otherwise)"
+    )
+    return is_second
+
+
+def _in_range(values: Floats) -> NDArray[np.bool_]:
+    inside: NDArray[np.bool_] = (values >= 0) & (values <= 1)
+    return inside
+
+
+def _fits(box: Floats) -> NDArray[np.bool_]:
+    """Which (n, 4) relative boxes are plausible: of some size, and within the image."""
+    half = box[:, 2:] / 2
+    inside = (box[:, :2] - half >= -_SLACK) & (box[:, :2] + half <= 1 + _SLACK) & (half >= 0)
+    return np.array(inside.all(axis=1))
+
+
+def _say(cells: list[tuple[int, bytes]], at: int) -> dict[str, Any]:
+    column, value = cells[at] if len(cells) > abs(at) else (0, b"")
+    return {"column": column, "field": "score", "value": value}
+
+
+def _say_odd(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
+    expected = "a class id and 4 numbers, or pairs of coordinates"
+    return {"expected": expected, "found": f"{len(cells)} values"}
+
+
+def refuse_far(scan: Scan, where: Rows, good: NDArray[np.bool_], box: Floats, log: Log) -> NDArray[np.bool_]:
+    """Which of the good rows lie where relative coordinates can be; the others are reported."""
+    far = good & are_far(box)
+    if scan.outline.any():
+        far = np.where(scan.outline, good & scan.far, far)
+    second = scan.second
+    where.report(log, RELATIVE_RANGE, np.flatnonzero(far), lambda cells: _say_far(cells, second=second))
+    return good & ~far
+
+
+def _say_far(cells: list[tuple[int, bytes]], *, second: bool) -> dict[str, Any]:
+    values = cells[2:6] if second and len(cells) == 6 else cells[1:]
+    for i, (column, value) in enumerate(values):
+        if not 1 - FAR <= float(value) <= FAR:
+            return {"column": column, "field": _BOX_FIELDS[i] if len(cells) <= 6 else "", "value": value}
+    return {"value": b""}
+
+
+def corners_of(box: Floats, outline: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Relative left, top, right, bottom, and width and height."""
+    wh = box[:, 2:].copy()
+    corners = np.concatenate([box[:, :2] - wh / 2, box[:, :2] + wh / 2], axis=1)
+    if outline.any():
+        corners[outline] = box[outline]
+        wh[outline] = box[outline, 2:] - box[outline, :2]
+    return corners, wh
+
+
+def add_categories(
+    scan: Scan, where: Rows, good: NDArray[np.bool_], plan: Plan, builder: Builder, log: Log
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """The category row of each box, and which boxes have one."""
+    hint = ""
+    if plan.names_above is not None:
+        path, names = plan.names_above
+        if not good.any() or int(scan.id[good].max()) < len(names):
+            plan.names_from, plan.names = plan.names_above
+            log.note(f"{printable(plan.source.path)}: the class names are those of {printable(path)}")
+        else:
+            hint = f" (those of {printable(path)} do not reach that far)"
+    if plan.names is not None:
+        names_from = plan.names_from
+        rows = np.array(add_list(plan.names, builder, log, names_from), np.int32)
+        known = scan.id < len(rows)
+        where.report(
+            log,
+            UNKNOWN_CLASS,
+            np.flatnonzero(good & ~known),
+            lambda cells: {
+                "column": cells[0][0] if cells else 0,
+                "field": "class",
+                "value": cells[0][1] if cells else b"",
+                "n": len(rows),
+                "where": names_from,
+            },
+        )
+        return rows[np.where(known, scan.id, 0)], known
+    ids = np.unique(scan.id[good])
+    builder.named = False
+    for number in ids.tolist():
+        builder.category(str(number), source_id=number)
+    if len(ids) and plan.sound:
+        shown = ", ".join(str(i) for i in ids[:10].tolist()) + (", ..." if len(ids) > 10 else "")
+        log.report(NUMBERED_CLASSES, plan.source.path, value=shown, near=Trusted(hint))
+    return np.searchsorted(ids, scan.id).astype(np.int32), np.ones(len(scan.id), bool)
+
+
+def report_outlines(scan: Scan, where: Rows, good: NDArray[np.bool_], builder: Builder, log: Log) -> None:
+    """Say how many rows were more than boxes, and count them."""
+    outlines = np.flatnonzero(good & scan.outline)
+    if not len(outlines):
+        return
+    rotated = int(((scan.count[outlines] == 9) | (scan.count[outlines] == 10)).sum())
+    if rotated:
+        builder.extras["rotation"] = rotated
+    if rotated < len(outlines):
+        builder.extras["segmentation"] = len(outlines) - rotated
+    what = "polygons" if not rotated else "rotated boxes" if rotated == len(outlines) else "outlines"
+    values = {"n": len(outlines), "total": int(good.sum()), "what": what}
+    where.report(log, OUTLINES, outlines[:1], lambda _: values)

@@ -1,0 +1,111 @@
+"""YOLO data sets as they are written: labels, ``data.yaml``, and pictures on request."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odm.files import Output
+from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
+from odm.formats._shared.number_text import decimal_cells
+from odm.formats._shared.pictures import relative_to_images
+from odm.formats._shared.text_tokens import pages, relative
+from odm.formats.yolo.layouts import YoloOptions
+from odm.issues import Code, Log
+from odm.tables import Dataset, stem
+
+NOTHING_TO_PUT = Code(
+    "picture-not-known",
+    "error",
+    "the picture of {value!r} is not known, so it cannot be put in images/",
+    "give --images DIR, or --follow-links if it is behind a link; or leave out --link-images, --copy-images",
+    "Pictures were asked for in the target, and the source does not say where this one is.",
+)
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> None:
+    """Write ``labels/``, ``data.yaml`` and, on request, ``images/``."""
+    images, boxes = dataset.images, dataset.boxes
+    splits = _split_folders(dataset)
+    labels = [f"labels/{split}{stem(name)}.txt" for split, name in zip(splits, images.name, strict=True)]
+    wants = options.link_images or options.copy_images
+    pictures = [_picture_name(dataset, i, split) for i, split in enumerate(splits)] if wants else []
+    owners = [*images.name, "data.yaml", *(images.name if wants else ())]
+    fits = target.plan([*labels, "data.yaml", *pictures], owners, log)
+    for name in dataset.categories.name:
+        if (reason := refuse_class(name)) is not None:
+            log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
+            fits = False
+    centre = (boxes.xyxy[:, :2] + boxes.xyxy[:, 2:]) / 2
+    values = relative_to_images(dataset, np.concatenate([centre, boxes.wh], axis=1), log)
+    for row in range(len(images)) if wants else ():
+        if not images.path[row]:
+            path, line, pointer = dataset.image_place(row)
+            log.report(NOTHING_TO_PUT, path, line=line, pointer=pointer, value=images.name[row])
+            fits = False
+    if not fits or values is None:
+        return
+    cells = relative(values, images.width[boxes.image], images.height[boxes.image])
+    columns = [decimal_cells(boxes.category), *(cells[i::4] for i in range(4))]
+    if dataset.kind == "det":
+        columns.append(decimal_cells(boxes.score))
+    for name, data in zip(
+        log.track(labels, "writing"), pages(len(images), boxes.image, columns), strict=True
+    ):
+        target.write(name, data)
+    target.write("data.yaml", _data_yaml(dataset, splits))
+    for row, name in enumerate(pictures):
+        (target.copy if options.copy_images else target.link)(name, images.path[row])
+    named = {split for split in dataset.images.split if split}
+    for needed in ("train", "val"):
+        if named and needed not in named:
+            log.note(
+                f"there is no split {needed!r}, so data.yaml names another in its place; trainers need both"
+            )
+    if not wants:
+        log.note("the pictures were not put in images/ (--link-images or --copy-images do)")
+
+
+def _split_folders(dataset: Dataset) -> list[str]:
+    """``train/`` and the like of each image; the empty text where the data set has no splits."""
+    if not any(dataset.images.split):
+        return [""] * len(dataset.images)
+    return [f"{split or 'unsplit'}/" for split in dataset.images.split]
+
+
+def _picture_name(dataset: Dataset, row: int, split: str) -> str:
+    name, path = dataset.images.name[row], dataset.images.path[row]
+    dot = path.rfind(".")
+    return f"images/{split}{stem(name)}{path[dot:] if dot > 0 and '/' not in path[dot:] else ''}"
+
+
+def _data_yaml(dataset: Dataset, splits: list[str]) -> bytes:
+    """The description of the data set. Without ``path``, trainers look beside the file itself."""
+    places = {split.rstrip("/"): f"images/{split}".rstrip("/") for split in dict.fromkeys(splits)}
+    first = places.get("train") or next(iter(places.values()), "")
+    # Without an image there is no folder that could be named.
+    lines = [f"{key}: {quoted(places.get(key, first)) if first else '[]'}" for key in ("train", "val")]
+    lines += [
+        f"{split}: {quoted(place)}"
+        for split, place in sorted(places.items())
+        if split not in {"", "train", "val"}
+    ]
+    names = dataset.categories.name
+    lines += [
+        f"nc: {len(names)}",
+        "names:" if names else "names: []",
+        *(f"  - {quoted(name)}" for name in names),
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def quoted(text: str) -> str:
+    """A text as a YAML scalar in double quotes."""
+    parts = []
+    for c in text:
+        if c in {'"', "\\"}:
+            parts.append("\\" + c)
+        elif c.isprintable():
+            parts.append(c)
+        else:
+            parts.append(f"\\u{ord(c):04x}" if ord(c) < 0x10000 else f"\\U{ord(c):08x}")
+    return '"' + "".join(parts) + '"'
