@@ -15,8 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from odm.files import Output, Source
-from odm.formats import _coco_ids, _coco_reader, coco, make_options
-from odm.formats import _json as columns
+from odm.formats import coco, make_options
+from odm.formats._shared import json_columns as columns
+from odm.formats.coco import ids as coco_ids
+from odm.formats.coco import reader as coco_reader
 from odm.issues import Log, UsageError
 from odm.tables import NO_ID, Builder, Dataset, Flag
 
@@ -49,7 +51,7 @@ def parse(data, *, other=None, kind=None, fast=True, slice_size=None, folder=Non
         builder = Builder(None if other is None else lambda: other)
         builder.kind = kind
         made = make_options(coco.FORMAT, options)
-        reader = _coco_reader.Reader(Source(str(path)), builder, log, made, counted=made.ids)
+        reader = coco_reader.Reader(Source(str(path)), builder, log, made, counted=made.ids)
         reader.fast, reader.slice_size = fast, slice_size
         reader.read("", "")
         reader.finish()
@@ -756,7 +758,7 @@ def test_what_is_written():
     [([0, 0, 0], [1, 2, 3]), ([5, NO_ID, 0], [5, 6, 7]), ([3, 3, 1], [1, 2, 3]), ([-1, 2, 4], [5, 2, 4]), ([2**60, 0, 1], [1, 2, 3])],
 )  # fmt: skip
 def test_annotation_ids(given_ids, ids):
-    assert _coco_ids.box_ids(np.array(given_ids)) == ids
+    assert coco_ids.box_ids(np.array(given_ids)) == ids
 
 
 def test_derived_widths_are_short():

@@ -14,16 +14,19 @@ from hypothesis import HealthCheck, example, given, settings
 
 import odm
 from odm.files import Output, Source
-from odm.formats import _csv_layouts, _csv_reader, _csv_records, csv, detect, make_options
+from odm.formats import csv, detect, make_options
 from odm.formats._shared.class_lists import refuse_class
+from odm.formats.csv import layouts as csv_layouts
+from odm.formats.csv import reader as csv_reader
+from odm.formats.csv import records as csv_records
 from odm.issues import DataError, Log, UsageError
 from odm.tables import Builder, Dataset, Flag, stem
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 MIXED = sorted(p for p in (FIXTURES / "mixed").glob("csv*"))
 BAD = sorted((FIXTURES / "bad" / "csv").iterdir())
-HEAD = ",".join(_csv_layouts.CANONICAL)
-OPEN_IMAGES = ",".join(_csv_layouts.OPEN_IMAGES)
+HEAD = ",".join(csv_layouts.CANONICAL)
+OPEN_IMAGES = ",".join(csv_layouts.OPEN_IMAGES)
 
 
 def read(path, kind=None, other=None, **options):
@@ -293,7 +296,7 @@ def test_mixed_decimal_marks_name_both_lines(tmp_path):
 
 
 def test_tfod_relative_or_pixels(tmp_path):
-    head = ",".join(_csv_layouts.TFOD) + "\n"
+    head = ",".join(csv_layouts.TFOD) + "\n"
     relative = head + "a.jpg,200,100,cat,0.1,0.2,0.5,1.0\n"
     dataset, log = read_text(tmp_path, relative)
     assert dataset.boxes.xyxy.tolist() == [[20, 20, 100, 100]]
@@ -524,8 +527,8 @@ def test_open_quotes_say_where_they_were_opened(tmp_path):
 
 
 def slow(monkeypatch):
-    monkeypatch.setattr(_csv_records, "_split_plain", lambda *_: None)
-    monkeypatch.setattr(_csv_records, "_split_quoted", lambda *_: None)
+    monkeypatch.setattr(csv_records, "_split_plain", lambda *_: None)
+    monkeypatch.setattr(csv_records, "_split_quoted", lambda *_: None)
 
 
 def both(path, monkeypatch, **options):
@@ -533,7 +536,7 @@ def both(path, monkeypatch, **options):
     with monkeypatch.context() as patch:
         slow(patch)
         patch.setattr(
-            _csv_reader, "cut", lambda data, start, **_: [(start, len(data))] if start < len(data) else []
+            csv_reader, "cut", lambda data, start, **_: [(start, len(data))] if start < len(data) else []
         )
         careful, careful_log = read(path, **options)
     same_tables(fast, careful)
@@ -573,8 +576,8 @@ def test_fast_and_slow_reading_agree_on_many_pieces(tmp_path, monkeypatch):
         lines.append(",".join(map(str, cells)) if i % 97 else f"empty{i}.jpg,,,,,,,,,,,,,")
     path = tmp_path / "a.csv"
     path.write_text("\n".join(lines))
-    cut = _csv_reader.cut
-    monkeypatch.setattr(_csv_reader, "cut", lambda data, start, **_: cut(data, start, size=4000))
+    cut = csv_reader.cut
+    monkeypatch.setattr(csv_reader, "cut", lambda data, start, **_: cut(data, start, size=4000))
     both(path, monkeypatch)
     text = path.read_text().splitlines()
     text[500] += ",x"
@@ -912,7 +915,7 @@ def test_good_files_take_the_fast_way(tmp_path, monkeypatch):
     def refuse(*_):
         raise AssertionError("read line by line")
 
-    monkeypatch.setattr(_csv_records.Records, "_scan", refuse)
+    monkeypatch.setattr(csv_records.Records, "_scan", refuse)
     row = "a.jpg,640,480,cat,0.5,1,2.5,3,4,0,0,0,0,0\n"
     assert len(read_text(tmp_path, f"{HEAD}\n{row * 9}")[0]) == 9
     assert len(read_text(tmp_path, f"{HEAD}\n{row.replace('cat', chr(34) + 'cat' + chr(34)) * 9}")[0]) == 9

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odm.formats import _lines
+from odm.formats._shared import text_tokens
 from odm.formats._shared.number_text import decimal_cells, decimals, fixed, fixed_cells
 from odm.formats._shared.text_tokens import pages
 
@@ -65,7 +65,7 @@ def test_pages_are_the_lines_of_each_image(at_a_time, rows, sep, is_sorted):
     image = np.array([row[0] for row in rows], np.int32)
     columns = [[row[1] for row in rows], decimal_cells(np.array([row[2] for row in rows]))]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_lines, "ROWS", at_a_time)
+        patch.setattr(text_tokens, "ROWS", at_a_time)
         found = list(pages(5, image, columns, sep))
     assert found == [
         "".join(f"{text}{sep}{n}\n" for i, text, n in rows if i == number).encode() for number in range(5)

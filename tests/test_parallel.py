@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odm import parallel
-from odm.formats import _json
+from odm.formats._shared import json_columns
 from odm.formats._shared.json_columns import Document, Field
 from odm.issues import Log
 
@@ -154,7 +154,7 @@ def chunks_of(text, **options):
     log = Log()
     records = []
     try:
-        document = Document(_json.load(text, log, "x"), log, "x", slice_size=40, **options)
+        document = Document(json_columns.load(text, log, "x"), log, "x", slice_size=40, **options)
         for key, _ in document.members():
             n = 0
             for chunk in document.records(FIELDS):
@@ -165,7 +165,7 @@ def chunks_of(text, **options):
                 if found is None:
                     found = [{k: np.asarray(c)[i].tolist() for k, c in columns} for i in range(chunk.n)]
                 records += [(key, plain(record)) for record in found]
-    except _json.Broken:
+    except json_columns.Broken:
         records = []  # how far it was read is of no use to anybody
     return repr(records), [str(issue) for issue in log.issues]
 
@@ -177,13 +177,13 @@ def test_shared_lists_are_read_alike(first, second, cut, blanks):
         text = text[: cut % (len(text) + 1)]
     alone = chunks_of(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_json, "worker_count", lambda: 3)
+        patch.setattr(json_columns, "worker_count", lambda: 3)
         assert chunks_of(text, worth_sharing=60) == alone
     assert no_children()
 
 
 def test_the_copies_do_their_share(monkeypatch):
-    monkeypatch.setattr(_json, "worker_count", lambda: 3)
+    monkeypatch.setattr(json_columns, "worker_count", lambda: 3)
     results = []
     result = parallel.Worker.result
     monkeypatch.setattr(parallel.Worker, "result", lambda copy: results.append(result(copy)) or results[-1])
@@ -200,7 +200,7 @@ def test_the_copies_do_their_share(monkeypatch):
 
 @pytest.mark.parametrize("place", [0, 10, 150, 298])
 def test_a_place_in_a_share_is_one_in_the_list(place, monkeypatch):
-    monkeypatch.setattr(_json, "worker_count", lambda: 3)
+    monkeypatch.setattr(json_columns, "worker_count", lambda: 3)
     records = [{"id": i, "bbox": [i, 1, 2, 3]} for i in range(300)]
     records[place]["id"] = float(place)
     text = json.dumps({"one": records}).encode()
