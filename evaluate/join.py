@@ -724,7 +724,8 @@ def _with_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> 
     if not found:
         return truth
     n = len(found)
-    log.note(f"image labels: {n} images are named only there: they count as images without boxes")
+    said = f"{n} images that only they name have" if n > 1 else "1 image that only they name has"
+    log.note(f"image labels: {said} no boxes and count{'' if n > 1 else 's'} as ground truth")
     more: dict[str, Any] = {"width": 0, "height": 0, "source_id": NO_ID, "path": "", "split": "", "file": -1}
     columns = {key: _longer(getattr(images, key), more.get(key, 0), n) for key in (*more, "line")}
     return dataclasses.replace(truth, images=Images(name=(*images.name, *found.values()), **columns))

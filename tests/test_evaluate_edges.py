@@ -109,7 +109,9 @@ def test_images_that_only_labels_name_belong_to_the_ground_truth(named, found):
     assert evaluation.join.images_both == 2
     assert evaluation.join.images_gt_only == ("nowhere",)
     assert not log.issues
-    assert "image labels: 2 images are named only there" in log.notes[0]
+    assert (
+        "image labels: 2 images that only they name have no boxes and count as ground truth" in log.notes[0]
+    )
 
 
 def test_labels_find_the_images_that_they_mean():
