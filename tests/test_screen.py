@@ -14,13 +14,13 @@ from odm.cli import _app
 from odm.cli._print import say, show
 from odm.cli._reports import OUTPUTS as REPORTS
 from odm.evaluate import OUTPUTS as TABLES
-from odm.issues import CODES
+from odm.issues import CODES, Issue
 from odm.screen import CELL, Screen, Unwritten, cell, harmless, json_text, markdown
 
 # What readers accept as the name of a class, and what they have to refuse. Both carry the word "own".
 HOSTILE = {
     "direction": "::error ::own\u202e\u2066##[error]x\u200f",
-    "control": "own\x1b]0;t\x07\x1b[31m\n::error ::x\r\x85\x9b1m\u2028##[error]y\u202e",
+    "control": "own\x1b]0;t\x07\x1b[31m\n::error ::x\nforged\r\x85\x9b1m\u2028##[error]y\u202e",
     "table": "own|`a`*b*<script>[x](y)&#8238;\u2067~~c~~ $d$",
 }
 # Neither a slash nor NUL can be in the name of a file, everything else can.
@@ -151,7 +151,7 @@ def assert_harmless(text, *, commands=False):
             assert title, line
             assert title[1] in {*CODES, "odm"}, line
         else:
-            assert not line.lstrip().startswith("::"), line
+            assert not line.lstrip().startswith(("::", "forged")), line  # no line of its own either
 
 
 def every_command(gt, det, tmp_path, words=()):
@@ -305,6 +305,13 @@ def test_an_endless_key_is_cut_in_messages(tmp_path, printed):
     path = coco(tmp_path, box={**BOX, "bbox": [1, 2, 3, "y" * 100_000]}, key="x" * 100_000)
     for output in ("text", "markdown"):
         assert max(map(len, printed("validate", path, "--output", output).split("\n"))) < 2000
+
+
+def test_a_message_is_one_line_of_bounded_length_whoever_made_it():
+    issue = Issue("a", 0, 0, "f" * 100_000, "bad-box", "error", "a\nb\x1b", "/" + "x" * 100_000)
+    assert str(issue).isprintable()
+    assert len(str(issue)) < 1000
+    assert issue.message == "a\\nb\\x1b"
 
 
 def test_stats_as_markdown_is_a_table_whatever_the_class_is_called(tmp_path, printed):
