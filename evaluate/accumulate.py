@@ -261,7 +261,7 @@ def _rank(
 ) -> tuple[list[_Block], list[dict[str, Any]]]:
     """The numbers of all classes and the operating point of all together, by several processes if need be."""
     rows, counts = _by_class(matches, order)
-    n_hits, rules = len(matches.hit), matches.protocol
+    n_hits = len(matches.hit)
     worth = n_hits >= WORTH_SHARING
     makers = _Ranked.of(
         matches, rows, counts, min(BLOCK, n_hits // (2 * worker_count()) + 1) if worth else BLOCK
@@ -269,8 +269,7 @@ def _rank(
     tasks: list[Callable[[], Any]] = [functools.partial(_overall_point, matches, order, at_score)]
     tasks += (functools.partial(_count, matches, at_score, maker) for maker in makers)
     if worth:
-        room = 40 * n_hits + 8 * matches.npos.size * len(rules.ious) * (1 + len(rules.caps)) + 2**20
-        point, *blocks = in_order(operator.call, tasks, room)
+        point, *blocks = in_order(operator.call, tasks)
     else:
         point, *blocks = map(operator.call, tasks)
     return blocks, point

@@ -479,8 +479,7 @@ def _match_held(pairs: Pairs, protocol: Protocol, truth: Truth) -> _Hits:
     cuts = new[np.searchsorted(new, [n * i // n_parts for i in range(1, n_parts)], side="right") - 1]
     ends = [0, *cuts.tolist(), n]
     parts = [pairs.part(slice(a, b)) for a, b in itertools.pairwise(ends)]
-    words = 8 * len(truth.blocks)
-    hits = in_order(lambda part: work(part, protocol, truth), parts, room=(2 * words + 16) * n + 2**20)
+    hits = in_order(lambda part: work(part, protocol, truth), parts)
     return _joined(hits)
 
 

@@ -32,7 +32,7 @@ def no_children():
 
 def test_arrays_and_values_come_back():
     big = np.arange(1000.0).reshape(10, 100)
-    with parallel.Worker(lambda: (big * 2, ["a", None], np.zeros(0)), 2**20) as copy:
+    with parallel.Worker(lambda: (big * 2, ["a", None], np.zeros(0))) as copy:
         doubled, values, none = copy.result()
     assert np.array_equal(doubled, big * 2)
     assert (values, len(none)) == (["a", None], 0)
@@ -44,7 +44,6 @@ def test_arrays_and_values_come_back():
     "work",
     [
         lambda: 1 // 0,
-        lambda: np.zeros(10**6),  # more than there is room for
         lambda: lambda: 0,  # cannot be pickled
         lambda: sys.exit(0),
         lambda: os.kill(os.getpid(), signal.SIGKILL),
@@ -52,7 +51,7 @@ def test_arrays_and_values_come_back():
     ],
 )
 def test_what_a_copy_cannot_do_is_none(work, capfd):
-    with parallel.Worker(work, 1000) as copy:
+    with parallel.Worker(work) as copy:
         assert copy.result() is None
     assert no_children()
     assert capfd.readouterr() == ("", "")
@@ -60,10 +59,129 @@ def test_what_a_copy_cannot_do_is_none(work, capfd):
 
 def test_a_copy_that_nobody_waits_for_is_gone():
     start = time.monotonic()
-    with parallel.Worker(lambda: time.sleep(60), 1000):
+    with parallel.Worker(lambda: time.sleep(60)):
         pass
     assert time.monotonic() - start < 30
     assert no_children()
+
+
+def test_a_copy_that_is_stopped_is_not_waited_for():
+    start = time.monotonic()
+    with parallel.Worker(lambda: os.kill(os.getpid(), signal.SIGSTOP)) as copy:
+        assert copy.result() is None
+    assert time.monotonic() - start < 30
+    assert no_children()
+
+
+def test_a_copy_that_takes_far_too_long_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(parallel, "PATIENCE", (0.3, 1.0))
+    start = time.monotonic()
+    with parallel.Worker(lambda: time.sleep(60)) as copy:
+        assert copy.result() is None
+    assert time.monotonic() - start < 30
+    assert no_children()
+
+
+def test_the_work_of_a_copy_that_is_stopped_is_done(monkeypatch):
+    monkeypatch.setattr(parallel, "worker_count", lambda: 2)
+    parent = os.getpid()
+
+    def work(item):
+        if os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        time.sleep(0.05)
+        return item * item
+
+    assert parallel.in_order(work, range(10)) == [n * n for n in range(10)]
+    assert no_children()
+
+
+def spare_in(tmp_path, monkeypatch, files):
+    """What is left to a process where the system's files say this."""
+    for name, text in files.items():
+        path = tmp_path / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="ascii")
+    read = parallel._text
+    monkeypatch.setattr(parallel, "_text", lambda path: read(str(tmp_path) + path))
+    return parallel._spare()
+
+
+def test_memory_that_is_left(tmp_path, monkeypatch):
+    groups = "/sys/fs/cgroup"
+    version_1 = {
+        "/proc/self/cgroup": "4:memory:/a/b\n3:cpu:/\n",
+        f"{groups}/memory/a/memory.limit_in_bytes": "9223372036854771712\n",
+        f"{groups}/memory/a/memory.usage_in_bytes": "5\n",
+        f"{groups}/memory/a/b/memory.limit_in_bytes": "1000\n",
+        f"{groups}/memory/a/b/memory.usage_in_bytes": "400\n",
+        f"{groups}/memory/a/b/memory.stat": "cache 200\ntotal_inactive_file 50\n",
+    }
+    assert spare_in(tmp_path / "1", monkeypatch, version_1) == 650
+    monkeypatch.undo()
+    version_2 = {
+        "/proc/self/cgroup": "0::/a/b\n",
+        f"{groups}/a/memory.max": "700\n",
+        f"{groups}/a/memory.current": "600\n",
+        f"{groups}/a/b/memory.max": "max\n",
+        f"{groups}/a/b/memory.current": "400\n",
+    }
+    assert spare_in(tmp_path / "2", monkeypatch, version_2) == 100
+    monkeypatch.undo()
+    assert spare_in(tmp_path / "3", monkeypatch, {"/proc/meminfo": "MemAvailable:  3 kB\n"}) == 3072
+    monkeypatch.undo()
+    assert spare_in(tmp_path / "4", monkeypatch, {}) == float("inf")
+
+
+def test_no_copy_where_memory_is_short(monkeypatch):
+    monkeypatch.setattr(parallel, "_allowed", True)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(parallel, "_spare", lambda: 2.0**30)
+    assert parallel.worker_count() == 2
+    monkeypatch.setattr(parallel, "_spare", lambda: 2.0**30 - 1)
+    assert parallel.worker_count() == 1
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core makes no copies")
+def test_an_evaluation_that_fits_the_address_space_alone_fits_with_copies(tmp_path):
+    boxes = [
+        {
+            "image_id": 1 + i % 100,
+            "category_id": 1 + i % 7,
+            "bbox": [i % 90, 1.5, 20, 20],
+            "score": i % 97 / 97,
+        }
+        for i in range(150_000)
+    ]
+    (tmp_path / "det.json").write_text(json.dumps(boxes), encoding="ascii")
+    truth = {
+        "images": [{"id": i, "file_name": f"{i}.jpg", "width": 640, "height": 480} for i in range(1, 101)],
+        "categories": [{"id": i, "name": str(i)} for i in range(1, 8)],
+        "annotations": [{**b, "id": i} for i, b in enumerate(boxes[::10])],
+    }
+    for box in truth["annotations"]:
+        del box["score"]
+    (tmp_path / "gt.json").write_text(json.dumps(truth), encoding="ascii")
+    script = """
+import resource, sys
+import odm.cli, odm.parallel
+from odm.cli._app import run
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]) * 2**20,) * 2)
+odm.parallel.allow() if sys.argv[2] == "copies" else None
+sys.exit(run(["eval", "gt.json", "det.json", "--gt-format", "coco", "--det-format", "coco"]))
+"""
+
+    def code(mib, how):
+        command = [sys.executable, "-c", script, str(mib), how]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).returncode
+
+    # The least that suffices alone, to 8 MiB; then with copies.
+    low, high = 0, 2048
+    assert code(high, "alone") == 0
+    while high - low > 8:
+        middle = (low + high) // 2
+        low, high = (low, middle) if code(middle, "alone") == 0 else (middle, high)
+    assert code(high + 8, "copies") == 0
 
 
 def test_no_copy_can_be_made(monkeypatch):
@@ -71,20 +189,20 @@ def test_no_copy_can_be_made(monkeypatch):
         raise OSError
 
     monkeypatch.setattr(os, "fork", fail)
-    with parallel.Worker(lambda: 1, 1000) as copy:
+    with parallel.Worker(lambda: 1) as copy:
         assert copy.result() is None
     monkeypatch.setattr(parallel, "worker_count", lambda: 3)
-    assert parallel.in_order(lambda n: n * n, range(10), 1000) == [n * n for n in range(10)]
+    assert parallel.in_order(lambda n: n * n, range(10)) == [n * n for n in range(10)]
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 10])
 def test_in_order(n, monkeypatch):
     monkeypatch.setattr(parallel, "worker_count", lambda: 3)
-    assert parallel.in_order(lambda i: (i, os.getpid()) if i < 0 else i * i, range(n), 1000) == [
+    assert parallel.in_order(lambda i: (i, os.getpid()) if i < 0 else i * i, range(n)) == [
         i * i for i in range(n)
     ]
     with pytest.raises(ZeroDivisionError):
-        parallel.in_order(lambda i: 1 // (9 - i), range(10), 1000)
+        parallel.in_order(lambda i: 1 // (9 - i), range(10))
     assert no_children()
 
 
@@ -102,7 +220,7 @@ def work():
     open("begun", "w").close()
     time.sleep(60)
 try:
-    with Worker(work, 1000) as copy:
+    with Worker(work) as copy:
         while not os.path.exists("begun"):
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)

@@ -17,8 +17,8 @@ LONG_LINE = Code(
     "error",
     "expected lines of up to 1 MiB, found one of {value} bytes",
     "check the line ends of the file, and whether it is a file of labels at all",
-    "A line holds one object, which takes some hundred bytes. A line of megabytes is no file of labels, or "
-    "one whose line ends were lost.",
+    "A line holds one object, which takes some hundred bytes. With a line of megabytes it is another kind of "
+    "file, or its line ends were lost.",
 )
 NOT_A_NUMBER = Code(
     "not-a-number",

@@ -478,7 +478,8 @@ class Document:
     def _marks(self, at: int) -> list[re.Match[bytes]]:
         """Where the shares of the copies of this process begin, if the rest of the text is worth sharing."""
         rest = len(self._data) - at
-        n = min(worker_count(), rest // self._worth_sharing) if self._fast else 1
+        n = rest // self._worth_sharing if self._fast else 1
+        n = min(worker_count(), n) if n > 1 else 1
         found = (_CUT.search(self._data, at + rest * i // n) for i in range(1, n))
         return [mark for mark in found if mark is not None]
 
@@ -506,8 +507,7 @@ class Document:
         begins = [mark.end() - 1 for mark in marks]
         copies = {}
         for begin, stop in zip(begins, [*begins[1:], len(self._data)], strict=True):
-            copy = Worker(functools.partial(read, begin, stop), room=4 * (stop - begin) + 2**20)
-            copies[begin] = stack.enter_context(copy)
+            copies[begin] = stack.enter_context(Worker(functools.partial(read, begin, stop)))
         return copies
 
     def _piece(

@@ -1,12 +1,12 @@
 """A second pair of hands: part of the work is done by a copy of this process while this one goes on.
 
 Python runs one thread at a time, so threads do not help to decode text. A copy of the process (a fork) has
-all its memory for nothing, and its result comes back through memory that both share, without being copied
-again.
+all its memory for nothing, and its result comes back through a file in memory, without being copied again.
 
-It is an offer, not a promise: where no copy can be made, or it fails for whatever reason, the result is None
-and the caller does the work itself, with the same outcome. A program that merely imports odm is never forked;
-the command line `allow`s it.
+It is an offer, not a promise: where no copy can be made, or it fails, stands still or takes far too long, the
+result is None and the caller does the work itself, with the same outcome. A copy is made only where memory is
+plentiful, and if memory ends it is the copy that the system kills. A program that merely imports odm is never
+forked; the command line `allow`s it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -26,7 +28,15 @@ T = TypeVar("T")
 MOST = 4
 """More processes than this only wait for the memory, and for each other."""
 
+SPARE = 2**30
+"""Bytes that this process must be able to take for a copy to be made."""
+
+PATIENCE = 5.0, 4.0
+"""Seconds to wait for a copy, and so many times as long as it has had already."""
+
 _ALIGNED = 64
+_GLANCE = 0.1
+"""Seconds between looks at a copy that is waited for."""
 _allowed = False
 
 
@@ -40,7 +50,68 @@ def worker_count() -> int:
     """How many processes, this one included, may share the work now."""
     if not _allowed or sys.platform != "linux" or threading.active_count() > 1:
         return 1  # other threads may hold locks that nobody would open in the copy
-    return min(len(os.sched_getaffinity(0)), MOST)
+    n = min(len(os.sched_getaffinity(0)), MOST)
+    return n if n > 1 and _spare() >= SPARE else 1
+
+
+def _spare() -> float:
+    """Bytes that this process may still take: by its limits, those of its control groups, and the machine."""
+    import resource
+
+    spare = float("inf")
+    for limit, pages in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
+        most = resource.getrlimit(limit)[0]
+        if most != resource.RLIM_INFINITY:
+            used = _text("/proc/self/statm").split()
+            spare = min(spare, most - int(used[pages]) * mmap.PAGESIZE if used else 0)
+    for line in _text("/proc/meminfo").splitlines():
+        if line.startswith("MemAvailable:"):
+            spare = min(spare, int(line.split()[1]) * 1024)
+    for line in _text("/proc/self/cgroup").splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controllers in ("", "memory"):
+            spare = min(spare, _spare_of_groups("/sys/fs/cgroup", controllers, group))
+    return spare
+
+
+def _spare_of_groups(root: str, controllers: str, group: str) -> float:
+    """Bytes left to a control group and its parents; inside a container the group itself is the root."""
+    names = (
+        ("memory.max", "memory.current")
+        if not controllers
+        else (
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+        )
+    )
+    base = os.path.join(root, controllers)
+    spare = float("inf")
+    parts = [part for part in group.split("/") if part]
+    for n in range(len(parts) + 1):
+        most, used = (_text(os.path.join(base, *parts[:n], name)).strip() for name in names)
+        if most.isdecimal() and used.isdecimal():
+            # What the system holds of files is counted as used, and given up when memory is short.
+            stat = dict(
+                line.split(" ", 1)
+                for line in _text(os.path.join(base, *parts[:n], "memory.stat")).splitlines()
+            )
+            cached = int(stat.get("total_inactive_file", stat.get("inactive_file", "0")))
+            spare = min(spare, int(most) - int(used) + cached)
+    return spare
+
+
+def _text(path: str) -> str:
+    """The text of one of the system's own files, empty where there is none."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # noqa: TID251 -- not a file of the user
+    except OSError:
+        return ""
+    try:
+        return os.read(file, 2**16).decode(errors="replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(file)
 
 
 class Worker(Generic[T]):
@@ -50,23 +121,26 @@ class Worker(Generic[T]):
     ----------
     work
         Called in the copy. What it returns must be picklable; its arrays travel through shared memory.
-    room
-        The most bytes that those arrays can take. Room that is not used costs nothing.
     """
 
-    def __init__(self, work: Callable[[], T], room: int) -> None:
+    def __init__(self, work: Callable[[], T]) -> None:
         self._pid = 0
         self._result: T | None = None
+        self._begun = time.monotonic()
         try:
-            self._shared = mmap.mmap(-1, room)
+            self._shared = os.memfd_create("odm")
+        except (OSError, AttributeError):
+            return
+        try:
             self._pipe, tell = os.pipe()
-        except (OSError, ValueError, OverflowError):
+        except OSError:
+            os.close(self._shared)
             return
         try:
             self._pid = os.fork()
         except OSError:
-            os.close(self._pipe)
-            os.close(tell)
+            for file in (self._shared, self._pipe, tell):
+                os.close(file)
             return
         if self._pid == 0:
             _serve(work, self._shared, tell)
@@ -78,17 +152,46 @@ class Worker(Generic[T]):
 
         if not self._pid:
             return self._result
-        with os.fdopen(self._pipe, "rb", closefd=False) as pipe:
-            message = pipe.read()
-        if self._end() == 0 and message:
-            places, head = pickle.loads(message)  # noqa: S301 -- from our own copy
-            view = memoryview(self._shared)
-            self._result = pickle.loads(head, buffers=[view[a:b] for a, b in places])  # noqa: S301
+        message = self._message()
+        shared = os.dup(self._shared)
+        try:
+            if message is None:
+                self._kill()
+            elif self._end() == 0 and message:
+                places, head = pickle.loads(message)  # noqa: S301 -- from our own copy
+                size = places[-1][1] if places else 0
+                view = memoryview(mmap.mmap(shared, size) if size else b"")
+                self._result = pickle.loads(head, buffers=[view[a:b] for a, b in places])  # noqa: S301
+        except (OSError, MemoryError):  # no memory for the result: the caller may find out
+            self._result = None
+        finally:
+            os.close(shared)
         return self._result
+
+    def _message(self) -> bytes | None:
+        """All that the copy writes, None if it stands still or takes too long."""
+        base, times = PATIENCE
+        now = time.monotonic()
+        until = now + base + times * (now - self._begun)
+        parts: list[bytes] = []
+        while time.monotonic() < until:
+            if select.select([self._pipe], [], [], _GLANCE)[0]:
+                part = os.read(self._pipe, 2**16)
+                if not part:
+                    return b"".join(parts)
+                parts.append(part)
+            elif os.waitid(os.P_PID, self._pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT):
+                return None
+        return None
+
+    def _kill(self) -> None:
+        os.kill(self._pid, signal.SIGKILL)
+        self._end()
 
     def _end(self) -> int:
         pid, self._pid = self._pid, 0
         os.close(self._pipe)
+        os.close(self._shared)
         return os.waitpid(pid, 0)[1]
 
     def __enter__(self) -> Worker[T]:
@@ -96,11 +199,10 @@ class Worker(Generic[T]):
 
     def __exit__(self, *_: object) -> None:
         if self._pid:
-            os.kill(self._pid, signal.SIGKILL)
-            self._end()
+            self._kill()
 
 
-def in_order(work: Callable[[T], R], items: Sequence[T], room: int) -> list[R]:
+def in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """``[work(item) for item in items]``, by several processes where that is possible.
 
     Each takes the next item when it is done with one, so long ones should come first.
@@ -111,8 +213,6 @@ def in_order(work: Callable[[T], R], items: Sequence[T], room: int) -> list[R]:
         Must not change anything but what it returns.
     items
         At most a few thousand.
-    room
-        As for `Worker`.
     """
     n = min(worker_count(), len(items))
     if n < 2 or len(items) > _QUEUE // _NUMBER:
@@ -131,7 +231,7 @@ def in_order(work: Callable[[T], R], items: Sequence[T], room: int) -> list[R]:
 
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, take)
-        copies = [stack.enter_context(Worker(run, room)) for _ in range(n - 1)]
+        copies = [stack.enter_context(Worker(run)) for _ in range(n - 1)]
         done = run()
         for copy in copies:
             done.update(copy.result() or {})
@@ -143,7 +243,7 @@ _QUEUE = 2**14
 """Bytes that every pipe holds."""
 
 
-def _serve(work: Callable[[], object], shared: mmap.mmap, tell: int) -> None:
+def _serve(work: Callable[[], object], shared: int, tell: int) -> None:
     """The life of a copy."""
     code = 1
     try:
@@ -152,7 +252,12 @@ def _serve(work: Callable[[], object], shared: mmap.mmap, tell: int) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         for stream in (0, 1, 2):  # whoever waits for our output to end does not wait for a copy
-            os.close(stream)
+            with contextlib.suppress(OSError):
+                os.close(stream)
+        with contextlib.suppress(OSError):  # where memory ends this process goes, not the one it helps
+            file = os.open("/proc/self/oom_score_adj", os.O_WRONLY)  # noqa: TID251 -- as above
+            os.write(file, b"1000")
+            os.close(file)
         buffers: list[pickle.PickleBuffer] = []
         head = pickle.dumps(work(), protocol=5, buffer_callback=buffers.append)
         places, end = [], 0
@@ -160,8 +265,10 @@ def _serve(work: Callable[[], object], shared: mmap.mmap, tell: int) -> None:
             raw = buffer.raw()
             begin = -(-end // _ALIGNED) * _ALIGNED
             end = begin + raw.nbytes
-            shared[begin:end] = raw  # an error if the room does not suffice
             places.append((begin, end))
+            while begin < end:
+                begin += os.pwrite(shared, raw[raw.nbytes - (end - begin) :], begin)
+        os.ftruncate(shared, end)
         with os.fdopen(tell, "wb") as pipe:
             pipe.write(pickle.dumps((places, head)))
         code = 0
