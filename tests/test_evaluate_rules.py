@@ -676,11 +676,11 @@ def test_the_number_of_processes_changes_no_bit(monkeypatch):
         for name, value in names.items():
             monkeypatch.setattr(module, name, value)
     copies = []
-    init = parallel.Copy.__init__
-    monkeypatch.setattr(parallel.Copy, "__init__", lambda *given: (copies.append(1), init(*given))[1])
+    init = parallel.Worker.__init__
+    monkeypatch.setattr(parallel.Worker, "__init__", lambda *given: (copies.append(1), init(*given))[1])
     for n in (1, 2, 4):
-        monkeypatch.setattr(parallel, "hands", lambda n=n: n)
-        monkeypatch.setattr(accumulate, "hands", lambda n=n: n)
+        monkeypatch.setattr(parallel, "worker_count", lambda n=n: n)
+        monkeypatch.setattr(accumulate, "worker_count", lambda n=n: n)
         answers.append(evaluate(truth, found, protocols).to_dict())
         assert bool(copies) == (n > 1)
     assert all(answer == answers[0] for answer in answers)
