@@ -1,0 +1,256 @@
+"""Intervals by resampling images, and whether the difference of two runs is more than chance.
+
+A replicate draws as many images as there are, with replacement, and weighs everything on an image with the
+times it was drawn (see `replicates`). All runs share the draws, so differences are paired. Replicate b is
+drawn by ``default_rng([seed, b])``: results do not depend on how the work is shared.
+
+The interval of a difference is that of percentiles. The interval of one run is the basic one, twice the
+estimate less the quantiles, because AP is biased upwards on few images; simulated, the percentile interval
+covers too little there. Percentile and basic bootstrap: Davison and Hinkley, "Bootstrap Methods and their
+Application" (1997). Step-down correction over classes: Holm (1979).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from odm.evaluate.analysis.replicates import LOWER_IS_BETTER, Plan, Replicates
+from odm.forks import hands, in_order
+from odm.issues import UsageError
+from odm.tables import Floats, Longs
+
+REPLICATES = 1000
+LEVEL = 0.95
+
+MOST_UNDEFINED = 0.05
+"""Share of undefined replicates above which there is no interval."""
+
+ROUNDING = 1e-12
+"""Differences that are no larger are those of rounding: they are 0."""
+
+AT_A_TIME = 24
+"""Replicates that a process computes before it asks for more."""
+
+Track = Callable[[Sequence[Any], str], Iterable[Any]]
+
+NOT_BOOTSTRAPPED = "area ranges are bootstrapped only if asked for"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Interval:
+    """What the replicates say of one number.
+
+    Attributes
+    ----------
+    low, high
+        NaN if the number is undefined in more than 5 % of the replicates, or there are none.
+    p_better
+        Of differences: the share of replicates that are better, equal ones counted half.
+    p
+        Of differences: two-sided p value of no difference.
+    reason
+        Why something is NaN.
+    """
+
+    low: float = float("nan")
+    high: float = float("nan")
+    p_better: float = float("nan")
+    p: float = float("nan")
+    reason: str = ""
+
+
+def weights_of(n: int, replicates: range, seed: int) -> Longs:
+    """(replicates, n) how often each of n images was drawn."""
+    return np.stack(
+        [
+            np.bincount(np.random.default_rng([seed, b]).integers(0, n, n), minlength=n)
+            for b in replicates
+        ]
+    ).astype(np.int64)
+
+
+def check_bootstrap(*, replicates: int, seed: int, level: float) -> None:
+    """UsageError if a value is out of range."""
+    if replicates < 1:
+        raise UsageError(f"replicates {replicates}: give a whole number from 1")
+    if seed < 0:
+        raise UsageError(f"seed {seed}: give a whole number from 0")
+    if not 0 < level < 1:
+        raise UsageError(f"level {level}: give a share between 0 and 1, as in 0.95")
+
+
+def bootstrap(
+    plans: Sequence[Plan],
+    *,
+    replicates: int = REPLICATES,
+    seed: int = 0,
+    images: Longs | None = None,
+    track: Track | None = None,
+) -> list[Replicates]:
+    """The metrics of each plan under the same random draws of images.
+
+    Parameters
+    ----------
+    plans
+        Of runs over the same images.
+    replicates, seed
+        How many draws, and which.
+    images
+        Numbers of the images to draw from, all if left out. The boxes on others count nowhere.
+    track
+        Shows progress: called with rounds of work and what they are.
+
+    Raises
+    ------
+    UsageError
+        If the runs have other images, or there are none.
+    """
+    n_images = plans[0].n_images
+    if any(plan.table.images != plans[0].table.images for plan in plans):
+        raise UsageError("the runs do not cover the same images")
+    chosen = np.arange(n_images) if images is None else np.asarray(images)
+    if not len(chosen):
+        raise UsageError("there are no images to draw from")
+
+    def work(part: range) -> list[Replicates]:
+        weights = np.zeros((len(part), n_images), np.int64)
+        weights[:, chosen] = weights_of(len(chosen), part, seed)
+        return [plan.of(weights) for plan in plans]
+
+    size = min(AT_A_TIME, -(-replicates // hands()))
+    parts = [range(b, min(b + size, replicates)) for b in range(0, replicates, size)]
+    n_rounds = max(1, len(parts) // (10 * hands())) * hands()
+    rounds = [parts[i : i + n_rounds] for i in range(0, len(parts), n_rounds)]
+    columns = sum(len(plan.keys) + plan.n_classes for plan in plans)
+    done: list[list[Replicates]] = []
+    for one in rounds if track is None else track(rounds, "replicates"):
+        room = 16 * columns * sum(map(len, one)) + 2**20
+        done += in_order(work, one, room)
+    return [_joined([part[i] for part in done]) for i in range(len(plans))]
+
+
+def _joined(parts: Sequence[Replicates]) -> Replicates:
+    return Replicates(
+        {key: np.concatenate([part.summary[key] for part in parts]) for key in parts[0].summary},
+        np.concatenate([part.ap for part in parts]),
+    )
+
+
+def estimate(plan: Plan, images: Longs | None = None) -> Replicates:
+    """The metrics of all images, or of those with the numbers `images`, as one weighting."""
+    weights = np.zeros((1, plan.n_images), np.int64)
+    weights[:, slice(None) if images is None else images] = 1
+    return plan.of(weights)
+
+
+def run_interval(value: float, replicates: Floats, level: float = LEVEL) -> Interval:
+    """The basic interval of one number between 0 and 1."""
+    defined, reason = _defined(value, replicates)
+    if reason:
+        return Interval(reason=reason)
+    low, high = np.quantile(defined, _tails(level))
+    return Interval(float(np.clip(2 * value - high, 0, 1)), float(np.clip(2 * value - low, 0, 1)))
+
+
+def delta_interval(
+    first: Floats, other: Floats, delta: float, *, level: float = LEVEL, lower_is_better: bool = False
+) -> Interval:
+    """The percentile interval and the p value of a difference, other less first.
+
+    Parameters
+    ----------
+    first, other
+        (replicates,) of the same draws; NaN where undefined.
+    delta
+        The difference of the estimates.
+    level
+        Share of the replicates that the interval holds.
+    lower_is_better
+        Whether the numbers are errors: turns ``p_better`` round.
+    """
+    differences = other - first
+    differences[np.abs(differences) < ROUNDING] = 0
+    defined, reason = _defined(delta, differences)
+    if reason:
+        return Interval(reason=reason)
+    low, high = np.quantile(defined, _tails(level))
+    n = len(defined)
+    above, below = int((defined > 0).sum()), int((defined < 0).sum())
+    better = below if lower_is_better else above
+    return Interval(
+        float(low),
+        float(high),
+        p_better=(better + (n - above - below) / 2) / n,
+        p=min(1.0, 2 * (n - max(above, below) + 1) / (n + 1)),
+    )
+
+
+def _defined(value: float, replicates: Floats) -> tuple[Floats, str]:
+    """The defined replicates, or why there is no interval."""
+    defined = replicates[~np.isnan(replicates)]
+    undefined = len(replicates) - len(defined)
+    if np.isnan(value):
+        return defined, "undefined"
+    if not len(defined) or undefined > MOST_UNDEFINED * len(replicates):
+        return defined, f"undefined in {undefined} of {len(replicates)} replicates"
+    return defined, ""
+
+
+def _tails(level: float) -> list[float]:
+    return [(1 - level) / 2, (1 + level) / 2]
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """The p values of several tests, corrected by Holm's step-down; NaN ones are left out."""
+    corrected = [float("nan")] * len(p)
+    tested = sorted((value, i) for i, value in enumerate(p) if value == value)  # noqa: PLR0124 -- not NaN
+    highest = 0.0
+    for rank, (value, i) in enumerate(tested):
+        highest = max(highest, min(1.0, (len(tested) - rank) * value))
+        corrected[i] = highest
+    return corrected
+
+
+def lower_is_better(plan: Plan) -> bool:
+    """Whether a protocol's numbers are errors."""
+    return plan.rules.metric in LOWER_IS_BETTER
+
+
+def intervals(
+    plan: Plan,
+    *,
+    replicates: int = REPLICATES,
+    seed: int = 0,
+    level: float = LEVEL,
+    images: Longs | None = None,
+    track: Track | None = None,
+) -> dict[str, Interval]:
+    """The interval of every summary number of one run, by key.
+
+    Parameters
+    ----------
+    plan
+        Of the run's table.
+    replicates, seed, images, track
+        As for `bootstrap`.
+    level
+        Nominal coverage.
+    """
+    check_bootstrap(replicates=replicates, seed=seed, level=level)
+    (drawn,) = bootstrap([plan], replicates=replicates, seed=seed, images=images, track=track)
+    summary = plan.table.result.summary
+    return {
+        key: run_interval(value, drawn.summary[key], level)
+        if key in drawn.summary
+        else Interval(reason=without(value))
+        for key, value in summary.items()
+    }
+
+
+def without(value: float) -> str:
+    """Why a summary number has no replicates."""
+    return "undefined" if np.isnan(value) else NOT_BOOTSTRAPPED

@@ -1,0 +1,372 @@
+"""Metrics of reweighted images: what an evaluation would give if each image were there w times.
+
+Nothing is matched or sorted again. Every true positive, false positive and ground truth counts as often as
+its image, in the fixed ranking; that equals the evaluation of a data set with copies of the images (copies
+of equally scored boxes of one image stand next to each other). Weights of a bootstrap replicate are the
+times that each image was drawn, weights of 0 and 1 choose a part of the images, and weights of one give the
+estimate itself, up to rounding (about 1e-13, see `_Curves`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate.analysis.table import Table, first_of_runs, fp_if_unmatched, hits_under
+from odm.evaluate.match import Mask
+from odm.evaluate.protocols import Protocol, recall_points
+from odm.tables import Floats, Longs
+
+NAN = float("nan")
+
+LOWER_IS_BETTER = ("top-k",)
+"""Kinds of metrics that are errors."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Replicates:
+    """The metrics of several weightings of the images."""
+
+    summary: dict[str, Floats]
+    """(weightings,) by key; NaN where it is undefined."""
+    ap: Floats
+    """(weightings, classes) the AP of each class; NaN where it is undefined. No column if there is no AP."""
+
+
+class Plan:
+    """A table prepared for any number of weightings.
+
+    Parameters
+    ----------
+    table
+        Of all images.
+    areas
+        Whether the numbers of the area ranges are computed too, which takes two to three times as long.
+    """
+
+    def __init__(self, table: Table, *, areas: bool = False) -> None:
+        self.table, self.rules = table, table.rules
+        rules = self.rules
+        self.n_images, self.n_classes = len(table.images), len(table.classes)
+        averaged = rules.metric == "ap" and rules.averaged
+        self.areas = list(range(len(rules.areas))) if areas and averaged else [0]
+        self.pooled = rules.metric == "pooled"
+        self.curves: list[_Curves] = []
+        if rules.metric in ("ap", "pooled"):
+            self.ranking = _Ranking(table, pooled=self.pooled)
+            self.curves = [
+                _Curves(self.ranking, table, area, t) for area in self.areas for t in range(len(rules.ious))
+            ]
+        self.npos = [self._truths(area) for area in self.areas]
+        self.recalls = self._recalls()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The summary keys that it gives."""
+        return tuple(_selectors(self.rules, self.areas)) if self.rules.metric == "ap" else _whole(self.rules)
+
+    def _truths(self, area: int) -> _Sums:
+        truth = self.table.truth
+        rows = np.flatnonzero(truth.counts & np.uint8(1 << area))
+        if self.rules.metric == "corloc":  # a class counts once per image
+            image, category = truth.image.astype(np.int64), truth.category
+            key = np.unique(image * max(self.n_classes, 1) + category)
+            return _Sums(key % max(self.n_classes, 1), key // max(self.n_classes, 1), self.n_classes)
+        return _Sums(truth.category[rows], truth.image[rows], self.n_classes)
+
+    def _recalls(self) -> dict[tuple[int, int], _Sums]:
+        """By detection cap and area range, the true positives of all thresholds."""
+        rules, matches = self.rules, self.table.matches
+        sums = {}
+        category, image = matches.category[matches.hit], matches.image[matches.hit]
+        wanted = [(m, 0) for m in range(len(rules.caps))]
+        wanted += [(len(rules.caps) - 1, area) for area in self.areas[1:] if rules.caps]
+        if rules.metric == "corloc":
+            wanted = [(0, 0)]
+        for m, area in wanted:
+            hits = [hits_under(self.table, area, t)[0] for t in range(len(rules.ious))]
+            n = np.sum(hits, axis=0)
+            if rules.caps and rules.caps[m] != rules.max_dets:
+                n = np.where(matches.hit_rank < rules.caps[m], n, 0)
+            some = np.flatnonzero(n)
+            sums[m, area] = _Sums(category[some], image[some], self.n_classes, n[some])
+        return sums
+
+    def of(self, weights: NDArray[np.integer]) -> Replicates:
+        """The metrics under (weightings, images) whole `weights`."""
+        weights = np.asarray(weights, np.int64)
+        metric = self.rules.metric
+        if metric == "top-k":
+            return self._guesses(weights)
+        if metric == "corloc":
+            share = _share(self.recalls[0, 0].of(weights), self.npos[0].of(weights))
+            return Replicates({"CorLoc": mean_of_defined(share)}, np.zeros((len(weights), 0)))
+        npos = [sums.of(weights) for sums in self.npos]
+        n_thresholds = len(self.rules.ious)
+        if self.pooled:
+            ap = self._ap(weights, [npos[0].sum(axis=1, keepdims=True)])
+            return Replicates({"AP": ap[0, 0, :, 0]}, np.zeros((len(weights), 0)))
+        ap = self._ap(weights, npos)
+        recall = {
+            (m, area): _share(sums.of(weights), npos[self.areas.index(area)] * n_thresholds)
+            for (m, area), sums in self.recalls.items()
+        }
+        frequency = np.array(self.table.matches.frequency)
+        summary = {}
+        for key, (what, a, b) in _selectors(self.rules, self.areas).items():
+            if what == "recall":
+                of_class = recall[a, b]
+            elif what == "frequency":
+                of_class = ap[0].mean(axis=0)[:, frequency == key[2:]]
+            else:
+                of_class = ap[b].mean(axis=0) if a < 0 else ap[b, a]
+            summary[key] = mean_of_defined(of_class)
+        return Replicates(summary, ap[0].mean(axis=0))
+
+    def _ap(self, weights: Longs, npos: list[Longs]) -> Floats:
+        """(areas, thresholds, weightings, classes) AP."""
+        ap = np.zeros((len(self.areas), len(self.rules.ious), *npos[0].shape))
+        # Several weightings are counted in one integer, as many as it has room for.
+        most = int((weights @ np.bincount(self.ranking.image, minlength=weights.shape[1])).max(initial=0))
+        bits = max(most.bit_length(), 1)
+        together = max(1, 63 // bits)
+        seen = np.zeros(len(self.ranking.image) + 1, np.int64)
+        for b in range(0, len(weights), together):
+            part = weights[b : b + together]
+            packed = _Packed(part, bits)
+            of_rows = packed.words[self.ranking.image]
+            for i, curves in enumerate(self.curves):
+                area, t = divmod(i, len(self.rules.ious))
+                if t == 0:
+                    np.cumsum(of_rows if curves.live is None else of_rows * curves.live, out=seen[1:])
+                curves.average(packed, seen, npos[area][b : b + together], ap[area, t, b : b + together])
+        for area, of_area in enumerate(npos):
+            ap[area][:, of_area == 0] = np.nan
+        return ap
+
+    def _guesses(self, weights: Longs) -> Replicates:
+        """Weighted shares of the images whose first guesses all miss."""
+        matches = self.table.matches
+        most = self.rules.max_dets or 0
+        own = weights[:, self.table.guess_image]
+        total = own.sum(axis=1)
+        summary = {}
+        for column, what in enumerate(("cls", "loc")):
+            for k in (1, 5):
+                missed = (own * (matches.guesses[:, column] >= k)).sum(axis=1)
+                summary[f"top{k}_{what}"] = (
+                    _share(missed, total) if k <= most else np.full(len(weights), np.nan)
+                )
+        return Replicates(summary, np.zeros((len(weights), 0)))
+
+
+def _whole(rules: Protocol) -> tuple[str, ...]:
+    """The summary keys of the protocols without AP per class."""
+    if rules.metric == "top-k":
+        return tuple(f"top{k}_{what}" for what in ("cls", "loc") for k in (1, 5))
+    return ("CorLoc",) if rules.metric == "corloc" else ("AP",)
+
+
+def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, int, int]]:
+    """What each summary key averages: AP (threshold or -1, area) or recall (cap, area)."""
+    if not rules.averaged:
+        return {"mAP": ("ap", -1, 0)}
+    keys = {"AP": ("ap", -1, 0)}
+    for key, iou in (("AP50", 0.5), ("AP75", 0.75)):
+        near = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
+        if len(near):
+            keys[key] = ("ap", int(near[0]), 0)
+    place = {rules.areas[a].name: i for i, a in enumerate(areas) if a}
+    letters = (("s", "small"), ("m", "medium"), ("l", "large"))
+    keys |= {f"AP{letter}": ("ap", -1, place[name]) for letter, name in letters if name in place}
+    if rules.by_frequency:
+        keys |= {f"AP{letter}": ("frequency", -1, 0) for letter in "rcf"}
+    keys |= {f"AR{cap}": ("recall", m, 0) for m, cap in enumerate(rules.caps)}
+    last = len(rules.caps) - 1
+    if rules.caps:
+        keys |= {
+            f"AR{letter}": ("recall", last, areas[place[name]]) for letter, name in letters if name in place
+        }
+    return keys
+
+
+def mean_of_defined(values: Floats) -> Floats:
+    """(n,) the mean of what is defined of (n, m), NaN where nothing is."""
+    defined = ~np.isnan(values)
+    n = defined.sum(axis=1)
+    mean: Floats = np.divide(
+        np.where(defined, values, 0).sum(axis=1), n, out=np.full(len(values), np.nan), where=n > 0
+    )
+    return mean
+
+
+def _share(n: Longs, of: Longs) -> Floats:
+    share: Floats = np.divide(n, of, out=np.full(np.shape(n), np.nan), where=of > 0)
+    return share
+
+
+class _Sums:
+    """Weighted counts of some quantities: ``quantity``, ``image`` and the times each occurs there."""
+
+    def __init__(
+        self,
+        quantity: NDArray[np.integer],
+        image: NDArray[np.integer],
+        n_quantities: int,
+        times: NDArray[np.integer] | None = None,
+    ) -> None:
+        n_images = int(image.max(initial=0)) + 1
+        key = quantity.astype(np.int64) * n_images + image
+        if times is None:
+            key, n = np.unique(key, return_counts=True)
+        else:
+            key, inverse = np.unique(key, return_inverse=True)
+            n = np.bincount(inverse, weights=times, minlength=len(key)).astype(np.int64)
+        self.n_quantities, self.times = n_quantities, n.astype(np.int64)
+        self.image = key % n_images
+        quantity = key // n_images
+        self.first = first_of_runs(quantity)
+        self.some = quantity[self.first]
+
+    def of(self, weights: Longs) -> Longs:
+        """(weightings, quantities)"""
+        sums = np.zeros((len(weights), self.n_quantities), np.int64)
+        if len(self.first):
+            for total, own in zip(sums, weights, strict=True):
+                total[self.some] = np.add.reduceat(own[self.image] * self.times, self.first)
+        return sums
+
+
+class _Ranking:
+    """Detections by class and rank, each class cut after its last hit: what follows cannot matter."""
+
+    def __init__(self, table: Table, *, pooled: bool) -> None:
+        matches = table.matches
+        if pooled:
+            rows = np.flatnonzero((table.n > 0)[table.category])
+            rows = rows[np.lexsort((matches.row[rows], table.image[rows], table.category[rows]))]
+            rows = rows[np.argsort(-table.score[rows], kind="stable")]
+            ends = np.array([0, len(rows)])
+        else:
+            rows, ends = table.ranked
+        n_groups = len(ends) - 1
+        group = np.repeat(np.arange(n_groups), np.diff(ends))
+        place = np.full(len(table.score), -1, np.int64)
+        place[rows] = np.arange(len(rows))
+        at = place[matches.hit]
+        by_place = np.argsort(at, kind="stable")
+        self.hits = by_place[at[by_place] >= 0]
+        at = at[self.hits]
+        last = ends[:-1] - 1
+        np.maximum.at(last, group[at], at)
+        keep = np.arange(len(rows)) <= np.repeat(last, np.diff(ends))
+        new = np.cumsum(keep) - 1
+        self.rows = rows[keep]
+        self.n_groups = n_groups
+        self.at = new[at]
+        self.hit_group = group[at]
+        self.image = table.image[self.rows].astype(np.intp)
+        self.starts = np.searchsorted(group[keep], np.arange(n_groups))
+        self.hit_image = self.image[self.at]
+
+
+class _Packed:
+    """The weights of several weightings in one integer per image; sums of them need `bits` each."""
+
+    def __init__(self, weights: Longs, bits: int) -> None:
+        self.bits, self.mask = bits, np.int64((1 << bits) - 1)
+        self.words = np.zeros(weights.shape[1], np.int64)
+        for j, own in enumerate(weights):
+            self.words |= own << np.int64(bits * j)
+
+    def one(self, sums: Longs, j: int) -> Longs:
+        """The sums of weighting `j`."""
+        return (sums >> np.int64(self.bits * j)) & self.mask
+
+
+class _Curves:
+    """The precision-recall curves of all classes under one area range and threshold.
+
+    Precision is kept at true positives: between them it only falls. The envelopes of all classes are one
+    running maximum, of values that are raised by 2 for each class that follows; that costs precision of
+    about the spacing of floats at twice the number of classes.
+    """
+
+    def __init__(self, ranking: _Ranking, table: Table, area: int, threshold: int) -> None:
+        rules = table.rules
+        positive, ignored = (mask[ranking.hits] for mask in hits_under(table, area, threshold))
+        spared = fp_if_unmatched(table, area)
+        self.live: Mask | None = None if spared is None else spared[ranking.rows]
+        live = np.ones(len(positive), np.bool_) if self.live is None else self.live[ranking.at]
+        self.epsilon = float(np.spacing(1)) if rules.guarded else 0.0
+        self.points = recall_points(rules.interpolation)
+        tp = np.flatnonzero(positive)
+        self.image = ranking.hit_image[tp]
+        self.after = ranking.at[tp] + 1
+        group = ranking.hit_group[tp]
+        self.first = first_of_runs(group)
+        self.some = group[self.first]
+        self.n_tp = np.diff(np.append(self.first, len(tp)))
+        self.begin = ranking.starts[self.some]
+        self.raised = np.repeat(2.0 * np.arange(len(self.first))[::-1], self.n_tp)
+        # What was counted as seen and is neither true nor false, and what is true and was not seen.
+        odd = np.flatnonzero((ignored & live) | (positive & ~live))
+        self.odd_image = ranking.hit_image[odd]
+        self.odd_sign = np.where(positive[odd], 1, -1)
+        self.odd_before = np.searchsorted(odd, tp, side="right")
+        self.odd_begin = np.searchsorted(ranking.hit_group[odd], self.some)
+
+    def average(self, packed: _Packed, seen_all: Longs, npos: Longs, ap: Floats) -> None:
+        """Write the APs, (weightings, classes), for the weighted ground truths `npos` of the same shape.
+
+        ``seen_all`` are the running counts of the detections that would be false without a match.
+        """
+        if not len(self.first):
+            return
+        seen = seen_all[self.after]
+        seen -= np.repeat(seen_all[self.begin], self.n_tp)
+        if len(self.odd_image):
+            odd_all = np.zeros(len(self.odd_image) + 1, np.int64)
+            np.cumsum(packed.words[self.odd_image] * self.odd_sign, out=odd_all[1:])
+            seen += odd_all[self.odd_before]
+            seen -= np.repeat(odd_all[self.odd_begin], self.n_tp)
+        times = packed.words[self.image]
+        true_all = np.zeros(len(times) + 1, np.int64)
+        np.cumsum(times, out=true_all[1:])
+        true = true_all[1:] - np.repeat(true_all[self.first], self.n_tp)
+        for j in range(len(npos)):
+            ap[j, self.some] = self._average(
+                packed.one(true, j).astype(np.float64),
+                packed.one(seen, j).astype(np.float64),
+                packed.one(times, j),
+                npos[j, self.some],
+            )
+
+    def _average(self, true: Floats, seen: Floats, times: Longs, npos: Longs) -> Floats:
+        """The AP of the classes that have true positives."""
+        np.maximum(seen, 1, out=seen)
+        seen += self.epsilon
+        np.divide(true, seen, out=seen)
+        seen += self.raised
+        envelope = np.maximum.accumulate(seen[::-1])[::-1]
+        envelope -= self.raised
+        npos = np.maximum(npos, 1)
+        if self.points is None:
+            envelope *= times
+            whole: Floats = np.add.reduceat(envelope, self.first) / npos
+            return whole
+        # How many of the recall points are reached here, as the protocol's floats compare.
+        recall = true / np.repeat(npos, self.n_tp)
+        last = len(self.points) - 1
+        reached = (recall * last + 1e-9).astype(np.int64)
+        reached += self.points[reached] <= recall
+        reached *= true > 0
+        newly = reached.copy()
+        newly[1:] -= reached[:-1]
+        newly[self.first] = reached[self.first]
+        envelope *= newly
+        average: Floats = np.add.reduceat(envelope, self.first) / len(self.points)
+        return average
