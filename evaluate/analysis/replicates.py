@@ -358,14 +358,14 @@ class _Curves:
             envelope *= times
             whole: Floats = np.add.reduceat(envelope, self.first) / npos
             return whole
-        # How many of the recall points are reached here, as the protocol's floats compare.
-        recall = true / np.repeat(npos, self.n_tp)
-        last = len(self.points) - 1
-        reached = (recall * last + 1e-9).astype(np.int64)
+        # How many of the recall points are reached here, as the protocol's floats compare. The first point,
+        # recall 0, belongs to the first place of the class, whose envelope is its highest precision.
+        np.divide(true, np.repeat(npos.astype(np.float64), self.n_tp), out=true)
+        recall = true
+        reached = (recall * (len(self.points) - 1) + 1e-9).astype(np.int64)
         reached += self.points[reached] <= recall
-        reached *= true > 0
-        newly = reached.copy()
-        newly[1:] -= reached[:-1]
+        newly = np.empty_like(reached)
+        np.subtract(reached[1:], reached[:-1], out=newly[1:])
         newly[self.first] = reached[self.first]
         envelope *= newly
         average: Floats = np.add.reduceat(envelope, self.first) / len(self.points)

@@ -1,0 +1,357 @@
+"""Which of several runs is better, and whether that is more than chance."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from odm.evaluate.analysis.bootstrap import (
+    LEVEL,
+    REPLICATES,
+    ROUNDING,
+    Interval,
+    Track,
+    bootstrap,
+    check_bootstrap,
+    delta_interval,
+    holm,
+    lower_is_better,
+    run_interval,
+    without,
+)
+from odm.evaluate.analysis.images import ImageTable, image_deltas, image_table
+from odm.evaluate.analysis.replicates import Plan, Replicates
+from odm.evaluate.analysis.slices import ImageSlice, compare_slices
+from odm.evaluate.analysis.table import Table
+from odm.evaluate.results import plain
+from odm.issues import UsageError, hint, shorten
+from odm.tables import Longs
+
+VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Run:
+    """One run: its name, its numbers and their intervals, by key."""
+
+    name: str
+    summary: dict[str, float]
+    intervals: dict[str, Interval]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in the JSON contract."""
+        return {
+            "name": self.name,
+            "summary": {key: plain(value) for key, value in self.summary.items()},
+            "intervals": {
+                key: [plain(own.low), plain(own.high)] for key, own in self.intervals.items()
+            },
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Delta:
+    """A run less the first run, in one number of the summary, or in the AP of one class."""
+
+    run: str
+    key: str
+    category: str | None
+    delta: float
+    interval: Interval
+    p_holm: float = math.nan
+    """The p value corrected for the number of classes; of classes only."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in the JSON contract."""
+        own = self.interval
+        return {
+            "run": self.run,
+            "key": self.key,
+            "class": self.category,
+            "delta": plain(self.delta),
+            "low": plain(own.low),
+            "high": plain(own.high),
+            "p_better": plain(own.p_better),
+            "p": plain(own.p),
+            "p_holm": plain(self.p_holm),
+            **({"reason": own.reason} if own.reason else {}),
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """Several runs over the same ground truth; every difference is to the first run.
+
+    Attributes
+    ----------
+    images
+        Rows as of `odm.evaluate.analysis.images.image_deltas`, with ``run``.
+    image_tables
+        The counts of every image, by run.
+    slices
+        Rows of slices of the images, with ``run``.
+    images_reason
+        Why images have no error.
+    """
+
+    definition: str
+    runs: list[Run]
+    deltas: list[Delta]
+    images: list[dict[str, Any]]
+    image_tables: dict[str, ImageTable]
+    slices: list[dict[str, Any]]
+    replicates: int
+    seed: int
+    level: float
+    lower_is_better: bool = False
+    images_reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON contract, of plain data."""
+        return {
+            "version": VERSION,
+            "definition": self.definition,
+            "replicates": self.replicates,
+            "seed": self.seed,
+            "level": self.level,
+            "runs": [run.to_dict() for run in self.runs],
+            "deltas": [delta.to_dict() for delta in self.deltas],
+            "images": self.images,
+            "slices": self.slices,
+        }
+
+
+def compare(
+    runs: Mapping[str, Table],
+    *,
+    replicates: int = REPLICATES,
+    seed: int = 0,
+    level: float = LEVEL,
+    bootstrap_areas: bool = False,
+    images: Longs | None = None,
+    at_score: float | None = None,
+    slices: Sequence[ImageSlice] = (),
+    track: Track | None = None,
+) -> Comparison:
+    """Compare runs with the first of them.
+
+    Parameters
+    ----------
+    runs
+        The table of each run by name, all of one protocol and over the same images and ground truth.
+    replicates, seed, level
+        How many draws of images, which, and the nominal coverage of the intervals.
+    bootstrap_areas
+        Whether the numbers of area ranges have intervals too, which takes two to three times as long.
+    images
+        Numbers of the images to draw from, where the evaluation was limited to some.
+    at_score
+        The least score for the counts of images; the threshold of each class's optimal LRP if left out.
+    slices
+        Parts of the images, see `odm.evaluate.analysis.slices`; runs are compared in each.
+    track
+        Shows progress: called with rounds of work and what they are.
+
+    Raises
+    ------
+    UsageError
+        If there are fewer than two runs, they are not of one protocol or not over the same images, or a
+        value is out of range.
+    """
+    check_bootstrap(replicates=replicates, seed=seed, level=level)
+    names, tables = list(runs), list(runs.values())
+    check_runs(runs)
+    plans = [Plan(table, areas=bootstrap_areas) for table in tables]
+    drawn = bootstrap(plans, replicates=replicates, seed=seed, images=images, track=track)
+    of_runs = [
+        Run(
+            name,
+            table.result.summary,
+            {
+                key: run_interval(value, own.summary[key], level)
+                if key in own.summary
+                else Interval(reason=without(value))
+                for key, value in table.result.summary.items()
+            },
+        )
+        for name, table, own in zip(names, tables, drawn, strict=True)
+    ]
+    errors = lower_is_better(plans[0])
+    deltas: list[Delta] = []
+    for i in range(1, len(tables)):
+        deltas += _summary_deltas(of_runs[0], of_runs[i], drawn[0], drawn[i], level, errors=errors)
+        deltas += _class_deltas(names[i], tables[0], tables[i], drawn[0], drawn[i], level)
+    counted = {name: image_table(table, at_score) for name, table in runs.items()}
+    shown = np.arange(len(tables[0].images)) if images is None else images
+    known = {tables[0].images[i] for i in shown.tolist()}
+    rows = [
+        {"run": name, **row}
+        for name, table in list(runs.items())[1:]
+        for row in image_deltas(tables[0], table, counted[names[0]], counted[name])
+        if row["image"] in known
+    ]
+    return Comparison(
+        definition=tables[0].rules.definition,
+        runs=of_runs,
+        deltas=deltas,
+        images=rows,
+        image_tables=counted,
+        slices=compare_slices(
+            runs, plans, slices, replicates=replicates, seed=seed, level=level, images=images, track=track
+        ),
+        replicates=replicates,
+        seed=seed,
+        level=level,
+        lower_is_better=errors,
+        images_reason=counted[names[0]].reason,
+    )
+
+
+def check_runs(runs: Mapping[str, Table]) -> None:
+    """UsageError if the runs cannot be compared."""
+    tables = list(runs.values())
+    if len(tables) < 2:
+        raise UsageError("give at least two runs to compare")
+    first = tables[0]
+    for name, table in list(runs.items())[1:]:
+        if table.rules != first.rules:
+            raise UsageError(f"the run {shorten(name)} was evaluated under another protocol than the first")
+        if table.images != first.images:
+            raise UsageError(
+                f"the run {shorten(name)} does not cover the same images as the first: it has "
+                f"{len(table.images)}, the first {len(first.images)}"
+            )
+        if not _same_truth(table, first):
+            raise UsageError(f"the run {shorten(name)} was evaluated against other ground truth")
+
+
+def _same_truth(table: Table, first: Table) -> bool:
+    """Whether both have the same ground truths; shards may be in any order."""
+    ours, theirs = (np.sort(own.truth.row) for own in (table, first))
+    return bool(np.array_equal(ours, theirs)) and table.n.sum() == first.n.sum()
+
+
+def _difference(first: float, other: float) -> float:
+    delta = other - first
+    return 0.0 if abs(delta) < ROUNDING else delta
+
+
+def _summary_deltas(
+    first: Run, other: Run, before: Replicates, after: Replicates, level: float, *, errors: bool
+) -> list[Delta]:
+    deltas = []
+    for key, value in other.summary.items():
+        delta = _difference(first.summary[key], value)
+        if key in after.summary:
+            own = delta_interval(
+                before.summary[key], after.summary[key], delta, level=level, lower_is_better=errors
+            )
+        else:
+            own = Interval(reason=without(delta))
+        deltas.append(Delta(other.name, key, None, delta, own))
+    return deltas
+
+
+def _class_deltas(
+    run: str, first: Table, other: Table, before: Replicates, after: Replicates, level: float
+) -> list[Delta]:
+    """AP of the classes with ground truth."""
+    if first.rules.metric != "ap":
+        return []
+    theirs = {row.name: (k, row.ap) for k, row in enumerate(other.result.classes)}
+    deltas = []
+    for k, row in enumerate(first.result.classes):
+        if row.gt and row.name in theirs:
+            m, ap = theirs[row.name]
+            delta = _difference(row.ap, ap)
+            own = delta_interval(before.ap[:, k], after.ap[:, m], delta, level=level)
+            deltas.append(Delta(run, "AP", row.name, delta, own))
+    corrected = holm([delta.interval.p for delta in deltas])
+    return [dataclasses.replace(d, p_holm=p) for d, p in zip(deltas, corrected, strict=True)]
+
+
+# ------------------------------------------------------------------------------------------------ gates
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RegressionGate:
+    """A bound on how much worse than the first a run may be.
+
+    Attributes
+    ----------
+    margin
+        What is tolerated.
+    proven
+        Whether only a regression beyond doubt fails: the whole interval lies below minus the margin. Else
+        no regression must be ruled out: the gate fails if the interval reaches below minus the margin.
+    """
+
+    key: str
+    margin: float
+    category: str | None
+    proven: bool
+
+    def __str__(self) -> str:
+        name = self.key if self.category is None else f"{self.key}[{self.category}]"
+        option = "--fail-on-regression" if self.proven else "--require-no-worse"
+        return f"{option} {name}={self.margin:.15g}"
+
+
+def parse_regression_gate(text: str, *, proven: bool) -> RegressionGate:
+    """A gate from ``AP``, ``AP=0.01`` or ``AP[person]=1%``. UsageError if the text is anything else."""
+    option = "--fail-on-regression" if proven else "--require-no-worse"
+    match = re.fullmatch(r"\s*([A-Za-z0-9_]+)\s*(?:\[(.+)\])?\s*(?:=\s*([^=\s]+)\s*)?", text, re.DOTALL)
+    if match and (match[3] or proven):
+        try:
+            given = match[3] or "0"
+            margin = float(given.removesuffix("%")) / (100 if given.endswith("%") else 1)
+        except ValueError:
+            margin = math.nan
+        if 0 <= margin <= 1:
+            return RegressionGate(match[1], margin, match[2], proven)
+    raise UsageError(
+        f"{option} {shorten(text)}: give a metric and a margin in 0..1, as in AP=0.01 or AP[person]=0.02"
+    )
+
+
+def regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list[str]:
+    """What is wrong with the gates, a line each; a number without an interval fails.
+
+    Raises
+    ------
+    UsageError
+        If no difference has a gate's key or class.
+    """
+    failed = []
+    for gate in gates:
+        found = [d for d in comparison.deltas if d.key == gate.key and d.category == gate.category]
+        if not found:
+            of_class = gate.category is not None
+            known = dict.fromkeys(
+                f"{d.key}[{d.category}]" if of_class else d.key
+                for d in comparison.deltas
+                if (d.category is not None) == of_class
+            )
+            name = f"{gate.key}[{gate.category}]" if of_class else gate.key
+            raise UsageError(f"{gate}: there is no {shorten(name)}{hint(name, known)}")
+        failed += [line for delta in found if (line := _regression(comparison, gate, delta))]
+    return failed
+
+
+def _regression(comparison: Comparison, gate: RegressionGate, delta: Delta) -> str:
+    own = delta.interval
+    if math.isnan(own.low):
+        return f"{gate}: {delta.run} has no interval ({own.reason})"
+    low, high = (-own.high, -own.low) if comparison.lower_is_better else (own.low, own.high)
+    bound = high if gate.proven else low
+    if bound >= -gate.margin:
+        return ""
+    return (
+        f"{gate}: {delta.run} differs by {delta.delta:+.4f} "
+        f"({100 * comparison.level:g} % interval {own.low:+.4f} to {own.high:+.4f})"
+    )

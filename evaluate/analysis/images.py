@@ -1,0 +1,217 @@
+"""What each image contributes to the error of a run, and how that differs between two runs.
+
+The error of an image and class is (1 - IoU) / (1 - t) summed over its true positives, plus its false
+positives, plus its misses: what it adds to the numerator of LRP (see `lrp`). It is additive, so images can
+be ranked by it, where shares such as recall would put every image with one missed object first. Counts are
+at the thresholds of the optimal LRP of each class, or at a given score.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from odm.evaluate.analysis.lrp import lrp_thresholds
+from odm.evaluate.analysis.operating import fixed, kept, single_threshold
+from odm.evaluate.analysis.table import FP, IGNORED, TP, Table
+from odm.evaluate.match import Mask
+from odm.evaluate.results import plain
+from odm.tables import Floats, Longs
+
+COLUMNS = (
+    "image",
+    "gt",
+    "gt_ignored",
+    "det",
+    "tp",
+    "fp",
+    "fn",
+    "ignored",
+    "precision",
+    "recall",
+    "f1",
+    "mean_iou",
+    "error",
+    "error_share",
+    "worst_fp_score",
+)
+"""The columns of `ImageTable.rows`."""
+
+DELTAS = (
+    "image",
+    "delta_error",
+    "error_first",
+    "error_other",
+    "new_fn",
+    "new_fp",
+    "lost_tp",
+    "gained_tp",
+)
+"""The columns of `image_deltas`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ImageTable:
+    """Counts of every image at the thresholds of each class; all columns are (images,)."""
+
+    images: tuple[str, ...]
+    thresholds: Floats
+    """(classes,) the least score that is kept, NaN = nothing is."""
+    gt: Longs
+    gt_ignored: Longs
+    det: Longs
+    tp: Longs
+    fp: Longs
+    ignored: Longs
+    mean_iou: Floats
+    """Of the true positives; NaN without."""
+    error: Floats
+    """NaN where the protocol has no single IoU threshold below 1."""
+    worst_fp_score: Floats
+    """The highest score of a false positive; NaN without."""
+    found: Mask
+    """(ground truths,) which of the table's ground truths were found."""
+    reason: str = ""
+    """Why there is no error."""
+
+    @property
+    def fn(self) -> Longs:
+        """Ground truths that count and were not found."""
+        return self.gt - self.tp
+
+    def by_error(self) -> Longs:
+        """Numbers of the images by falling error, then name."""
+        error = np.where(np.isnan(self.error), 0, self.error)
+        return np.lexsort((np.array(self.images, object), -error.round(12)))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per image, as in ``images.csv``: by falling error, then name. None = undefined."""
+        tp, fp, fn = self.tp, self.fp, self.fn
+        columns: dict[str, Any] = {
+            **{key: getattr(self, key) for key in ("gt", "gt_ignored", "det", "tp", "fp", "fn", "ignored")},
+            "precision": _share(tp, tp + fp),
+            "recall": _share(tp, self.gt),
+            "f1": _share(2 * tp, 2 * tp + fp + fn),
+            "mean_iou": self.mean_iou,
+            "error": self.error,
+            "error_share": _share(self.error, np.full(len(tp), np.nansum(self.error))),
+            "worst_fp_score": self.worst_fp_score,
+        }
+        lists = {key: column.tolist() for key, column in columns.items()}
+        return [
+            {"image": self.images[i], **{key: plain(column[i]) for key, column in lists.items()}}
+            for i in self.by_error().tolist()
+        ]
+
+
+def image_table(
+    table: Table, at_score: float | Mapping[str, float] | Floats | None = None, default: float = np.nan
+) -> ImageTable:
+    """The counts and the error of every image.
+
+    Parameters
+    ----------
+    table
+        Of all images.
+    at_score
+        The least score, of all classes or by class name (else `default`), or (classes,) thresholds; those
+        of the optimal LRP of each class if left out. NaN keeps nothing.
+    default
+        The least score of classes that a mapping does not name.
+    """
+    reason = single_threshold(table)
+    if isinstance(at_score, np.ndarray):
+        thresholds = at_score
+    elif at_score is None and not reason:
+        thresholds = lrp_thresholds(table)
+    else:
+        thresholds = fixed(table, at_score, default)
+    n_images, truth = len(table.images), table.truth
+    keep = kept(table, thresholds)
+
+    def count(mask: Mask) -> Longs:
+        return np.bincount(table.image[mask], minlength=n_images)
+
+    is_tp, is_fp = keep & (table.outcome == TP), keep & (table.outcome == FP)
+    found = np.zeros(len(truth), np.bool_)
+    found[table.gt[is_tp]] = True
+    gt = np.bincount(truth.image[table.counting], minlength=n_images)
+    tp, fp = count(is_tp), count(is_fp)
+    image, iou = table.image[is_tp], table.iou[is_tp]
+    loss = np.bincount(image, weights=1 - iou, minlength=n_images)
+    worst = np.full(n_images, -np.inf)
+    np.maximum.at(worst, table.image[is_fp], table.score[is_fp])
+    error = np.full(n_images, np.nan)
+    if not reason:
+        error = loss / (1 - table.threshold) + fp + (gt - tp)
+    return ImageTable(
+        images=table.images,
+        thresholds=thresholds,
+        gt=gt,
+        gt_ignored=np.bincount(truth.image[~table.counting], minlength=n_images),
+        det=count(keep),
+        tp=tp,
+        fp=fp,
+        ignored=count(keep & (table.outcome == IGNORED)),
+        mean_iou=_share(np.bincount(image, weights=iou, minlength=n_images), tp),
+        error=error,
+        worst_fp_score=np.where(np.isinf(worst), np.nan, worst),
+        found=found,
+        reason=reason,
+    )
+
+
+def image_deltas(first: Table, other: Table, before: ImageTable, after: ImageTable) -> list[dict[str, Any]]:
+    """How the images of one run differ from those of another; the worst first, then by name.
+
+    ``lost_tp`` and ``gained_tp`` are ground truths that only the first or only the other run found;
+    ``new_fn`` and ``new_fp`` are how many more misses and false positives an image has, at least 0. The
+    thresholds of the two runs differ, so an image may change although its detections do not.
+    """
+    delta = after.error - before.error
+    lost, gained = _exchanged(first, other, before.found, after.found)
+    columns = {
+        "delta_error": delta,
+        "error_first": before.error,
+        "error_other": after.error,
+        "new_fn": np.maximum(after.fn - before.fn, 0),
+        "new_fp": np.maximum(after.fp - before.fp, 0),
+        "lost_tp": lost,
+        "gained_tp": gained,
+    }
+    lists = {key: column.tolist() for key, column in columns.items()}
+    order = np.lexsort((np.array(first.images, object), -np.where(np.isnan(delta), 0, delta).round(12)))
+    return [
+        {"image": first.images[i], **{key: plain(column[i]) for key, column in lists.items()}}
+        for i in order.tolist()
+    ]
+
+
+def _exchanged(first: Table, other: Table, before: Mask, after: Mask) -> tuple[Longs, Longs]:
+    """(images,) ground truths that only the first, and that only the other run found."""
+    n_images = len(first.images)
+    names = {name: i for i, name in enumerate(first.classes)}
+    number = np.array([names.get(name, -1) for name in other.classes], np.int64)
+
+    def keys(table: Table, found: Mask, of_class: Longs) -> Longs:
+        truth = table.truth
+        some = np.flatnonzero(found & table.counting)
+        return truth.row[some].astype(np.int64) * max(len(names), 1) + of_class[truth.category[some]]
+
+    ours = keys(first, before, np.arange(len(first.classes)))
+    theirs = keys(other, after, number)
+    image = np.zeros(int(max(first.truth.row.max(initial=0), other.truth.row.max(initial=0))) + 1, np.int64)
+    image[first.truth.row] = first.truth.image
+    of = max(len(names), 1)
+    return (
+        np.bincount(image[np.setdiff1d(ours, theirs) // of], minlength=n_images),
+        np.bincount(image[np.setdiff1d(theirs, ours) // of], minlength=n_images),
+    )
+
+
+def _share(n: Longs | Floats, of: Longs | Floats) -> Floats:
+    share: Floats = np.divide(n, of, out=np.full(len(n), np.nan), where=of > 0)
+    return share

@@ -1,0 +1,391 @@
+"""The numbers of parts of the data: of some images, of boxes of some size or shape, of marked ground truths.
+
+Slices of images reweigh the matches with 0 and 1, which is exact and needs no new matching. Slices of boxes
+are what COCO's area ranges are: ground truths outside are ignored, and so are detections outside that match
+nothing. Slices that only ground truths have (truncated, ...) have no precision: detections do not tell
+whether they are of the slice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from odm.evaluate.analysis.bootstrap import (
+    LEVEL,
+    REPLICATES,
+    ROUNDING,
+    Interval,
+    Track,
+    bootstrap,
+    delta_interval,
+    estimate,
+    lower_is_better,
+)
+from odm.evaluate.analysis.replicates import Plan, mean_of_defined
+from odm.evaluate.analysis.table import TP, Table, hits_under, tabulate
+from odm.evaluate.join import Joined
+from odm.evaluate.match import Mask, geometry, match
+from odm.evaluate.protocols import Protocol
+from odm.evaluate.results import plain
+from odm.issues import UsageError
+from odm.tables import Flag, Longs
+
+NONE = "(none)"
+"""The value of images without a tag."""
+
+GT_PER_IMAGE = (("0", 0, 0), ("1", 1, 1), ("2-5", 2, 5), ("6-20", 6, 20), ("more", 21, math.inf))
+ASPECTS = (("tall, w/h <= 0.75", 0.0, 0.75), ("0.75 to 1.33", 0.75, 1.33), ("wide, w/h > 1.33", 1.33, math.inf))
+OVERLAP = 0.1
+"""IoU with another counting ground truth, of any class, from which on a ground truth overlaps."""
+
+_OUTSIDE = np.uint16(1 << 15)
+"""A flag that no format sets: the boxes outside a slice."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ImageSlice:
+    """Some images: ``name`` says what they are sorted by, ``value`` which of them these are."""
+
+    name: str
+    value: str
+    images: Longs
+    """Numbers of the images."""
+
+
+def slices_by_tags(images: Sequence[str], tags: Mapping[str, Mapping[str, Sequence[str]]]) -> list[ImageSlice]:
+    """A slice for every value of every tag; images without one are of the value ``(none)``.
+
+    Parameters
+    ----------
+    images
+        The names of all images.
+    tags
+        By the tag's name, for each image its values; an image may have several.
+    """
+    slices = []
+    for name, of_images in tags.items():
+        members: dict[str, list[int]] = {}
+        for i, image in enumerate(images):
+            for value in of_images.get(image) or [NONE]:
+                members.setdefault(value, []).append(i)
+        slices += [
+            ImageSlice(name, value, np.unique(np.array(members[value], np.int64)))
+            for value in sorted(members, key=lambda value: (value == NONE, value))
+        ]
+    return slices
+
+
+def slices_by_count(table: Table) -> list[ImageSlice]:
+    """The images by how many counting ground truths they have."""
+    n = np.bincount(table.truth.image[table.counting], minlength=len(table.images))
+    return [
+        ImageSlice("gt per image", value, np.flatnonzero((n >= low) & (n <= high)))
+        for value, low, high in GT_PER_IMAGE
+    ]
+
+
+def image_slices(
+    table: Table,
+    slices: Iterable[ImageSlice],
+    *,
+    replicates: int = 0,
+    seed: int = 0,
+    level: float = LEVEL,
+    images: Longs | None = None,
+    track: Track | None = None,
+) -> list[dict[str, Any]]:
+    """The summary of each slice, and how it differs from that of the other images.
+
+    Parameters
+    ----------
+    table
+        Of all images.
+    slices
+        They may overlap, and may be empty.
+    replicates, seed, level, images, track
+        As for `odm.evaluate.analysis.bootstrap.bootstrap`; without replicates there are no intervals.
+
+    Returns
+    -------
+    list
+        Per slice: ``slice``, ``value``, ``images``, ``gt``, ``summary`` and ``delta``, ``low``, ``high`` (the
+        slice less the rest), each by key. None = undefined.
+    """
+    plan = Plan(table)
+    all_images = np.arange(len(table.images)) if images is None else np.asarray(images)
+    gt = np.bincount(table.truth.image[table.counting], minlength=len(table.images))
+    rows = []
+    for own in slices:
+        inside = np.intersect1d(own.images, all_images)
+        rest = np.setdiff1d(all_images, inside)
+        here, there = estimate(plan, inside).summary, estimate(plan, rest).summary
+        delta = {key: _difference(float(there[key][0]), float(here[key][0])) for key in here}
+        found: dict[str, Interval] = {}
+        if replicates:
+            drawn = bootstrap(
+                [_Within(plan, inside), _Within(plan, rest)],
+                replicates=replicates,
+                seed=seed,
+                images=images,
+                track=track,
+            )
+            found = {
+                key: delta_interval(
+                    drawn[1].summary[key],
+                    drawn[0].summary[key],
+                    delta[key],
+                    level=level,
+                    lower_is_better=lower_is_better(plan),
+                )
+                for key in here
+            }
+        rows.append(
+            {
+                "slice": own.name,
+                "value": own.value,
+                "images": len(inside),
+                "gt": int(gt[inside].sum()),
+                "summary": {key: plain(float(value[0])) for key, value in here.items()},
+                **_of_keys(delta, found),
+            }
+        )
+    return rows
+
+
+class _Within(Plan):
+    """A plan that counts some of the images only, whatever is drawn."""
+
+    def __init__(self, plan: Plan, images: Longs) -> None:
+        self.__dict__.update(plan.__dict__)
+        self.inside = np.zeros(plan.n_images, np.int64)
+        self.inside[images] = 1
+
+    def of(self, weights: Longs) -> Any:
+        return super().of(weights * self.inside)
+
+
+def _of_keys(delta: Mapping[str, float], found: Mapping[str, Interval]) -> dict[str, dict[str, Any]]:
+    none = Interval()
+    return {
+        "delta": {key: plain(value) for key, value in delta.items()},
+        "low": {key: plain(found.get(key, none).low) for key in delta},
+        "high": {key: plain(found.get(key, none).high) for key in delta},
+    }
+
+
+def _difference(first: float, other: float) -> float:
+    delta = other - first
+    return 0.0 if abs(delta) < ROUNDING else delta
+
+
+def compare_slices(
+    runs: Mapping[str, Table],
+    plans: Sequence[Plan],
+    slices: Sequence[ImageSlice],
+    *,
+    replicates: int = REPLICATES,
+    seed: int = 0,
+    level: float = LEVEL,
+    images: Longs | None = None,
+    track: Track | None = None,
+) -> list[dict[str, Any]]:
+    """Each slice of the images under every run but the first, with the difference to the first.
+
+    The rows are those of `image_slices` with ``run``; ``delta``, ``low`` and ``high`` are of the run less the
+    first run, on the images of the slice.
+    """
+    names = list(runs)
+    all_images = np.arange(plans[0].n_images) if images is None else np.asarray(images)
+    truth = plans[0].table.truth
+    gt = np.bincount(truth.image[plans[0].table.counting], minlength=plans[0].n_images)
+    rows = []
+    for own in slices:
+        inside = np.intersect1d(own.images, all_images)
+        within = [_Within(plan, inside) for plan in plans]
+        here = [estimate(plan, inside).summary for plan in plans]
+        drawn = bootstrap(within, replicates=replicates, seed=seed, images=images, track=track)
+        for i in range(1, len(plans)):
+            delta = {key: _difference(float(here[0][key][0]), float(v[0])) for key, v in here[i].items()}
+            found = {
+                key: delta_interval(
+                    drawn[0].summary[key],
+                    drawn[i].summary[key],
+                    delta[key],
+                    level=level,
+                    lower_is_better=lower_is_better(plans[0]),
+                )
+                for key in delta
+            }
+            rows.append(
+                {
+                    "run": names[i],
+                    "slice": own.name,
+                    "value": own.value,
+                    "images": len(inside),
+                    "gt": int(gt[inside].sum()),
+                    "summary": {key: plain(float(v[0])) for key, v in here[i].items()},
+                    **_of_keys(delta, found),
+                }
+            )
+    return rows
+
+
+# ------------------------------------------------------------------------------------------------ boxes
+
+
+def box_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
+    """The summary for boxes of some area and of some shape.
+
+    Parameters
+    ----------
+    joined
+        Both sides.
+    rules
+        The protocol; its area ranges beyond the first have no numbers here.
+
+    Returns
+    -------
+    list
+        Per slice: ``slice``, ``value``, ``gt`` and ``summary``. None = undefined.
+    """
+    _require_boxes(rules)
+    from odm.evaluate.protocols import AREAS
+
+    truth, detections = joined.truth, joined.detections
+    area = np.where(np.isnan(truth.area), truth.wh[:, 0] * truth.wh[:, 1], truth.area)
+    det_area = detections.wh[:, 0] * detections.wh[:, 1]
+    rows = []
+    for bounds in list(AREAS.values())[1:]:
+        sides = [(a >= bounds.low) & (a <= bounds.high) for a in (area, det_area)]
+        rows.append(_box_slice(joined, rules, "area", bounds.name, sides[0], sides[1]))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shapes = [np.nan_to_num(side.wh[:, 0] / side.wh[:, 1], nan=1.0) for side in (truth, detections)]
+    for i, (value, low, high) in enumerate(ASPECTS):
+        sides = [((s > low) | (i == 0)) & (s <= high) for s in shapes]
+        rows.append(_box_slice(joined, rules, "aspect", value, sides[0], sides[1]))
+    return rows
+
+
+def _require_boxes(rules: Protocol) -> None:
+    if rules.metric in ("corloc", "top-k"):
+        raise UsageError(f"{rules.name} does not count every object, so it has no slices of boxes")
+
+
+def _rematched(
+    joined: Joined, rules: Protocol, truth_inside: Mask, detections_inside: Mask | None
+) -> Table:
+    """The table where boxes outside are ignored: ground truths, and detections that match nothing."""
+    flags = np.where(truth_inside, joined.truth.flags, joined.truth.flags | _OUTSIDE)
+    joined = dataclasses.replace(
+        joined, truth=dataclasses.replace(joined.truth, flags=flags.astype(np.uint16))
+    )
+    rules = dataclasses.replace(rules, ignored=Flag(int(rules.ignored) | int(_OUTSIDE)), areas=rules.areas[:1])
+    matches = match(joined, rules)
+    if detections_inside is not None:
+        row = np.zeros(int(joined.detections.row.max(initial=0)) + 1, np.bool_)
+        row[joined.detections.row] = detections_inside
+        live = np.uint8(1) if matches.live is None else matches.live
+        matches = dataclasses.replace(
+            matches, live=np.where(row[matches.row], live, np.uint8(0)).astype(np.uint8)
+        )
+    return tabulate(joined, matches)
+
+
+def _box_slice(
+    joined: Joined, rules: Protocol, name: str, value: str, truth: Mask, detections: Mask
+) -> dict[str, Any]:
+    table = _rematched(joined, rules, truth, detections)
+    return {
+        "slice": name,
+        "value": value,
+        "gt": int(table.n.sum()),
+        "summary": {key: plain(v) for key, v in table.result.summary.items() if key not in _RANGES},
+    }
+
+
+_RANGES = {"APs", "APm", "APl", "ARs", "ARm", "ARl"}
+
+_MARKS = (
+    ("truncated", Flag.TRUNCATED),
+    ("occluded", Flag.OCCLUDED),
+    ("difficult", Flag.DIFFICULT),
+)
+
+
+def truth_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
+    """Recall on the ground truths that are truncated, occluded, difficult, or overlap with others.
+
+    Difficult ground truths count in their own slice, whatever the protocol ignores; crowds do not.
+    Overlapping ones have an IoU of 0.1 or more with another one that counts, of any class.
+
+    Returns
+    -------
+    list
+        Per slice: ``slice``, ``value``, ``gt``, ``recall`` (at the reference IoU), ``AR`` (mean over the
+        IoU thresholds), ``mean_iou`` (of what was found), ``missed``, and ``AP``, which is None. Recalls are
+        means over classes with ground truth in the slice.
+    """
+    _require_boxes(rules)
+    flags = joined.truth.flags
+    rows = []
+    for value, flag in _MARKS:
+        inside = (flags & np.uint16(flag)) != 0
+        own = rules
+        if flag == Flag.DIFFICULT:
+            own = dataclasses.replace(rules, ignored=rules.ignored & ~Flag.DIFFICULT)
+        rows.append(_truth_slice(joined, own, value, inside))
+    rows.append(_truth_slice(joined, rules, "overlapping", _overlapping(joined, rules)))
+    return rows
+
+
+def _truth_slice(joined: Joined, rules: Protocol, value: str, inside: Mask) -> dict[str, Any]:
+    table = _rematched(joined, rules, inside, None)
+    matches = table.matches
+    category = matches.category[matches.hit]
+    found = np.stack(
+        [
+            np.bincount(category[hits_under(table, 0, t)[0]], minlength=len(table.classes))
+            for t in range(len(rules.ious))
+        ]
+    )
+    of = np.where(table.n > 0, table.n, 1)
+    recall = np.where(table.n > 0, found / of, np.nan)
+    is_tp = table.outcome == TP
+    return {
+        "slice": "ground truth",
+        "value": value,
+        "gt": int(table.n.sum()),
+        "recall": plain(float(mean_of_defined(recall[[rules.reference]])[0])),
+        "AR": plain(float(mean_of_defined(recall.reshape(1, -1))[0])),
+        "mean_iou": plain(float(table.iou[is_tp].mean()) if is_tp.any() else math.nan),
+        "missed": int(table.missed.sum()),
+        "AP": None,
+    }
+
+
+def _overlapping(joined: Joined, rules: Protocol) -> Mask:
+    """(g,) the ground truths that overlap with another counting one of their image."""
+    truth = joined.truth
+    nothing = (truth.flags & np.uint16(int(rules.ignored) | int(rules.many))) != 0
+    left, top, right, bottom, area = geometry(truth.xyxy, truth.wh, rules)
+    overlapping = np.zeros(len(truth), np.bool_)
+    start = np.searchsorted(truth.image, np.arange(len(joined.images) + 1))
+    n = np.diff(start)
+    for step in range(1, int(n.max(initial=0))):
+        # Every box with the one `step` places further on, where both are of one image.
+        a = np.arange(max(len(truth) - step, 0))
+        a = a[truth.image[a] == truth.image[a + step]]
+        b = a + step
+        width = np.minimum(right[a], right[b]) - np.maximum(left[a], left[b])
+        height = np.minimum(bottom[a], bottom[b]) - np.maximum(top[a], top[b])
+        inter = np.maximum(width, 0) * np.maximum(height, 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            over = (inter / (area[a] + area[b] - inter) >= OVERLAP) & (inter > 0)
+        overlapping[a[over & ~nothing[b]]] = True
+        overlapping[b[over & ~nothing[a]]] = True
+    return overlapping & ~nothing
