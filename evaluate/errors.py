@@ -1,7 +1,7 @@
 """Why a detection is wrong: the reasons of TIDE, and the confusion matrix. Computed only when asked for.
 
-Reasons follow Bolya et al., "TIDE: A General Toolbox for Identifying Object Detection Errors" (2020), in
-this order: localisation, class, duplicate, background, both.
+Reasons are those of `odm.evaluate.analysis.tide`, in this order: localisation, class, duplicate, background,
+both.
 """
 
 from __future__ import annotations
@@ -18,13 +18,10 @@ from odm.evaluate.match import Matches, Truth, prepare, threshold_bits, word_blo
 from odm.evaluate.pairs import Mask, Pairs, find_pairs
 from odm.evaluate.protocols import Protocol
 from odm.issues import UsageError
-from odm.tables import Flag, Floats, Ints, Longs
+from odm.tables import Floats, Ints, Longs
 
 OUTCOMES = ("TP", "FP", "ignored")
 REASONS = ("localisation", "class", "duplicate", "background", "both")
-
-BACKGROUND = 0.1
-"""A detection that overlaps with no ground truth as much as this lies on the background."""
 
 CONFUSION_SCORE = 0.25
 """The least score of a detection in the confusion matrix, unless one is given."""
@@ -70,7 +67,7 @@ class Confusion:
     iou: float
 
 
-def _collapsed(joined: Joined) -> Joined:
+def collapsed(joined: Joined) -> Joined:
     """The same boxes as if all were of one class."""
 
     def one(side: Side) -> Side:
@@ -81,7 +78,7 @@ def _collapsed(joined: Joined) -> Joined:
     )
 
 
-def _parts(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
+def parts(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
     """Consecutive images of a bounded number of pairs: first ground truth, first detection, the sides."""
     n_images = len(joined.images)
     edges = np.arange(n_images + 1)
@@ -100,61 +97,42 @@ def _parts(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
         start = stop
 
 
-def _highest(pairs: Pairs, among: Mask, highest: Floats) -> None:
-    """Write the highest IoU of each detection with the ground truths `among` its pairs into `highest`."""
-    if len(pairs.det):
-        first = np.flatnonzero(np.concatenate([[True], pairs.det[1:] != pairs.det[:-1]]))
-        highest[pairs.det[first]] = np.maximum.reduceat(np.where(among, pairs.iou, 0), first)
-
-
 def detection_table(joined: Joined, matches: Matches) -> DetectionTable:
     """What became of every detection of `joined`, under the protocol of `matches`."""
-    rules = matches.protocol
-    joined, _ = prepare(joined, rules)
-    counts_as_nothing = _nothing(joined, rules)
-    plain = dataclasses.replace(rules, many=Flag(0), group_weight=None)
-    n = len(joined.detections)
-    same, same_live, other_live = np.zeros(n), np.zeros(n), np.zeros(n)
-    for gt_start, det_start, part in _parts(joined):
-        own = slice(det_start, det_start + len(part.detections))
-        for pairs in find_pairs(_collapsed(part), plain, 0.0).pieces():
-            of_class = part.detections.category[pairs.det] == part.truth.category[pairs.gt]
-            live = ~counts_as_nothing[pairs.gt + gt_start]
-            _highest(pairs, of_class, same[own])
-            _highest(pairs, of_class & live, same_live[own])
-            _highest(pairs, ~of_class & live, other_live[own])
+    from odm.evaluate.analysis.overlaps import overlaps_of
+    from odm.evaluate.analysis.table import tabulate
+    from odm.evaluate.analysis.tide import KINDS, kinds
 
+    table = tabulate(joined, matches)
+    overlaps = overlaps_of(joined, table)
+    number = np.array([REASONS.index(_REASON_OF[kind]) for kind in KINDS], np.int8)
+    kind = kinds(table, overlaps)
+    reason = np.where((table.outcome == OUTCOMES.index("FP")) & (kind >= 0), number[kind], np.int8(-1))
     # The matches may be of shards in any order; the input's rows tell which detection is which.
-    place = np.argsort(joined.detections.row)
-    of_matches = np.argsort(matches.row)
-    outcome, gt = outcomes(matches)
-    outcome, gt = outcome[of_matches], gt[of_matches]
-    same, same_live, other_live = same[place], same_live[place], other_live[place]
-    threshold = rules.ious[rules.reference]
-    reason = np.select(
-        [
-            (same_live >= BACKGROUND) & (same_live < threshold),
-            other_live >= threshold,
-            same_live >= threshold,
-            np.maximum(same_live, other_live) < BACKGROUND,
-        ],
-        [np.int8(0), np.int8(1), np.int8(2), np.int8(3)],
-        np.int8(4),
-    )
-    side = joined.detections.take(place)
+    rows = np.argsort(matches.row)
+    gt = np.where(table.gt >= 0, table.truth.row[table.gt], -1) if len(table.truth) else table.gt
     return DetectionTable(
         images=joined.images,
-        classes=joined.classes,
-        row=side.row,
-        image=side.image,
-        category=side.category,
-        score=side.score,
-        xyxy=side.xyxy,
-        best_iou=same,
-        gt=gt,
-        outcome=outcome,
-        reason=np.where(outcome == OUTCOMES.index("FP"), reason, np.int8(-1)),
+        classes=matches.classes,
+        row=matches.row[rows],
+        image=matches.image[rows],
+        category=matches.category[rows],
+        score=matches.score[rows],
+        xyxy=table.xyxy[rows],
+        best_iou=overlaps.same_any_iou[rows],
+        gt=gt[rows].astype(np.int32),
+        outcome=table.outcome[rows],
+        reason=reason[rows],
     )
+
+
+_REASON_OF = {
+    "Loc": "localisation",
+    "Cls": "class",
+    "Dupe": "duplicate",
+    "Bkg": "background",
+    "Both": "both",
+}
 
 
 def _nothing(joined: Joined, rules: Protocol) -> Mask:
@@ -211,11 +189,11 @@ def confusion(
     nothing = _nothing(joined, rules)
     n = len(joined.classes)
     counts = np.zeros((n + 1, n + 1), np.int64)
-    for gt_start, _, part in _parts(joined):
+    for gt_start, _, part in parts(joined):
         void = nothing[gt_start : gt_start + len(part.truth)]
         on_void = np.zeros(len(part.detections), np.bool_)
         found = []
-        for pairs in find_pairs(_collapsed(part), rules, iou).pieces():
+        for pairs in find_pairs(collapsed(part), rules, iou).pieces():
             reaches = pairs.iou if pairs.cover is None else np.maximum(pairs.iou, pairs.cover)
             on_void[pairs.det[void[pairs.gt] & (reaches >= iou)]] = True
             kept = ~void[pairs.gt] & (pairs.iou >= iou)

@@ -1,0 +1,171 @@
+"""How detections and ground truths of any class overlap: what tells kinds of errors apart."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from odm.evaluate.analysis.table import Table, first_of_runs
+from odm.evaluate.errors import collapsed, parts
+from odm.evaluate.join import Joined
+from odm.evaluate.match import Mask, find_pairs, geometry, prepare
+from odm.evaluate.protocols import Protocol
+from odm.tables import Flag, Floats, Ints, Longs
+
+BACKGROUND = 0.1
+"""A detection whose IoU with every ground truth is at most this lies on the background."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Best:
+    """The best partner of each box: ``at`` (n,) its position, -1 = none, and ``iou`` (n,), 0 without."""
+
+    at: Ints
+    iou: Floats
+
+    @classmethod
+    def none(cls, n: int) -> Best:
+        """No partners."""
+        return cls(np.full(n, -1, np.int32), np.zeros(n))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Overlaps:
+    """The best overlaps of the boxes of a `odm.evaluate.analysis.table.Table`, row by row.
+
+    Of ground truths with equal IoU the first is taken, of detections the one that ranks higher.
+    """
+
+    same: Best
+    """Of each detection: the counting ground truth of its class."""
+    other: Best
+    """Of each detection: the counting ground truth of another class."""
+    matched: Best
+    """Of each detection: the counting ground truth of its class that a true positive took."""
+    same_missed: Best
+    """Of each detection: the missed ground truth of its class, among those with IoU up to the threshold."""
+    other_missed: Best
+    """Of each detection: the missed ground truth of another class."""
+    same_any_iou: Floats
+    """(n,) highest IoU with any ground truth of the same class, ignored ones included."""
+    any_iou: Floats
+    """(n,) highest IoU with any ground truth, ignored ones included."""
+    ignored_cover: Floats
+    """(n,) the highest share of a detection that lies in one ignored ground truth."""
+    truth_same: Best
+    """Of each ground truth: the detection of its class."""
+    truth_other: Best
+    """Of each ground truth: the detection of another class."""
+
+
+def overlaps_of(joined: Joined, table: Table) -> Overlaps:
+    """Measure the overlaps of both sides, in the geometry of the table's protocol.
+
+    Parameters
+    ----------
+    joined
+        What the table was made from, or its shard.
+    table
+        Its table.
+    """
+    rules = table.rules
+    joined, _ = prepare(joined, rules)
+    n, g = len(table.score), len(table.truth)
+    counting, found = table.counting, table.found
+    places = _places(joined, table)
+    details = [Best.none(n) for _ in range(5)]
+    of_truth = [Best.none(g) for _ in range(2)]
+    same_any_iou, any_iou, cover = np.zeros(n), np.zeros(n), np.zeros(n)
+    rank = np.empty(n, np.int64)
+    rank[table.order] = np.arange(n)
+    for gt_start, det_start, part in parts(joined):
+        det, gt, iou = _pairs(part, rules)
+        area = geometry(part.detections.xyxy, part.detections.wh, rules)[4][det]
+        truth_area = geometry(part.truth.xyxy, part.truth.wh, rules)[4][gt]
+        of_class = part.detections.category[det] == part.truth.category[gt]
+        det, gt = places[det + det_start], gt + gt_start
+        counts = counting[gt]
+        missed = counts & ~found[gt]
+        masks = (
+            of_class & counts,
+            ~of_class & counts,
+            of_class & counts & ~missed,
+            of_class & missed & (iou <= table.threshold),
+            ~of_class & missed,
+        )
+        for best, mask in zip(details, masks, strict=True):
+            _best(best, det[mask], gt[mask], iou[mask])
+        _highest(any_iou, det, iou)
+        _highest(same_any_iou, det[of_class], iou[of_class])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            inside = iou * (area + truth_area) / (1 + iou) / area
+        _highest(cover, det[~counts], inside[~counts])
+        by_truth = np.lexsort((rank[det], gt))
+        det, gt, iou, of_class = det[by_truth], gt[by_truth], iou[by_truth], of_class[by_truth]
+        for best, mask in zip(of_truth, (of_class, ~of_class), strict=True):
+            _best(best, gt[mask], det[mask], iou[mask])
+    return Overlaps(*details, same_any_iou, any_iou, cover, *of_truth)
+
+
+def concatenate_overlaps(shards: Sequence[Overlaps]) -> Overlaps:
+    """The overlaps of disjoint shards, in the order of their tables."""
+    n = np.cumsum([0] + [len(part.any_iou) for part in shards]).tolist()
+    g = np.cumsum([0] + [len(part.truth_same.at) for part in shards]).tolist()
+
+    def column(name: str) -> Floats:
+        return np.concatenate([getattr(part, name) for part in shards])
+
+    def joined(name: str, starts: Sequence[int]) -> Best:
+        own = [getattr(part, name) for part in shards]
+        at = [np.where(b.at >= 0, b.at + np.int32(s), b.at) for b, s in zip(own, starts, strict=False)]
+        return Best(np.concatenate(at), np.concatenate([b.iou for b in own]))
+
+    return Overlaps(
+        *(joined(name, g) for name in ("same", "other", "matched", "same_missed", "other_missed")),
+        *(column(name) for name in ("same_any_iou", "any_iou", "ignored_cover")),
+        joined("truth_same", n),
+        joined("truth_other", n),
+    )
+
+
+def _places(joined: Joined, table: Table) -> Longs:
+    """(n,) the row of the table of each detection of the prepared sides."""
+    if np.array_equal(joined.detections.row, table.matches.row):
+        return np.arange(len(table.score))
+    by_row = np.argsort(table.matches.row)
+    return by_row[np.searchsorted(table.matches.row[by_row], joined.detections.row)]
+
+
+def _pairs(joined: Joined, rules: Protocol) -> tuple[Ints, Ints, Floats]:
+    """Detection, ground truth and IoU of all that overlap, whatever their classes; by detection."""
+
+    plain = dataclasses.replace(rules, many=Flag(0), group_weight=None)
+    pairs = find_pairs(collapsed(joined), plain, 0.0)
+    return pairs.det, pairs.gt, pairs.iou
+
+
+def _best(best: Best, of: Longs | Ints, partner: Longs | Ints, iou: Floats) -> None:
+    """Write the partner of highest IoU of each box, the first of equals; equal `of` stand together."""
+    first = first_of_runs(of)
+    if not len(first):
+        return
+    n = np.diff(np.append(first, len(of)))
+    equal = np.flatnonzero(iou == np.repeat(np.maximum.reduceat(iou, first), n))
+    chosen = equal[first_of_runs(of[equal])]
+    best.at[of[chosen]] = partner[chosen]
+    best.iou[of[chosen]] = iou[chosen]
+
+
+def _highest(values: Floats, of: Longs | Ints, iou: Floats) -> None:
+    first = first_of_runs(of)
+    if len(first):
+        values[of[first]] = np.maximum.reduceat(iou, first)
+
+
+def has_counting_truth(table: Table) -> Mask:
+    """(n,) the detections on images with a ground truth that counts."""
+    some = np.zeros(len(table.images), np.bool_)
+    some[table.truth.image[table.counting]] = True
+    return some[table.image]

@@ -1,0 +1,245 @@
+"""Kinds of errors, and the AP that each costs.
+
+Kinds and their order from Bolya et al., "TIDE: A General Toolbox for Identifying Object Detection Errors"
+(2020). False positives, and detections that an ignored ground truth took, are classified against the
+ground truths that count; with threshold t, the ends of all ranges included:
+
+1. no such ground truth on the image: background
+2. highest IoU with its class from 0.1 to t: localisation
+3. highest IoU with another class t or more: class
+4. IoU of t or more with a ground truth of its class that is taken: duplicate
+5. highest IoU with any up to 0.1: background
+6. else both
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate.analysis.operating import require_ap
+from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps, has_counting_truth
+from odm.evaluate.analysis.table import FP, IGNORED, TP, Table, first_of_runs
+from odm.evaluate.match import Mask, by_number
+from odm.evaluate.protocols import recall_points
+from odm.evaluate.results import plain
+from odm.tables import Floats, Longs
+
+KINDS = ("Cls", "Loc", "Both", "Dupe", "Bkg")
+"""The kinds of false positives."""
+
+CLS, LOC, BOTH, DUPE, BKG = range(5)
+FIXES = (*KINDS, "Miss", "FalsePos", "FalseNeg")
+"""What can be put right."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Fix:
+    """What AP would gain if one kind of error were put right.
+
+    Attributes
+    ----------
+    dap
+        Gain of mean AP, as a fraction. At least 0 for the kinds of false positives and for Miss.
+    count
+        How many there are: false positives, or missed ground truths. None for FalsePos and FalseNeg.
+    classes
+        Gain of the AP of each class with ground truth, by name; None where its AP becomes undefined.
+    """
+
+    dap: float
+    count: int | None
+    classes: dict[str, float | None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Tide:
+    """The AP at the reference IoU and what each kind of error costs."""
+
+    ap: float
+    fixes: dict[str, Fix]
+
+    def to_dict(self, *, classes: bool = False) -> dict[str, Any]:
+        """As in the JSON contract: ``dap`` and ``count`` by kind; None for what is undefined."""
+        return {
+            name: {
+                "dap": plain(fix.dap),
+                **({} if fix.count is None else {"count": fix.count}),
+                **({"classes": fix.classes} if classes else {}),
+            }
+            for name, fix in self.fixes.items()
+        }
+
+
+def kinds(table: Table, overlaps: Overlaps) -> NDArray[np.int8]:
+    """(n,) the kind of each error, a number in `KINDS`; -1 for what is not classified."""
+    threshold = table.threshold
+    same, other = overlaps.same.iou, overlaps.other.iou
+    kind = np.select(
+        [
+            ~has_counting_truth(table),
+            (same >= BACKGROUND) & (same <= threshold),
+            other >= threshold,
+            overlaps.matched.iou >= threshold,
+            np.maximum(same, other) <= BACKGROUND,
+        ],
+        [np.int8(BKG), np.int8(LOC), np.int8(CLS), np.int8(DUPE), np.int8(BKG)],
+        np.int8(BOTH),
+    )
+    taken_by_ignored = (table.outcome == IGNORED) & (table.gt >= 0)
+    return np.where((table.outcome == FP) | taken_by_ignored, kind, np.int8(-1))
+
+
+def targets(table: Table, overlaps: Overlaps, kind: NDArray[np.int8]) -> Longs:
+    """(n,) the ground truth that a localisation or class error is about, -1 for the others."""
+    return np.select(
+        [kind == LOC, kind == CLS], [overlaps.same.at, overlaps.other.at], np.int32(-1)
+    ).astype(np.int64)
+
+
+def claimants(table: Table, target: Longs) -> Mask:
+    """(n,) the detections that would find a missed ground truth: the best of those that target it."""
+    missed = table.missed
+    rows = table.order
+    rows = rows[target[rows] >= 0]
+    rows = rows[missed[target[rows]]]
+    _, first = np.unique(target[rows], return_index=True)
+    claiming = np.zeros(len(target), np.bool_)
+    claiming[rows[first]] = True
+    return claiming
+
+
+def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> Tide:
+    """What each kind of error costs, under the protocol's own outcomes, geometry and interpolation.
+
+    Parameters
+    ----------
+    table, overlaps
+        Of all images.
+    points
+        The recalls at which precision is read, instead of the protocol's.
+
+    Raises
+    ------
+    UsageError
+        If the protocol has no AP per class.
+    """
+    require_ap(table, "TIDE")
+    points = recall_points(table.rules.interpolation) if points is None else points
+    kind = kinds(table, overlaps)
+    target = targets(table, overlaps, kind)
+    claiming = claimants(table, target)
+    n = table.n
+    is_tp, is_fp = table.outcome == TP, table.outcome == FP
+    claimed = np.zeros(len(table.truth), np.bool_)
+    claimed[target[claiming]] = True
+    missed = table.missed
+    lost = missed & ~claimed
+    has_truth = n > 0
+    aps = _Aps(table, points)
+
+    def gain(keep: Mask, tp: Mask, category: Longs | None, npos: Longs) -> tuple[float, Floats]:
+        ap = aps.of(keep, tp, category, npos)
+        ap[~has_truth] = np.nan
+        return _mean(ap) - base, ap - before
+
+    before = aps.of(is_tp | is_fp, is_tp, None, n)
+    before[~has_truth] = np.nan
+    base = _mean(before)
+    fixes: dict[str, Fix] = {}
+
+    def add(name: str, count: int | None, found: tuple[float, Floats]) -> None:
+        gained, of_class = found
+        fixes[name] = Fix(
+            gained if count is None or gained != gained else max(0.0, gained),  # noqa: PLR0124 -- NaN
+            count,
+            {
+                label: plain(value)
+                for label, value, some in zip(
+                    table.classes, of_class.tolist(), has_truth.tolist(), strict=True
+                )
+                if some
+            },
+        )
+
+    for number, name in enumerate(KINDS):
+        own = kind == number
+        fixed = own & claiming if number in (CLS, LOC) else np.zeros(len(own), np.bool_)
+        category = table.category.astype(np.int64)
+        if number == CLS:
+            category[fixed] = table.truth.category[target[fixed]]
+        keep = ((is_tp | is_fp) & ~own) | fixed
+        add(name, int((own & is_fp).sum()), gain(keep, is_tp | fixed, category, n))
+    everything = is_tp | is_fp
+    add("Miss", int(lost.sum()), gain(everything, is_tp, None, n - _per_class(table, lost)))
+    add("FalsePos", None, gain(is_tp, is_tp, None, n))
+    add("FalseNeg", None, gain(everything, is_tp, None, n - _per_class(table, missed)))
+    return Tide(base, fixes)
+
+
+def _per_class(table: Table, among: Mask) -> Longs:
+    return np.bincount(table.truth.category[among], minlength=len(table.classes))
+
+
+def _mean(ap: Floats) -> float:
+    defined = ap[~np.isnan(ap)]
+    return float(defined.mean()) if len(defined) else float("nan")
+
+
+class _Aps:
+    """The AP of every class for changed outcomes of ranked detections."""
+
+    def __init__(self, table: Table, points: Floats | None) -> None:
+        self.table, self.points = table, points
+        self.epsilon = float(np.spacing(1)) if table.rules.guarded else 0.0
+
+    def of(self, keep: Mask, tp: Mask, category: Longs | None, npos: Longs) -> Floats:
+        """(classes,) AP; NaN without ground truth and detections, 0 with detections only.
+
+        Parameters
+        ----------
+        keep, tp
+            (n,) the detections that are there, and the true positives among them.
+        category
+            (n,) their classes if changed.
+        npos
+            (classes,) ground truths.
+        """
+        table, n_classes = self.table, len(self.table.classes)
+        if category is None:
+            category, rows = table.category.astype(np.int64), table.ranked[0]
+        else:
+            rows = table.order[by_number(category[table.order], max(n_classes, 1))]
+        rows = rows[keep[rows]]
+        own, right = category[rows], tp[rows]
+        counts = np.bincount(own, minlength=n_classes)
+        starts = np.cumsum(counts) - counts
+        at = np.flatnonzero(right)
+        of_class = own[at]
+        first = np.searchsorted(of_class, np.arange(n_classes))
+        true = np.arange(len(at)) - first[of_class] + 1
+        seen = at - starts[of_class] + 1
+        precision = true / (seen + self.epsilon)
+        ap = np.where((npos > 0) | (counts > 0), 0.0, np.nan)
+        for start, stop in _runs(of_class):
+            k = int(of_class[start])
+            if npos[k] > 0:
+                envelope = np.maximum.accumulate(precision[start:stop][::-1])[::-1]
+                ap[k] = self._read(envelope, true[start:stop] / npos[k], int(npos[k]))
+        return ap
+
+    def _read(self, envelope: Floats, recall: Floats, npos: int) -> float:
+        if self.points is None:
+            return float(envelope.sum() / npos)
+        at = np.searchsorted(recall, self.points, side="left")
+        return float(np.append(envelope, 0.0)[at].sum() / len(self.points))
+
+
+def _runs(values: Longs) -> list[tuple[int, int]]:
+    first = first_of_runs(values)
+    return list(zip(first.tolist(), np.append(first[1:], len(values)).tolist(), strict=True))
+
+
