@@ -1,0 +1,205 @@
+"""How far two annotators agree: boxes paired whatever their class, then their classes compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from odm.evaluate.results import plain
+from odm.issues import UsageError
+from odm.tables import Floats, Ints, Longs
+
+IOU = 0.5
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Annotations:
+    """The boxes of one annotator, with numbers of images and classes that both share."""
+
+    image: Longs
+    category: Longs
+    xyxy: Floats
+
+    @classmethod
+    def of(cls, image: ArrayLike, category: ArrayLike, xyxy: ArrayLike) -> Annotations:
+        """From (n,) images and classes and (n, 4) boxes in pixels."""
+        return cls(
+            np.asarray(image, np.int64),
+            np.asarray(category, np.int64),
+            np.asarray(xyxy, np.float64).reshape(-1, 4),
+        )
+
+    def __len__(self) -> int:
+        return len(self.image)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Agreement:
+    """What two annotators agree on.
+
+    Attributes
+    ----------
+    boxes, pairs
+        Boxes of each annotator, and how many were paired.
+    f1_location
+        2 m / (boxes of both), m being the pairs: agreement on where objects are.
+    f1
+        The same for pairs of one class.
+    mean_iou
+        Of all pairs.
+    kappa
+        Cohen's kappa (1960) of the classes of the pairs; NaN if chance would explain full agreement. Boxes
+        that only one drew have no part in it, since what neither drew cannot be counted.
+    classes
+        By name: ``f1``, boxes of each annotator and pairs in which both have the class.
+    confusion
+        (classes + 1, classes + 1) pairs by class, a row per class of the first annotator; the last row and
+        column are boxes that only the other drew.
+    first, other
+        (pairs,) positions of the paired boxes, and ``iou`` of each pair.
+    """
+
+    names: tuple[str, ...]
+    iou_least: float
+    boxes: tuple[int, int]
+    pairs: int
+    f1_location: float
+    f1: float
+    mean_iou: float
+    kappa: float
+    classes: dict[str, dict[str, Any]]
+    confusion: Longs
+    first: Ints
+    other: Ints
+    iou: Floats
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; None for what is undefined. Only pairs of classes that occur are in ``confusion``."""
+        names = (*self.names, None)
+        rows, columns = self.confusion.nonzero()
+        return {
+            "version": 1,
+            "iou": self.iou_least,
+            "boxes": list(self.boxes),
+            "pairs": self.pairs,
+            **{key: plain(getattr(self, key)) for key in ("f1_location", "f1", "mean_iou", "kappa")},
+            "classes": [
+                {"class": name, **{key: plain(value) for key, value in own.items()}}
+                for name, own in self.classes.items()
+            ],
+            "confusion": [
+                {"first": names[i], "other": names[j], "count": int(self.confusion[i, j])}
+                for i, j in zip(rows.tolist(), columns.tolist(), strict=True)
+            ],
+        }
+
+
+def agree(
+    first: Annotations, other: Annotations, classes: Sequence[str], *, iou: float = IOU
+) -> Agreement:
+    """Pair the boxes of two annotators and compare.
+
+    Pairs are taken one to one, greedily by falling IoU, whatever the classes; of equal IoU the pair with the
+    lower sum of positions within the image, then with the lower first position.
+
+    Parameters
+    ----------
+    first, other
+        Their boxes; leave out those that stand for many objects.
+    classes
+        The names that the numbers mean.
+    iou
+        The least IoU of a pair, above 0 up to 1.
+
+    Raises
+    ------
+    UsageError
+        If `iou` is out of range.
+    """
+    if not 0 < iou <= 1:
+        raise UsageError(f"iou {iou}: give an IoU above 0 and up to 1, as in 0.5")
+    a, b, overlap = _pairs(first, other, iou)
+    k = len(classes)
+    confusion = np.zeros((k + 1, k + 1), np.int64)
+    np.add.at(confusion, (first.category[a], other.category[b]), 1)
+    n_first = np.bincount(first.category, minlength=k)
+    n_other = np.bincount(other.category, minlength=k)
+    confusion[:k, k] = n_first - confusion[:k].sum(axis=1)
+    confusion[k, :k] = n_other - confusion[:k, :k].sum(axis=0)
+    same = np.diag(confusion)[:k]
+    both = n_first + n_other
+    m = len(a)
+    total = len(first) + len(other)
+    return Agreement(
+        names=tuple(classes),
+        iou_least=iou,
+        boxes=(len(first), len(other)),
+        pairs=m,
+        f1_location=2 * m / total if total else math.nan,
+        f1=float(2 * same.sum() / total) if total else math.nan,
+        mean_iou=float(overlap.mean()) if m else math.nan,
+        kappa=_kappa(confusion[:k, :k]),
+        classes={
+            name: {
+                "f1": float(2 * same[i] / both[i]) if both[i] else math.nan,
+                "first": int(n_first[i]),
+                "other": int(n_other[i]),
+                "pairs": int(same[i]),
+            }
+            for i, name in enumerate(classes)
+        },
+        confusion=confusion,
+        first=a,
+        other=b,
+        iou=overlap,
+    )
+
+
+def _kappa(table: Longs) -> float:
+    """Cohen's kappa of a square table of counts; NaN if the expected agreement is 1, or it is empty."""
+    n = int(table.sum())
+    if not n:
+        return math.nan
+    # In whole numbers, so that full expected agreement is told exactly.
+    expected = int((table.sum(axis=0).astype(object) * table.sum(axis=1).astype(object)).sum())
+    observed = int(np.trace(table)) * n
+    return math.nan if expected == n * n else (observed - expected) / (n * n - expected)
+
+
+def _pairs(first: Annotations, other: Annotations, least: float) -> tuple[Ints, Ints, Floats]:
+    from odm.evaluate.errors import one_to_one
+
+    by_first, by_other = (np.argsort(side.image, kind="stable") for side in (first, other))
+    n_images = int(max(first.image.max(initial=-1), other.image.max(initial=-1))) + 1
+    edges = np.arange(n_images + 1)
+    a_edge = np.searchsorted(first.image[by_first], edges)
+    b_edge = np.searchsorted(other.image[by_other], edges)
+    # All combinations of the boxes of one image.
+    n_b = np.diff(b_edge)[first.image[by_first]]
+    a = np.repeat(np.arange(len(first)), n_b)
+    starts = np.cumsum(n_b) - n_b
+    b = np.arange(len(a)) - np.repeat(starts, n_b) + np.repeat(b_edge[first.image[by_first]], n_b)
+    iou = _iou(first.xyxy[by_first[a]], other.xyxy[by_other[b]])
+    kept = np.flatnonzero(iou >= least)
+    a, b, iou = a[kept], b[kept], iou[kept]
+    place_a = a - a_edge[first.image[by_first[a]]]
+    place_b = b - b_edge[other.image[by_other[b]]]
+    order = np.lexsort((place_a, place_a + place_b, -iou))
+    a, b = one_to_one(a[order].astype(np.int32), b[order].astype(np.int32))
+    rows = np.argsort(a)
+    a, b = a[rows], b[rows]
+    of_first, of_other = by_first[a], by_other[b]
+    return of_first.astype(np.int32), of_other.astype(np.int32), _iou(first.xyxy[of_first], other.xyxy[of_other])
+
+
+def _iou(a: Floats, b: Floats) -> Floats:
+    """(n,) IoU of boxes side by side; 0 where they do not overlap."""
+    inter = np.maximum(np.minimum(a[:, 2:], b[:, 2:]) - np.maximum(a[:, :2], b[:, :2]), 0).prod(axis=1)
+    union = (a[:, 2:] - a[:, :2]).prod(axis=1) + (b[:, 2:] - b[:, :2]).prod(axis=1) - inter
+    iou: Floats = np.divide(inter, union, out=np.zeros(len(inter)), where=inter > 0)
+    return iou

@@ -1,0 +1,171 @@
+"""Objects that were missed, and annotations that look wrong: lists to look through, not verdicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps
+from odm.evaluate.analysis.table import FP, TP, Table
+from odm.evaluate.results import plain
+from odm.tables import Floats
+
+COLUMNS = (
+    "image",
+    "class",
+    "left",
+    "top",
+    "right",
+    "bottom",
+    "area",
+    "same_iou",
+    "same_score",
+    "other_iou",
+    "other_class",
+    "other_score",
+)
+"""The columns that both lists share."""
+
+KINDS = ("class", "location", "missing", "spurious")
+"""The kinds of suspects, in the order in which they apply."""
+
+SUSPICION = 0.5
+"""The least suspicion that is listed."""
+
+
+def missed(table: Table, overlaps: Overlaps) -> list[dict[str, Any]]:
+    """The ground truths that count and that no detection found, at any score.
+
+    Returns
+    -------
+    list
+        A row per ground truth in the order of the table, with `COLUMNS` and ``gt``, its row in the dataset.
+        ``same_*`` are of the detection of its class that overlaps most with it, ``other_*`` of that of another
+        class; None where there is none. ``area`` is in square pixels.
+    """
+    return [_truth_row(table, overlaps, g) for g in np.flatnonzero(table.missed).tolist()]
+
+
+def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> list[dict[str, Any]]:
+    """Annotations that may be wrong, because a confident detector disagrees with them.
+
+    A confident detection scores as high as many true positives of its class: its suspicion is the share of
+    them that score no higher. The first kind that applies:
+
+    - ``class``: a false positive on a missed ground truth of another class, with IoU of the threshold or more
+    - ``location``: a false positive near a missed ground truth of its class, with IoU from 0.1 to the threshold
+    - ``missing``: a false positive with IoU of at most 0.1 with every ground truth, and with at most that share
+      of it in an ignored one: an object that nobody annotated?
+    - ``spurious``: a missed ground truth that no detection overlaps with by more than 0.1; the suspicion is the
+      share of the other ground truths of its class that were found
+
+    Parameters
+    ----------
+    table, overlaps
+        Of all images.
+    least
+        The least suspicion that is listed.
+
+    Returns
+    -------
+    list
+        Rows with ``kind``, ``suspicion``, `COLUMNS`, ``gt`` and ``det``, by falling suspicion, then IoU, then
+        as in the input. ``gt`` and ``det`` are rows in the datasets, None where there is none. The box is the
+        annotation in question; of ``missing`` ones it is that of the detection.
+    """
+    threshold = table.threshold
+    is_fp = table.outcome == FP
+    by_class = (overlaps.other_missed.iou >= threshold) & (overlaps.other_missed.at >= 0)
+    near = overlaps.same_missed.iou >= BACKGROUND
+    alone = (overlaps.any_iou <= BACKGROUND) & (overlaps.ignored_cover <= BACKGROUND)
+    kind = np.select([by_class, near, alone], [0, 1, 2], -1)
+    kind = np.where(is_fp, kind, -1)
+    share = _confidence(table)
+    found: list[tuple[float, float, int, dict[str, Any]]] = []
+    for row in np.flatnonzero((kind >= 0) & (share >= least)).tolist():
+        name = KINDS[kind[row]]
+        best = (overlaps.other_missed, overlaps.same_missed, None)[kind[row]]
+        iou = float(overlaps.any_iou[row]) if best is None else float(best.iou[row])
+        if best is None:
+            own = _detection_row(table, row)
+        else:
+            own = _truth_row(table, overlaps, int(best.at[row]))
+            which = "same" if name == "location" else "other"
+            own[f"{which}_iou"], own[f"{which}_score"] = iou, float(table.score[row])
+            if name == "class":
+                own["other_class"] = table.classes[table.category[row]]
+        own["det"] = int(table.matches.row[row])
+        suspicion = float(share[row])
+        found.append((-suspicion, -iou, own["det"], {"kind": name, "suspicion": suspicion, **own}))
+    tp = np.bincount(table.truth.category[table.found & table.counting], minlength=len(table.classes))
+    spurious = table.missed & (_best_of_truth(overlaps) <= BACKGROUND)
+    for g in np.flatnonzero(spurious).tolist():
+        k = int(table.truth.category[g])
+        suspicion = float(tp[k] / (table.n[k] - 1)) if table.n[k] > 1 else 0.0
+        if suspicion >= least:
+            own = _truth_row(table, overlaps, g)
+            iou = float(_best_of_truth(overlaps)[g])
+            place = len(table.score) + own["gt"]
+            found.append(
+                (-suspicion, -iou, place, {"kind": KINDS[3], "suspicion": suspicion, **own, "det": None})
+            )
+    found.sort(key=lambda entry: entry[:3])
+    return [entry[3] for entry in found]
+
+
+def _best_of_truth(overlaps: Overlaps) -> Floats:
+    best: Floats = np.maximum(overlaps.truth_same.iou, overlaps.truth_other.iou)
+    return best
+
+
+def _confidence(table: Table) -> Floats:
+    """(n,) the share of the true positives of its class that score no higher than a detection."""
+    is_tp = table.outcome == TP
+    share = np.zeros(len(table.score))
+    rows, ends = table.ranked
+    for start, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+        own = rows[start:stop]
+        rising = np.sort(table.score[own[is_tp[own]]])
+        if len(rising):
+            share[own] = np.searchsorted(rising, table.score[own], side="right") / len(rising)
+    return share
+
+
+def _truth_row(table: Table, overlaps: Overlaps, g: int) -> dict[str, Any]:
+    truth = table.truth
+    same, other = (best.at[g] for best in (overlaps.truth_same, overlaps.truth_other))
+    return {
+        "image": table.images[truth.image[g]],
+        "class": table.classes[truth.category[g]],
+        **_box(truth.xyxy[g]),
+        "area": float(truth.area[g]),
+        "same_iou": float(overlaps.truth_same.iou[g]) if same >= 0 else None,
+        "same_score": float(table.score[same]) if same >= 0 else None,
+        "other_iou": float(overlaps.truth_other.iou[g]) if other >= 0 else None,
+        "other_class": table.classes[table.category[other]] if other >= 0 else None,
+        "other_score": float(table.score[other]) if other >= 0 else None,
+        "gt": int(truth.row[g]),
+    }
+
+
+def _detection_row(table: Table, row: int) -> dict[str, Any]:
+    left, top, right, bottom = table.xyxy[row].tolist()
+    return {
+        "image": table.images[table.image[row]],
+        "class": table.classes[table.category[row]],
+        **_box(table.xyxy[row]),
+        "area": plain((right - left) * (bottom - top)),
+        "same_iou": None,
+        "same_score": float(table.score[row]),
+        "other_iou": None,
+        "other_class": None,
+        "other_score": None,
+        "gt": None,
+    }
+
+
+def _box(xyxy: Floats) -> dict[str, float]:
+    return dict(zip(("left", "top", "right", "bottom"), xyxy.tolist(), strict=True))
+
+
