@@ -99,9 +99,7 @@ class Agreement:
         }
 
 
-def agree(
-    first: Annotations, other: Annotations, classes: Sequence[str], *, iou: float = IOU
-) -> Agreement:
+def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou: float = IOU) -> Agreement:
     """Pair the boxes of two annotators and compare.
 
     Pairs are taken one to one, greedily by falling IoU, whatever the classes; of equal IoU the pair with the
@@ -190,11 +188,14 @@ def _pairs(first: Annotations, other: Annotations, least: float) -> tuple[Ints, 
     place_a = a - a_edge[first.image[by_first[a]]]
     place_b = b - b_edge[other.image[by_other[b]]]
     order = np.lexsort((place_a, place_a + place_b, -iou))
-    a, b = one_to_one(a[order].astype(np.int32), b[order].astype(np.int32))
-    rows = np.argsort(a)
-    a, b = a[rows], b[rows]
-    of_first, of_other = by_first[a], by_other[b]
-    return of_first.astype(np.int32), of_other.astype(np.int32), _iou(first.xyxy[of_first], other.xyxy[of_other])
+    one, two = one_to_one(a[order].astype(np.int32), b[order].astype(np.int32))
+    rows = np.argsort(one)
+    of_first, of_other = by_first[one[rows]], by_other[two[rows]]
+    return (
+        of_first.astype(np.int32),
+        of_other.astype(np.int32),
+        _iou(first.xyxy[of_first], other.xyxy[of_other]),
+    )
 
 
 def _iou(a: Floats, b: Floats) -> Floats:

@@ -66,10 +66,7 @@ class Interval:
 def weights_of(n: int, replicates: range, seed: int) -> Longs:
     """(replicates, n) how often each of n images was drawn."""
     return np.stack(
-        [
-            np.bincount(np.random.default_rng([seed, b]).integers(0, n, n), minlength=n)
-            for b in replicates
-        ]
+        [np.bincount(np.random.default_rng([seed, b]).integers(0, n, n), minlength=n) for b in replicates]
     ).astype(np.int64)
 
 

@@ -48,9 +48,7 @@ class Run:
         return {
             "name": self.name,
             "summary": {key: plain(value) for key, value in self.summary.items()},
-            "intervals": {
-                key: [plain(own.low), plain(own.high)] for key, own in self.intervals.items()
-            },
+            "intervals": {key: [plain(own.low), plain(own.high)] for key, own in self.intervals.items()},
         }
 
 
@@ -232,8 +230,11 @@ def check_runs(runs: Mapping[str, Table]) -> None:
 
 def _same_truth(table: Table, first: Table) -> bool:
     """Whether both have the same ground truths; shards may be in any order."""
-    ours, theirs = (np.sort(own.truth.row) for own in (table, first))
-    return bool(np.array_equal(ours, theirs)) and table.n.sum() == first.n.sum()
+    order = [np.lexsort((own.truth.category, own.truth.row)) for own in (table, first)]
+    return all(
+        np.array_equal(getattr(table.truth, name)[order[0]], getattr(first.truth, name)[order[1]])
+        for name in ("row", "image", "xyxy", "counts")
+    )
 
 
 def _difference(first: float, other: float) -> float:

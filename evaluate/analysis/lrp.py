@@ -67,7 +67,7 @@ class LrpTable:
         data["classes"] = [
             {"class": name, **own.to_dict(), "score": plain(own.score)}
             for name, own in self.classes.items()
-            if own.olrp == own.olrp  # noqa: PLR0124 -- not NaN
+            if own.olrp == own.olrp
         ]
         return data
 

@@ -91,5 +91,3 @@ def require_ap(table: Table, what: str) -> None:
     """UsageError if the protocol has no AP per class."""
     if table.rules.metric != "ap":
         raise UsageError(f"{what} needs AP per class, which {table.rules.name} does not have")
-
-

@@ -81,11 +81,11 @@ def overlaps_of(joined: Joined, table: Table) -> Overlaps:
     rank = np.empty(n, np.int64)
     rank[table.order] = np.arange(n)
     for gt_start, det_start, part in parts(joined):
-        det, gt, iou = _pairs(part, rules)
-        area = geometry(part.detections.xyxy, part.detections.wh, rules)[4][det]
+        near, gt, iou = _pairs(part, rules)
+        area = geometry(part.detections.xyxy, part.detections.wh, rules)[4][near]
         truth_area = geometry(part.truth.xyxy, part.truth.wh, rules)[4][gt]
-        of_class = part.detections.category[det] == part.truth.category[gt]
-        det, gt = places[det + det_start], gt + gt_start
+        of_class = part.detections.category[near] == part.truth.category[gt]
+        det, gt = places[near + det_start], gt + gt_start
         counts = counting[gt]
         missed = counts & ~found[gt]
         masks = (
@@ -106,7 +106,19 @@ def overlaps_of(joined: Joined, table: Table) -> Overlaps:
         det, gt, iou, of_class = det[by_truth], gt[by_truth], iou[by_truth], of_class[by_truth]
         for best, mask in zip(of_truth, (of_class, ~of_class), strict=True):
             _best(best, gt[mask], det[mask], iou[mask])
-    return Overlaps(*details, same_any_iou, any_iou, cover, *of_truth)
+    same, other, matched, same_missed, other_missed = details
+    return Overlaps(
+        same=same,
+        other=other,
+        matched=matched,
+        same_missed=same_missed,
+        other_missed=other_missed,
+        same_any_iou=same_any_iou,
+        any_iou=any_iou,
+        ignored_cover=cover,
+        truth_same=of_truth[0],
+        truth_other=of_truth[1],
+    )
 
 
 def concatenate_overlaps(shards: Sequence[Overlaps]) -> Overlaps:
@@ -123,10 +135,16 @@ def concatenate_overlaps(shards: Sequence[Overlaps]) -> Overlaps:
         return Best(np.concatenate(at), np.concatenate([b.iou for b in own]))
 
     return Overlaps(
-        *(joined(name, g) for name in ("same", "other", "matched", "same_missed", "other_missed")),
-        *(column(name) for name in ("same_any_iou", "any_iou", "ignored_cover")),
-        joined("truth_same", n),
-        joined("truth_other", n),
+        same=joined("same", g),
+        other=joined("other", g),
+        matched=joined("matched", g),
+        same_missed=joined("same_missed", g),
+        other_missed=joined("other_missed", g),
+        same_any_iou=column("same_any_iou"),
+        any_iou=column("any_iou"),
+        ignored_cover=column("ignored_cover"),
+        truth_same=joined("truth_same", n),
+        truth_other=joined("truth_other", n),
     )
 
 
@@ -140,7 +158,6 @@ def _places(joined: Joined, table: Table) -> Longs:
 
 def _pairs(joined: Joined, rules: Protocol) -> tuple[Ints, Ints, Floats]:
     """Detection, ground truth and IoU of all that overlap, whatever their classes; by detection."""
-
     plain = dataclasses.replace(rules, many=Flag(0), group_weight=None)
     pairs = find_pairs(collapsed(joined), plain, 0.0)
     return pairs.det, pairs.gt, pairs.iou

@@ -95,9 +95,8 @@ class Plan:
             sums[m, area] = _Sums(category[some], image[some], self.n_classes, n[some])
         return sums
 
-    def of(self, weights: NDArray[np.integer]) -> Replicates:
+    def of(self, weights: Longs) -> Replicates:
         """The metrics under (weightings, images) whole `weights`."""
-        weights = np.asarray(weights, np.int64)
         metric = self.rules.metric
         if metric == "top-k":
             return self._guesses(weights)
@@ -107,7 +106,8 @@ class Plan:
         npos = [sums.of(weights) for sums in self.npos]
         n_thresholds = len(self.rules.ious)
         if self.pooled:
-            ap = self._ap(weights, [npos[0].sum(axis=1, keepdims=True)])
+            # The detections of a class that is without ground truth in a weighting are not ranked there.
+            ap = self._ap(weights, [npos[0].sum(axis=1, keepdims=True)], ranked=npos[0] > 0)
             return Replicates({"AP": ap[0, 0, :, 0]}, np.zeros((len(weights), 0)))
         ap = self._ap(weights, npos)
         recall = {
@@ -126,8 +126,11 @@ class Plan:
             summary[key] = mean_of_defined(of_class)
         return Replicates(summary, ap[0].mean(axis=0))
 
-    def _ap(self, weights: Longs, npos: list[Longs]) -> Floats:
-        """(areas, thresholds, weightings, classes) AP."""
+    def _ap(self, weights: Longs, npos: list[Longs], ranked: Mask | None = None) -> Floats:
+        """(areas, thresholds, weightings, classes) AP.
+
+        Where not all are, ``ranked`` (weightings, classes) says which classes are ranked.
+        """
         ap = np.zeros((len(self.areas), len(self.rules.ious), *npos[0].shape))
         # Several weightings are counted in one integer, as many as it has room for.
         most = int((weights @ np.bincount(self.ranking.image, minlength=weights.shape[1])).max(initial=0))
@@ -136,8 +139,8 @@ class Plan:
         seen = np.zeros(len(self.ranking.image) + 1, np.int64)
         for b in range(0, len(weights), together):
             part = weights[b : b + together]
-            packed = _Packed(part, bits)
-            of_rows = packed.words[self.ranking.image]
+            packed = _Packed(part, bits, None if ranked is None else ranked[b : b + together])
+            of_rows = packed.of(self.ranking.image, self.ranking.category)
             for i, curves in enumerate(self.curves):
                 area, t = divmod(i, len(self.rules.ious))
                 if t == 0:
@@ -269,6 +272,7 @@ class _Ranking:
         self.at = new[at]
         self.hit_group = group[at]
         self.image = table.image[self.rows].astype(np.intp)
+        self.category = table.category[self.rows].astype(np.intp)
         self.starts = np.searchsorted(group[keep], np.arange(n_groups))
         self.hit_image = self.image[self.at]
 
@@ -276,11 +280,21 @@ class _Ranking:
 class _Packed:
     """The weights of several weightings in one integer per image; sums of them need `bits` each."""
 
-    def __init__(self, weights: Longs, bits: int) -> None:
+    def __init__(self, weights: Longs, bits: int, ranked: Mask | None) -> None:
         self.bits, self.mask = bits, np.int64((1 << bits) - 1)
         self.words = np.zeros(weights.shape[1], np.int64)
         for j, own in enumerate(weights):
             self.words |= own << np.int64(bits * j)
+        self.ranked: Longs | None = None
+        if ranked is not None:
+            self.ranked = np.zeros(ranked.shape[1], np.int64)
+            for j, some in enumerate(ranked):
+                self.ranked |= np.where(some, self.mask << np.int64(bits * j), 0)
+
+    def of(self, image: Longs, category: Longs) -> Longs:
+        """The weights of boxes of some images and classes."""
+        words = self.words[image]
+        return words if self.ranked is None else words & self.ranked[category]
 
     def one(self, sums: Longs, j: int) -> Longs:
         """The sums of weighting `j`."""
@@ -315,6 +329,7 @@ class _Curves:
         # What was counted as seen and is neither true nor false, and what is true and was not seen.
         odd = np.flatnonzero((ignored & live) | (positive & ~live))
         self.odd_image = ranking.hit_image[odd]
+        self.odd_class = ranking.category[ranking.at[odd]]
         self.odd_sign = np.where(positive[odd], 1, -1)
         self.odd_before = np.searchsorted(odd, tp, side="right")
         self.odd_begin = np.searchsorted(ranking.hit_group[odd], self.some)
@@ -330,7 +345,7 @@ class _Curves:
         seen -= np.repeat(seen_all[self.begin], self.n_tp)
         if len(self.odd_image):
             odd_all = np.zeros(len(self.odd_image) + 1, np.int64)
-            np.cumsum(packed.words[self.odd_image] * self.odd_sign, out=odd_all[1:])
+            np.cumsum(packed.of(self.odd_image, self.odd_class) * self.odd_sign, out=odd_all[1:])
             seen += odd_all[self.odd_before]
             seen -= np.repeat(odd_all[self.odd_begin], self.n_tp)
         times = packed.words[self.image]

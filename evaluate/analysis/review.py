@@ -41,7 +41,7 @@ def missed(table: Table, overlaps: Overlaps) -> list[dict[str, Any]]:
     -------
     list
         A row per ground truth in the order of the table, with `COLUMNS` and ``gt``, its row in the dataset.
-        ``same_*`` are of the detection of its class that overlaps most with it, ``other_*`` of that of another
+        ``same_*`` are of the detection of its class that overlaps most with it, ``other_*`` of one of another
         class; None where there is none. ``area`` is in square pixels.
     """
     return [_truth_row(table, overlaps, g) for g in np.flatnonzero(table.missed).tolist()]
@@ -55,10 +55,10 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
 
     - ``class``: a false positive on a missed ground truth of another class, with IoU of the threshold or more
     - ``location``: a false positive near a missed ground truth of its class, with IoU from 0.1 to the threshold
-    - ``missing``: a false positive with IoU of at most 0.1 with every ground truth, and with at most that share
-      of it in an ignored one: an object that nobody annotated?
-    - ``spurious``: a missed ground truth that no detection overlaps with by more than 0.1; the suspicion is the
-      share of the other ground truths of its class that were found
+    - ``missing``: a false positive with IoU of at most 0.1 with every ground truth, and at most that share of
+      it in an ignored one: an object that nobody annotated?
+    - ``spurious``: a missed ground truth that no detection overlaps with by more than 0.1; its suspicion is
+      the share of the other ground truths of its class that were found
 
     Parameters
     ----------
@@ -167,5 +167,3 @@ def _detection_row(table: Table, row: int) -> dict[str, Any]:
 
 def _box(xyxy: Floats) -> dict[str, float]:
     return dict(zip(("left", "top", "right", "bottom"), xyxy.tolist(), strict=True))
-
-

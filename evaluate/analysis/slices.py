@@ -26,7 +26,7 @@ from odm.evaluate.analysis.bootstrap import (
     estimate,
     lower_is_better,
 )
-from odm.evaluate.analysis.replicates import Plan, mean_of_defined
+from odm.evaluate.analysis.replicates import Plan, Replicates, mean_of_defined
 from odm.evaluate.analysis.table import TP, Table, hits_under, tabulate
 from odm.evaluate.join import Joined
 from odm.evaluate.match import Mask, geometry, match
@@ -39,7 +39,11 @@ NONE = "(none)"
 """The value of images without a tag."""
 
 GT_PER_IMAGE = (("0", 0, 0), ("1", 1, 1), ("2-5", 2, 5), ("6-20", 6, 20), ("more", 21, math.inf))
-ASPECTS = (("tall, w/h <= 0.75", 0.0, 0.75), ("0.75 to 1.33", 0.75, 1.33), ("wide, w/h > 1.33", 1.33, math.inf))
+ASPECTS = (
+    ("tall, w/h <= 0.75", 0.0, 0.75),
+    ("0.75 to 1.33", 0.75, 1.33),
+    ("wide, w/h > 1.33", 1.33, math.inf),
+)
 OVERLAP = 0.1
 """IoU with another counting ground truth, of any class, from which on a ground truth overlaps."""
 
@@ -57,7 +61,9 @@ class ImageSlice:
     """Numbers of the images."""
 
 
-def slices_by_tags(images: Sequence[str], tags: Mapping[str, Mapping[str, Sequence[str]]]) -> list[ImageSlice]:
+def slices_by_tags(
+    images: Sequence[str], tags: Mapping[str, Mapping[str, Sequence[str]]]
+) -> list[ImageSlice]:
     """A slice for every value of every tag; images without one are of the value ``(none)``.
 
     Parameters
@@ -165,7 +171,7 @@ class _Within(Plan):
         self.inside = np.zeros(plan.n_images, np.int64)
         self.inside[images] = 1
 
-    def of(self, weights: Longs) -> Any:
+    def of(self, weights: Longs) -> Replicates:
         return super().of(weights * self.inside)
 
 
@@ -276,15 +282,15 @@ def _require_boxes(rules: Protocol) -> None:
         raise UsageError(f"{rules.name} does not count every object, so it has no slices of boxes")
 
 
-def _rematched(
-    joined: Joined, rules: Protocol, truth_inside: Mask, detections_inside: Mask | None
-) -> Table:
+def _rematched(joined: Joined, rules: Protocol, truth_inside: Mask, detections_inside: Mask | None) -> Table:
     """The table where boxes outside are ignored: ground truths, and detections that match nothing."""
     flags = np.where(truth_inside, joined.truth.flags, joined.truth.flags | _OUTSIDE)
     joined = dataclasses.replace(
         joined, truth=dataclasses.replace(joined.truth, flags=flags.astype(np.uint16))
     )
-    rules = dataclasses.replace(rules, ignored=Flag(int(rules.ignored) | int(_OUTSIDE)), areas=rules.areas[:1])
+    rules = dataclasses.replace(
+        rules, ignored=Flag(int(rules.ignored) | int(_OUTSIDE)), areas=rules.areas[:1]
+    )
     matches = match(joined, rules)
     if detections_inside is not None:
         row = np.zeros(int(joined.detections.row.max(initial=0)) + 1, np.bool_)
@@ -388,4 +394,5 @@ def _overlapping(joined: Joined, rules: Protocol) -> Mask:
             over = (inter / (area[a] + area[b] - inter) >= OVERLAP) & (inter > 0)
         overlapping[a[over & ~nothing[b]]] = True
         overlapping[b[over & ~nothing[a]]] = True
-    return overlapping & ~nothing
+    overlapping &= ~nothing
+    return overlapping

@@ -202,5 +202,3 @@ def read_thresholds(data: Any) -> tuple[dict[str, float], float]:
             raise UsageError(f"thresholds: classes: {shorten(name)}: expected an object with 'score'")
         found[name] = score(own["score"], f"classes: {shorten(name)}: score")
     return found, score(data["default"], "default")
-
-

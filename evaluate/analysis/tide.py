@@ -93,11 +93,11 @@ def kinds(table: Table, overlaps: Overlaps) -> NDArray[np.int8]:
     return np.where((table.outcome == FP) | taken_by_ignored, kind, np.int8(-1))
 
 
-def targets(table: Table, overlaps: Overlaps, kind: NDArray[np.int8]) -> Longs:
+def targets(overlaps: Overlaps, kind: NDArray[np.int8]) -> Longs:
     """(n,) the ground truth that a localisation or class error is about, -1 for the others."""
-    return np.select(
-        [kind == LOC, kind == CLS], [overlaps.same.at, overlaps.other.at], np.int32(-1)
-    ).astype(np.int64)
+    return np.select([kind == LOC, kind == CLS], [overlaps.same.at, overlaps.other.at], np.int32(-1)).astype(
+        np.int64
+    )
 
 
 def claimants(table: Table, target: Longs) -> Mask:
@@ -130,7 +130,7 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
     require_ap(table, "TIDE")
     points = recall_points(table.rules.interpolation) if points is None else points
     kind = kinds(table, overlaps)
-    target = targets(table, overlaps, kind)
+    target = targets(overlaps, kind)
     claiming = claimants(table, target)
     n = table.n
     is_tp, is_fp = table.outcome == TP, table.outcome == FP
@@ -241,5 +241,3 @@ class _Aps:
 def _runs(values: Longs) -> list[tuple[int, int]]:
     first = first_of_runs(values)
     return list(zip(first.tolist(), np.append(first[1:], len(values)).tolist(), strict=True))
-
-

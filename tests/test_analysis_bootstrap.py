@@ -1,0 +1,538 @@
+"""Replicates, intervals and the comparison of runs, against known answers, real copies and plain loops."""
+
+import importlib.util
+import itertools
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from odm import forks
+from odm.evaluate import PROTOCOLS, evaluate, match, resolve
+from odm.evaluate.analysis.bootstrap import (
+    bootstrap,
+    delta_interval,
+    estimate,
+    holm,
+    intervals,
+    run_interval,
+    weights_of,
+)
+from odm.evaluate.analysis.compare import compare, parse_regression_gate, regressions
+from odm.evaluate.analysis.replicates import Plan
+from odm.evaluate.analysis.slices import (
+    ImageSlice,
+    box_slices,
+    image_slices,
+    slices_by_count,
+    slices_by_tags,
+    truth_slices,
+)
+from odm.evaluate.analysis.table import concatenate_tables, table_of, tabulate
+from odm.issues import UsageError
+from odm.tables import Dataset, Flag
+
+
+def load_beside(name):
+    """A module of this folder that holds no tests."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+cases = load_beside("analysis_cases")
+UNDER_TEST = [*PROTOCOLS]
+CLOSE = 1e-12
+
+
+def plan_of(result, **options):
+    return Plan(table_of(result), **options)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return plan_of(cases.fixture()), plan_of(cases.other())
+
+
+# ------------------------------------------------------------------------------------------ known answers
+
+
+def test_ap_of_the_small_data_set():
+    a, b = cases.fixture(), cases.other()
+    assert a.summary["AP"] == pytest.approx(0.273102310231023, abs=CLOSE)
+    assert a.summary["AP50"] == pytest.approx(0.370187018701870, abs=CLOSE)
+    assert b.summary["AP50"] == pytest.approx(0.462046204620462, abs=CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("weights", "first", "other"),
+    [
+        ([1, 1, 1, 1, 1, 1], 0.370187018701870, 0.462046204620462),
+        ([2, 0, 1, 1, 1, 1], 0.694719471947195, 0.638613861386139),
+        ([0, 2, 2, 0, 1, 1], 0.196369636963696, 0.389438943894389),
+        ([3, 0, 0, 2, 0, 1], 0.954162082874955, 0.917491749174918),
+    ],
+)
+def test_ap_of_weighted_images(pair, weights, first, other):
+    for plan, known in zip(pair, (first, other), strict=True):
+        assert plan.of(np.array([weights])).summary["AP50"][0] == pytest.approx(known, abs=CLOSE)
+
+
+def test_exact_bootstrap_of_all_draws(pair):
+    weights = np.array([w for w in itertools.product(range(7), repeat=6) if sum(w) == 6])
+    assert len(weights) == 462
+    chance = np.array([math.factorial(6) / math.prod(map(math.factorial, w.tolist())) for w in weights])
+    chance /= 6**6
+    first, other = (plan.of(weights).summary["AP50"] for plan in pair)
+    delta = other - first
+    undefined = np.isnan(delta)
+    assert undefined.sum() == 1
+    assert chance[undefined].sum() == pytest.approx(6.0**-6)
+    delta, chance = delta[~undefined], chance[~undefined] / chance[~undefined].sum()
+    delta[np.abs(delta) < 1e-12] = 0
+    mean = (delta * chance).sum()
+    assert mean == pytest.approx(0.083596493328, abs=1e-12)
+    assert math.sqrt((chance * (delta - mean) ** 2).sum()) == pytest.approx(0.194958086242, abs=1e-12)
+    assert chance[delta > 0].sum() == pytest.approx(0.625013396206, abs=1e-12)
+    assert chance[delta == 0].sum() == pytest.approx(0.090772693173, abs=1e-12)
+    order = np.argsort(delta)
+    reached = np.cumsum(chance[order])
+    for share, known in ((0.025, -0.297029702970), (0.975, 0.448019801980)):
+        assert delta[order][np.searchsorted(reached, share)] == pytest.approx(known, abs=1e-12)
+
+
+def test_the_random_bootstrap_approaches_the_exact_one(pair):
+    first, other = bootstrap(pair, replicates=4000)
+    delta = other.summary["AP50"] - first.summary["AP50"]
+    delta = delta[~np.isnan(delta)]
+    assert delta.mean() == pytest.approx(0.0836, abs=0.012)
+    assert delta.std() == pytest.approx(0.195, abs=0.01)
+    own = delta_interval(first.summary["AP50"], other.summary["AP50"], 0.09185918591859193)
+    assert own.p_better == pytest.approx(0.625 + 0.0908 / 2, abs=0.03)
+    assert own.low == pytest.approx(-0.297, abs=0.05)
+    assert own.high == pytest.approx(0.448, abs=0.05)
+
+
+# ------------------------------------------------------------------------- the definition: copied images
+
+
+def copied(dataset, weights, *, kind):
+    """The data set with each image as often as its weight says, the copies next to each other."""
+    boxes = dataset.boxes
+    names, image, row = [], [], []
+    for i, w in enumerate(weights):
+        own = np.flatnonzero(boxes.image == i)
+        for c in range(w):
+            image += [len(names)] * len(own)
+            row += own.tolist()
+            names.append(f"{i:03}-{c}")
+    score = {"score": boxes.score[row]} if kind == "det" else {"flags": boxes.flags[row]}
+    return Dataset.from_arrays(
+        images=names or ["none"],
+        categories=list(dataset.categories.name),
+        image=np.array(image, int),
+        category=boxes.category[row],
+        xyxy=boxes.xyxy[row],
+        kind=kind,
+        **score,
+    )
+
+
+@pytest.mark.parametrize("name", UNDER_TEST)
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_are_copies_of_images(name, seed):
+    flags = (Flag.DIFFICULT, Flag.GROUP_OF) if seed else ()
+    gt, (det,) = cases.random_pair(seed, n_images=12, crowds=0.15, flags=flags)
+    weights = weights_of(12, range(seed, seed + 4), 7)
+    plan = plan_of(evaluate(gt, det, name).result, areas=True)
+    ours = plan.of(weights)
+    for b, own in enumerate(weights.tolist()):
+        result = evaluate(copied(gt, own, kind="gt"), copied(det, own, kind="det"), name).result
+        for key in plan.keys:
+            assert ours.summary[key][b] == pytest.approx(result.summary[key], abs=CLOSE, nan_ok=True), key
+        if result.rules.metric == "ap":
+            aps = {row.name: row.ap for row in result.classes}
+            theirs = [aps.get(name, math.nan) for name in plan.table.classes]
+            assert ours.ap[b].tolist() == pytest.approx(theirs, abs=CLOSE, nan_ok=True)
+
+
+@pytest.mark.parametrize("name", UNDER_TEST)
+@pytest.mark.parametrize("ties", [False, True])
+def test_weights_of_one_give_the_estimate(name, ties):
+    gt, (det,) = cases.random_pair(5, crowds=0.1, ties=ties, step=5 if ties else 0)
+    result = evaluate(gt, det, name).result
+    plan = plan_of(result, areas=True)
+    assert set(plan.keys) == {key for key, value in result.summary.items() if key in plan.keys}
+    found = estimate(plan).summary
+    for key, value in result.summary.items():
+        if key in found or not math.isnan(value):
+            assert found[key][0] == pytest.approx(value, abs=CLOSE, nan_ok=True), key
+
+
+def test_many_detections_fit_into_fewer_fields():
+    """Sums that need more than 21 bits are counted two or one weighting at a time."""
+    gt, (det,) = cases.random_pair(3, n_images=8)
+    plan = plan_of(evaluate(gt, det, "coco").result)
+    weights = weights_of(8, range(7), 0)
+    small = plan.of(weights)
+    for factor in (10**5, 10**11):
+        large = plan.of(weights * factor)
+        assert large.summary["AP50"].tolist() == pytest.approx(small.summary["AP50"].tolist(), abs=CLOSE)
+
+
+# --------------------------------------------------------------------------------------------- properties
+
+
+def test_shards_in_any_order_give_the_same():
+    gt, (det,) = cases.random_pair(11, crowds=0.1)
+    weights = weights_of(40, range(5), 0)
+    for name in UNDER_TEST:
+        result = evaluate(gt, det, name).result
+        whole = result.joined
+        number = np.arange(len(whole.images))
+        shards = [whole.shard(number[number % 3 == s]) for s in (2, 0, 1)]
+        table = concatenate_tables([tabulate(s, match(s, result.rules)) for s in shards])
+        one, many = plan_of(result).of(weights), Plan(table).of(weights)
+        for key, value in one.summary.items():
+            assert np.array_equal(value, many.summary[key], equal_nan=True), (name, key)
+
+
+def test_results_do_not_depend_on_the_number_of_processes(pair, monkeypatch):
+    gt, runs = cases.random_pair(2, n_runs=2)
+    plans = [plan_of(evaluate(gt, det, "coco").result) for det in runs]
+    alone = bootstrap(plans, replicates=90, seed=3)
+    monkeypatch.setattr("odm.evaluate.analysis.bootstrap.hands", lambda: 3)
+    monkeypatch.setattr(forks, "hands", lambda: 3)
+    shared = bootstrap(plans, replicates=90, seed=3)
+    for one, other in zip(alone, shared, strict=True):
+        assert np.array_equal(one.ap, other.ap, equal_nan=True)
+        assert all(np.array_equal(one.summary[k], other.summary[k], equal_nan=True) for k in one.summary)
+
+
+def test_draws_are_those_that_are_documented():
+    drawn = weights_of(9, range(4, 6), 17)
+    for b, own in zip((4, 5), drawn, strict=True):
+        again = np.bincount(np.random.default_rng([17, b]).integers(0, 9, 9), minlength=9)
+        assert own.tolist() == again.tolist()
+
+
+def test_a_run_against_itself_differs_by_nothing():
+    gt, (det,) = cases.random_pair(4)
+    tables = {name: table_of(evaluate(gt, det, "coco").result) for name in "ab"}
+    found = compare(tables, replicates=60, bootstrap_areas=True)
+    for delta in found.deltas:
+        if not math.isnan(delta.delta):
+            own = delta.interval
+            assert (delta.delta, own.low, own.high, own.p_better, own.p) == (0, 0, 0, 0.5, 1), delta
+    assert all(row["delta_error"] == 0 and not row["lost_tp"] for row in found.images)
+
+
+def test_same_seed_same_bytes():
+    gt, runs = cases.random_pair(4, n_runs=2)
+    texts = [
+        json.dumps(
+            compare(
+                {str(i): table_of(evaluate(gt, det, "voc2012").result) for i, det in enumerate(runs)},
+                replicates=40,
+                seed=seed,
+            ).to_dict()
+        )
+        for seed in (1, 1, 2)
+    ]
+    assert texts[0] == texts[1] != texts[2]
+
+
+# ---------------------------------------------------------------------------------------------- intervals
+
+
+def test_interval_of_one_run_is_the_basic_one():
+    values = np.linspace(0.2, 0.6, 401)
+    own = run_interval(0.45, values, 0.95)
+    low, high = np.quantile(values, [0.025, 0.975])
+    assert (own.low, own.high) == pytest.approx((0.9 - high, 0.9 - low))
+    assert run_interval(0.99, values, 0.95).high == 1
+    assert run_interval(0.05, values, 0.95).low == 0
+
+
+def test_p_values_from_counts():
+    first = np.zeros(10)
+    other = np.array([1, 1, 1, 1, 1, 1, 1, 0, 1e-14, -1])
+    own = delta_interval(first, other, 0.6)
+    assert own.p_better == pytest.approx((7 + 1) / 10)
+    assert own.p == pytest.approx(2 * (3 + 1) / 11)
+    turned = delta_interval(first, other, 0.6, lower_is_better=True)
+    assert turned.p_better == pytest.approx((1 + 1) / 10)
+    assert turned.p == own.p
+
+
+def test_no_interval_where_replicates_are_undefined():
+    values = np.array([np.nan] * 5 + [0.5] * 95)
+    assert run_interval(0.5, values).low == 0.5
+    values[5] = np.nan
+    own = run_interval(0.5, values)
+    assert math.isnan(own.low)
+    assert own.reason == "undefined in 6 of 100 replicates"
+    assert run_interval(math.nan, values).reason == "undefined"
+
+
+def test_holm_against_its_definition():
+    p = [0.01, 0.04, math.nan, 0.03, 0.005]
+    assert holm(p)[:2] == pytest.approx([0.03, 0.06])
+    assert math.isnan(holm(p)[2])
+    assert holm(p)[3:] == pytest.approx([0.06, 0.02])
+    assert holm([0.9, 0.8]) == [1, 1]
+
+
+def test_area_ranges_only_on_request():
+    gt, (det,) = cases.random_pair(4)
+    result = evaluate(gt, det, "coco").result
+    without = intervals(plan_of(result), replicates=30)
+    assert math.isnan(without["APm"].low)
+    assert "area ranges" in without["APm"].reason
+    assert not math.isnan(intervals(plan_of(result, areas=True), replicates=30)["APm"].low)
+    assert without["APl"].reason == "undefined" or result.summary["APl"] == result.summary["APl"]
+
+
+def test_only_some_images_are_drawn_from():
+    gt, (det,) = cases.random_pair(4)
+    chosen = np.arange(0, 40, 2)
+    plan = plan_of(evaluate(gt, det, "voc2012").result)
+    names = [f"im{i:03}" for i in chosen]
+    part = plan_of(evaluate(gt, det, "voc2012", only_images=names).result)
+    for own in (plan, part):
+        (drawn,) = bootstrap([own], replicates=20, images=chosen)
+        assert drawn.summary["mAP"].tolist() == pytest.approx(
+            [
+                own.of(np.bincount(chosen, weights=w, minlength=40).astype(np.int64)[None]).summary["mAP"][0]
+                for w in weights_of(20, range(20), 0)
+            ]
+        )
+
+
+# ------------------------------------------------------------------------------------- runs and refusals
+
+
+def test_deltas_are_of_every_key_and_class_with_ground_truth():
+    found = compare({"a": table_of(cases.fixture()), "b": table_of(cases.other())}, replicates=50)
+    keys = [(d.key, d.category) for d in found.deltas]
+    assert keys[-3:] == [("AP", "cat"), ("AP", "dog"), ("AP", "bird")]
+    assert [key for key, category in keys if category is None] == list(cases.fixture().summary)
+    summary = next(d for d in found.deltas if d.key == "AP50")
+    assert summary.delta == pytest.approx(0.462046204620462 - 0.370187018701870, abs=CLOSE)
+    assert math.isnan(summary.p_holm)
+
+
+def test_images_of_the_comparison():
+    found = compare({"a": table_of(cases.fixture()), "b": table_of(cases.other())}, replicates=2)
+    errors = {row["image"]: (row["error_first"], row["error_other"]) for row in found.images}
+    known = {"1": (0.8, 1.8), "2": (4, 2), "3": (2.4, 2.4), "4": (0, 0), "5": (0, 0), "6": (1, 1)}
+    assert errors == {image: pytest.approx(pair) for image, pair in known.items()}
+    assert found.images[0]["image"] == "1"
+    assert found.images[0]["new_fp"] == 1
+    assert found.images[-1] == {
+        "run": "b", "image": "2", "delta_error": -2.0, "error_first": 4.0, "error_other": 2.0,
+        "new_fn": 0, "new_fp": 0, "lost_tp": 0, "gained_tp": 1,
+    }  # fmt: skip
+    assert found.image_tables["a"].thresholds.tolist() == [0.97, 0.63, 0.66]
+    assert found.image_tables["b"].thresholds.tolist() == [0.86, 0.63, 0.66]
+
+
+def test_errors_of_imagenet_turn_round_what_is_better():
+    gt, runs = cases.random_pair(6, n_runs=2)
+    tables = {str(i): table_of(evaluate(gt, det, "imagenet-loc").result) for i, det in enumerate(runs)}
+    found = compare(tables, replicates=200)
+    own = next(d for d in found.deltas if d.key == "top1_loc")
+    assert found.lower_is_better
+    assert (own.delta < 0) == (own.interval.p_better > 0.5)
+    gate = parse_regression_gate("top1_loc=0", proven=False)
+    assert bool(regressions(found, [gate])) == (own.interval.high > 0)
+
+
+def test_runs_of_other_protocols_or_ground_truth_are_refused():
+    gt, (det,) = cases.random_pair(1)
+    first = table_of(evaluate(gt, det, "voc2012").result)
+    with pytest.raises(UsageError, match="another protocol"):
+        compare({"a": first, "b": table_of(evaluate(gt, det, "voc2007").result)}, replicates=2)
+    other, _ = cases.random_pair(2)
+    with pytest.raises(UsageError, match="other ground truth"):
+        compare({"a": first, "b": table_of(evaluate(other, det, "voc2012").result)}, replicates=2)
+
+
+def test_runs_over_other_images_are_refused():
+    tables = {
+        str(n): table_of(evaluate(*((pair := cases.random_pair(1, n_images=n))[0], pair[1][0])).result)
+        for n in (20, 21)
+    }
+    with pytest.raises(
+        UsageError, match="does not cover the same images as the first: it has 21, the first 20"
+    ):
+        compare(tables, replicates=2)
+    with pytest.raises(UsageError, match="at least two runs"):
+        compare({"20": tables["20"]}, replicates=2)
+
+
+@pytest.mark.parametrize("options", [{"replicates": 0}, {"seed": -1}, {"level": 1.0}])
+def test_values_out_of_range_are_refused(options):
+    table = table_of(cases.fixture())
+    with pytest.raises(UsageError, match=next(iter(options))):
+        compare({"a": table, "b": table}, **options)
+
+
+def test_one_image_has_intervals_of_no_width():
+    gt, (det,) = cases.random_pair(9, n_images=1, n_classes=1)
+    found = intervals(plan_of(evaluate(gt, det, "voc2012").result), replicates=10)["mAP"]
+    assert found.low == found.high
+
+
+# -------------------------------------------------------------------------------------------------- gates
+
+
+@pytest.mark.parametrize(
+    ("text", "proven", "fails"),
+    [
+        ("AP50", True, False),
+        ("AP50=0.1", False, True),
+        ("AP50=0.6", False, False),
+        ("AP[cat]=0.1", False, True),
+        ("AP[bird]", True, True),  # no interval: its class vanishes too often
+        ("APm", True, True),
+    ],
+)
+def test_gates(text, proven, fails):
+    found = compare({"a": table_of(cases.fixture()), "b": table_of(cases.other())}, replicates=400)
+    lines = regressions(found, [parse_regression_gate(text, proven=proven)])
+    assert bool(lines) == fails, lines
+
+
+def test_a_proven_regression_fails():
+    gt, (det,) = cases.random_pair(8, n_images=60)
+    boxes = det.boxes
+    worse = Dataset.from_arrays(
+        images=list(det.images.name),
+        categories=list(det.categories.name),
+        image=boxes.image,
+        category=boxes.category,
+        xyxy=boxes.xyxy + 25,
+        score=boxes.score,
+    )
+    tables = {"a": table_of(evaluate(gt, det).result), "b": table_of(evaluate(gt, worse).result)}
+    found = compare(tables, replicates=200)
+    assert regressions(found, [parse_regression_gate("mAP", proven=True)])
+    assert not regressions(found, [parse_regression_gate("mAP=100%", proven=True)])
+
+
+@pytest.mark.parametrize("text", ["", "AP=x", "AP=-1", "AP=nan", "AP=1=2"])
+def test_gates_that_are_none(text):
+    with pytest.raises(UsageError, match="fail-on-regression"):
+        parse_regression_gate(text, proven=True)
+    with pytest.raises(UsageError, match="require-no-worse"):
+        parse_regression_gate("AP", proven=False)
+
+
+def test_gates_of_keys_that_are_not_there():
+    found = compare({"a": table_of(cases.fixture()), "b": table_of(cases.other())}, replicates=2)
+    with pytest.raises(UsageError, match="there is no AP5 .did you mean"):
+        regressions(found, [parse_regression_gate("AP5", proven=True)])
+
+
+# ------------------------------------------------------------------------------------------------- slices
+
+
+def test_slices_of_the_small_data_set():
+    table = table_of(cases.fixture())
+    slices = [
+        ImageSlice("thirds", value, np.array(images, np.int64))
+        for value, images in (("1-3", [0, 1, 2]), ("4-6", [3, 4, 5]), ("5", [4]), ("none", []))
+    ]
+    rows = image_slices(table, slices)
+    assert [row["images"] for row in rows] == [3, 3, 1, 0]
+    assert [row["gt"] for row in rows] == [6, 2, 0, 0]
+    known = [(0.234983498349835, 0.315731573157316), (0.675, 0.75)]
+    for row, (ap, ap50) in zip(rows, known, strict=False):
+        assert row["summary"]["AP"] == pytest.approx(ap, abs=CLOSE)
+        assert row["summary"]["AP50"] == pytest.approx(ap50, abs=CLOSE)
+    assert rows[2]["summary"]["AP"] is None
+    assert rows[3]["delta"]["AP"] is None
+    assert rows[0]["delta"]["AP"] == pytest.approx(0.234983498349835 - 0.675, abs=CLOSE)
+
+
+@pytest.mark.parametrize("name", ["coco", "voc2012", "voc2007", "imagenet-loc", "corloc", "tf-weighted"])
+def test_slices_are_evaluations_of_their_images(name):
+    gt, (det,) = cases.random_pair(10, crowds=0.1)
+    result = evaluate(gt, det, name).result
+    chosen = np.arange(0, 40, 3)
+    row = image_slices(table_of(result), [ImageSlice("x", "y", chosen)], replicates=20)[0]
+    part = evaluate(gt, det, name, only_images=[f"im{i:03}" for i in chosen]).result
+    for key, value in row["summary"].items():
+        theirs = part.summary[key]
+        assert (math.nan if value is None else value) == pytest.approx(theirs, abs=CLOSE, nan_ok=True), key
+    key = next(iter(row["summary"]))
+    assert row["low"][key] <= row["delta"][key] <= row["high"][key]
+
+
+def test_slices_by_tags_and_by_number_of_ground_truths():
+    table = table_of(cases.fixture())
+    assert [(s.value, (s.images + 1).tolist()) for s in slices_by_count(table)] == [
+        ("0", [5]), ("1", [4, 6]), ("2-5", [1, 2, 3]), ("6-20", []), ("more", []),
+    ]  # fmt: skip
+    tags = {"light": {"1": ["day"], "2": ["night", "day"], "9": ["day"]}}
+    assert [(s.value, (s.images + 1).tolist()) for s in slices_by_tags(table.images, tags)] == [
+        ("day", [1, 2]), ("night", [2]), ("(none)", [3, 4, 5, 6]),
+    ]  # fmt: skip
+
+
+def test_slices_of_boxes_are_area_ranges():
+    gt, (det,) = cases.random_pair(12, crowds=0.1, sizes=(5, 150))
+    result = evaluate(gt, det, "coco").result
+    rows = {row["value"]: row for row in box_slices(result.joined, result.rules)}
+    for letter, value in (("s", "small"), ("m", "medium"), ("l", "large")):
+        for key in ("AP", "AR"):
+            ours = rows[value]["summary"][key if key == "AP" else "AR100"]
+            assert ours == pytest.approx(result.summary[f"{key}{letter}"], abs=CLOSE)
+    aspects = [row for row in rows.values() if row["slice"] == "aspect"]
+    assert sum(row["gt"] for row in aspects) == result.overall.gt
+
+
+def test_slices_of_marked_ground_truths():
+    gt, (det,) = cases.random_pair(13, flags=(Flag.TRUNCATED, Flag.DIFFICULT))
+    result = evaluate(gt, det, "voc2012").result
+    rows = {row["value"]: row for row in truth_slices(result.joined, result.rules)}
+    difficult = int(((gt.boxes.flags & np.uint16(Flag.DIFFICULT)) != 0).sum())
+    assert rows["difficult"]["gt"] == difficult > 0
+    table = table_of(result)
+    inside = (table.truth.flags & np.uint16(Flag.TRUNCATED)) != 0
+    of, found = (
+        np.bincount(table.truth.category[inside & mask], minlength=4)
+        for mask in (table.counting, table.counting & table.found)
+    )
+    assert rows["truncated"]["gt"] == of.sum()
+    assert rows["truncated"]["recall"] == pytest.approx((found / of).mean())
+    assert rows["truncated"]["missed"] == of.sum() - found.sum()
+    assert rows["occluded"]["recall"] is None
+    assert all(row["AP"] is None for row in rows.values())
+
+
+def test_overlapping_ground_truths_by_a_plain_loop():
+    gt, (det,) = cases.random_pair(14, crowds=0.2)
+    result = evaluate(gt, det, "coco").result
+    row = truth_slices(result.joined, result.rules)[-1]
+    boxes = gt.boxes
+    plain = (boxes.flags & np.uint16(Flag.CROWD)) == 0
+    n = 0
+    for i in np.flatnonzero(plain):
+        for j in np.flatnonzero(plain & (boxes.image == boxes.image[i])):
+            (a, b, c, d), (e, f, g, h) = boxes.xyxy[i], boxes.xyxy[j]
+            inter = max(min(c, g) - max(a, e), 0) * max(min(d, h) - max(b, f), 0)
+            if i != j and inter / ((c - a) * (d - b) + (g - e) * (h - f) - inter) >= 0.1:
+                n += 1
+                break
+    assert row["gt"] == n > 0
+
+
+def test_protocols_are_all_under_test():
+    assert {p.name for p in resolve(UNDER_TEST)} == set(PROTOCOLS)
