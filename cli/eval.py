@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -147,7 +148,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
     log = terminal_log()
     gates = [parse_gate(text) for text in given["fail_under"]]
     renames = parse_renames(lines_of_files(given["rename"]))
-    check_gates(gates, _rules(given))
+    check_gates(gates, rules_of(given))
     outputs = {
         name: Output(given[name], overwrite=given["overwrite"], dry_run=True)
         for name in ("save_to", "plots")
@@ -158,7 +159,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
 
         require()  # before the work, not after it
     try:
-        evaluation = _evaluate(gt, det, options, given, renames, log)
+        evaluation = evaluate_files(gt, det, options, given, renames, log)
     finally:  # before the numbers, which stay in view; what puts them in doubt is never hidden
         first = DOUBTS if given["quiet"] or not log.errors else ()
         doubts = print_issues(log, first, limit=given["max_errors"])
@@ -182,7 +183,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
     return 2 if unknown else 1 if failed else 0
 
 
-def _rules(given: dict[str, Any]) -> list[Protocol]:
+def rules_of(given: dict[str, Any]) -> list[Protocol]:
     """The protocols that are asked for; wrong values are said before anything is read."""
     try:
         check_scores(at_score=given["at_score"], score_min=given["score_min"])
@@ -210,7 +211,14 @@ def _renamed(dataset: Dataset, renames: dict[str, str], log: Log) -> Dataset:
     return apply(Edits(rename=renames), dataset, Ledger("", ""))
 
 
-def _evaluate(
+def names_of_images(text: str | None) -> Sequence[str] | None:
+    """The names in ``A,B``, or the lines of the file in ``@FILE``."""
+    if text is None:
+        return None
+    return lines_of_files([text]) if text.startswith("@") else split_names(text)
+
+
+def evaluate_files(
     gt: str,
     det: str,
     options: dict[str, dict[str, Any]],
@@ -218,6 +226,7 @@ def _evaluate(
     renames: dict[str, str],
     log: Log,
 ) -> Evaluation:
+    """Read both sides and evaluate them as the arguments say."""
     sides: tuple[tuple[str, Kind, str], ...] = (("gt", "gt", gt), ("det", "det", det))
     truth, detections = (
         Request(
@@ -239,18 +248,13 @@ def _evaluate(
     loaded = load_pair(
         truth, detections, log, skip_bad=given["skip_bad"], skip_bad_files=given["skip_bad_files"]
     )
-    only_images = given["only_images"]
-    if only_images is not None:
-        only_images = (
-            lines_of_files([only_images]) if only_images.startswith("@") else split_names(only_images)
-        )
     return evaluate(
         loaded[0].dataset,
         _renamed(loaded[1].dataset, renames, log),
         list(dict.fromkeys(given["protocol"])),
         iou=list(dict.fromkeys(given["iou"])) or None,
         only_classes=split_names(given["only_classes"]) if given["only_classes"] is not None else None,
-        only_images=only_images,
+        only_images=names_of_images(given["only_images"]),
         image_labels=image_labels,
         hierarchy=hierarchy,
         log=log,

@@ -590,15 +590,20 @@ def keep_wanted(joined: Joined) -> Joined:
 
 
 def _only_images(joined: Joined, names: Sequence[str]) -> Joined:
-    rows = {name: i for i, name in enumerate(joined.images)}
-    stems = unique(stem(name) for name in joined.images)
+    return joined.shard(image_numbers(joined.images, names))
+
+
+def image_numbers(images: Sequence[str], names: Sequence[str]) -> list[int]:
+    """The numbers of some images by name, with or without extension. UsageError if there is none."""
+    rows = {name: i for i, name in enumerate(images)}
+    stems = unique(stem(name) for name in images)
     chosen = []
     for name in names:
         row = rows.get(name, stems.get(name))
         if row is None:
-            raise UsageError(f"only_images: there is no image {name!r}{hint(name, joined.images)}")
+            raise UsageError(f"only_images: there is no image {name!r}{hint(name, images)}")
         chosen.append(row)
-    return joined.shard(chosen)
+    return chosen
 
 
 # ------------------------------------------------------------------------------- labels and hierarchy

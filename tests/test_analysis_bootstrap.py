@@ -436,7 +436,7 @@ def test_gates_that_are_none(text):
 
 def test_gates_of_keys_that_are_not_there():
     found = compare({"a": table_of(cases.fixture()), "b": table_of(cases.other())}, replicates=2)
-    with pytest.raises(UsageError, match="there is no AP5 .did you mean"):
+    with pytest.raises(UsageError, match=r"there is no AP5 \(did you mean"):
         regressions(found, [parse_regression_gate("AP5", proven=True)])
 
 

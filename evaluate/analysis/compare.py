@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from odm.evaluate.accumulate import summary_keys
 from odm.evaluate.analysis.bootstrap import (
     LEVEL,
     REPLICATES,
@@ -28,6 +29,7 @@ from odm.evaluate.analysis.images import ImageTable, image_deltas, image_table
 from odm.evaluate.analysis.replicates import Plan, Replicates
 from odm.evaluate.analysis.slices import ImageSlice, compare_slices
 from odm.evaluate.analysis.table import Table
+from odm.evaluate.protocols import Protocol
 from odm.evaluate.results import plain
 from odm.issues import UsageError, hint, shorten
 from odm.tables import Longs
@@ -318,6 +320,16 @@ def parse_regression_gate(text: str, *, proven: bool) -> RegressionGate:
     raise UsageError(
         f"{option} {shorten(text)}: give a metric and a margin in 0..1, as in AP=0.01 or AP[person]=0.02"
     )
+
+
+def check_regression_gates(gates: Sequence[RegressionGate], rules: Protocol) -> None:
+    """UsageError, before anything is read, if a gate's key is not one of the protocol."""
+    for gate in gates:
+        known = summary_keys(rules) if gate.category is None else ("AP",) * (rules.metric == "ap")
+        if gate.key not in known:
+            what = "summary" if gate.category is None else "class"
+            there = f"there are: {', '.join(known)}" if known else f"{rules.name} has none"
+            raise UsageError(f"{gate}: no {what} has {shorten(gate.key)!r}{hint(gate.key, known)}; {there}")
 
 
 def regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list[str]:

@@ -53,8 +53,8 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
     A confident detection scores as high as many true positives of its class: its suspicion is the share of
     them that score no higher. The first kind that applies:
 
-    - ``class``: a false positive on a missed ground truth of another class, with IoU of the threshold or more
-    - ``location``: a false positive near a missed ground truth of its class, with IoU from 0.1 to the threshold
+    - ``class``: a false positive on a missed ground truth of another class, with the threshold's IoU or more
+    - ``location``: a false positive near a missed ground truth of its class, IoU from 0.1 to the threshold
     - ``missing``: a false positive with IoU of at most 0.1 with every ground truth, and at most that share of
       it in an ignored one: an object that nobody annotated?
     - ``spurious``: a missed ground truth that no detection overlaps with by more than 0.1; its suspicion is

@@ -32,8 +32,8 @@ class Rule:
 
     ``f1`` and ``fbeta:B`` take the highest F score; ``precision:P`` the highest recall with at least that
     precision; ``recall:R`` the highest precision with at least that recall; ``cost:FP:FN`` the least cost of
-    false positives and misses, where keeping nothing is a choice; ``lrp`` the least LRP error. Of equally good
-    thresholds the highest is taken.
+    false positives and misses, where keeping nothing is a choice; ``lrp`` the least LRP error. Of equally
+    good thresholds the highest is taken.
     """
 
     name: str

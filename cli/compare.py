@@ -1,0 +1,216 @@
+"""``odm compare``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+import numpy as np
+
+from odm.cli import eval as eval_
+from odm.cli._common import (
+    FormatCommand,
+    Function,
+    common_options,
+    format_options,
+    lines_of_files,
+    print_issues,
+    print_log,
+    terminal_log,
+)
+from odm.cli._tags import read_tags
+from odm.converters.edit import parse_renames
+from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation
+from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES, check_bootstrap
+from odm.evaluate.analysis.compare import (
+    check_regression_gates,
+    compare,
+    parse_regression_gate,
+    regressions,
+)
+from odm.evaluate.analysis.render import render_comparison, save_comparison
+from odm.evaluate.analysis.slices import slices_by_tags
+from odm.evaluate.analysis.table import Table, table_of
+from odm.evaluate.join import image_numbers
+from odm.files import Output
+from odm.issues import Log, UsageError
+
+EXAMPLES = """
+\b
+Examples:
+  odm compare groundtruths/ old/ new/
+  odm compare instances.json old.json new.json --protocol coco
+  odm compare gt/ old/ new/ --tags weather.csv --save comparison/
+  odm compare gt/ old/ new/ --fail-on-regression mAP
+  odm compare gt/ old/ new/ --require-no-worse mAP=0.01 --replicates 5000
+"""
+
+
+def of_eval(*names: str) -> Callable[[Function], Function]:
+    """Options that are those of ``odm eval``."""
+
+    def decorate(function: Function) -> Function:
+        known = {param.name: param for param in eval_.command.params}
+        params = function.__dict__.setdefault("__click_params__", [])
+        params += [known[name] for name in reversed(names)]
+        return function
+
+    return decorate
+
+
+@click.command(cls=FormatCommand, epilog=EXAMPLES)
+@click.argument("gt", metavar="GT", type=click.Path())
+@click.argument("runs", metavar="A B [C...]", type=click.Path(), nargs=-1, required=True)
+@click.option(
+    "--protocol",
+    type=click.Choice(list(PROTOCOLS)),
+    default="voc2012",
+    show_default=True,
+    help="Whose rules.",
+)
+@click.option("--iou", type=float, help="IoU threshold, above 0 up to 1. [default: the protocol's]")
+@click.option(
+    "--replicates",
+    type=int,
+    default=REPLICATES,
+    show_default=True,
+    help="How many times images are drawn for the intervals.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Which draws; same seed, same numbers.")
+@click.option("--level", type=float, default=LEVEL, show_default=True, help="Coverage of the intervals.")
+@click.option("--bootstrap-areas", is_flag=True, help="Intervals for area ranges too, which take longer.")
+@click.option(
+    "--tags",
+    type=click.Path(),
+    metavar="FILE",
+    help="CSV with a column image, and one per property of images: runs are compared for each value.",
+)
+@click.option(
+    "--fail-on-regression",
+    multiple=True,
+    metavar="KEY[=M]",
+    help="Exit with 1 if a run is beyond doubt worse than A, by more than M: mAP, AP[cat]=0.02. Repeatable.",
+)
+@click.option(
+    "--require-no-worse",
+    multiple=True,
+    metavar="KEY=M",
+    help="Exit with 1 unless it is beyond doubt that no run is worse than A by more than M. Repeatable.",
+)
+@click.option(
+    "--output",
+    type=click.Choice(OUTPUTS),
+    default="table",
+    show_default=True,
+    help="How the comparison is printed.",
+)
+@click.option(
+    "--save", "save_to", type=click.Path(), metavar="DIR", help="Also write JSON and CSV files there."
+)
+@click.option("--overwrite", is_flag=True, help="Write into a folder of --save that exists.")
+@click.option("--at-score", type=float, help="Score at which images are counted. [default: least LRP error]")
+@of_eval(
+    "score_min",
+    "max_dets",
+    "area",
+    "interpolation",
+    "pixels",
+    "keep_difficult",
+    "only_classes",
+    "only_images",
+    "extra_images",
+    "rename",
+    "image_labels",
+    "hierarchy",
+    "gt_format",
+    "det_format",
+    "skip_bad",
+)
+@format_options("gt", "det")
+@common_options
+def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], **given: Any) -> int:
+    """Compare the detections B, C, ... with A, against the ground truth GT.
+
+    Differences come with intervals by resampling the images, which all runs share. DET in the options means
+    each of A, B, C.
+    """
+    log = terminal_log()
+    given |= {"protocol": [given["protocol"]], "iou": [] if given["iou"] is None else [given["iou"]]}
+    (rules,) = eval_.rules_of(given)
+    gates = [parse_regression_gate(text, proven=True) for text in given["fail_on_regression"]]
+    gates += [parse_regression_gate(text, proven=False) for text in given["require_no_worse"]]
+    check_regression_gates(gates, rules)
+    try:
+        check_bootstrap(replicates=given["replicates"], seed=given["seed"], level=given["level"])
+    except UsageError as e:
+        raise UsageError(f"--{e.args[0]}") from None  # a message begins with the name of what is wrong
+    if len(runs) < 2:
+        raise UsageError("give the detections of at least two runs: odm compare GT A B")
+    if len(set(runs)) < len(runs):
+        raise UsageError("a run is given twice; a run against itself differs by nothing")
+    if given["save_to"]:
+        Output(given["save_to"], overwrite=given["overwrite"], sources=(gt, *runs), dry_run=True)
+    try:
+        tables, images = _tables(gt, runs, options, given, log)
+        first = next(iter(tables.values()))
+        tags = read_tags(given["tags"], first.images, log) if given["tags"] else {}
+    finally:
+        doubts = print_issues(
+            log, eval_.DOUBTS if given["quiet"] or not log.errors else (), limit=given["max_errors"]
+        )
+        print_log(log, quiet=given["quiet"], limit=given["max_errors"], printed=doubts)
+    comparison = compare(
+        tables,
+        replicates=given["replicates"],
+        seed=given["seed"],
+        level=given["level"],
+        bootstrap_areas=given["bootstrap_areas"],
+        images=images,
+        at_score=given["at_score"],
+        slices=slices_by_tags(first.images, tags),
+        track=log.track,
+    )
+    failed = regressions(comparison, gates)
+    click.echo(render_comparison(comparison, given["output"]), nl=False)
+    if given["save_to"]:
+        with Output(given["save_to"], overwrite=given["overwrite"], sources=(gt, *runs)) as output:
+            save_comparison(comparison, output.write)
+    for line in failed:
+        click.echo(f"odm: gate failed: {line}", err=True)
+    return 1 if failed else 0
+
+
+def _tables(
+    gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log
+) -> tuple[dict[str, Table], Any]:
+    """The table of each run by its path, and the numbers of the images if they were limited."""
+    renames = parse_renames(lines_of_files(given["rename"]))
+    given = {**given, "at_score": None}  # which would be the operating point of the evaluation
+    tables: dict[str, Table] = {}
+    evaluation: Evaluation | None = None
+    for path in runs:
+        own = log.fresh()
+        try:
+            evaluation = eval_.evaluate_files(gt, path, options, given, renames, own)
+        finally:
+            _add_new(log, own)
+        tables[path] = table_of(evaluation.result)
+    assert evaluation is not None
+    names = eval_.names_of_images(given["only_images"])
+    images = None
+    if names is not None:
+        images = np.unique(image_numbers(evaluation.joined.images, names))
+    return tables, images
+
+
+def _add_new(log: Log, own: Log) -> None:
+    """Add what a run had to say to the log, but for what was said before of the same ground truth."""
+    seen = set(log.issues)
+    repeated = {issue.code for issue in own.issues} - {i.code for i in own.issues if i not in seen}
+    for issue in own.issues:
+        own.counts[issue.code] -= issue in seen
+    for code in repeated:
+        own.counts[code] = 0
+    own.issues = [issue for issue in own.issues if issue not in seen]
+    log.extend(own)

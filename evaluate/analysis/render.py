@@ -1,0 +1,260 @@
+"""Comparisons as text: tables, Markdown, JSON and CSV."""
+
+from __future__ import annotations
+
+import json
+import math
+import string
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from odm.evaluate.analysis.compare import Comparison, Delta
+from odm.evaluate.analysis.images import DELTAS, ImageTable
+from odm.evaluate.report import csv_text, escaped, percent
+from odm.issues import printable, shorten
+
+CLASSES_SHOWN = 40
+ENDS_SHOWN = 10
+IMAGES_SHOWN = 5
+THRESHOLDS_SHOWN = 5
+WIDTH = 80
+
+DELTA_COLUMNS = ("run", "key", "class", "delta", "low", "high", "p_better", "p", "p_holm", "reason")
+SLICE_COLUMNS = ("run", "slice", "value", "images", "gt", "key", "summary", "delta", "low", "high")
+
+
+def render_comparison(comparison: Comparison, output: str = "table") -> str:
+    """The comparison as text that ends with a newline.
+
+    Parameters
+    ----------
+    comparison
+        What `odm.evaluate.analysis.compare` returned.
+    output
+        ``table``, ``json`` (the contract), ``csv`` (a row per difference) or ``markdown``.
+    """
+    if output == "json":
+        return comparison_json(comparison)
+    if output == "csv":
+        return deltas_csv(comparison.deltas)
+    return "\n\n".join(_Text(comparison, markdown=output == "markdown").parts()) + "\n"
+
+
+def save_comparison(comparison: Comparison, write: Callable[[str, bytes], object]) -> None:
+    """Give `write` the name and content of every file."""
+    write("comparison.json", comparison_json(comparison).encode())
+    write("summary.csv", deltas_csv([d for d in comparison.deltas if d.category is None]).encode())
+    write("classes.csv", deltas_csv([d for d in comparison.deltas if d.category is not None]).encode())
+    rows = ([_cell(row[key]) for key in ("run", *DELTAS)] for row in comparison.images)
+    write("images.csv", csv_text(["run", *DELTAS], rows).encode())
+    write("slices.csv", csv_text(SLICE_COLUMNS, slice_rows(comparison.slices)).encode())
+
+
+def comparison_json(comparison: Comparison) -> str:
+    """The JSON contract."""
+    return json.dumps(comparison.to_dict(), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def deltas_csv(deltas: Sequence[Delta]) -> str:
+    """A row per difference."""
+    rows = (delta.to_dict() for delta in deltas)
+    return csv_text(DELTA_COLUMNS, ([_cell(row.get(key)) for key in DELTA_COLUMNS] for row in rows))
+
+
+def slice_rows(slices: Sequence[dict[str, Any]]) -> Iterator[list[Any]]:
+    """A row per slice and key, with `SLICE_COLUMNS` (``run`` is empty where there is one run only)."""
+    for row in slices:
+        for key in row["summary"]:
+            yield [
+                *(_cell(row.get(name)) for name in SLICE_COLUMNS[:5]),
+                key,
+                *(_cell(row[name][key]) for name in SLICE_COLUMNS[6:]),
+            ]
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    return repr(value) if isinstance(value, float) else value
+
+
+class _Text:
+    """The parts of a comparison as tables; runs are named by letters, which long paths do not fit into."""
+
+    def __init__(self, comparison: Comparison, *, markdown: bool) -> None:
+        self.comparison, self.markdown = comparison, markdown
+        names = [run.name for run in comparison.runs]
+        self.letter = dict(zip(names, _letters(len(names)), strict=True))
+
+    def parts(self) -> list[str]:
+        found = self.comparison
+        n_images = len(next(iter(found.image_tables.values())).images)
+        head = [found.definition]
+        head += [f"{letter}: {printable(name)}" for name, letter in self.letter.items()]
+        head.append(
+            f"{100 * found.level:g} % intervals from {found.replicates} draws of {n_images} images, "
+            f"seed {found.seed}"
+        )
+        parts = ["\n".join(f"- {escaped(line)}" for line in head) if self.markdown else "\n".join(head)]
+        for run in found.runs[1:]:
+            parts.append(self._summary(run.name))
+            for part in (self._classes(run.name), self._slices(run.name), self._images(run.name)):
+                parts += part
+        return parts
+
+    def _summary(self, run: str) -> str:
+        first, other = self.comparison.runs[0], next(r for r in self.comparison.runs if r.name == run)
+        rows: list[list[str]] = []
+        reasons: dict[str, list[str]] = {}
+        for delta in self._deltas(run, of_classes=False):
+            if math.isnan(delta.delta) and delta.interval.reason == "undefined":
+                continue
+            if delta.interval.reason:
+                reasons.setdefault(delta.interval.reason, []).append(delta.key)
+            values = [percent(one.summary[delta.key]) for one in (first, other)]
+            rows.append([delta.key, *values, *self._difference(delta)])
+        headers = ["", *self._pair(run), "change", "interval", "better", "p"]
+        text = self._table(rows, headers)
+        lines = [f"no interval: {', '.join(keys)} ({reason})" for reason, keys in reasons.items()]
+        return "\n".join([text, *lines]) if not self.markdown else "\n\n".join([text, *map(escaped, lines)])
+
+    def _classes(self, run: str) -> list[str]:
+        deltas = sorted(self._deltas(run, of_classes=True), key=lambda d: d.delta)
+        if not deltas:
+            return []
+        hidden = 0
+        if len(deltas) > CLASSES_SHOWN:
+            hidden = len(deltas) - 2 * ENDS_SHOWN
+            deltas = deltas[:ENDS_SHOWN] + deltas[-ENDS_SHOWN:]
+        rows = [
+            [self._name(delta.category or ""), *self._difference(delta), _p(delta.p_holm)] for delta in deltas
+        ]
+        title = f"AP of classes, {self.letter[run]} less {self._first}, the worst first"
+        if hidden:
+            title += f" ({hidden} between them are left out)"
+        return [self._titled(title, rows, ["class", "change", "interval", "better", "p", "p (Holm)"])]
+
+    def _images(self, run: str) -> list[str]:
+        found = self.comparison
+        if found.images_reason:
+            return [self._line(f"no errors of images: {found.images_reason}")]
+        own = [row for row in found.images if row["run"] == run and row["delta_error"]]
+        worse = [row for row in own if row["delta_error"] > 0]
+        better = [row for row in own if row["delta_error"] < 0][::-1]
+        rows = [
+            [
+                self._name(row["image"]),
+                *(f"{row[key]:.2f}" for key in ("error_first", "error_other")),
+                f"{row['delta_error']:+.2f}",
+                *(str(row[key]) for key in ("new_fn", "new_fp", "lost_tp", "gained_tp")),
+            ]
+            for row in (*worse[:IMAGES_SHOWN], *better[:IMAGES_SHOWN])
+        ]
+        title = (
+            f"error of images, {self._first} to {self.letter[run]}: {len(worse)} are worse, "
+            f"{len(better)} better"
+        )
+        headers = ["image", *self._pair(run), "change", "+FN", "+FP", "lost TP", "new TP"]
+        parts = [self._titled(title, rows, headers) if rows else self._line(title)]
+        tables = found.image_tables
+        moved = self._moved(tables[found.runs[0].name], tables[run], run)
+        return [*parts, *([moved] if moved else [])]
+
+    def _moved(self, first: ImageTable, other: ImageTable, run: str) -> str:
+        """The thresholds that differ: an image may be worse for nothing else."""
+        classes = [d.category for d in self._deltas(run, of_classes=True)]
+        pairs = list(zip(classes, first.thresholds.tolist(), other.thresholds.tolist(), strict=False))
+        moved = [(name, a, b) for name, a, b in pairs if a != b and not (math.isnan(a) and math.isnan(b))]
+        if not moved:
+            return ""
+        shown = [
+            f"{self._name(name or '')} {_score(a)} to {_score(b)}" for name, a, b in moved[:THRESHOLDS_SHOWN]
+        ]
+        more = f", and {len(moved) - len(shown)} more" if len(moved) > len(shown) else ""
+        return self._line(
+            f"an image is counted at the scores of least LRP error of its run, which moved: "
+            f"{', '.join(shown)}{more}"
+        )
+
+    def _slices(self, run: str) -> list[str]:
+        own = [row for row in self.comparison.slices if row["run"] == run]
+        if not own:
+            return []
+        key = next(iter(own[0]["summary"]))
+        rows = []
+        for row in own:
+            change, low, high = (_number(row[name][key]) for name in ("delta", "low", "high"))
+            rows.append(
+                [
+                    self._name(f"{row['slice']} {row['value']}"),
+                    str(row["images"]),
+                    str(row["gt"]),
+                    percent(_number(row["summary"][key])),
+                    _change(change),
+                    _interval(low, high),
+                ]
+            )
+        headers = ["slice", "images", "GT", self.letter[run], "change", "interval"]
+        return [self._titled(f"{key} of slices of the images", rows, headers)]
+
+    def _deltas(self, run: str, *, of_classes: bool) -> list[Delta]:
+        return [d for d in self.comparison.deltas if d.run == run and (d.category is not None) == of_classes]
+
+    @staticmethod
+    def _difference(delta: Delta) -> list[str]:
+        own = delta.interval
+        better = "-" if math.isnan(own.p_better) else f"{100 * own.p_better:.0f} %"
+        return [_change(delta.delta), _interval(own.low, own.high), better, _p(own.p)]
+
+    @property
+    def _first(self) -> str:
+        return next(iter(self.letter.values()))
+
+    def _pair(self, run: str) -> list[str]:
+        return [self._first, self.letter[run]]
+
+    def _name(self, name: str) -> str:
+        return escaped(name) if self.markdown else shorten(printable(name), 30)
+
+    def _line(self, text: str) -> str:
+        return escaped(text) if self.markdown else textwrap.fill(text, WIDTH)
+
+    def _titled(self, title: str, rows: list[list[str]], headers: list[str]) -> str:
+        return ("\n\n" if self.markdown else "\n").join([self._line(title), self._table(rows, headers)])
+
+    def _table(self, rows: list[list[str]], headers: list[str]) -> str:
+        from tabulate import tabulate
+
+        return tabulate(
+            rows,
+            headers,
+            tablefmt="github" if self.markdown else "simple",
+            disable_numparse=True,
+            colalign=("left", *["right"] * (len(headers) - 1)) if rows else None,
+        )
+
+
+def _letters(n: int) -> list[str]:
+    """A, B, ..., Z, R27, R28, ..."""
+    return [*string.ascii_uppercase[:n], *(f"R{i + 1}" for i in range(len(string.ascii_uppercase), n))]
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _change(value: float) -> str:
+    return "-" if math.isnan(value) else f"{100 * value:+.2f}"
+
+
+def _interval(low: float, high: float) -> str:
+    return "-" if math.isnan(low) else f"{100 * low:+.2f} to {100 * high:+.2f}"
+
+
+def _p(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
+def _score(value: float) -> str:
+    return "none" if math.isnan(value) else f"{value:.4g}"
