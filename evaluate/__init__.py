@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from odm.evaluate.accumulate import CurveArrays, accumulate
+from odm.evaluate.errors import collapsed
 from odm.evaluate.join import (
     FEW,
     NO_MATCH,
@@ -56,6 +57,10 @@ __all__ = [
 ]
 
 
+ONE_CLASS = "(any class)"
+"""The name of the one class of evaluations that ignore classes."""
+
+
 def evaluate(
     truth: Dataset,
     detections: Dataset,
@@ -74,6 +79,7 @@ def evaluate(
     extra_images: ExtraImages = "error",
     image_labels: Iterable[Label] | None = None,
     hierarchy: Mapping[str, Any] | None = None,
+    class_agnostic: bool = False,
     log: Log | None = None,
 ) -> Evaluation:
     """Measure detections against ground truth.
@@ -113,6 +119,8 @@ def evaluate(
         ground truth without boxes.
     hierarchy
         ``{"LabelName": ..., "Subcategory": [...]}``, nested, for the protocols of Open Images.
+    class_agnostic
+        All boxes are of one class, as with ``useCats = 0`` of pycocotools.
     log
         Takes issues and notes.
 
@@ -138,6 +146,12 @@ def evaluate(
         raise UsageError("a class hierarchy is used by openimages and openimages-challenge only")
     if image_labels is not None and not any(p.labelled_only for p in rules):
         raise UsageError("image labels are used by openimages-challenge and lvis only")
+    if class_agnostic and any(p.labelled_only or p.by_frequency for p in rules):
+        raise UsageError(
+            "class_agnostic has no meaning for openimages-challenge and lvis: they look at classes"
+        )
+    if class_agnostic and hierarchy is not None:
+        raise UsageError("class_agnostic and a class hierarchy exclude each other")
     joined = join(
         truth,
         detections,
@@ -149,7 +163,11 @@ def evaluate(
         image_labels=image_labels,
         hierarchy=hierarchy,
     )
+    if class_agnostic:
+        joined = collapsed(joined, ONE_CLASS)
     common = _common_switches(score_min, only_classes, only_images, extra_images, joined)
+    if class_agnostic:
+        common.append("classes ignored")
     rules = [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]
     say_groups(joined, rules, source_of(truth), log)
     _note_labels(joined, rules, log)
@@ -162,7 +180,7 @@ def evaluate(
     if results and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
         row = results[0].overall
         log.report(NO_MATCH, source_of(detections), n=row.det, total=row.gt)
-    return Evaluation(joined, results, log)
+    return Evaluation(joined, results, log, truth, detections)
 
 
 def _common_switches(

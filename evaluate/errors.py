@@ -67,14 +67,14 @@ class Confusion:
     iou: float
 
 
-def collapsed(joined: Joined) -> Joined:
+def collapsed(joined: Joined, name: str = "") -> Joined:
     """The same boxes as if all were of one class."""
 
     def one(side: Side) -> Side:
         return dataclasses.replace(side, category=np.zeros(len(side), np.int32))
 
     return dataclasses.replace(
-        joined, classes=("",), truth=one(joined.truth), detections=one(joined.detections)
+        joined, classes=(name,), truth=one(joined.truth), detections=one(joined.detections)
     )
 
 

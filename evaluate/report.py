@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from odm.evaluate.analysis.sections import class_columns, sections, summary_columns
 from odm.evaluate.results import Evaluation, Result
 from odm.issues import UsageError, shorten
 from odm.screen import cell, json_text
@@ -55,6 +56,9 @@ def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
     write("detections.csv", detections_csv(evaluation).encode())
     write("curves.csv", curves_csv(evaluation).encode())
     write("confusion.csv", confusion_csv(evaluation).encode())
+    write("images.csv", images_csv(evaluation).encode())
+    for name, text in review_csv(evaluation).items():
+        write(name, text.encode())
 
 
 def to_json(evaluation: Evaluation) -> str:
@@ -70,8 +74,10 @@ def per_class_csv(evaluation: Evaluation) -> str:
     rows: list[dict[str, Any]] = []
     for result in evaluation.results:
         head = dict(zip(_HEAD, _head(result), strict=True))
-        rows += [{**head, **row} for row in (r.to_dict() for r in result.classes)]
-        rows.append({**head, **result.overall.to_dict(), **result.to_dict()["summary"]})
+        more = class_columns(result)
+        rows += [{**head, **r, **more.get(r["class"], {})} for r in (c.to_dict() for c in result.classes)]
+        summary = {**result.to_dict()["summary"], **summary_columns(result)}
+        rows.append({**head, **result.overall.to_dict(), **summary})
     columns = list(dict.fromkeys(key for row in rows for key in row))
     return csv_text(columns, ([_cell(row.get(c)) for c in columns] for row in rows))
 
@@ -82,10 +88,11 @@ def detections_csv(evaluation: Evaluation) -> str:
     Under several thresholds the outcome is that at the one which the counts are of, .5 if it is among them.
     ``detection`` and ``gt`` count the boxes of the two sides from 0, in the order of their files.
     """
+    from odm.evaluate.analysis.files import place_of
     from odm.evaluate.errors import OUTCOMES, REASONS
 
     columns = [*_HEAD, "detection", "image", "class", "score", "left", "top", "right", "bottom"]
-    columns += ["best_iou", "gt", "outcome", "reason"]
+    columns += ["best_iou", "gt", "outcome", "reason", "gt_file", "gt_line"]
     reasons = (*REASONS, "")  # -1 = none
 
     def rows() -> Iterator[Sequence[Any]]:
@@ -106,9 +113,38 @@ def detections_csv(evaluation: Evaluation) -> str:
             ):
                 place = (table.images[image], table.classes[category])
                 found = "" if gt < 0 else gt
-                yield (*head, row, *place, score, *box, iou, found, OUTCOMES[outcome], reasons[reason])
+                said = (OUTCOMES[outcome], reasons[reason])
+                yield (*head, row, *place, score, *box, iou, found, *said, *place_of(evaluation.truth, gt))
 
     return csv_text(columns, rows())
+
+
+def images_csv(evaluation: Evaluation) -> str:
+    """A row per result and image, by falling error; ``at`` says at which scores it is counted."""
+    from odm.evaluate.analysis.files import image_rows
+    from odm.evaluate.analysis.images import COLUMNS
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for result in evaluation.results:
+            at, found = image_rows(result)
+            for row in found:
+                yield (*_reference(result), *map(_cell, row), at)
+
+    return csv_text([*_HEAD, *COLUMNS, "at"], rows())
+
+
+def review_csv(evaluation: Evaluation) -> dict[str, str]:
+    """``missed.csv`` and ``suspects.csv``: objects that were not found, annotations that look wrong."""
+    from odm.evaluate.analysis.files import MISSED, SUSPECTS, review_rows
+
+    found: tuple[list[Sequence[Any]], list[Sequence[Any]]] = ([], [])
+    for result in evaluation.results:
+        for rows, own in zip(found, review_rows(evaluation, result), strict=True):
+            rows += [(*_reference(result), *map(_cell, row)) for row in own]
+    return {
+        name: csv_text([*_HEAD, *columns], rows)
+        for name, columns, rows in zip(("missed.csv", "suspects.csv"), (MISSED, SUSPECTS), found, strict=True)
+    }
 
 
 def curves_csv(evaluation: Evaluation) -> str:
@@ -213,7 +249,39 @@ def _result_text(result: Result, *, markdown: bool) -> str:
         line = _counted_at(result)
         parts.append(escaped(line) if markdown else line)
     parts.append(_summary_text(result, markdown=markdown))
+    if result.intervals:
+        parts.append(_intervals_text(result, markdown=markdown))
+    parts += [_section(*section, markdown=markdown) for section in sections(result)]
     return ("\n\n" if markdown else "\n").join(parts)
+
+
+def _intervals_text(result: Result, *, markdown: bool) -> str:
+    """The intervals, a line each."""
+    lines = [
+        f"{key}: {percent(low)} to {percent(high)}"
+        for key, (low, high) in result.intervals.items()
+        if low is not None and high is not None
+    ]
+    title = "intervals from draws of the images"
+    return "\n".join([f"{title}:", *(f"- {line}" if markdown else f"  {line}" for line in lines)])
+
+
+def _section(title: str, headers: list[str], rows: list[list[str]], *, markdown: bool) -> str:
+    """One analysis."""
+    from tabulate import tabulate
+
+    title = escaped(title) if markdown else f"\n{title}"
+    if not rows:
+        return title
+    named = [[escaped(row[0]) if markdown else shorten(printable(row[0]), 30), *row[1:]] for row in rows]
+    table = tabulate(
+        named,
+        headers,
+        tablefmt="github" if markdown else "simple",
+        disable_numparse=True,
+        colalign=("left", *["right"] * (len(headers) - 1)),
+    )
+    return f"{title}\n\n{table}" if markdown else f"{title}\n{table}"
 
 
 def _class_table(result: Result, *, markdown: bool) -> str:
@@ -247,9 +315,11 @@ def _class_table(result: Result, *, markdown: bool) -> str:
 
 def _counted_at(result: Result) -> str:
     """What the columns of the table are of: the counts of all detections, the shares of one score."""
-    point = (
-        "the score of the best F1 of each row" if result.at_score is None else f"score {result.at_score:g}"
-    )
+    point = "the score of the best F1 of each row"
+    if result.at_score is not None:
+        point = f"score {result.at_score:g}"
+    if result.scores_from:
+        point = f"the scores of {shorten(result.scores_from)}"
     reference = f" at IoU {_reference(result)[1]:g}" if result.rules.averaged else ""
     return f"TP, FP and FN count all detections{reference}; precision, recall and F1 are those at {point}"
 

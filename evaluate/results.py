@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from odm.evaluate.join import Joined, JoinReport
 from odm.evaluate.protocols import Protocol
 from odm.issues import Log, UsageError
-from odm.tables import Floats
+from odm.tables import Dataset, Floats
 
 if TYPE_CHECKING:
     from odm.evaluate.accumulate import CurveArrays
@@ -114,6 +114,12 @@ class Result:
     matches: Matches
     joined: Joined | None = None
     at_score: float | None = None
+    scores_from: str = ""
+    """Where the score of each class comes from, if it was given."""
+    analysis: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Plain data by the name of the analysis, see `odm.evaluate.analysis.attach`."""
+    intervals: dict[str, list[float | None]] = dataclasses.field(default_factory=dict)
+    """Low and high end for keys of the summary, if they were asked for; None = undefined."""
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{k} {'-' if math.isnan(v) else f'{v:.4f}'}" for k, v in self.summary.items())
@@ -177,6 +183,10 @@ class Result:
             data["errors"] = {k: plain(v) for k, v in self.errors.items()}
         if self.dropped:
             data["dropped"] = self.dropped
+        if self.intervals:
+            data["intervals"] = self.intervals
+        if self.analysis:
+            data["analysis"] = self.analysis
         return data
 
 
@@ -187,6 +197,9 @@ class Evaluation:
     joined: Joined
     results: list[Result]
     log: Log
+    truth: Dataset | None = None
+    """Where the ground truths came from; rows of results are rows of its boxes."""
+    detections: Dataset | None = None
 
     def __repr__(self) -> str:
         return f"<Evaluation: {len(self.joined.images)} images, results {self.results!r}>"

@@ -1,0 +1,172 @@
+"""Analyses of the results of an evaluation, as plain data beside their numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES, Track, intervals
+from odm.evaluate.analysis.calibration import calibration
+from odm.evaluate.analysis.images import image_table
+from odm.evaluate.analysis.lrp import lrp
+from odm.evaluate.analysis.operating import fixed, kept
+from odm.evaluate.analysis.overlaps import overlaps_of
+from odm.evaluate.analysis.replicates import Plan
+from odm.evaluate.analysis.slices import (
+    ImageSlice,
+    box_slices,
+    image_slices,
+    slices_by_count,
+    truth_slices,
+)
+from odm.evaluate.analysis.table import FP, TP, Table, table_of
+from odm.evaluate.analysis.tide import tide
+from odm.evaluate.results import Evaluation, Result, Row, plain
+from odm.issues import UsageError, hint, shorten
+from odm.tables import Longs
+
+ANALYSES = ("tide", "lrp", "calibration", "images", "slices")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resampling:
+    """How intervals are computed; see `odm.evaluate.analysis.bootstrap.bootstrap`."""
+
+    replicates: int = REPLICATES
+    seed: int = 0
+    level: float = LEVEL
+    images: Longs | None = None
+    track: Track | None = None
+
+
+def parse_analyses(text: str) -> tuple[str, ...]:
+    """The analyses in ``tide,lrp`` or ``all``. UsageError if one does not exist."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if names == ["all"]:
+        return ANALYSES
+    for name in names:
+        if name not in ANALYSES:
+            raise UsageError(
+                f"analyze {shorten(name)}: there is no such analysis{hint(name, ANALYSES)}; "
+                f"there are: {', '.join(ANALYSES)}, or all"
+            )
+    if not names:
+        raise UsageError(f"analyze: give some of {', '.join(ANALYSES)}, or all")
+    return tuple(dict.fromkeys(names))
+
+
+def analyze(
+    evaluation: Evaluation,
+    analyses: Sequence[str] = (),
+    *,
+    slices: Sequence[ImageSlice] = (),
+    resampling: Resampling | None = None,
+) -> Evaluation:
+    """The evaluation with analyses, and with intervals, of each result.
+
+    Parameters
+    ----------
+    evaluation
+        What `odm.evaluate.evaluate` returned.
+    analyses
+        Some of `ANALYSES`. What a protocol cannot have is replaced by the reason.
+    slices
+        Parts of the images beside those by number of ground truths.
+    resampling
+        Adds intervals to the summary and to slices of images.
+    """
+    results = []
+    for result in evaluation.results:
+        table = table_of(result)
+        found = {name: _ANALYSES[name](result, table, slices, resampling) for name in analyses}
+        bounds: dict[str, Any] = {}
+        if resampling is not None:
+            bounds = {
+                key: [plain(own.low), plain(own.high)]
+                for key, own in intervals(
+                    Plan(table),
+                    replicates=resampling.replicates,
+                    seed=resampling.seed,
+                    level=resampling.level,
+                    images=resampling.images,
+                    track=resampling.track,
+                ).items()
+            }
+        results.append(dataclasses.replace(result, analysis=found, intervals=bounds))
+    return dataclasses.replace(evaluation, results=results)
+
+
+def _tide(result: Result, table: Table, *_: Any) -> dict[str, Any]:
+    if table.rules.metric != "ap" or result.joined is None:
+        return {"reason": f"{table.rules.name} has no AP per class"}
+    return tide(table, overlaps_of(result.joined, table)).to_dict()
+
+
+def _slices(
+    result: Result, table: Table, slices: Sequence[ImageSlice], resampling: Resampling | None
+) -> list[dict[str, Any]]:
+    options: dict[str, Any] = {}
+    if resampling is not None:
+        options = {
+            key: getattr(resampling, key) for key in ("replicates", "seed", "level", "images", "track")
+        }
+    rows = image_slices(table, [*slices_by_count(table), *slices], **options)
+    if result.joined is not None and table.rules.metric in ("ap", "pooled"):
+        rows += box_slices(result.joined, table.rules) + truth_slices(result.joined, table.rules)
+    return rows
+
+
+_ANALYSES: dict[str, Any] = {
+    "tide": _tide,
+    "lrp": lambda _, table, *__: lrp(table).to_dict(),
+    "calibration": lambda _, table, *__: calibration(table).to_dict(),
+    "images": lambda _, table, *__: image_table(table).rows(),
+    "slices": _slices,
+}
+
+
+def digest_of(images: Sequence[str]) -> str:
+    """What tells one list of images from another."""
+    return hashlib.sha256("\n".join(sorted(images)).encode()).hexdigest()[:16]
+
+
+def at_scores(result: Result, scores: Mapping[str, float], default: float, source: str) -> Result:
+    """The result with each class at its own score, instead of that of the best F1.
+
+    Parameters
+    ----------
+    result
+        A result of `odm.evaluate.evaluate`.
+    scores, default
+        The least score by class, and of the classes that are not named; NaN keeps nothing.
+    source
+        Where they come from, for the text.
+    """
+    table = table_of(result)
+    thresholds = fixed(table, scores, default)
+    keep = kept(table, thresholds)
+    n_classes = len(table.classes)
+    tp, fp = (
+        np.bincount(table.category[keep & (table.outcome == what)], minlength=n_classes).tolist()
+        for what in (TP, FP)
+    )
+    classes = tuple(
+        _at(row, float(thresholds[k]), tp[k], fp[k], int(table.n[k])) for k, row in enumerate(result.classes)
+    )
+    overall = _at(result.overall, math.nan, sum(tp), sum(fp), int(table.n.sum()))
+    return dataclasses.replace(result, classes=classes, overall=overall, scores_from=source)
+
+
+def _at(row: Row, score: float, tp: int, fp: int, n: int) -> Row:
+    return dataclasses.replace(
+        row,
+        score=score,
+        precision=tp / (tp + fp) if tp + fp else math.nan,
+        recall=tp / n if n else math.nan,
+        f1=2 * tp / (tp + fp + n) if tp + fp + n else math.nan,
+    )

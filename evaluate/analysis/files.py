@@ -1,0 +1,52 @@
+"""The rows of the files of ``--save`` that the analyses make: images, missed objects and suspects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from odm.evaluate.analysis import images, review
+from odm.evaluate.analysis.overlaps import overlaps_of
+from odm.evaluate.analysis.table import table_of
+from odm.evaluate.results import Evaluation, Result
+from odm.tables import Dataset
+
+PLACES = ("file", "line")
+MISSED = ("image", *PLACES, *review.COLUMNS[1:])
+SUSPECTS = ("kind", "suspicion", *MISSED)
+
+
+def place_of(dataset: Dataset | None, row: int | None) -> tuple[str, Any]:
+    """File and line of a box; of JSON the file with a pointer. Empty where it is not known."""
+    if dataset is None or row is None or row < 0:
+        return "", ""
+    path, line, pointer = dataset.place(row)
+    return (f"{path}#{pointer}" if pointer else path), line or ""
+
+
+def image_rows(result: Result) -> tuple[str, Iterator[list[Any]]]:
+    """Which scores the counts are at, and a row per image with the columns of `images.COLUMNS`."""
+    counted = images.image_table(table_of(result), result.at_score)
+    at = "least LRP error of each class" if result.at_score is None else f"{result.at_score!r}"
+    if counted.reason and result.at_score is None:
+        at = "all scores"
+    return at, ([row[key] for key in images.COLUMNS] for row in counted.rows())
+
+
+def review_rows(evaluation: Evaluation, result: Result) -> tuple[list[list[Any]], list[list[Any]]]:
+    """The rows of `MISSED` and of `SUSPECTS`; none for protocols that do not count every object."""
+    if result.joined is None or result.rules.metric in ("corloc", "top-k"):
+        return [], []
+    table = table_of(result)
+    overlaps = overlaps_of(result.joined, table)
+
+    def rows(found: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[list[Any]]:
+        out = []
+        for row in found:
+            gt = row["gt"]
+            side, of = (evaluation.truth, gt) if gt is not None else (evaluation.detections, row["det"])
+            own = {**row, **dict(zip(PLACES, place_of(side, of), strict=True))}
+            out.append([own[key] for key in columns])
+        return out
+
+    return rows(review.missed(table, overlaps), MISSED), rows(review.suspects(table, overlaps), SUSPECTS)

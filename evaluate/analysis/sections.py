@@ -1,0 +1,148 @@
+"""The analyses of a result as text, and as columns of CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from odm.evaluate.results import Result
+
+IMAGES_SHOWN = 10
+
+
+def sections(result: Result) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Title, headers and rows of every analysis of a result; a reason has no rows."""
+    found: list[tuple[str, list[str], list[list[str]]]] = []
+    for name, data in result.analysis.items():
+        if isinstance(data, Mapping) and "reason" in data:
+            found.append((f"{name}: {data['reason']}", [], []))
+        elif name == "slices":
+            found += _slices(data)
+        else:
+            found.append(_SECTIONS[name](data))
+    return found
+
+
+def class_columns(result: Result) -> dict[str, dict[str, Any]]:
+    """The numbers of the analyses by class, for the rows of classes of the CSV."""
+    columns: dict[str, dict[str, Any]] = {}
+    for row in _classes(result.analysis.get("lrp")):
+        own = columns.setdefault(row["class"], {})
+        own |= {"olrp": row["olrp"], **{f"lrp_{key}": row[key] for key in ("loc", "fp", "fn", "score")}}
+    for row in _classes(result.analysis.get("calibration")):
+        columns.setdefault(row["class"], {})["dece"] = row["dece"]
+    return columns
+
+
+def summary_columns(result: Result) -> dict[str, Any]:
+    """The numbers of the analyses over all classes, for the last row of the CSV."""
+    analysis = result.analysis
+    columns: dict[str, Any] = {}
+    for kind, fix in (analysis.get("tide") or {}).items():
+        if isinstance(fix, Mapping):
+            columns |= {f"tide_{kind}_{key}": value for key, value in fix.items()}
+    if "lrp" in analysis:
+        own = analysis["lrp"]
+        columns |= {"olrp": own["olrp"], **{f"lrp_{key}": own[key] for key in ("loc", "fp", "fn")}}
+    if "calibration" in analysis:
+        columns |= {key: analysis["calibration"][key] for key in ("dece", "mce")}
+    for key, (low, high) in result.intervals.items():
+        columns |= {f"{key}_low": low, f"{key}_high": high}
+    return columns
+
+
+def _classes(data: Any) -> Sequence[Mapping[str, Any]]:
+    return data.get("classes", ()) if isinstance(data, Mapping) else ()
+
+
+def _tide(data: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]]]:
+    rows = [[kind, _points(fix["dap"]), str(fix.get("count", ""))] for kind, fix in data.items()]
+    return "AP that would be gained without each kind of error (TIDE)", ["error", "AP", "count"], rows
+
+
+def _lrp(data: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]]]:
+    keys = ("olrp", "loc", "fp", "fn")
+    rows = [
+        [row["class"], *(_share(row[key]) for key in keys), _share(row["score"])] for row in data["classes"]
+    ]
+    rows.append(["(mean)", *(_share(data[key]) for key in keys), ""])
+    title = "least LRP error and its parts: localisation, FP / (TP + FP), FN / GT, at the score"
+    return title, ["class", "oLRP", "loc", "FP", "FN", "score"], rows
+
+
+def _calibration(data: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]]]:
+    rows = [
+        [f"{row['low']:g} to {row['high']:g}", str(row["n"]), _share(row["score"]), _share(row["precision"])]
+        for row in data["bins"]
+    ]
+    title = f"calibration: D-ECE {_share(data['dece'])}, maximum {_share(data['mce'])}"
+    return title, ["scores", "det", "mean score", "precision"], rows
+
+
+def _images(data: Sequence[Mapping[str, Any]]) -> tuple[str, list[str], list[list[str]]]:
+    keys = ("gt", "tp", "fp", "fn")
+    shown = [row for row in data if row["error"]][:IMAGES_SHOWN]
+    rows = [
+        [row["image"], *(str(row[key]) for key in keys), _number(row["error"]), _points(row["error_share"])]
+        for row in shown
+    ]
+    title = f"the {len(rows)} of {len(data)} images with the largest error, at the scores of least LRP error"
+    return title, ["image", "GT", "TP", "FP", "FN", "error", "share"], rows
+
+
+def _slices(data: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str], list[list[str]]]]:
+    found: list[tuple[str, list[str], list[list[str]]]] = []
+    of_images = [row for row in data if "delta" in row]
+    if of_images:
+        key = next(iter(of_images[0]["summary"]))
+        rows = [
+            [
+                f"{row['slice']} {row['value']}",
+                str(row["images"]),
+                str(row["gt"]),
+                _points(row["summary"][key]),
+                _signed(row["delta"][key]),
+                _interval(row["low"][key], row["high"][key]),
+            ]
+            for row in of_images
+        ]
+        headers = ["images", "n", "GT", key, "less rest", "interval"]
+        found.append((f"{key} of slices of the images, and less that of the other images", headers, rows))
+    boxes = [row for row in data if "summary" in row and "delta" not in row]
+    if boxes:
+        key = next(iter(boxes[0]["summary"]))
+        rows = [[f"{r['slice']} {r['value']}", str(r["gt"]), _points(r["summary"][key])] for r in boxes]
+        found.append((f"{key} of boxes by area and shape", ["boxes", "GT", key], rows))
+    marked = [row for row in data if "recall" in row]
+    if marked:
+        rows = [
+            [r["value"], str(r["gt"]), str(r["missed"]), *(_points(r[k]) for k in ("recall", "AR")),
+             _share(r["mean_iou"])]
+            for r in marked
+        ]  # fmt: skip
+        headers = ["ground truth", "GT", "missed", "recall", "AR", "mean IoU"]
+        found.append(("recall of marked ground truths", headers, rows))
+    return found
+
+
+_SECTIONS: dict[str, Any] = {"tide": _tide, "lrp": _lrp, "calibration": _calibration, "images": _images}
+
+
+def _points(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f} %"
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:+.2f}"
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "-" if low is None or high is None else f"{100 * low:+.2f} to {100 * high:+.2f}"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
