@@ -22,6 +22,7 @@ COMMANDS = {
     "convert": "Convert annotations or detections from one format to another.",
     "eval": "Evaluate detections against ground truth.",
     "compare": "Compare detections of several runs: which is better, and is it more than chance?",
+    "agree": "Measure how far two annotators of the same images agree.",
     "validate": "Say everything that is wrong in annotations or detections.",
     "stats": "Count objects, images and classes, and measure boxes.",
     "formats": "List the formats, or show one format's page.",

@@ -123,6 +123,7 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
     "rename",
     "image_labels",
     "hierarchy",
+    "class_agnostic",
     "gt_format",
     "det_format",
     "skip_bad",

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
+from odm.cli._analysis import Asked
 from odm.cli._common import (
     FormatCommand,
     TargetPath,
@@ -51,7 +52,7 @@ RULES = ("interpolation", "area", "max_dets", "keep_difficult", "pixels")
 DOUBTS = (*DOUBTFUL, CATEGORY_POSITION_GUESSED)
 """The warnings that put the numbers in doubt, which ``--quiet`` does not hide."""
 
-SWITCHES = (*RULES, "score_min", "at_score", "extra_images")
+SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic")
 
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
@@ -91,6 +92,34 @@ SWITCHES = (*RULES, "score_min", "at_score", "extra_images")
     metavar="KEY=BOUND",
     help="Exit with 1 if a number is lower: mAP=0.5, AP[person]=0.4. Repeatable.",
 )
+@click.option(
+    "--analyze",
+    metavar="A,B|all",
+    help="Also show tide, lrp, calibration, images, slices: what costs AP, where, and by how much.",
+)
+@click.option("--ci", is_flag=True, help="Also show intervals of the summary, by resampling the images.")
+@click.option(
+    "--replicates", type=int, default=1000, show_default=True, help="How many times --ci draws images."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Which draws of --ci.")
+@click.option(
+    "--tags",
+    type=click.Path(),
+    metavar="FILE",
+    help="CSV with a column image, and one per property of images: more slices of --analyze.",
+)
+@click.option(
+    "--thresholds",
+    metavar="RULE",
+    help="Choose the score of each class: f1, fbeta:B, precision:P, recall:R, cost:FP:FN or lrp.",
+)
+@click.option(
+    "--save-thresholds", type=click.Path(), metavar="FILE", help="Write the scores of --thresholds there."
+)
+@click.option(
+    "--at-scores", type=click.Path(), metavar="FILE", help="Operating points: a file of --save-thresholds."
+)
+@click.option("--class-agnostic", is_flag=True, help="Take all boxes as of one class.")
 @click.option("--at-score", type=float, help="Score of the operating point. [default: that of the best F1]")
 @click.option("--score-min", type=float, help="Drop detections of a lower score.")
 @click.option(
@@ -148,7 +177,9 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
     log = terminal_log()
     gates = [parse_gate(text) for text in given["fail_under"]]
     renames = parse_renames(lines_of_files(given["rename"]))
-    check_gates(gates, rules_of(given))
+    rules = rules_of(given)
+    check_gates(gates, rules)
+    asked = Asked.of(given, rules)
     outputs = {
         name: Output(given[name], overwrite=given["overwrite"], dry_run=True)
         for name in ("save_to", "plots")
@@ -160,6 +191,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
         require()  # before the work, not after it
     try:
         evaluation = evaluate_files(gt, det, options, given, renames, log)
+        evaluation = asked.applied(evaluation, log)
     finally:  # before the numbers, which stay in view; what puts them in doubt is never hidden
         first = DOUBTS if given["quiet"] or not log.errors else ()
         doubts = print_issues(log, first, limit=given["max_errors"])
@@ -167,6 +199,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
     for output in outputs.values():  # before the numbers; every input is known by now
         output.check_apart()
     show(render(evaluation, given["output"]))
+    asked.show_thresholds(evaluation, overwrite=given["overwrite"])
     if given["save_to"]:
         with Output(given["save_to"], overwrite=given["overwrite"]) as output:
             save(evaluation, output.write)

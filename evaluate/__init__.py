@@ -147,9 +147,7 @@ def evaluate(
     if image_labels is not None and not any(p.labelled_only for p in rules):
         raise UsageError("image labels are used by openimages-challenge and lvis only")
     if class_agnostic and any(p.labelled_only or p.by_frequency for p in rules):
-        raise UsageError(
-            "class_agnostic has no meaning for openimages-challenge and lvis: they look at classes"
-        )
+        raise UsageError("class_agnostic has no meaning for openimages-challenge and lvis")
     if class_agnostic and hierarchy is not None:
         raise UsageError("class_agnostic and a class hierarchy exclude each other")
     joined = join(

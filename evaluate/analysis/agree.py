@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from odm.evaluate.results import plain
 from odm.issues import UsageError
-from odm.tables import Floats, Ints, Longs
+from odm.tables import GROUPS, Dataset, Floats, Ints, Longs, stem
 
 IOU = 0.5
 
@@ -204,3 +204,61 @@ def _iou(a: Floats, b: Floats) -> Floats:
     union = (a[:, 2:] - a[:, :2]).prod(axis=1) + (b[:, 2:] - b[:, :2]).prod(axis=1) - inter
     iou: Floats = np.divide(inter, union, out=np.zeros(len(inter)), where=inter > 0)
     return iou
+
+
+def share(
+    first: Dataset, other: Dataset
+) -> tuple[Annotations, Annotations, tuple[str, ...], tuple[int, int]]:
+    """The boxes of two data sets on the images that both have, and the classes of either.
+
+    Images are the same if their names are, or if their names without extension are and are unique. Boxes that
+    stand for many objects (crowd, group-of) are left out.
+
+    Returns
+    -------
+    tuple
+        Both annotators, the names of the classes, and how many images of each the other does not have.
+
+    Raises
+    ------
+    UsageError
+        If there is no image in common, or no class.
+    """
+    partner = _partners(first.images.name, other.images.name)
+    number = np.full(len(other.images), -1, np.int64)
+    number[partner[partner >= 0]] = np.flatnonzero(partner >= 0)
+    if not (partner >= 0).any():
+        raise UsageError("the two have no image in common")
+    names = tuple(dict.fromkeys([*first.categories.name, *other.categories.name]))
+    if not set(first.categories.name) & set(other.categories.name):
+        raise UsageError("the two have no class in common")
+    row = {name: i for i, name in enumerate(names)}
+    sides = []
+    of_images = (np.where(partner >= 0, np.arange(len(partner)), -1), number)
+    for dataset, image in zip((first, other), of_images, strict=True):
+        boxes = dataset.boxes
+        category = np.array([row[name] for name in dataset.categories.name], np.int64)
+        keep = (image[boxes.image] >= 0) & ((boxes.flags & np.uint16(GROUPS)) == 0)
+        sides.append(
+            Annotations.of(image[boxes.image[keep]], category[boxes.category[keep]], boxes.xyxy[keep])
+        )
+    return sides[0], sides[1], names, (int((partner < 0).sum()), int((number < 0).sum()))
+
+
+def _partners(first: Sequence[str], other: Sequence[str]) -> Longs:
+    """(images,) the number of the same image on the other side, -1 = none."""
+    exact = {name: i for i, name in enumerate(other)}
+
+    def stems(names: Sequence[str]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for i, name in enumerate(names):
+            found[stem(name)] = -1 if stem(name) in found else i
+        return found
+
+    ours, theirs = stems(first), stems(other)
+    taken = {exact[name] for name in first if name in exact}
+    partner = np.full(len(first), -1, np.int64)
+    for i, name in enumerate(first):
+        by_stem = theirs.get(stem(name), -1) if ours[stem(name)] == i else -1
+        partner[i] = exact.get(name, -1 if by_stem in taken else by_stem)
+    return partner

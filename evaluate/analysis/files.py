@@ -26,10 +26,13 @@ def place_of(dataset: Dataset | None, row: int | None) -> tuple[str, Any]:
 
 def image_rows(result: Result) -> tuple[str, Iterator[list[Any]]]:
     """Which scores the counts are at, and a row per image with the columns of `images.COLUMNS`."""
-    counted = images.image_table(table_of(result), result.at_score)
-    at = "least LRP error of each class" if result.at_score is None else f"{result.at_score!r}"
-    if counted.reason and result.at_score is None:
-        at = "all scores"
+    counted = images.image_table(table_of(result), images.scores_of(result))
+    if result.scores_from:
+        at = f"the scores of {result.scores_from}"
+    elif result.at_score is not None:
+        at = repr(result.at_score)
+    else:
+        at = "all scores" if counted.reason else "least LRP error of each class"
     return at, ([row[key] for key in images.COLUMNS] for row in counted.rows())
 
 

@@ -18,7 +18,7 @@ from odm.evaluate.analysis.lrp import lrp_thresholds
 from odm.evaluate.analysis.operating import fixed, kept, single_threshold
 from odm.evaluate.analysis.table import FP, IGNORED, TP, Table
 from odm.evaluate.match import Mask
-from odm.evaluate.results import plain
+from odm.evaluate.results import Result, plain
 from odm.tables import Floats, Longs
 
 COLUMNS = (
@@ -162,6 +162,13 @@ def image_table(
         found=found,
         reason=reason,
     )
+
+
+def scores_of(result: Result) -> float | Floats | None:
+    """The scores that were given for a result, as `image_table` takes them; None where none were."""
+    if result.scores_from:
+        return np.array([row.score for row in result.classes], np.float64)
+    return result.at_score
 
 
 def image_deltas(first: Table, other: Table, before: ImageTable, after: ImageTable) -> list[dict[str, Any]]:

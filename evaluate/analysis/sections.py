@@ -62,9 +62,7 @@ def _tide(data: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]]]:
 
 def _lrp(data: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]]]:
     keys = ("olrp", "loc", "fp", "fn")
-    rows = [
-        [row["class"], *(_share(row[key]) for key in keys), _share(row["score"])] for row in data["classes"]
-    ]
+    rows = [[row["class"], *(_share(row[key]) for key in (*keys, "score"))] for row in data["classes"]]
     rows.append(["(mean)", *(_share(data[key]) for key in keys), ""])
     title = "least LRP error and its parts: localisation, FP / (TP + FP), FN / GT, at the score"
     return title, ["class", "oLRP", "loc", "FP", "FN", "score"], rows
@@ -86,7 +84,7 @@ def _images(data: Sequence[Mapping[str, Any]]) -> tuple[str, list[str], list[lis
         [row["image"], *(str(row[key]) for key in keys), _number(row["error"]), _points(row["error_share"])]
         for row in shown
     ]
-    title = f"the {len(rows)} of {len(data)} images with the largest error, at the scores of least LRP error"
+    title = f"the {len(rows)} of {len(data)} images with the largest error"
     return title, ["image", "GT", "TP", "FP", "FN", "error", "share"], rows
 
 

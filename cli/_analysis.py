@@ -1,0 +1,148 @@
+"""What ``odm eval`` does with a result beyond its numbers: analyses, intervals and thresholds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from odm.cli._common import lines_of_files, split_names
+from odm.cli._tags import read_tags
+from odm.evaluate import Evaluation, Protocol
+from odm.files import Output, Unreadable, read_bytes
+from odm.issues import Log, PathError, UsageError, printable, shorten
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """The analyses that a command line asks for, checked before anything is read."""
+
+    given: dict[str, Any]
+    analyses: tuple[str, ...]
+    thresholds: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, given: dict[str, Any], rules: Sequence[Protocol]) -> Asked:
+        """UsageError, or PathError for a file of thresholds, where options make no sense."""
+        from odm.evaluate.analysis.attach import parse_analyses
+        from odm.evaluate.analysis.bootstrap import check_bootstrap
+        from odm.evaluate.analysis.thresholds import parse_rule
+
+        try:
+            analyses = parse_analyses(given["analyze"]) if given["analyze"] is not None else ()
+            check_bootstrap(replicates=given["replicates"], seed=given["seed"], level=0.95)
+            if given["thresholds"] is not None:
+                parse_rule(given["thresholds"])
+        except UsageError as e:
+            raise UsageError(f"--{e.args[0]}") from None  # a message begins with the name of what is wrong
+        if given["save_thresholds"] and given["thresholds"] is None:
+            raise UsageError("--save-thresholds needs a rule: give --thresholds, as in --thresholds f1")
+        if given["thresholds"] is not None and len(rules) > 1:
+            raise UsageError("--thresholds chooses under one protocol and IoU")
+        if given["at_scores"] and given["at_score"] is not None:
+            raise UsageError("--at-scores and --at-score exclude each other")
+        if given["tags"] and "slices" not in analyses:
+            raise UsageError("--tags makes slices: give --analyze slices")
+        return cls(given, analyses, _read_json(given["at_scores"]) if given["at_scores"] else None)
+
+    def applied(self, evaluation: Evaluation, log: Log) -> Evaluation:
+        """The evaluation with what was asked for."""
+        import numpy as np
+
+        from odm.evaluate.analysis.attach import Resampling, analyze
+        from odm.evaluate.analysis.slices import slices_by_tags
+        from odm.evaluate.join import image_numbers
+
+        given = self.given
+        if self.thresholds is not None:
+            evaluation = self._at_scores(evaluation, self.thresholds, log)
+        if not self.analyses and not given["ci"]:
+            return evaluation
+        images = evaluation.joined.images
+        slices = slices_by_tags(images, read_tags(given["tags"], images, log)) if given["tags"] else []
+        resampling = None
+        if given["ci"]:
+            names = given["only_images"]
+            chosen = None
+            if names is not None:
+                wanted = lines_of_files([names]) if names.startswith("@") else split_names(names)
+                chosen = np.unique(image_numbers(images, wanted))
+            resampling = Resampling(given["replicates"], given["seed"], images=chosen, track=log.track)
+        return analyze(evaluation, self.analyses, slices=slices, resampling=resampling)
+
+    def _at_scores(self, evaluation: Evaluation, data: dict[str, Any], log: Log) -> Evaluation:
+        from odm.evaluate.analysis.attach import at_scores, digest_of
+        from odm.evaluate.analysis.thresholds import read_thresholds
+
+        path = self.given["at_scores"]
+        scores, default = read_thresholds(data)
+        if data.get("images") == digest_of(evaluation.joined.images):
+            log.note(
+                f"--at-scores {printable(path)}: these scores were chosen on the same images, so what they "
+                f"give here is too good"
+            )
+        unknown = [name for name in evaluation.joined.classes if name not in scores]
+        if unknown:
+            log.note(
+                f"--at-scores {printable(path)}: {len(unknown)} classes that it does not name, such as "
+                f"{shorten(unknown[0])!r}, use its default"
+            )
+        results = [at_scores(result, scores, default, path) for result in evaluation.results]
+        return dataclasses.replace(evaluation, results=results)
+
+    def show_thresholds(self, evaluation: Evaluation, *, sources: Sequence[str], overwrite: bool) -> None:
+        """Choose the thresholds, and print or write them."""
+        given = self.given
+        if given["thresholds"] is None:
+            return
+        from odm.evaluate.analysis.attach import digest_of
+        from odm.evaluate.analysis.table import table_of
+        from odm.evaluate.analysis.thresholds import choose_thresholds
+
+        chosen = choose_thresholds(table_of(evaluation.result), given["thresholds"])
+        if chosen.unreachable:
+            names = ", ".join(shorten(name) for name in chosen.unreachable[:10])
+            click.echo(
+                f"odm: warning: {chosen.rule}: no score of {len(chosen.unreachable)} classes meets the rule, "
+                f"so nothing of them is kept: {names}",
+                err=True,
+            )
+        data = {**chosen.to_dict(), "images": digest_of(evaluation.joined.images)}
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+        if given["save_thresholds"]:
+            with Output(
+                given["save_thresholds"], overwrite=overwrite, sources=sources, single=True
+            ) as output:
+                output.write("", text.encode())
+        elif given["output"] == "table":
+            lines = [
+                f"  {printable(name)}: "
+                + (f"score {own.score:.6g}, precision {own.precision:.4f}, recall {own.recall:.4f}"
+                   if own.score == own.score else "nothing is kept")
+                for name, own in chosen.classes.items()
+            ]  # fmt: skip
+            click.echo("\n".join([f"\nscores by the rule {chosen.rule}:", *lines]))
+        else:
+            click.echo(text, err=True, nl=False)
+
+
+def _read_json(path: str) -> dict[str, Any]:
+    """The contents of a file of thresholds, checked."""
+    from odm.evaluate.analysis.thresholds import read_thresholds
+
+    name = printable(path)
+    try:
+        data = json.loads(read_bytes(path))
+    except Unreadable as e:
+        raise PathError(f"{name}: {e}") from None
+    except (ValueError, RecursionError) as e:
+        raise UsageError(f"--at-scores {name}: it is not JSON: {e}") from None
+    try:
+        read_thresholds(data)
+    except UsageError as e:
+        raise UsageError(f"--at-scores {name}: {e.args[0]}") from None
+    found: dict[str, Any] = data
+    return found

@@ -1,0 +1,128 @@
+"""``odm agree``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from typing import Any
+
+import click
+import numpy as np
+
+from odm.cli._common import (
+    FormatCommand,
+    common_options,
+    format_choice,
+    format_options,
+    print_log,
+    reading,
+    terminal_log,
+)
+from odm.converters import Request, load
+from odm.evaluate import OUTPUTS
+from odm.evaluate.analysis.agree import IOU, Agreement, agree, share
+from odm.issues import UsageError, printable, shorten
+from odm.tables import Dataset
+
+EXAMPLES = """
+\b
+Examples:
+  odm agree alice/ bob/
+  odm agree first.json second.json --iou 0.7 --output json
+"""
+
+
+@click.command(cls=FormatCommand, epilog=EXAMPLES)
+@click.argument("first", metavar="A", type=click.Path())
+@click.argument("other", metavar="B", type=click.Path())
+@click.option("--iou", type=float, default=IOU, show_default=True, help="The least IoU of a pair of boxes.")
+@click.option(
+    "--output",
+    type=click.Choice(OUTPUTS),
+    default="table",
+    show_default=True,
+    help="How the numbers are printed.",
+)
+@format_choice("--a-format", help="Format of A; detected if left out")
+@format_choice("--b-format", help="Format of B; detected if left out")
+@click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
+@format_options("a", "b")
+@common_options
+def command(first: str, other: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
+    """Measure how far two annotators of the same images, A and B, agree.
+
+    Boxes are paired by IoU whatever their class, then their classes are compared. Crowd and group-of boxes
+    are left out.
+    """
+    if not 0 < given["iou"] <= 1:
+        raise UsageError(f"--iou {given['iou']}: give an IoU above 0 and up to 1, as in 0.5")
+    log = terminal_log()
+    try:
+        sides: list[Dataset] = []
+        for side, path in (("a", first), ("b", other)):
+            request = Request(
+                path=path,
+                format=given[f"{side}_format"],
+                options=options[side],
+                shared=options[""],
+                kind="gt",
+                flag=f"--{side}-format",
+                **reading(given),
+            )
+            sides.append(load(request, log, skip_bad=given["skip_bad"]).dataset)
+        a, b, classes, left_out = share(*sides)
+        for path, n in zip((first, other), left_out, strict=True):
+            if n:
+                log.note(f"{printable(path)}: {n} images that the other does not have are left out")
+    finally:
+        print_log(log, quiet=given["quiet"], limit=given["max_errors"])
+    click.echo(render(agree(a, b, classes, iou=given["iou"]), given["output"]), nl=False)
+    return 0
+
+
+def render(found: Agreement, output: str) -> str:
+    """The agreement as text that ends with a newline."""
+    if output == "json":
+        return json.dumps(found.to_dict(), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    headers = ["class", "f1", "first", "other", "pairs"]
+    data = found.to_dict()["classes"]
+    if output == "csv":
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(headers)
+        writer.writerows(["" if row[key] is None else row[key] for key in headers] for row in data)
+        return out.getvalue()
+    from tabulate import tabulate
+
+    lines = [
+        f"{found.boxes[0]} and {found.boxes[1]} boxes, {found.pairs} pairs with IoU >= {found.iou_least:g}",
+        f"F1 of places {_number(found.f1_location)}, of places and classes {_number(found.f1)}",
+        f"mean IoU of pairs {_number(found.mean_iou)}, kappa of their classes {_number(found.kappa)}",
+    ]
+    style = "github" if output == "markdown" else "simple"
+    rows = [
+        [shorten(printable(row["class"]), 40), _number(math.nan if row["f1"] is None else row["f1"]),
+         *(str(row[key]) for key in headers[2:])]
+        for row in data
+    ]  # fmt: skip
+    align = ("left", *["right"] * 4)
+    table = tabulate(
+        rows, ["class", "F1", "A", "B", "pairs"], tablefmt=style, disable_numparse=True, colalign=align
+    )
+    names = [*(shorten(printable(name), 40) for name in found.names), "(none)"]
+    counts = found.confusion.copy()
+    np.fill_diagonal(counts, 0)
+    worst = sorted(((-int(counts[i, j]), i, j) for i, j in zip(*counts.nonzero(), strict=True)))[:10]
+    parts = [("\n\n" if output == "markdown" else "\n").join(lines), table]
+    if worst:
+        apart = [[names[i], names[j], str(-n)] for n, i, j in worst]
+        parts.append(
+            tabulate(apart, ["class of A", "class of B", "times"], tablefmt=style, disable_numparse=True)
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4f}"
