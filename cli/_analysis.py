@@ -106,8 +106,8 @@ class Asked:
         if chosen.unreachable:
             names = ", ".join(shorten(name) for name in chosen.unreachable[:10])
             click.echo(
-                f"odm: warning: {chosen.rule}: no score of {len(chosen.unreachable)} classes meets the rule, "
-                f"so nothing of them is kept: {names}",
+                f"odm: warning: {chosen.rule}: of these classes no score meets the rule, so nothing is kept "
+                f"({len(chosen.unreachable)} of {len(chosen.classes)}): {names}",
                 err=True,
             )
         data = {**chosen.to_dict(), "images": digest_of(evaluation.joined.images)}

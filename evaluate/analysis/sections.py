@@ -64,7 +64,7 @@ def _lrp(data: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]]]:
     keys = ("olrp", "loc", "fp", "fn")
     rows = [[row["class"], *(_share(row[key]) for key in (*keys, "score"))] for row in data["classes"]]
     rows.append(["(mean)", *(_share(data[key]) for key in keys), ""])
-    title = "least LRP error and its parts: localisation, FP / (TP + FP), FN / GT, at the score"
+    title = "least LRP error and its parts: 1 - IoU, FP / (TP + FP), FN / GT"
     return title, ["class", "oLRP", "loc", "FP", "FN", "score"], rows
 
 

@@ -1,0 +1,224 @@
+"""The analyses of ``odm eval`` and ``odm agree``, run in this process: output, files and exit codes."""
+
+import csv
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import odm
+from odm.cli._app import app
+from odm.evaluate.analysis.attach import ANALYSES
+from odm.issues import OdmError
+from odm.tables import Dataset
+
+
+def load_beside(name):
+    """A module of this folder that holds no tests."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+cases = load_beside("analysis_cases")
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, dataset in (("gt", cases.truth()), ("a", cases.detections())):
+        odm.write(dataset, f"{name}.csv", "csv")
+    Path("tags.csv").write_text("image,light\n1,day\n2,night\n")
+    return tmp_path
+
+
+def run(*words):
+    """The standard output; a refusal raises as it does for a caller of the library."""
+    done = CliRunner().invoke(app, [str(w) for w in words], standalone_mode=False)
+    if done.exception:
+        raise done.exception
+    return done.stdout
+
+
+def evaluated(*words):
+    return run("eval", "gt.csv", "a.csv", "--protocol", "coco", "--quiet", *words)
+
+
+def test_analyses_in_the_json_contract(data):
+    found = json.loads(evaluated("--analyze", "all", "--tags", "tags.csv", "--output", "json"))["results"][0]
+    analysis = found["analysis"]
+    assert tuple(analysis) == ANALYSES
+    assert analysis["tide"]["Cls"] == {"dap": pytest.approx(0.1591859185918588), "count": 1}
+    assert set(analysis["tide"]["FalseNeg"]) == {"dap"}
+    assert analysis["lrp"]["olrp"] == pytest.approx(0.738888888888889)
+    assert {c["class"]: c["score"] for c in analysis["lrp"]["classes"]} == {
+        "cat": 0.97,
+        "dog": 0.63,
+        "bird": 0.66,
+    }
+    assert analysis["calibration"]["mce"] == pytest.approx(0.74)
+    assert len(analysis["calibration"]["bins"]) == 10
+    assert [row["image"] for row in analysis["images"]] == ["2", "3", "6", "1", "4", "5"]
+    values = {(row["slice"], row["value"]) for row in analysis["slices"]}
+    assert {("light", "day"), ("light", "(none)"), ("gt per image", "0"), ("area", "small")} <= values
+
+
+def test_analyses_as_text_and_csv(data):
+    text = evaluated("--analyze", "all")
+    assert "Cls       15.92 %        1" in text
+    assert "calibration: D-ECE 0.3764, maximum 0.7400" in text
+    assert all(len(line) <= 80 for line in text.partition("(TIDE)")[2].splitlines())
+    markdown = evaluated("--analyze", "tide,lrp", "--output", "markdown")
+    assert "| Cls" in markdown
+    *classes, last = csv.DictReader(
+        evaluated("--analyze", "all", "--ci", "--replicates", 20, "--output", "csv").splitlines()
+    )
+    assert float(classes[0]["olrp"]) == pytest.approx(2 / 3)
+    assert float(classes[0]["dece"]) == pytest.approx(0.464)
+    assert float(last["tide_Cls_dap"]) == pytest.approx(0.1591859185918588)
+    assert float(last["AP_low"]) < float(last["AP"]) < float(last["AP_high"])
+
+
+@pytest.mark.parametrize("protocol", ["corloc", "imagenet-loc"])
+def test_protocols_without_ap_per_class_say_why(data, protocol):
+    words = ("eval", "gt.csv", "a.csv", "--protocol", protocol, "--quiet", "--analyze", "all")
+    found = json.loads(run(*words, "--output", "json"))["results"][0]["analysis"]
+    assert "no AP per class" in found["tide"]["reason"]
+    assert found["lrp"]["olrp"] is None
+    assert "every object" in found["lrp"]["reason"]
+    assert f"tide: {protocol} has no AP per class" in run(*words)
+
+
+def test_intervals_of_one_run(data):
+    found = json.loads(evaluated("--ci", "--replicates", 100, "--output", "json"))["results"][0]
+    assert set(found["intervals"]) == set(found["summary"])
+    low, high = found["intervals"]["AP50"]
+    assert 0 <= low < found["summary"]["AP50"] < high <= 1
+    assert found["intervals"]["APm"] == [None, None]
+    assert found == json.loads(evaluated("--ci", "--replicates", 100, "--output", "json"))["results"][0]
+
+
+def test_files_of_save(data):
+    evaluated("--save", "out")
+    tables = {p.stem: list(csv.DictReader(p.read_text().splitlines())) for p in Path("out").glob("*.csv")}
+    assert [(r["class"], r["file"], r["line"]) for r in tables["missed"]] == [
+        ("cat", "gt.csv", "4"), ("bird", "gt.csv", "5"), ("dog", "gt.csv", "7"),
+    ]  # fmt: skip
+    assert [(r["kind"], r["file"], r["line"]) for r in tables["suspects"]] == [
+        ("class", "gt.csv", "4"), ("location", "gt.csv", "5"), ("spurious", "gt.csv", "7"), ("missing", "a.csv", "13"),
+    ]  # fmt: skip
+    assert [r["image"] for r in tables["images"]] == ["2", "3", "6", "1", "4", "5"]
+    assert tables["images"][0]["at"] == "least LRP error of each class"
+    first, second = tables["detections"][:2]
+    assert (first["gt_file"], first["gt_line"], second["gt_file"]) == ("gt.csv", "2", "")
+
+
+def test_thresholds_are_written_and_used(data):
+    printed = evaluated("--thresholds", "recall:0.6")
+    assert "cat: score 0.42, precision 0.5000" in printed
+    assert "bird: nothing is kept" in printed
+    evaluated("--thresholds", "recall:0.6", "--save-thresholds", "t.json")
+    stored = json.loads(Path("t.json").read_text())
+    assert stored["classes"]["bird"]["score"] is None
+    assert {k: stored[k] for k in ("version", "rule", "protocol", "iou")} == {
+        "version": 1, "rule": "recall:0.6", "protocol": "coco", "iou": 0.5,
+    }  # fmt: skip
+    rows = json.loads(evaluated("--at-scores", "t.json", "--output", "json"))["results"][0]["classes"]
+    points = {row["class"]: (row["score"], row["precision"], row["recall"]) for row in rows}
+    assert points["cat"] == (0.42, 0.5, pytest.approx(2 / 3))
+    assert points["bird"] == (None, None, 0)
+    done = CliRunner().invoke(
+        app, "eval gt.csv a.csv --protocol coco --at-scores t.json".split(), standalone_mode=False
+    )
+    assert "chosen on the same images" in done.stderr
+    evaluated("--at-scores", "t.json", "--save", "out")
+    first = next(csv.DictReader(Path("out", "images.csv").read_text().splitlines()))
+    assert first["at"] == "the scores of t.json"
+
+
+def test_class_agnostic_evaluation(data):
+    found = json.loads(evaluated("--class-agnostic", "--output", "json"))["results"][0]
+    assert found["summary"]["AP"] == pytest.approx(0.418176996271056)
+    assert found["summary"]["AP50"] == pytest.approx(0.539266426642664)
+    assert found["summary"]["AR1"] == pytest.approx(0.55)
+    assert found["summary"]["AR100"] == pytest.approx(0.5875)
+    assert "classes ignored" in found["definition"]
+
+
+@pytest.mark.parametrize("name", ["lvis", "openimages-challenge"])
+def test_class_agnostic_has_no_meaning_where_classes_are_looked_at(data, name):
+    with pytest.raises(OdmError, match="class-agnostic|class_agnostic"):
+        run("eval", "gt.csv", "a.csv", "--protocol", name, "--class-agnostic")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--analyze", "tid"), "--analyze tid: there is no such analysis"),
+        (("--analyze", ""), "--analyze: give some of"),
+        (("--thresholds", "f3"), "--thresholds f3: give f1"),
+        (("--save-thresholds", "x.json"), "needs a rule"),
+        (("--thresholds", "f1", "--iou", "0.5", "--iou", "0.6", "--protocol", "voc2007"), "one protocol"),
+        (("--at-scores", "tags.csv"), "tags.csv: it is not JSON"),
+        (("--at-scores", "none.json"), "none.json"),
+        (("--at-scores", "t.json", "--at-score", "0.5"), "exclude each other"),
+        (("--tags", "tags.csv"), "give --analyze slices"),
+        (("--ci", "--replicates", "0"), "--replicates 0"),
+    ],
+)
+def test_options_that_make_no_sense(data, words, says):
+    with pytest.raises(OdmError, match=says):
+        evaluated(*words)
+
+
+# ---------------------------------------------------------------------------------------------- agreement
+
+
+def second():
+    rows = [
+        ("cat", "1", 12, 10, 40, 40), ("cat", "1", 100, 100, 50, 40), ("cat", "2", 20, 20, 40, 40),
+        ("dog", "3", 50, 50, 60, 48), ("bird", "3", 150, 10, 30, 30), ("dog", "3", 0, 150, 20, 20),
+    ]  # fmt: skip
+    return Dataset.from_arrays(
+        images=["1", "2", "3"],
+        categories=cases.CLASSES,
+        image=[int(r[1]) - 1 for r in rows],
+        category=[cases.CLASSES.index(r[0]) for r in rows],
+        ltwh=[r[2:] for r in rows],
+    )
+
+
+def test_agreement_of_two_files(data):
+    odm.write(second(), "b.csv", "csv")
+    found = json.loads(run("agree", "gt.csv", "b.csv", "--quiet", "--output", "json"))
+    assert (found["pairs"], found["boxes"]) == (5, [6, 6])  # the images 4, 5 and 6 are left out
+    assert found["f1_location"] == pytest.approx(0.833333, abs=1e-6)
+    assert found["kappa"] == pytest.approx(0.375)
+    text = run("agree", "gt.csv", "b.csv", "--quiet")
+    assert "F1 of places 0.8333, of places and classes 0.5000" in text
+    assert run("agree", "gt.csv", "b.csv", "--quiet", "--output", "csv").startswith(
+        "class,f1,first,other,pairs\ncat,0.8,"
+    )
+    assert "| cat" in run("agree", "gt.csv", "b.csv", "--quiet", "--output", "markdown")
+    with pytest.raises(OdmError, match="--iou 2"):
+        run("agree", "gt.csv", "b.csv", "--iou", "2")
+
+
+def test_annotators_without_anything_in_common(data):
+    other = second()
+    for images, classes, says in (
+        (["x", "y", "z"], cases.CLASSES, "no image"),
+        (["1", "2", "3"], ["p", "q", "r"], "no class"),
+    ):
+        boxes = other.boxes
+        changed = Dataset.from_arrays(
+            images=images, categories=classes, image=boxes.image, category=boxes.category, xyxy=boxes.xyxy
+        )
+        odm.write(changed, "c.csv", "csv", overwrite=True)
+        with pytest.raises(OdmError, match=f"{says} in common|no class in common"):
+            run("agree", "gt.csv", "c.csv")
