@@ -383,10 +383,16 @@ def test_values_out_of_range_are_refused(options):
         compare({"a": table, "b": table}, **options)
 
 
-def test_one_image_has_intervals_of_no_width():
+@pytest.mark.parametrize("name", ["coco", "voc2012", "tf-weighted", "corloc", "imagenet-loc"])
+def test_one_image_has_no_intervals(name):
     gt, (det,) = cases.random_pair(9, n_images=1, n_classes=1)
-    found = intervals(plan_of(evaluate(gt, det, "voc2012").result), replicates=10)["mAP"]
-    assert found.low == found.high
+    table = table_of(evaluate(gt, det, name).result)
+    found = compare({"a": table, "b": table}, replicates=10)
+    for delta in found.deltas:
+        assert math.isnan(delta.interval.low)
+        assert delta.interval.reason
+    key = next(iter(table.result.summary))
+    assert "too few images" in found.runs[0].intervals[key].reason
 
 
 # -------------------------------------------------------------------------------------------------- gates

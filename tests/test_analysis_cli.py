@@ -152,7 +152,7 @@ def test_class_agnostic_evaluation(data):
 
 @pytest.mark.parametrize("name", ["lvis", "openimages-challenge"])
 def test_class_agnostic_has_no_meaning_where_classes_are_looked_at(data, name):
-    with pytest.raises(OdmError, match="class-agnostic|class_agnostic"):
+    with pytest.raises(OdmError, match=r"class.agnostic"):
         run("eval", "gt.csv", "a.csv", "--protocol", name, "--class-agnostic")
 
 
@@ -220,5 +220,5 @@ def test_annotators_without_anything_in_common(data):
             images=images, categories=classes, image=boxes.image, category=boxes.category, xyxy=boxes.xyxy
         )
         odm.write(changed, "c.csv", "csv", overwrite=True)
-        with pytest.raises(OdmError, match=f"{says} in common|no class in common"):
+        with pytest.raises(OdmError, match=says):
             run("agree", "gt.csv", "c.csv")

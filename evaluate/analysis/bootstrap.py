@@ -95,7 +95,7 @@ def bootstrap(
     plans
         Of runs over the same images.
     replicates, seed
-        How many draws, and which.
+        How many draws, and which. Of a single image nothing can be drawn: its replicates are NaN.
     images
         Numbers of the images to draw from, all if left out. The boxes on others count nowhere.
     track
@@ -112,6 +112,13 @@ def bootstrap(
     chosen = np.arange(n_images) if images is None else np.asarray(images)
     if not len(chosen):
         raise UsageError("there are no images to draw from")
+
+    if len(chosen) == 1:  # it would be drawn every time, as if nothing were left to chance
+        nothing = np.full(replicates, np.nan)
+        return [
+            Replicates(dict.fromkeys(plan.keys, nothing), np.full((replicates, plan.n_classes), np.nan))
+            for plan in plans
+        ]
 
     def work(part: range) -> list[Replicates]:
         weights = np.zeros((len(part), n_images), np.int64)
@@ -192,7 +199,9 @@ def _defined(value: float, replicates: Floats) -> tuple[Floats, str]:
     undefined = len(replicates) - len(defined)
     if np.isnan(value):
         return defined, "undefined"
-    if not len(defined) or undefined > MOST_UNDEFINED * len(replicates):
+    if not len(defined):
+        return defined, "too few images: undefined in every replicate"
+    if undefined > MOST_UNDEFINED * len(replicates):
         return defined, f"undefined in {undefined} of {len(replicates)} replicates"
     return defined, ""
 
