@@ -63,14 +63,12 @@ class Asked:
             return evaluation
         images = evaluation.joined.images
         slices = slices_by_tags(images, read_tags(given["tags"], images, log)) if given["tags"] else []
-        resampling = None
-        if given["ci"]:
-            names = given["only_images"]
-            chosen = None
-            if names is not None:
-                wanted = lines_of_files([names]) if names.startswith("@") else split_names(names)
-                chosen = np.unique(image_numbers(images, wanted))
-            resampling = Resampling(given["replicates"], given["seed"], images=chosen, track=log.track)
+        chosen = None
+        if (names := given["only_images"]) is not None:
+            wanted = lines_of_files([names]) if names.startswith("@") else split_names(names)
+            chosen = np.unique(image_numbers(images, wanted))
+        n = given["replicates"] if given["ci"] else 0
+        resampling = Resampling(n, given["seed"], images=chosen, track=log.track)
         return analyze(evaluation, self.analyses, slices=slices, resampling=resampling)
 
     def _at_scores(self, evaluation: Evaluation, data: dict[str, Any], log: Log) -> Evaluation:

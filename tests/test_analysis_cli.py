@@ -103,6 +103,12 @@ def test_intervals_of_one_run(data):
     assert found == json.loads(evaluated("--ci", "--replicates", 100, "--output", "json"))["results"][0]
 
 
+def test_slices_of_some_images_only(data):
+    words = ("--only-images", "1,2,3", "--analyze", "slices", "--output", "json")
+    rows = json.loads(evaluated(*words))["results"][0]["analysis"]["slices"]
+    assert sum(row["images"] for row in rows if row["slice"] == "gt per image") == 3
+
+
 def test_files_of_save(data):
     evaluated("--save", "out")
     tables = {p.stem: list(csv.DictReader(p.read_text().splitlines())) for p in Path("out").glob("*.csv")}

@@ -78,14 +78,15 @@ def analyze(
     slices
         Parts of the images beside those by number of ground truths.
     resampling
-        Adds intervals to the summary and to slices of images.
+        Adds intervals to the summary and to slices of images; with no replicates it only limits the slices to
+        some images.
     """
     results = []
     for result in evaluation.results:
         table = table_of(result)
         found = {name: _ANALYSES[name](result, table, slices, resampling) for name in analyses}
         bounds: dict[str, Any] = {}
-        if resampling is not None:
+        if resampling is not None and resampling.replicates:
             bounds = {
                 key: [plain(own.low), plain(own.high)]
                 for key, own in intervals(
