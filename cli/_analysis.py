@@ -7,9 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
 from odm.cli._common import lines_of_files, split_names
+from odm.cli._print import say, show
 from odm.cli._tags import read_tags
 from odm.evaluate import Evaluation, Protocol
 from odm.files import Output, Unreadable, read_bytes
@@ -91,7 +90,7 @@ class Asked:
         results = [at_scores(result, scores, default, path) for result in evaluation.results]
         return dataclasses.replace(evaluation, results=results)
 
-    def show_thresholds(self, evaluation: Evaluation, *, sources: Sequence[str], overwrite: bool) -> None:
+    def show_thresholds(self, evaluation: Evaluation, *, overwrite: bool) -> None:
         """Choose the thresholds, and print or write them."""
         given = self.given
         if given["thresholds"] is None:
@@ -103,17 +102,14 @@ class Asked:
         chosen = choose_thresholds(table_of(evaluation.result), given["thresholds"])
         if chosen.unreachable:
             names = ", ".join(shorten(name) for name in chosen.unreachable[:10])
-            click.echo(
+            say(
                 f"odm: warning: {chosen.rule}: of these classes no score meets the rule, so nothing is kept "
-                f"({len(chosen.unreachable)} of {len(chosen.classes)}): {names}",
-                err=True,
+                f"({len(chosen.unreachable)} of {len(chosen.classes)}): {names}"
             )
         data = {**chosen.to_dict(), "images": digest_of(evaluation.joined.images)}
         text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
         if given["save_thresholds"]:
-            with Output(
-                given["save_thresholds"], overwrite=overwrite, sources=sources, single=True
-            ) as output:
+            with Output(given["save_thresholds"], overwrite=overwrite, single=True) as output:
                 output.write("", text.encode())
         elif given["output"] == "table":
             lines = [
@@ -122,9 +118,9 @@ class Asked:
                    if own.score == own.score else "nothing is kept")
                 for name, own in chosen.classes.items()
             ]  # fmt: skip
-            click.echo("\n".join([f"\nscores by the rule {chosen.rule}:", *lines]))
+            show("\n".join([f"\nscores by the rule {chosen.rule}:", *lines]))
         else:
-            click.echo(text, err=True, nl=False)
+            show(text, err=True)
 
 
 def _read_json(path: str) -> dict[str, Any]:

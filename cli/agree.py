@@ -20,6 +20,7 @@ from odm.cli._common import (
     reading,
     terminal_log,
 )
+from odm.cli._print import show
 from odm.converters import Request, load
 from odm.evaluate import OUTPUTS
 from odm.evaluate.analysis.agree import IOU, Agreement, agree, share
@@ -78,7 +79,7 @@ def command(first: str, other: str, options: dict[str, dict[str, Any]], **given:
                 log.note(f"{printable(path)}: {n} images that the other does not have are left out")
     finally:
         print_log(log, quiet=given["quiet"], limit=given["max_errors"])
-    click.echo(render(agree(a, b, classes, iou=given["iou"]), given["output"]), nl=False)
+    show(render(agree(a, b, classes, iou=given["iou"]), given["output"]))
     return 0
 
 

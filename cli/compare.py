@@ -12,6 +12,7 @@ from odm.cli import eval as eval_
 from odm.cli._common import (
     FormatCommand,
     Function,
+    TargetPath,
     common_options,
     format_options,
     lines_of_files,
@@ -19,6 +20,7 @@ from odm.cli._common import (
     print_log,
     terminal_log,
 )
+from odm.cli._print import say, show
 from odm.cli._tags import read_tags
 from odm.converters.edit import parse_renames
 from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation
@@ -106,7 +108,7 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
     help="How the comparison is printed.",
 )
 @click.option(
-    "--save", "save_to", type=click.Path(), metavar="DIR", help="Also write JSON and CSV files there."
+    "--save", "save_to", type=TargetPath(), metavar="DIR", help="Also write JSON and CSV files there."
 )
 @click.option("--overwrite", is_flag=True, help="Write into a folder of --save that exists.")
 @click.option("--at-score", type=float, help="Score at which images are counted. [default: least LRP error]")
@@ -151,7 +153,7 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
     if len(set(runs)) < len(runs):
         raise UsageError("a run is given twice; a run against itself differs by nothing")
     if given["save_to"]:
-        Output(given["save_to"], overwrite=given["overwrite"], sources=(gt, *runs), dry_run=True)
+        Output(given["save_to"], overwrite=given["overwrite"], dry_run=True)
     try:
         tables, images = _tables(gt, runs, options, given, log)
         first = next(iter(tables.values()))
@@ -173,12 +175,12 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
         track=log.track,
     )
     failed = regressions(comparison, gates)
-    click.echo(render_comparison(comparison, given["output"]), nl=False)
+    show(render_comparison(comparison, given["output"]))
     if given["save_to"]:
-        with Output(given["save_to"], overwrite=given["overwrite"], sources=(gt, *runs)) as output:
+        with Output(given["save_to"], overwrite=given["overwrite"]) as output:
             save_comparison(comparison, output.write)
     for line in failed:
-        click.echo(f"odm: gate failed: {line}", err=True)
+        say(f"odm: gate failed: {line}")
     return 1 if failed else 0
 
 

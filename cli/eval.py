@@ -114,7 +114,7 @@ SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic")
     help="Choose the score of each class: f1, fbeta:B, precision:P, recall:R, cost:FP:FN or lrp.",
 )
 @click.option(
-    "--save-thresholds", type=click.Path(), metavar="FILE", help="Write the scores of --thresholds there."
+    "--save-thresholds", type=TargetPath(), metavar="FILE", help="Write the scores of --thresholds there."
 )
 @click.option(
     "--at-scores", type=click.Path(), metavar="FILE", help="Operating points: a file of --save-thresholds."

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate.join import Joined, Side
 from odm.evaluate.match import Matches, Truth, prepare, threshold_bits, word_blocks
-from odm.evaluate.pairs import Mask, Pairs, find_pairs
+from odm.evaluate.pairs import Mask, find_pairs
 from odm.evaluate.protocols import Protocol
 from odm.issues import UsageError
 from odm.tables import Floats, Ints, Longs

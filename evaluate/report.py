@@ -10,7 +10,7 @@ from typing import Any
 
 from odm.evaluate.analysis.sections import class_columns, sections, summary_columns
 from odm.evaluate.results import Evaluation, Result
-from odm.issues import UsageError, shorten
+from odm.issues import UsageError, printable, shorten
 from odm.screen import cell, json_text
 from odm.screen import markdown as escaped
 from odm.tables import FREQUENCIES

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from odm.evaluate.analysis.replicates import LOWER_IS_BETTER, Plan, Replicates
-from odm.forks import hands, in_order
 from odm.issues import UsageError
+from odm.parallel import in_order, worker_count
 from odm.tables import Floats, Longs
 
 REPLICATES = 1000
@@ -125,15 +125,13 @@ def bootstrap(
         weights[:, chosen] = weights_of(len(chosen), part, seed)
         return [plan.of(weights) for plan in plans]
 
-    size = min(AT_A_TIME, -(-replicates // hands()))
+    size = min(AT_A_TIME, -(-replicates // worker_count()))
     parts = [range(b, min(b + size, replicates)) for b in range(0, replicates, size)]
-    n_rounds = max(1, len(parts) // (10 * hands())) * hands()
+    n_rounds = max(1, len(parts) // (10 * worker_count())) * worker_count()
     rounds = [parts[i : i + n_rounds] for i in range(0, len(parts), n_rounds)]
-    columns = sum(len(plan.keys) + plan.n_classes for plan in plans)
     done: list[list[Replicates]] = []
     for one in rounds if track is None else track(rounds, "replicates"):
-        room = 16 * columns * sum(map(len, one)) + 2**20
-        done += in_order(work, one, room)
+        done += in_order(work, one)
     return [_joined([part[i] for part in done]) for i in range(len(plans))]
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from odm.evaluate.analysis.lrp import lrp_thresholds
 from odm.evaluate.analysis.operating import fixed, kept, single_threshold
 from odm.evaluate.analysis.table import FP, IGNORED, TP, Table
-from odm.evaluate.match import Mask
+from odm.evaluate.pairs import Mask
 from odm.evaluate.results import Result, plain
 from odm.tables import Floats, Longs
 

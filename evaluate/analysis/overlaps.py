@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from odm.evaluate.analysis.table import Table, first_of_runs
 from odm.evaluate.errors import collapsed, parts
 from odm.evaluate.join import Joined
-from odm.evaluate.match import Mask, find_pairs, geometry, prepare
+from odm.evaluate.match import prepare
+from odm.evaluate.pairs import Mask, find_pairs, geometry
 from odm.evaluate.protocols import Protocol
 from odm.tables import Flag, Floats, Ints, Longs
 
@@ -81,31 +82,31 @@ def overlaps_of(joined: Joined, table: Table) -> Overlaps:
     rank = np.empty(n, np.int64)
     rank[table.order] = np.arange(n)
     for gt_start, det_start, part in parts(joined):
-        near, gt, iou = _pairs(part, rules)
-        area = geometry(part.detections.xyxy, part.detections.wh, rules)[4][near]
-        truth_area = geometry(part.truth.xyxy, part.truth.wh, rules)[4][gt]
-        of_class = part.detections.category[near] == part.truth.category[gt]
-        det, gt = places[near + det_start], gt + gt_start
-        counts = counting[gt]
-        missed = counts & ~found[gt]
-        masks = (
-            of_class & counts,
-            ~of_class & counts,
-            of_class & counts & ~missed,
-            of_class & missed & (iou <= table.threshold),
-            ~of_class & missed,
-        )
-        for best, mask in zip(details, masks, strict=True):
-            _best(best, det[mask], gt[mask], iou[mask])
-        _highest(any_iou, det, iou)
-        _highest(same_any_iou, det[of_class], iou[of_class])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            inside = iou * (area + truth_area) / (1 + iou) / area
-        _highest(cover, det[~counts], inside[~counts])
-        by_truth = np.lexsort((rank[det], gt))
-        det, gt, iou, of_class = det[by_truth], gt[by_truth], iou[by_truth], of_class[by_truth]
-        for best, mask in zip(of_truth, (of_class, ~of_class), strict=True):
-            _best(best, gt[mask], det[mask], iou[mask])
+        area = geometry(part.detections.xyxy, part.detections.wh, rules)[4]
+        truth_area = geometry(part.truth.xyxy, part.truth.wh, rules)[4]
+        for near, near_gt, iou in _pairs(part, rules):
+            of_class = part.detections.category[near] == part.truth.category[near_gt]
+            det, gt = places[near + det_start], near_gt + gt_start
+            counts = counting[gt]
+            missed = counts & ~found[gt]
+            masks = (
+                of_class & counts,
+                ~of_class & counts,
+                of_class & counts & ~missed,
+                of_class & missed & (iou <= table.threshold),
+                ~of_class & missed,
+            )
+            for best, mask in zip(details, masks, strict=True):
+                _best(best, det[mask], gt[mask], iou[mask])
+            _highest(any_iou, det, iou)
+            _highest(same_any_iou, det[of_class], iou[of_class])
+            with np.errstate(invalid="ignore", divide="ignore"):
+                inside = iou * (area[near] + truth_area[near_gt]) / (1 + iou) / area[near]
+            _highest(cover, det[~counts], inside[~counts])
+            by_truth = np.lexsort((rank[det], gt))
+            for best, mask in zip(of_truth, (of_class[by_truth], ~of_class[by_truth]), strict=True):
+                rows = by_truth[mask]
+                _best(best, gt[rows], det[rows], iou[rows], rank)
     same, other, matched, same_missed, other_missed = details
     return Overlaps(
         same=same,
@@ -156,21 +157,34 @@ def _places(joined: Joined, table: Table) -> Longs:
     return by_row[np.searchsorted(table.matches.row[by_row], joined.detections.row)]
 
 
-def _pairs(joined: Joined, rules: Protocol) -> tuple[Ints, Ints, Floats]:
-    """Detection, ground truth and IoU of all that overlap, whatever their classes; by detection."""
+def _pairs(joined: Joined, rules: Protocol) -> Iterator[tuple[Ints, Ints, Floats]]:
+    """Detection, ground truth and IoU of all that overlap, whatever their classes; by detection.
+
+    They come a bounded number at a time, and no detection comes twice.
+    """
     plain = dataclasses.replace(rules, many=Flag(0), group_weight=None)
-    pairs = find_pairs(collapsed(joined), plain, 0.0)
-    return pairs.det, pairs.gt, pairs.iou
+    for pairs in find_pairs(collapsed(joined), plain, 0.0).pieces():
+        yield pairs.det, pairs.gt, pairs.iou
 
 
-def _best(best: Best, of: Longs | Ints, partner: Longs | Ints, iou: Floats) -> None:
-    """Write the partner of highest IoU of each box, the first of equals; equal `of` stand together."""
+def _best(
+    best: Best, of: Longs | Ints, partner: Longs | Ints, iou: Floats, rank: Longs | None = None
+) -> None:
+    """Write the partner of highest IoU of each box, the first of equals; equal `of` stand together.
+
+    A box that has a partner already keeps it unless the new one is better: by IoU, then by `rank`.
+    """
     first = first_of_runs(of)
     if not len(first):
         return
     n = np.diff(np.append(first, len(of)))
     equal = np.flatnonzero(iou == np.repeat(np.maximum.reduceat(iou, first), n))
     chosen = equal[first_of_runs(of[equal])]
+    if rank is not None:
+        held, held_iou = best.at[of[chosen]], best.iou[of[chosen]]
+        better = (held < 0) | (iou[chosen] > held_iou)
+        better |= (iou[chosen] == held_iou) & (rank[partner[chosen]] < rank[held])
+        chosen = chosen[better]
     best.at[of[chosen]] = partner[chosen]
     best.iou[of[chosen]] = iou[chosen]
 

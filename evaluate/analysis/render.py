@@ -11,8 +11,9 @@ from typing import Any
 
 from odm.evaluate.analysis.compare import Comparison, Delta
 from odm.evaluate.analysis.images import DELTAS, ImageTable
-from odm.evaluate.report import csv_text, escaped, percent
+from odm.evaluate.report import csv_text, percent
 from odm.issues import printable, shorten
+from odm.screen import markdown as escaped
 
 CLASSES_SHOWN = 40
 ENDS_SHOWN = 10

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.table import Table, first_of_runs, fp_if_unmatched, hits_under
-from odm.evaluate.match import Mask
+from odm.evaluate.pairs import Mask
 from odm.evaluate.protocols import Protocol, recall_points
 from odm.tables import Floats, Longs
 

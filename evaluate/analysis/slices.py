@@ -29,7 +29,8 @@ from odm.evaluate.analysis.bootstrap import (
 from odm.evaluate.analysis.replicates import Plan, Replicates, mean_of_defined
 from odm.evaluate.analysis.table import TP, Table, hits_under, tabulate
 from odm.evaluate.join import Joined
-from odm.evaluate.match import Mask, geometry, match
+from odm.evaluate.match import match
+from odm.evaluate.pairs import Mask, geometry
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.results import plain
 from odm.issues import UsageError

@@ -16,18 +16,9 @@ from numpy.typing import NDArray
 from odm.evaluate.accumulate import accumulate
 from odm.evaluate.errors import outcomes
 from odm.evaluate.join import Joined
-from odm.evaluate.match import (
-    Mask,
-    Matches,
-    Truth,
-    by_number,
-    concatenate,
-    falling,
-    geometry,
-    prepare,
-    threshold_bits,
-    word_blocks,
-)
+from odm.evaluate.match import Matches, Truth, concatenate, prepare, threshold_bits, word_blocks
+from odm.evaluate.order import argsort_descending, argsort_int
+from odm.evaluate.pairs import Mask, geometry
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.results import Result
 from odm.issues import UsageError
@@ -144,12 +135,12 @@ class Table:
         if matches.order is not None:
             return matches.order
         base = np.lexsort((matches.row, matches.image))
-        return base[falling(matches.score[base])]
+        return base[argsort_descending(matches.score[base])]
 
     @functools.cached_property
     def ranked(self) -> tuple[Longs, Longs]:
         """(n,) rows by class, then as in `order`; (classes + 1,) where each class begins."""
-        rows = self.order[by_number(self.category[self.order], max(len(self.classes), 1))]
+        rows = self.order[argsort_int(self.category[self.order], max(len(self.classes), 1))]
         counts = np.bincount(self.category, minlength=len(self.classes))
         return rows, np.concatenate([[0], np.cumsum(counts)])
 

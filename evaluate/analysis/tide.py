@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from odm.evaluate.analysis.operating import require_ap
 from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps, has_counting_truth
 from odm.evaluate.analysis.table import FP, IGNORED, TP, Table, first_of_runs
-from odm.evaluate.match import Mask, by_number
+from odm.evaluate.order import argsort_int
+from odm.evaluate.pairs import Mask
 from odm.evaluate.protocols import recall_points
 from odm.evaluate.results import plain
 from odm.tables import Floats, Longs
@@ -212,7 +213,7 @@ class _Aps:
         if category is None:
             category, rows = table.category.astype(np.int64), table.ranked[0]
         else:
-            rows = table.order[by_number(category[table.order], max(n_classes, 1))]
+            rows = table.order[argsort_int(category[table.order], max(n_classes, 1))]
         rows = rows[keep[rows]]
         own, right = category[rows], tp[rows]
         counts = np.bincount(own, minlength=n_classes)
