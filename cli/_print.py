@@ -16,26 +16,35 @@ from odm.screen import Screen
 def screens() -> Iterator[None]:
     """Stand before both standard streams, so that text of any origin goes through a `Screen`."""
     streams = sys.stdout, sys.stderr
-    sys.stdout = Screen(_buffered(sys.stdout), required=True)
-    sys.stderr = Screen(_buffered(sys.stderr), required=False)
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = streams
+    with contextlib.ExitStack() as stack:
+        sys.stdout = Screen(_buffered(sys.stdout, stack), required=True)
+        sys.stderr = Screen(_buffered(sys.stderr, stack), required=False)
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = streams
 
 
-def _buffered(stream: TextIO | None) -> TextIO | None:
+def _buffered(stream: TextIO | None, stack: contextlib.ExitStack) -> TextIO | None:
     """The stream as UTF-8 in any locale, written to the end.
 
     With ``PYTHONUNBUFFERED`` Python loses without an error what a pipe or a disk takes only in part.
     """
     settings: Any = {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
-    if stream is not None and isinstance(getattr(stream, "buffer", None), io.FileIO):
-        raw = io.FileIO(stream.fileno(), "w", closefd=False)
-        return io.TextIOWrapper(io.BufferedWriter(raw), **settings)
+    raw = getattr(stream, "buffer", None)
+    if isinstance(raw, io.RawIOBase):
+        wrapped = io.TextIOWrapper(io.BufferedWriter(raw), **settings)
+        stack.callback(_detach, wrapped)
+        return wrapped
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(**settings)
     return stream
+
+
+def _detach(wrapped: io.TextIOWrapper[Any]) -> None:
+    """Leave the stream below open when the wrapper goes."""
+    with contextlib.suppress(OSError):
+        wrapped.detach().detach()
 
 
 def show(text: object, *, err: bool = False, commands: bool = False) -> None:
