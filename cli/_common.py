@@ -110,7 +110,8 @@ class FormatCommand(click.Command):
         with inputs.gather():
             for param in self.params:
                 if isinstance(param.type, click.Path) and not isinstance(param.type, TargetPath):
-                    inputs.name(ctx.params.get(param.name or ""))
+                    value = ctx.params.get(param.name or "")
+                    inputs.name(*(value if isinstance(value, tuple) else (value,)))
             return super().invoke(ctx)
 
 
