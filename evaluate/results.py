@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from odm.evaluate.accumulate import CurveArrays
     from odm.evaluate.errors import Confusion, DetectionTable
     from odm.evaluate.match import Matches
+    from odm.evaluate.report_data import ReportData
 
 VERSION = 1
 
@@ -153,7 +154,7 @@ class Result:
         """What became of every detection, and why a false positive is one."""
         from odm.evaluate.errors import detection_table
 
-        return detection_table(self._sides, self.matches)
+        return detection_table(self.sides, self.matches)
 
     def confusion(self, *, score: float | None = None, iou: float = 0.5) -> Confusion:
         """Which class was taken for which, among detections of at least `score`: `at_score`, else 0.25."""
@@ -161,10 +162,17 @@ class Result:
 
         if score is None:
             score = CONFUSION_SCORE if self.at_score is None else self.at_score
-        return confusion(self._sides, self.rules, score=score, iou=iou)
+        return confusion(self.sides, self.rules, score=score, iou=iou)
+
+    def report_data(self) -> ReportData:
+        """What a report shows of this result: outcomes by class and score, misses, confusion by score."""
+        from odm.evaluate.report_data import report_data
+
+        return report_data(self)
 
     @property
-    def _sides(self) -> Joined:
+    def sides(self) -> Joined:
+        """The boxes of both sides. UsageError if the result was made from matches only."""
         if self.joined is None:
             raise UsageError("this result was made from matches alone, which do not hold the boxes")
         return self.joined
