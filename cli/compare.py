@@ -195,7 +195,7 @@ def _tables(
     for path in runs:
         own = log.fresh()
         try:
-            evaluation = eval_.evaluate_files(gt, path, options, given, renames, own)
+            evaluation, _ = eval_.evaluate_files(gt, path, options, given, renames, own)
         finally:
             _add_new(log, own)
         tables[path] = table_of(evaluation.result)

@@ -23,6 +23,7 @@ from odm.cli._common import (
     terminal_log,
 )
 from odm.cli._print import say, show
+from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.converters import Edits, Ledger, Request, load_pair
 from odm.converters.edit import apply, parse_renames
 from odm.converters.labels import read_descriptions, read_hierarchy, read_image_labels
@@ -45,6 +46,7 @@ Examples:
   odm eval lvis_v1_val.json results.json --protocol lvis
   odm eval gt/ det/ --fail-under mAP=0.5 --fail-under 'AP[person]=0.4'
   odm eval gt/ det/ --save run1/ --plots run1-plots/
+  odm eval instances.json results.json --images photos/ --report run.html
   odm eval gt/ det/ --rename 'motor bike=motorbike' --extra-images ignore
 """
 
@@ -85,7 +87,10 @@ SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic")
 @click.option(
     "--plots", type=TargetPath(), metavar="DIR", help="Also draw PNG and SVG pictures there (extra [plot])."
 )
-@click.option("--overwrite", is_flag=True, help="Write into folders of --save and --plots that exist.")
+@report_options()
+@click.option(
+    "--overwrite", is_flag=True, help="Write into what --save, --plots and --report name, if it exists."
+)
 @click.option(
     "--fail-under",
     multiple=True,
@@ -185,12 +190,13 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
         for name in ("save_to", "plots")
         if given[name]
     }
+    report_target(given, sources=(gt, det))
     if "plots" in outputs:
         from odm.evaluate.plots import require
 
         require()  # before the work, not after it
     try:
-        evaluation = evaluate_files(gt, det, options, given, renames, log)
+        evaluation, datasets = evaluate_files(gt, det, options, given, renames, log)
         evaluation = asked.applied(evaluation, log)
     finally:  # before the numbers, which stay in view; what puts them in doubt is never hidden
         first = DOUBTS if given["quiet"] or not log.errors else ()
@@ -208,6 +214,8 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
 
         with Output(given["plots"], overwrite=given["overwrite"]) as output:
             draw(evaluation, output.write)
+    if given["report"]:
+        _report(evaluation, datasets, (gt, det), options, given)
     failed, unknown = failures(evaluation, gates)
     for line in failed:
         say(f"odm: gate failed: {line}")
@@ -258,7 +266,7 @@ def evaluate_files(
     given: dict[str, Any],
     renames: dict[str, str],
     log: Log,
-) -> Evaluation:
+) -> tuple[Evaluation, tuple[Dataset, Dataset]]:
     """Read both sides and evaluate them as the arguments say."""
     sides: tuple[tuple[str, Kind, str], ...] = (("gt", "gt", gt), ("det", "det", det))
     truth, detections = (
@@ -278,10 +286,16 @@ def evaluate_files(
     names = read_descriptions(classes, log) if classes and mids else {}
     image_labels = read_image_labels(given["image_labels"], log, names) if given["image_labels"] else None
     hierarchy = read_hierarchy(given["hierarchy"], log, names) if given["hierarchy"] else None
+    spare = ("images",) if given.get("report") else ()
     loaded = load_pair(
-        truth, detections, log, skip_bad=given["skip_bad"], skip_bad_files=given["skip_bad_files"]
+        truth,
+        detections,
+        log,
+        skip_bad=given["skip_bad"],
+        skip_bad_files=given["skip_bad_files"],
+        spare=spare,
     )
-    return evaluate(
+    evaluation = evaluate(
         loaded[0].dataset,
         _renamed(loaded[1].dataset, renames, log),
         list(dict.fromkeys(given["protocol"])),
@@ -293,3 +307,25 @@ def evaluate_files(
         log=log,
         **{name: given[name] for name in SWITCHES},
     )
+    return evaluation, (loaded[0].dataset, loaded[1].dataset)
+
+
+def _report(
+    evaluation: Evaluation,
+    datasets: tuple[Dataset, Dataset],
+    sources: tuple[str, str],
+    options: dict[str, dict[str, Any]],
+    given: dict[str, Any],
+) -> None:
+    from odm.report import evaluation_page
+
+    pictures = pictures_of(evaluation.joined.images, datasets, options.values(), given)
+    page = evaluation_page(
+        evaluation,
+        pictures,
+        sources=sources,
+        title=given["report_title"],
+        images=given["report_images"],
+        doubtful=DOUBTS,
+    )
+    write_report(page, given, sources)

@@ -127,12 +127,14 @@ def load_pair(
     skip_bad_files: bool = False,
     check: Check = checks.run,
     refuse: bool = True,
+    spare: Collection[str] = (),
 ) -> tuple[Loaded, Loaded]:
     """Read and judge the two sides of an evaluation.
 
     Each side may ask the other for what its own files do not say (image sizes, the images and categories of
     a results file), and two sides of one format are sniffed together. An empty side takes the other side's
-    format. The images of a file that is left out of one side are left out of the other, too.
+    format. The images of a file that is left out of one side are left out of the other, too. The shared
+    options in `spare` are used for something else too, so no format needs to have them.
 
     Raises
     ------
@@ -146,7 +148,7 @@ def load_pair(
         _Side(detections, log.fresh(), skip_bad_files=skip_bad_files),
     )
     try:
-        loaded = _read_pair(sides, skip_bad, check, refuse=refuse)
+        loaded = _read_pair(sides, skip_bad, check, refuse=refuse, spare=spare)
     finally:
         for side in sides:
             log.extend(side.log)
@@ -161,12 +163,13 @@ def load_pair(
 
 
 def _read_pair(
-    sides: tuple[_Side, _Side], skip_bad: bool, check: Check, *, refuse: bool
+    sides: tuple[_Side, _Side], skip_bad: bool, check: Check, *, refuse: bool, spare: Collection[str]
 ) -> tuple[Loaded, Loaded]:
     _find_formats(sides)
     if refuse:
         uses = [(side.format, "read") for side in sides if side.format is not None]
-        check_shared({**sides[0].request.shared, **sides[1].request.shared}, uses)
+        shared = {**sides[0].request.shared, **sides[1].request.shared}
+        check_shared({name: value for name, value in shared.items() if name not in spare}, uses)
     for one, two in (sides, sides[::-1]):
         if one.format is two.format and one.own_options() == two.own_options():
             one.peers = [two.source]

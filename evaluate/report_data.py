@@ -139,6 +139,8 @@ class ReportData:
         (classes, sizes, 1 + L).
     confusion
         The confusion matrix at every level: (L, classes + 1, classes + 1), as `Confusion.counts`.
+    wrong_images
+        (L,) how many images have a false positive or a missed object at each level.
     best
         The level of the operating point of all classes, a position in `levels`.
     """
@@ -155,6 +157,7 @@ class ReportData:
     objects: Counts
     pairing: Pairing
     confusion: Counts
+    wrong_images: Longs
     best: int
 
     def confusion_at(self, position: int) -> Confusion:
@@ -202,6 +205,7 @@ def report_data(result: Result) -> ReportData:
         ),
         pairing=pairing,
         confusion=_confusions(table, truth, pairing, level, n_levels),
+        wrong_images=_wrong_images(table, truth, is_fp, level, n_levels),
         best=0 if math.isnan(score) else max(0, int(np.searchsorted(levels, score, side="right")) - 1),
     )
 
@@ -288,6 +292,25 @@ def _best_ious(joined: Joined, rules: Protocol) -> tuple[Floats, Floats]:
         same[gt[of_class]] = iou[of_class]
         other[gt[~of_class]] = iou[~of_class]
     return same, other
+
+
+def _wrong_images(
+    table: DetectionTable, truth: TruthTable, is_fp: Mask, level: Longs, n_levels: int
+) -> Longs:
+    """(levels,) the images with a false positive or a missed object."""
+    n_images = len(table.images)
+    highest_fp = np.full(n_images, -1, np.int64)
+    np.maximum.at(highest_fp, table.image[is_fp], level[is_fp])
+    all_found = np.full(n_images, n_levels, np.int64)  # up to which level nothing is missed
+    since = np.full(len(truth), -1, np.int64)
+    hit = truth.found_by >= 0
+    since[hit] = level[truth.found_by[hit]]
+    np.minimum.at(all_found, truth.image[truth.counts], since[truth.counts])
+    right = np.zeros(n_levels + 2, np.int64)  # an image is right at the levels between the two
+    between = highest_fp < all_found
+    np.add.at(right, highest_fp[between] + 1, 1)
+    np.add.at(right, np.minimum(all_found[between] + 1, n_levels + 1), -1)
+    return n_images - np.cumsum(right)[:n_levels]
 
 
 # ------------------------------------------------------------------------------------------- the confusion

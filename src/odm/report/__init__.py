@@ -1,0 +1,29 @@
+"""Reports: one page, with pictures, that works without a network and without a server.
+
+A page is one HTML file that holds everything, or a folder with ``index.html`` and ``pictures/``. What it
+shows comes from the results of `odm.evaluate` or from a `Dataset`; nothing is measured here.
+"""
+
+from __future__ import annotations
+
+from odm.report.build import FOLDER_ABOVE, LARGEST_FILE, Page, check_target, write
+from odm.report.compare import ClassDelta, ImageChange, compare_page
+from odm.report.datasets import dataset_page, statistics_page, validation_page
+from odm.report.evaluation import evaluation_page
+from odm.report.pictures import Picture
+
+__all__ = [
+    "FOLDER_ABOVE",
+    "LARGEST_FILE",
+    "ClassDelta",
+    "ImageChange",
+    "Page",
+    "Picture",
+    "check_target",
+    "compare_page",
+    "dataset_page",
+    "evaluation_page",
+    "statistics_page",
+    "validation_page",
+    "write",
+]

@@ -1,0 +1,232 @@
+"""The page itself: a template with its style, script, data and pictures, as one file or as a folder."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import datetime
+import hashlib
+import html
+import json
+import os
+import pkgutil
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import odm
+from odm.files import Output
+from odm.issues import Log, PathError, UsageError, printable
+from odm.report.pictures import Picture, Shot, shots
+
+LARGEST_FILE = 80_000_000
+"""Bytes; browsers fail on single files above this, so they are refused."""
+
+FOLDER_ABOVE = 25_000_000
+"""Bytes; from here on a folder is advised."""
+
+SIZE = 640
+"""Pixels of the longest side of a picture, unless another size is given."""
+
+SCRIPTS = ("base.js", "plots.js", "gallery.js", "viewer.js")
+"""What every page has; then follows the file of its kind, and ``end.js``."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Page:
+    """What a report shows.
+
+    Attributes
+    ----------
+    kind
+        Which script draws it: ``evaluation``, ``dataset``, ``validation``, ``statistics`` or ``compare``.
+    data
+        Plain data for the script.
+    pictures
+        Its images, in the order in which ``data`` counts them.
+    extents
+        For each image the width and height that its boxes reach, for images of unknown size.
+    """
+
+    kind: str
+    data: dict[str, Any]
+    pictures: Sequence[Picture]
+    extents: Sequence[tuple[int, int]]
+
+
+def check_target(target: str, *, overwrite: bool = False, sources: Sequence[str] = ()) -> None:
+    """Make sure that a report can be written there: PathError if not."""
+    _output(target, overwrite=overwrite, sources=sources, dry_run=True)
+
+
+def is_file(target: str) -> bool:
+    """Whether the report is one file: by the name, ``.html`` or ``.htm``; anything else is a folder."""
+    return target.lower().endswith((".html", ".htm"))
+
+
+def _output(target: str, *, overwrite: bool, sources: Sequence[str], dry_run: bool = False) -> Output:
+    return Output(target, single=is_file(target), overwrite=overwrite, sources=sources, dry_run=dry_run)
+
+
+def write(
+    page: Page,
+    target: str,
+    *,
+    size: int = SIZE,
+    overwrite: bool = False,
+    sources: Sequence[str] = (),
+    log: Log | None = None,
+) -> str:
+    """Write a report, whole or not at all, and answer the path of the page.
+
+    Parameters
+    ----------
+    target
+        A name that ends in ``.html`` or ``.htm`` is one file; any other is a folder with ``index.html`` and
+        ``pictures/``, of which only a few are held in memory.
+    size
+        Pixels of the longest side of a picture.
+    overwrite
+        Whether a target that exists may be replaced.
+    sources
+        Paths that the target must not lie in or replace.
+    log
+        Takes notes: of pictures that cannot be shown, and of a file that is large.
+
+    Raises
+    ------
+    PathError
+        If the target cannot be used, or one file would exceed `LARGEST_FILE`.
+    UsageError
+        If `size` is not a sensible number of pixels.
+    """
+    if not 16 <= size <= 10_000:
+        raise UsageError(f"report_size {size}: give a number of pixels from 16 to 10000")
+    log = Log() if log is None else log
+    single = is_file(target)
+    with _output(target, overwrite=overwrite, sources=sources) as output:
+        entries: list[list[Any]] = []
+        held: list[str] = []
+        room = LARGEST_FILE
+        stream = shots(page.pictures, size)
+        for number in log.track(range(len(page.pictures)), "pictures"):
+            shot = next(stream)
+            entries.append(_entry(page, number, shot))
+            if single:
+                held.append(base64.b64encode(shot.jpeg).decode())
+                room -= len(held[-1])
+                if room < 0:
+                    raise _too_large(target)
+            else:
+                held.append(f"pictures/{number:05d}.jpg" if shot.jpeg else "")
+                if shot.jpeg:
+                    output.write(held[-1], shot.jpeg)
+        _note_pictures(page, entries, log)
+        content = _html(page, entries, held, single=single)
+        if single and len(content) > LARGEST_FILE:
+            raise _too_large(target)
+        output.write("" if single else "index.html", content)
+    if single and len(content) > FOLDER_ABOVE:
+        log.note(
+            f"{printable(target)}: {len(content) / 1e6:.0f} MB, which is slow to open; a name without .html "
+            "makes a folder"
+        )
+    return target if single else os.path.join(target, "index.html")
+
+
+def _too_large(target: str) -> PathError:
+    return PathError(
+        f"{printable(target)}: one file of more than {LARGEST_FILE // 10**6} MB does not open in every "
+        "browser; give a name without .html for a folder, or show fewer or smaller pictures"
+    )
+
+
+def _entry(page: Page, number: int, shot: Shot) -> list[Any]:
+    """Name, width, height and remark of a picture; an image of unknown size is as large as its boxes."""
+    width, height = shot.width, shot.height
+    if min(width, height) <= 0:
+        width, height = (max(edge, 1) for edge in page.extents[number])
+    return [page.pictures[number].name, width, height, shot.remark]
+
+
+def _note_pictures(page: Page, entries: list[list[Any]], log: Log) -> None:
+    """Name the pictures that are there and cannot be shown."""
+    odd = [(entry[0], entry[3]) for entry in entries if entry[3] and entry[3] != "no picture"]
+    for name, remark in odd[:3]:
+        log.note(f"report: {printable(name)}: {remark}")
+    if len(odd) > 3:
+        log.note(f"report: {len(odd) - 3} more pictures are damaged or of another size; the page names them")
+    lacking = sum(entry[3] == "no picture" for entry in entries)
+    if lacking and lacking == len(entries):
+        log.note("report: no pictures were found, so boxes are on a blank ground; give --images DIR")
+    elif lacking:
+        log.note(f"report: {lacking} of {len(entries)} pictures were not found")
+
+
+# ------------------------------------------------------------------------------------------------- HTML
+
+
+def _html(page: Page, entries: list[list[Any]], pictures: list[str], *, single: bool) -> bytes:
+    data = {
+        "kind": page.kind,
+        "odm": odm.__version__,
+        "made": _date(),
+        "files": not single,
+        "pictures": entries,
+        **page.data,
+    }
+    style = _asset("page.css")
+    script = "\n".join(_asset(name) for name in (*SCRIPTS, f"{page.kind}.js", "end.js"))
+    holes = {
+        "POLICY": _policy(style, script, single=single),
+        "TITLE": html.escape(printable(str(data["title"]))),
+        "STYLE": style,
+        "SCRIPT": script,
+        "DATA": _packed(data),
+        "PICTURES": "\n".join(pictures),
+    }
+    text = _asset("template.html")
+    parts = text.split("@@")  # names of holes stand at the odd places
+    parts[1::2] = [holes[name] for name in parts[1::2]]
+    return "".join(parts).encode("utf-8", "backslashreplace")
+
+
+def _asset(name: str) -> str:
+    data = pkgutil.get_data("odm.report", f"page/{name}")
+    assert data is not None
+    return data.decode().replace("\r\n", "\n")
+
+
+def _packed(data: dict[str, Any]) -> str:
+    """JSON, deflated, in base64: nothing in it can end the element that holds it."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(zlib.compress(text.encode(), 6)).decode()
+
+
+def _policy(style: str, script: str, *, single: bool) -> str:
+    """The content security policy: this script, this style, these pictures, and no connection at all."""
+
+    def sha(text: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src {sha(script)}",
+            f"style-src {sha(style)}",
+            f"img-src {'data:' if single else 'file: ' + chr(39) + 'self' + chr(39)}",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+
+
+def _date() -> str:
+    """The day that ``SOURCE_DATE_EPOCH`` names, else nothing: the same input gives the same bytes."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not epoch.isdecimal():
+        return ""
+    try:
+        return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC).strftime("%Y-%m-%d")
+    except (OverflowError, ValueError, OSError):
+        return ""

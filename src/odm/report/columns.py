@@ -1,0 +1,73 @@
+"""What the pages of all kinds hold alike: columns of numbers, and what was said while reading."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.issues import Code, Issue, Log, printable
+from odm.tables import Floats
+
+ISSUES = 200
+"""How many issues of a log a page lists; all are counted."""
+
+
+def rounded(values: NDArray[Any], digits: int) -> list[Any]:
+    """Numbers of so many decimals; what is not finite is 0, for a page cannot draw it."""
+    finite = np.nan_to_num(np.asarray(values, np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    # A whole number is two signs shorter in JSON.
+    return [int(v) if v.is_integer() else v for v in np.round(finite, digits).tolist()]
+
+
+def deltas(rising: NDArray[np.int64]) -> list[int]:
+    """The first of rising numbers, and by how much each of the others is larger than the one before."""
+    return np.diff(rising, prepend=0).tolist()
+
+
+def extents_of(image: NDArray[np.int32], xyxy: Floats, extents: Floats) -> None:
+    """Raise the (images, 2) `extents` to the right and lower edges of boxes; image -1 is left out."""
+    own = (image >= 0) & np.isfinite(xyxy).all(axis=1)
+    np.maximum.at(extents, image[own], xyxy[own, 2:])
+
+
+def reading(log: Log, sources: Sequence[str], doubtful: Sequence[Code] = ()) -> dict[str, Any]:
+    """What was said while reading: doubts about the numbers, decisions, and the other warnings.
+
+    Paths of the sources are cut to their last part, so that a page does not tell where they lay.
+    """
+    doubts = {code.name for code in doubtful}
+    return {
+        "sources": [last_part(path) for path in sources],
+        "doubts": [issue_row(i, sources) for i in log.issues if i.code in doubts],
+        "notes": [without_folders(note, sources) for note in log.notes],
+        "warnings": [issue_row(i, sources) for i in log.issues if i.code not in doubts][:ISSUES],
+        "warningCount": sum(n for name, n in log.counts.items() if name not in doubts),
+    }
+
+
+def last_part(path: str) -> str:
+    """The last part of a path, printable."""
+    return printable(os.path.basename(path.rstrip("/\\")) or path)
+
+
+def without_folders(text: str, sources: Sequence[str]) -> str:
+    """A message in which the paths of the sources are their last part only."""
+    for path in sorted(sources, key=len, reverse=True):
+        cut = os.path.dirname(path.rstrip("/\\"))
+        if cut:
+            text = text.replace(printable(cut) + os.sep, "")
+    return text
+
+
+def issue_row(issue: Issue, sources: Sequence[str]) -> dict[str, str]:
+    """An issue for a page."""
+    return {
+        "code": issue.code,
+        "severity": issue.severity,
+        "text": without_folders(issue.message, sources),
+        "place": without_folders(issue.place, sources),
+    }

@@ -1,0 +1,212 @@
+"""The report of an evaluation: what a detector found, what it got wrong, and on which images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate import Evaluation, Result
+from odm.evaluate.report_data import KINDS, MISSES, SIDES, Counts, ReportData
+from odm.issues import Code, UsageError
+from odm.report.build import Page
+from odm.report.columns import deltas, extents_of, reading, rounded
+from odm.report.pictures import Picture
+from odm.report.selection import by_cell, choose
+from odm.tables import Floats, Longs
+
+IMAGES = 200
+"""How many images a report shows, unless another number is given."""
+
+CURVE_POINTS = 16_000
+"""Points of all curves together; a curve has at least `FEWEST` of its own and at most `MOST`."""
+FEWEST, MOST = 24, 200
+
+
+def evaluation_page(
+    evaluation: Evaluation,
+    pictures: Sequence[Picture],
+    *,
+    sources: Sequence[str] = (),
+    title: str = "",
+    images: int = IMAGES,
+    doubtful: Sequence[Code] = (),
+) -> Page:
+    """The report of an evaluation, to be written by `odm.report.write`.
+
+    Parameters
+    ----------
+    evaluation
+        What `odm.evaluate.evaluate` answered; each of its results gets a tab.
+    pictures
+        One for each of ``evaluation.joined.images``.
+    sources
+        The paths of the ground truth and the detections; their last parts are shown.
+    title
+        Left out, it names the sources.
+    images
+        How many images are shown: three quarters are those with the most errors at the score of the best F1,
+        the rest shows every kind of error of every class as far as there is room.
+    doubtful
+        Codes of the warnings that put the numbers in doubt.
+
+    Raises
+    ------
+    UsageError
+        If `images` is below 1, or a result does not hold the boxes.
+    """
+    if images < 1:
+        raise UsageError(f"report_images {images}: give a number from 1")
+    tables = [result.report_data() for result in evaluation.results]
+    names = evaluation.joined.images
+    wrong = [_wrong(table) for table in tables]
+    weight = np.sum([n for n, _ in wrong], axis=0) if wrong else np.zeros(len(names), np.int64)
+    shown = choose(len(names), weight, [cells for _, cells in wrong], images)
+    number = np.full(max(len(names), 1), -1, np.int32)
+    number[shown] = np.arange(len(shown), dtype=np.int32)
+    extents = np.zeros((len(shown), 2))
+    for table in tables:
+        for side in (table.detections, table.truth):
+            extents_of(number[side.image], side.xyxy, extents)
+    data = {
+        **reading(evaluation.log, sources, doubtful),
+        "title": title or " against ".join(_last(path) for path in reversed(sources)) or "Detections",
+        "imageCount": len(names),
+        "kinds": list(KINDS),
+        "misses": list(MISSES),
+        "sides": list(SIDES),
+        "join": {key: [n[:80] for n in value[:20]] for key, value in _only(evaluation).items() if value},
+        "results": [
+            _result(result, table, number) for result, table in zip(evaluation.results, tables, strict=True)
+        ],
+    }
+    return Page("evaluation", data, [pictures[i] for i in shown], np.ceil(extents).astype(int).tolist())
+
+
+def _last(path: str) -> str:
+    return path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path
+
+
+def _only(evaluation: Evaluation) -> dict[str, Sequence[str]]:
+    join = evaluation.join
+    return {
+        "classes only in the ground truth": join.classes_gt_only,
+        "classes only in the detections": join.classes_det_only,
+        "images only in the detections": join.images_det_only,
+    }
+
+
+def _wrong(table: ReportData) -> tuple[Longs, dict[Any, list[int]]]:
+    """(images,) the errors at the best score, and for every class and kind of error the images, surest first."""
+    detections, truth, n = table.detections, table.truth, len(table.images)
+    false = np.flatnonzero((table.kind > 0) & (table.kind < len(KINDS) - 1) & (table.level >= table.best))
+    false = false[np.argsort(-detections.score[false], kind="stable")]
+    missed = np.flatnonzero(truth.counts & ~found_at(table, table.best))
+    errors = np.bincount(detections.image[false], minlength=n) + np.bincount(truth.image[missed], minlength=n)
+    keys = list(zip(detections.category[false].tolist(), table.kind[false].tolist(), strict=True))
+    keys += [(category, len(KINDS)) for category in truth.category[missed].tolist()]
+    images = [*detections.image[false].tolist(), *truth.image[missed].tolist()]
+    return errors.astype(np.int64), by_cell(keys, images)
+
+
+def found_at(table: ReportData, level: int) -> NDArray[np.bool_]:
+    """(ground truths,) which of them are found by detections of at least a level."""
+    by = table.truth.found_by
+    found: NDArray[np.bool_] = by >= 0
+    if len(table.level):
+        found &= table.level[by] >= level
+    return found
+
+
+def _result(result: Result, table: ReportData, number: NDArray[np.int32]) -> dict[str, Any]:
+    contract = result.to_dict()
+    rows = [
+        {key: value for key, value in row.items() if isinstance(value, (int, float, str)) and key in ROW_KEYS}
+        for row in contract["classes"]
+    ]
+    return {
+        "protocol": result.protocol,
+        "iou": result.rules.ious[result.rules.reference],
+        "label": result.protocol if result.rules.averaged else f"{result.protocol} · IoU {result.rules.ious[0]:g}",
+        "definition": result.definition.partition(": ")[2],
+        "summary": contract["summary"],
+        "errors": contract.get("errors", {}),
+        "dropped": result.dropped,
+        "rows": rows,
+        "perImage": result.rules.metric in ("corloc", "top-k"),
+        "levels": table.levels.tolist(),
+        "best": table.best,
+        "wrongImages": table.wrong_images.tolist(),
+        "outcomes": _sparse(table.outcomes),
+        "objects": _sparse(table.objects),
+        "confusion": _sparse(table.confusion),
+        "curves": _curves(result),
+        **_boxes(table, number),
+    }
+
+
+ROW_KEYS = ("class", "gt", "ap", "AP50", "AP75", "corloc", "frequency")
+"""What a class row of the page takes from the JSON contract; the other numbers follow the slider."""
+
+
+def _sparse(counts: Counts) -> dict[str, Any]:
+    return {"shape": list(counts.shape), "at": deltas(counts.key), "n": counts.n.tolist()}
+
+
+def _curves(result: Result) -> list[list[list[float]] | None]:
+    """Recall, precision and score of every class at a bounded number of points, None without a curve."""
+    most = int(np.clip(CURVE_POINTS // max(len(result.curves), 1), FEWEST, MOST))
+
+    def thin(values: Floats, digits: int) -> list[float]:
+        if len(values) > most:
+            values = values[np.unique(np.linspace(0, len(values) - 1, most).astype(int))]
+        return rounded(values, digits)
+
+    found: list[list[list[float]] | None] = []
+    for row in result.classes:
+        curve = result.curves.get(row.name)
+        if curve is None or not len(curve.recall):
+            found.append(None)
+        else:
+            found.append([thin(column, 4) for column in (curve.recall, curve.precision)])
+    return found
+
+
+def _boxes(table: ReportData, number: NDArray[np.int32]) -> dict[str, Any]:
+    """The boxes of the images that are shown, as columns; they name each other by position."""
+    detections, truth, pairing = table.detections, table.truth, table.pairing
+    own_det = np.flatnonzero(number[detections.image] >= 0)
+    own_gt = np.flatnonzero(number[truth.image] >= 0)
+    place_det = np.full(len(detections.score) + 1, -1, np.int32)  # the last one stands for none
+    place_det[own_det] = np.arange(len(own_det), dtype=np.int32)
+    place_gt = np.full(len(truth) + 1, -1, np.int32)
+    place_gt[own_gt] = np.arange(len(own_gt), dtype=np.int32)
+    shown = place_det[pairing.det] >= 0
+    return {
+        "det": {
+            "image": number[detections.image[own_det]].tolist(),
+            "class": detections.category[own_det].tolist(),
+            "row": detections.row[own_det].tolist(),
+            "level": table.level[own_det].tolist(),
+            "score": rounded(detections.score[own_det], 4),
+            "kind": table.kind[own_det].tolist(),
+            "iou": rounded(detections.best_iou[own_det], 3),
+            "spared": pairing.spared[own_det].astype(int).tolist(),
+            "box": [rounded(column, 1) for column in detections.xyxy[own_det].T],
+        },
+        "gt": {
+            "image": number[truth.image[own_gt]].tolist(),
+            "class": truth.category[own_gt].tolist(),
+            "row": truth.row[own_gt].tolist(),
+            "counts": truth.counts[own_gt].astype(int).tolist(),
+            "paired": pairing.eligible[own_gt].astype(int).tolist(),
+            "by": place_det[truth.found_by[own_gt]].tolist(),
+            "miss": truth.miss[own_gt].tolist(),
+            "same": rounded(truth.same_iou[own_gt], 3),
+            "other": rounded(truth.other_iou[own_gt], 3),
+            "box": [rounded(column, 1) for column in truth.xyxy[own_gt].T],
+        },
+        "pairs": [place_det[pairing.det[shown]].tolist(), place_gt[pairing.gt[shown]].tolist()],
+    }

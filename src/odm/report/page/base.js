@@ -1,0 +1,230 @@
+"use strict";
+// What all pages share: making elements, showing text and numbers, the head, sections and tables.
+
+const byId = (id) => document.getElementById(id);
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "on") for (const [event, run] of Object.entries(value)) element.addEventListener(event, run);
+    else if (name === "css") for (const [key, v] of Object.entries(value)) element.style.setProperty(key, v);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  for (const child of children.flat(9)) {
+    if (child !== null && child !== undefined && child !== false) element.append(child);
+  }
+  return element;
+}
+
+const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+const s = (tag, attributes, ...children) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+
+// ---- text and numbers
+
+const isNumber = (v) => typeof v === "number" && isFinite(v);
+const percent = (v, digits = 1) => (isNumber(v) ? (100 * v).toFixed(digits) : "–");
+const withUnit = (v, digits = 1) => (isNumber(v) ? percent(v, digits) + " %" : "–");
+const count = (v) => (isNumber(v) ? v.toLocaleString("en-US").replace(/,/g, "\u202f") : "–");
+const plural = (n, one, many) => `${count(n)} ${n === 1 ? one : many || one + "s"}`;
+
+function compact(v) {
+  if (v < 10000) return String(v);
+  return v < 999500 ? (v / 1000).toPrecision(3) + "k" : (v / 1e6).toPrecision(3) + "M";
+}
+
+// Names come from files: what could hide or reorder text is shown as an escape, and each name is isolated.
+const UNSAFE =
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+const clean = (text) =>
+  String(text).replace(UNSAFE, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+
+function short(text, most = 60) {
+  const signs = Array.from(clean(text));
+  return signs.length > most ? signs.slice(0, most - 1).join("") + "…" : signs.join("");
+}
+
+const nameOf = (text, most = 60) =>
+  h("bdi", { title: clean(text).length > most ? clean(text).slice(0, 1000) : null }, short(text, most));
+
+const mark = (kind) => h("span", { class: "mk " + kind.toLowerCase(), "aria-hidden": "true" });
+
+let speech = 0;
+function say(text) {
+  clearTimeout(speech);
+  speech = setTimeout(() => {
+    byId("live").textContent = text;
+  }, 400);
+}
+
+// ---- data
+
+async function unpack(text) {
+  const bytes = Uint8Array.from(atob(text.trim()), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+// A sparse table as [places in the flat array, numbers].
+function sparse(table) {
+  const at = new Float64Array(table.at.length);
+  let place = 0;
+  table.at.forEach((step, i) => {
+    place += step;
+    at[i] = place;
+  });
+  return [at, table.n];
+}
+
+// ---- the parts of a page
+
+function head(X, eyebrow, chips) {
+  byId("head").append(
+    h("p", { class: "eyebrow" }, eyebrow),
+    h("h1", {}, nameOf(X.title, 90)),
+    chips,
+    doubts(X.doubts),
+    readingNotes(X),
+  );
+}
+
+function doubts(list) {
+  if (!list.length) return null;
+  const title =
+    list.length === 1 ? "One doubt about these numbers" : `${list.length} doubts about these numbers`;
+  return h(
+    "div",
+    { class: "doubt", role: "note" },
+    h("strong", {}, title),
+    h(
+      "ul",
+      {},
+      list.map((d) => h("li", {}, clean(d.text), " ", h("code", {}, d.code))),
+    ),
+  );
+}
+
+function readingNotes(X) {
+  if (!X.notes.length && !X.warnings.length) return null;
+  const parts = [];
+  if (X.notes.length) parts.push(plural(X.notes.length, "note"));
+  if (X.warningCount) parts.push(plural(X.warningCount, "warning"));
+  const more = X.warningCount - X.warnings.length;
+  return h(
+    "details",
+    { class: "notes" },
+    h("summary", {}, `${parts.join(" and ")} from reading the files`),
+    h(
+      "ul",
+      {},
+      X.notes.map((note) => h("li", {}, clean(note))),
+      X.warnings.map((w) => h("li", {}, clean(w.text), " ", h("code", {}, `${w.code} ${clean(w.place)}`))),
+      more > 0 ? h("li", {}, `and ${count(more)} more`) : null,
+    ),
+  );
+}
+
+function section(id, title, hint, ...children) {
+  const heading = h(
+    "div",
+    { class: "sh" },
+    h("h2", { id: id + "-h" }, title),
+    hint ? h("p", {}, hint) : null,
+  );
+  const made = h("section", { id, "aria-labelledby": id + "-h" }, heading, children);
+  byId("main").append(made);
+  return made;
+}
+
+function links(list) {
+  const go = (id) => (event) => {
+    event.preventDefault();
+    byId(id).scrollIntoView();
+  };
+  return h(
+    "nav",
+    { "aria-label": "Sections" },
+    list.map(([id, text]) => h("a", { href: "#" + id, on: { click: go(id) } }, text)),
+    h("span", { class: "sp" }),
+  );
+}
+
+function foot(X, what) {
+  const date = X.made ? ` on ${X.made}` : "";
+  byId("foot").append(
+    h(
+      "p",
+      {},
+      `Made by odm ${X.odm}${date}`,
+      X.sources.length ? " from " : "",
+      X.sources.map((name, i) => [i ? " and " : "", nameOf(name)]),
+      `. This page is complete: it loads nothing from elsewhere. ${what}`,
+    ),
+  );
+}
+
+// A table that can be sorted by its columns. A column is {key, label, text?, cell(row), value(row)}.
+function sortedTable({ caption, columns, order, onSort, className = "classes" }) {
+  const header = h("tr", { role: "row" });
+  const body = h("tbody", { role: "rowgroup" });
+  const footer = h("tfoot", { role: "rowgroup" });
+  for (const column of columns) {
+    const sort = () => {
+      order.direction = order.key === column.key ? -order.direction : column.text ? 1 : -1;
+      order.key = column.key;
+      onSort();
+    };
+    const label = column.fixed ? column.label : h("button", { on: { click: sort } }, column.label);
+    header.append(
+      h("th", { scope: "col", role: "columnheader", "data-column": column.key, class: column.class }, label),
+    );
+  }
+  const element = h(
+    "table",
+    { class: className, role: "table" },
+    h("caption", { class: "sr" }, caption),
+    h("thead", { role: "rowgroup" }, header),
+    body,
+    footer,
+  );
+  const compare = (a, b) => {
+    const column = columns.find((c) => c.key === order.key);
+    const [x, y] = [column.value(a), column.value(b)];
+    if (column.text) return order.direction * String(x).localeCompare(String(y));
+    const [p, q] = [isNumber(x) ? x : -Infinity, isNumber(y) ? y : -Infinity];
+    return (p === q ? 0 : order.direction * (p < q ? -1 : 1)) || a.i - b.i;
+  };
+  const showOrder = () => {
+    for (const th of header.children) {
+      const on = th.dataset.column === order.key;
+      if (on) th.setAttribute("aria-sort", order.direction > 0 ? "ascending" : "descending");
+      else th.removeAttribute("aria-sort");
+      const button = th.querySelector("button");
+      const arrow = on ? (order.direction > 0 ? " ↑" : " ↓") : "";
+      if (button) button.textContent = columns.find((c) => c.key === th.dataset.column).label + arrow;
+    }
+  };
+  const cells = (row) =>
+    columns.slice(1).map((c) => {
+      const attributes = { role: "cell", "data-label": c.label, class: c.class };
+      if (c.data) Object.assign(attributes, c.data(row));
+      return h("td", attributes, c.cell(row));
+    });
+  return { element, body, footer, compare, showOrder, cells };
+}
+
+const shareBar = (v) =>
+  h(
+    "span",
+    { class: "ibar", "aria-hidden": "true" },
+    h("i", { css: { width: Math.max(0, Math.min(1, v || 0)) * 100 + "%" } }),
+  );
+
+function select(label, options, onChange) {
+  const element = h(
+    "select",
+    { "aria-label": label, on: { change: (event) => onChange(event.target.value) } },
+    options.map(([value, text]) => h("option", { value }, text)),
+  );
+  return element;
+}

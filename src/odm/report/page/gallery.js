@@ -1,0 +1,219 @@
+// The images: cards with boxes drawn on them, filters, orders, and "show more".
+
+const CARDS = 24;
+const RANK = { IG: 0, GT: 1, OT: 1, TP: 2, FN: 3, FP: 4 };
+const NAMES = { GT: "Truth", TP: "Found", FP: "False", FN: "Missed", IG: "Ignored", OT: "Others" };
+
+// `options`:
+//   panes(image) -> lists of boxes, one list per pane; a box is {key, kind, box, label, score, why}
+//   matches(box, image) -> whether it is what the filters ask for
+//   narrowed() -> whether any filter is set: then the other boxes are dimmed
+//   include(image, boxes) -> whether the image is listed; rank(image, boxes) -> its place, larger first
+//   orders, filters, toggles, caption (kinds), hint, title, empty
+function makeGallery(X, sources, options) {
+  const shown = options.shown;
+  const state = { order: options.orders[0][0], text: "", cards: CARDS, list: [] };
+  const cards = h("ul", { class: "gal" });
+  const total = h("span", { class: "cap", id: "shown" });
+  const empty = h("p", { class: "card empty", hidden: true }, options.empty);
+  const more = h("button", { class: "btn", on: { click: showMore } });
+  const kept = new Map();
+
+  const order = select(
+    "Order",
+    options.orders.map(([id, text]) => [id, text]),
+    (value) => {
+      state.order = value;
+      draw();
+    },
+  );
+  const search = h("input", {
+    type: "search",
+    placeholder: "File name",
+    "aria-label": "File name contains",
+    on: {
+      input: (event) => {
+        state.text = event.target.value.toLowerCase();
+        draw();
+      },
+    },
+  });
+
+  function showMore() {
+    const n = state.cards;
+    state.cards += CARDS;
+    draw();
+    const next = cards.children[n];
+    if (next) next.firstChild.focus();
+  }
+
+  const address = (image) => {
+    const source = sources[image];
+    if (!source) return "";
+    return X.files ? source : "data:image/jpeg;base64," + source;
+  };
+
+  function photo(image, pane) {
+    const key = image + "/" + pane;
+    if (!kept.has(key)) {
+      const [, width, height] = X.pictures[image];
+      kept.set(
+        key,
+        h("img", {
+          src: address(image),
+          alt: "",
+          decoding: "async",
+          loading: "lazy",
+          width,
+          height,
+          draggable: "false",
+        }),
+      );
+    }
+    return kept.get(key);
+  }
+
+  function overlay(image, boxes, dimOthers) {
+    const [, width, height] = X.pictures[image];
+    const svg = s("svg", {
+      viewBox: `0 0 ${width} ${height}`,
+      preserveAspectRatio: "xMidYMid meet",
+      "aria-hidden": "true",
+    });
+    for (const box of boxes.slice().sort((a, b) => RANK[a.kind] - RANK[b.kind])) {
+      const wanted = options.matches(box, image);
+      if (!visible(box) && !(wanted && options.narrowed())) continue;
+      const [x0, y0, x1, y1] = box.box;
+      const at = {
+        x: Math.min(x0, x1),
+        y: Math.min(y0, y1),
+        width: Math.max(1, Math.abs(x1 - x0)),
+        height: Math.max(1, Math.abs(y1 - y0)),
+      };
+      const dim = dimOthers && !wanted && box.kind !== "GT" ? " dim" : "";
+      svg.append(
+        s(
+          "g",
+          { class: "bb" + dim, "data-box": box.key },
+          s("rect", { class: "b halo", ...at }),
+          s("rect", { class: "b " + box.kind, ...at }),
+        ),
+      );
+    }
+    return svg;
+  }
+
+  const visible = (box) => shown[box.kind === "IG" ? "GT" : box.kind] !== false;
+
+  function toggle(kind, n) {
+    const flip = () => {
+      shown[kind] = shown[kind] === false;
+      for (const button of document.querySelectorAll(`[data-toggle="${kind}"]`)) {
+        button.setAttribute("aria-pressed", String(shown[kind]));
+      }
+      draw();
+      if (byId("viewer").open) view.paint();
+    };
+    return h(
+      "button",
+      {
+        class: "chip tg",
+        "aria-pressed": String(shown[kind] !== false),
+        "data-toggle": kind,
+        on: { click: flip },
+      },
+      mark(kind),
+      h("span", { class: "tx" }, options.names?.[kind] || NAMES[kind]),
+      n === undefined ? null : h("b", {}, n),
+    );
+  }
+
+  function find() {
+    const found = [];
+    for (let image = 0; image < X.pictures.length; image++) {
+      if (state.text && !X.pictures[image][0].toLowerCase().includes(state.text)) continue;
+      const panes = options.panes(image);
+      const boxes = panes.flat();
+      if (!options.include(image, boxes)) continue;
+      const numbers = {};
+      for (const box of boxes) numbers[box.kind] = (numbers[box.kind] || 0) + 1;
+      found.push({ image, panes, boxes, numbers, rank: options.rank(image, boxes, state.order) });
+    }
+    const byName = (a, b) =>
+      X.pictures[a.image][0].localeCompare(X.pictures[b.image][0], undefined, { numeric: true });
+    const byRank = (a, b) => {
+      for (let i = 0; i < a.rank.length; i++) if (a.rank[i] !== b.rank[i]) return b.rank[i] - a.rank[i];
+      return a.image - b.image;
+    };
+    return found.sort(state.order === "name" ? byName : byRank);
+  }
+
+  function card(entry, n) {
+    const [name, , , remark] = X.pictures[entry.image];
+    const pane = (boxes, i) =>
+      h(
+        "span",
+        { class: "pane" },
+        address(entry.image) ? photo(entry.image, i) : h("span", { class: "nopic" }, remark || "no picture"),
+        overlay(entry.image, boxes, options.narrowed()),
+      );
+    const numbers = options.caption.map((kind) =>
+      h(
+        "span",
+        { title: (options.names?.[kind] || NAMES[kind]).toLowerCase(), "data-key": options.keys?.[kind] },
+        mark(kind),
+        " ",
+        h("b", {}, entry.numbers[kind] || 0),
+        h("i", { class: "sr" }, ` ${(options.names?.[kind] || NAMES[kind]).toLowerCase()}, `),
+      ),
+    );
+    return h(
+      "li",
+      {},
+      h(
+        "button",
+        { class: "shot", "data-image": name, on: { click: () => view.open(n) } },
+        h("span", { class: "pic" + (entry.panes.length > 1 ? " two" : "") }, entry.panes.map(pane)),
+        h(
+          "span",
+          { class: "cap2" },
+          h("span", { class: "nm" }, nameOf(name, 44)),
+          options.badge?.(entry.image),
+          numbers,
+        ),
+      ),
+    );
+  }
+
+  function draw() {
+    state.list = find();
+    cards.replaceChildren(...state.list.slice(0, state.cards).map(card));
+    more.hidden = state.list.length <= state.cards;
+    more.textContent = `Show ${Math.min(CARDS, state.list.length - state.cards)} more of ${count(state.list.length)}`;
+    empty.hidden = state.list.length > 0;
+    const part = X.pictures.length < X.imageCount ? ` (of ${count(X.imageCount)} in the data set)` : "";
+    total.textContent = `${count(state.list.length)} of the ${plural(X.pictures.length, "image")} in this report${part}`;
+    options.drawn?.();
+  }
+
+  const gallery = { state, draw, overlay, toggle, address, visible, cards };
+  const view = makeViewer(X, gallery, options);
+  section(
+    "images",
+    options.title,
+    options.hint,
+    h(
+      "div",
+      { class: "tools" },
+      options.filters,
+      order,
+      search,
+      options.toggles.map((kind) => toggle(kind)),
+      total,
+    ),
+    cards,
+    empty,
+    h("div", { class: "more" }, more),
+  );
+  return gallery;
+}
