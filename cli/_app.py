@@ -25,6 +25,7 @@ COMMANDS = {
     "agree": "Measure how far two annotators of the same images agree.",
     "validate": "Say everything that is wrong in annotations or detections.",
     "stats": "Count objects, images and classes, and measure boxes.",
+    "show": "Write a page that shows boxes on their pictures.",
     "formats": "List the formats, or show one format's page.",
 }
 """Name and one line of help of each subcommand; its file is imported when it is called."""

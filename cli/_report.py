@@ -18,7 +18,7 @@ IMAGES = 200
 SIZE = 640
 
 
-def report_options(*, name: str = "--report") -> Callable[[Function], Function]:
+def report_options(*, name: str = "--report", required: bool = False) -> Callable[[Function], Function]:
     """Add ``--report`` (or under another name) and the options of its pictures and title."""
 
     def decorate(function: Function) -> Function:
@@ -45,6 +45,7 @@ def report_options(*, name: str = "--report") -> Callable[[Function], Function]:
                 "report",
                 type=click.Path(),
                 metavar="FILE|DIR",
+                required=required,
                 help="Write a page with numbers and pictures: one file NAME.html, or a folder. Give the "
                 "pictures with --images.",
             ),

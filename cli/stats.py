@@ -18,6 +18,7 @@ from odm.cli._common import (
     terminal_log,
 )
 from odm.cli._print import say, show
+from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.converters import Request, load, reference
 from odm.converters.plots import check_matplotlib, save_plots
 from odm.converters.statistics import Distribution, Group, Statistics, describe
@@ -30,6 +31,7 @@ Examples:
   odm stats annotations.json
   odm stats labels/ --image-size 640x480 --output json
   odm stats detections/ --plots pictures/
+  odm stats labels/ --images photos/ --report data.html
 """
 
 
@@ -46,7 +48,8 @@ Examples:
     help="How the numbers are printed.",
 )
 @click.option("--plots", metavar="DIR", type=TargetPath(), help="Draw them too, as PNG and SVG.")
-@click.option("--overwrite", is_flag=True, help="Replace pictures in a DIR that exists.")
+@report_options()
+@click.option("--overwrite", is_flag=True, help="Replace what exists in the DIR of --plots, or the report.")
 @click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
 @format_options()
 @common_options
@@ -55,6 +58,7 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
 
     Areas are counted by COCO's ranges: small below 32 x 32 pixels, large from 96 x 96.
     """
+    report_target(given, sources=(source,))
     log = terminal_log()
     files: tuple[str, ...] = ()
     try:
@@ -64,7 +68,8 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
             path=source, format=given["format_"], kind=given["kind"], options=options[""], **reading(given)
         )
         other = reference(given["gt"], log)
-        loaded = load(request, log, skip_bad=given["skip_bad"], other=other)
+        spare = ("images",) if given["report"] else ()
+        loaded = load(request, log, skip_bad=given["skip_bad"], other=other, spare=spare)
         statistics = describe(loaded.dataset)
         if given["plots"] is not None:
             files = save_plots(
@@ -81,6 +86,20 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
         show(json_text(head | statistics.to_dict()))
     else:
         show(render(statistics, "github" if given["output"] == "markdown" else "plain"))
+    if given["report"]:
+        from odm.report import statistics_page
+
+        pictures = pictures_of(loaded.dataset.images.name, [loaded.dataset], [options[""]], given)
+        page = statistics_page(
+            loaded.dataset,
+            statistics.to_dict(),
+            pictures,
+            log=log,
+            sources=(source,),
+            title=given["report_title"],
+            images=given["report_images"],
+        )
+        write_report(page, given, (source,))
     if files and not given["quiet"]:
         say(f"{len(files)} pictures written to {given['plots']}")
     return 0

@@ -25,6 +25,7 @@ from odm.cli._common import (
 )
 from odm.cli._explain import all_codes, explain
 from odm.cli._print import say, show
+from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.cli._reports import OUTPUTS, Report, render
 from odm.converters import Ledger, Loaded, Request, chosen, examine, repair
 from odm.converters.repairs import REPAIRS
@@ -36,6 +37,7 @@ EXAMPLES = """
 \b
 Examples:
   odm validate labels/ --images photos/
+  odm validate labels/ --images photos/ --report check.html
   odm validate results.json --gt instances.json
   odm validate groundtruths/ --against detections/ --strict
   odm validate annotations.json --output sarif > odm.sarif
@@ -89,7 +91,10 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
 @click.option(
     "--skip-bad-files", is_flag=True, help="Leave whole files with errors out of the copy; each is named."
 )
-@click.option("--overwrite", is_flag=True, help="Replace files in a DST that exists; others stay.")
+@report_options()
+@click.option(
+    "--overwrite", is_flag=True, help="Replace files in a DST that exists, or the report; others stay."
+)
 @click.option("--dry-run", is_flag=True, help="Print the ledger of --fix and write nothing.")
 @format_options("gt", "det")
 @common_options
@@ -109,6 +114,8 @@ def command(
     if given["gt"] is not None and given["against"] is not None:
         raise click.UsageError("--gt and --against exclude each other")
     _check_fix(given)
+    named = [path for path in (source, given["against"]) if path is not None]
+    report_target(given, sources=named)
     if given["select"] or given["ignore"]:
         all_codes()
     select, ignore = check_codes(_names(given["select"])), check_codes(_names(given["ignore"]))
@@ -124,10 +131,34 @@ def command(
         loaded = _examine(source, options, given, log)
     log = chosen(log, select, ignore)
     _print(log, loaded, ledger, given)
+    if given["report"]:
+        _report(log, loaded, named, options, given)
     if refused is not None:
         raise refused
     failed = (log.errors and ledger is None) or (given["strict"] and log.warnings)
     return 1 if failed else 0
+
+
+def _report(
+    log: Log,
+    loaded: tuple[Loaded, ...],
+    sources: list[str],
+    options: dict[str, dict[str, Any]],
+    given: dict[str, Any],
+) -> None:
+    from odm.report import validation_page
+
+    datasets = [one.dataset for one in loaded]
+    page = validation_page(
+        datasets,
+        sort_issues(log.issues),
+        [pictures_of(one.images.name, datasets, options.values(), given) for one in datasets],
+        log=log,
+        sources=sources,
+        title=given["report_title"],
+        images=given["report_images"],
+    )
+    write_report(page, given, sources)
 
 
 def _explain(name: str, output: str) -> int:
@@ -146,9 +177,11 @@ def _explain(name: str, output: str) -> int:
 def _check_fix(given: dict[str, Any]) -> None:
     if given["fix"] is None:
         for name in ("out", "to", "skip_bad", "skip_bad_files", "overwrite", "dry_run"):
-            if given[name]:
+            if given[name] and not (name == "overwrite" and given["report"]):
                 raise click.UsageError(f"--{name.replace('_', '-')} has a meaning only with --fix")
         return
+    if given["report"]:
+        raise click.UsageError("--report shows what is wrong in SRC: leave out --fix")
     if given["out"] is None:
         raise click.UsageError("--fix writes a copy: say where to with --out DST")
     if given["against"] is not None:

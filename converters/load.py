@@ -86,6 +86,7 @@ def load(
     other: Callable[[], Dataset | None] | None = None,
     check: Check = checks.run,
     refuse: bool = True,
+    spare: Collection[str] = (),
 ) -> Loaded:
     """Read and judge one source.
 
@@ -101,6 +102,8 @@ def load(
         How the dataset is judged.
     refuse
         Whether errors raise; if not, the log alone tells them, and what could be read is answered.
+    spare
+        Options that are used for something else too, so the format need not have them.
 
     Raises
     ------
@@ -111,6 +114,10 @@ def load(
     """
     side = _Side(request, log, skip_bad_files=skip_bad_files)
     side.format = side.find_format()
+    if spare:
+        known = reading_options(side.format)
+        fitting = {k: v for k, v in request.options.items() if k not in spare or k in known}
+        side.request = dataclasses.replace(request, options=fitting)
     dataset = side.read(other)
     assert dataset is not None
     if not (len(dataset) or len(dataset.images) or log.errors or request.kind == "det"):

@@ -7,7 +7,7 @@ shows comes from the results of `odm.evaluate` or from a `Dataset`; nothing is m
 from __future__ import annotations
 
 from odm.report.build import FOLDER_ABOVE, LARGEST_FILE, Page, check_target, write
-from odm.report.compare import ClassDelta, ImageChange, compare_page
+from odm.report.compare import Changes, ClassDelta, ImageChange, RunBoxes, changes_of, compare_page
 from odm.report.datasets import dataset_page, statistics_page, validation_page
 from odm.report.evaluation import evaluation_page
 from odm.report.pictures import Picture
@@ -15,10 +15,13 @@ from odm.report.pictures import Picture
 __all__ = [
     "FOLDER_ABOVE",
     "LARGEST_FILE",
+    "Changes",
     "ClassDelta",
     "ImageChange",
     "Page",
     "Picture",
+    "RunBoxes",
+    "changes_of",
     "check_target",
     "compare_page",
     "dataset_page",

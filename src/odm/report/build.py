@@ -28,8 +28,15 @@ FOLDER_ABOVE = 25_000_000
 SIZE = 640
 """Pixels of the longest side of a picture, unless another size is given."""
 
-SCRIPTS = ("base.js", "plots.js", "gallery.js", "viewer.js")
-"""What every page has; then follows the file of its kind, and ``end.js``."""
+SHARED = ("base.js", "plots.js", "gallery.js", "viewer.js")
+SCRIPTS = {
+    "evaluation": ("counts.js", "evaluation.js", "errors.js"),
+    "dataset": ("dataset.js", "show.js"),
+    "statistics": ("dataset.js", "statistics.js"),
+    "validation": ("dataset.js", "validation.js"),
+    "compare": ("dataset.js", "compare.js"),
+}
+"""The files of each kind of page, which stand between those that all have and ``end.js``."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -39,7 +46,7 @@ class Page:
     Attributes
     ----------
     kind
-        Which script draws it: ``evaluation``, ``dataset``, ``validation``, ``statistics`` or ``compare``.
+        One of `SCRIPTS`.
     data
         Plain data for the script.
     pictures
@@ -176,7 +183,7 @@ def _html(page: Page, entries: list[list[Any]], pictures: list[str], *, single: 
         **page.data,
     }
     style = _asset("page.css")
-    script = "\n".join(_asset(name) for name in (*SCRIPTS, f"{page.kind}.js", "end.js"))
+    script = "\n".join(_asset(name) for name in (*SHARED, *SCRIPTS[page.kind], "end.js"))
     holes = {
         "POLICY": _policy(style, script, single=single),
         "TITLE": html.escape(printable(str(data["title"]))),

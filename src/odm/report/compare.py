@@ -1,3 +1,254 @@
-class ClassDelta: ...
-class ImageChange: ...
-def compare_page(): ...
+"""The report of a comparison: what changed per class, and on which images, side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate.report_data import KINDS, MISSES, ReportData
+from odm.issues import Log, UsageError
+from odm.report.build import Page
+from odm.report.columns import last_part, reading, rounded
+from odm.report.evaluation import IMAGES, found_at
+from odm.report.pictures import Picture
+from odm.report.selection import choose
+from odm.tables import Floats, Longs
+
+FIXED, BROKEN, BOTH, RIGHT = "fixed", "broken", "both", "right"
+"""Of an image: wrong in the first run only, in the other only, in both, in neither."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClassDelta:
+    """How a number changed from the first run to the other, of a class or of all.
+
+    ``delta`` is other - first and ``low`` to ``high`` its interval; None or NaN is undefined.
+    """
+
+    name: str
+    first: float | None
+    other: float | None
+    delta: float | None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    gt: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class RunBoxes:
+    """What one run made of an image: a row per box."""
+
+    kind: Sequence[str]
+    """``TP``, ``FP``, ``FN``, ``GT`` (an object that is found) or ``IG`` (counts as nothing)."""
+    category: Sequence[str]
+    xyxy: Floats
+    """(n, 4)"""
+    score: Floats
+    """(n,) NaN for ground truth."""
+    why: Sequence[str]
+    """A few words for each."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ImageChange:
+    """An image under two runs, with the false positives and misses of each."""
+
+    name: str
+    first: RunBoxes
+    other: RunBoxes
+    errors_first: int
+    errors_other: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Changes:
+    """How many images are `FIXED`, `BROKEN`, wrong in `BOTH` and `RIGHT`, and those to be shown."""
+
+    counts: Mapping[str, int]
+    images: Sequence[ImageChange]
+
+
+def changes_of(
+    first: ReportData, other: ReportData, *, levels: tuple[int, int] | None = None, images: int = IMAGES
+) -> Changes:
+    """Compare two runs image by image.
+
+    Parameters
+    ----------
+    first, other
+        Of one ground truth.
+    levels
+        The position in the levels of each run at which it is judged; left out, those of the best F1.
+    images
+        How many images are taken along: those whose errors changed most, then some of every change.
+    """
+    at = (first.best, other.best) if levels is None else levels
+    names = list(dict.fromkeys((*first.images, *other.images)))
+    number = {name: i for i, name in enumerate(names)}
+    errors = np.zeros((2, len(names)), np.int64)
+    for run, table, level in zip((0, 1), (first, other), at, strict=True):
+        own = np.array([number[name] for name in table.images], np.int64)
+        errors[run, own] = errors_at(table, level)
+    wrong = errors > 0
+    what = {
+        FIXED: wrong[0] & ~wrong[1],
+        BROKEN: wrong[1] & ~wrong[0],
+        BOTH: wrong[0] & wrong[1],
+        RIGHT: ~wrong[0] & ~wrong[1],
+    }
+    change = np.abs(errors[0] - errors[1])
+    cells = [{key: np.flatnonzero(mask)[np.argsort(-change[mask], kind="stable")].tolist()} for key, mask in what.items() if mask.any() and key != RIGHT]  # fmt: skip
+    shown = choose(len(names), change, cells, images)
+    boxes = [_run_boxes(table, level, [names[i] for i in shown]) for table, level in zip((first, other), at, strict=True)]  # fmt: skip
+    return Changes(
+        {key: int(np.count_nonzero(mask)) for key, mask in what.items()},
+        [
+            ImageChange(names[i], boxes[0][n], boxes[1][n], int(errors[0, i]), int(errors[1, i]))
+            for n, i in enumerate(shown)
+        ],
+    )
+
+
+def errors_at(table: ReportData, level: int) -> Longs:
+    """(images,) false positives and missed objects at a level."""
+    n = len(table.images)
+    false = (table.kind > 0) & (table.kind < len(KINDS) - 1) & (table.level >= level)
+    missed = table.truth.counts & ~found_at(table, level)
+    errors: Longs = np.bincount(table.detections.image[false], minlength=n)
+    return errors + np.bincount(table.truth.image[missed], minlength=n)
+
+
+def _run_boxes(table: ReportData, level: int, names: Sequence[str]) -> list[RunBoxes]:
+    detections, truth = table.detections, table.truth
+    number = {name: i for i, name in enumerate(table.images)}
+    found = found_at(table, level)
+    of_det = _rows_of(detections.image, np.flatnonzero(table.level >= level))
+    of_gt = _rows_of(truth.image, np.arange(len(truth)))
+    made = []
+    for name in names:
+        image = number.get(name, -1)
+        d, g = of_det(image), of_gt(image)
+        kinds = table.kind[d].tolist()
+        state = ["IG" if not c else "GT" if f else "FN" for c, f in zip(truth.counts[g], found[g], strict=True)]
+        why = ["found" if k == 0 else "ignored" if k == len(KINDS) - 1 else f"false · {KINDS[k]}" for k in kinds]
+        made.append(
+            RunBoxes(
+                kind=["TP" if k == 0 else "IG" if k == len(KINDS) - 1 else "FP" for k in kinds] + state,
+                category=[table.classes[c] for c in (*detections.category[d], *truth.category[g])],
+                xyxy=np.concatenate([detections.xyxy[d], truth.xyxy[g]]),
+                score=np.concatenate([detections.score[d], np.full(len(g), np.nan)]),
+                why=why + [_missed(table, row, kind) for row, kind in zip(g.tolist(), state, strict=True)],
+            )
+        )
+    return made
+
+
+def _missed(table: ReportData, row: int, kind: str) -> str:
+    if kind != "FN":
+        return "truth" if kind == "GT" else "ignored"
+    if table.truth.found_by[row] >= 0:
+        return f"missed · found only at {table.truth.score[row]:.2f}"
+    return f"missed · {MISSES[table.truth.miss[row]]}"
+
+
+def _rows_of(image: NDArray[Any], rows: NDArray[Any]) -> Any:
+    """Answers which of the rows belong to an image."""
+    rows = rows[np.argsort(image[rows], kind="stable")]
+    sorted_ = image[rows]
+
+    def of(number: int) -> NDArray[Any]:
+        low, high = np.searchsorted(sorted_, [number, number + 1])
+        return rows[low:high]
+
+    return of
+
+
+def compare_page(
+    summary: Sequence[ClassDelta],
+    classes: Sequence[ClassDelta],
+    changes: Changes,
+    pictures: Mapping[str, Picture],
+    *,
+    names: tuple[str, str],
+    definition: str,
+    metric: str = "AP",
+    log: Log | None = None,
+    sources: Sequence[str] = (),
+    title: str = "",
+) -> Page:
+    """The report of a comparison of two runs.
+
+    Parameters
+    ----------
+    summary
+        The numbers over all classes, the one that matters most first.
+    classes
+        One row per class, of `metric`.
+    changes
+        What `changes_of` answers, or the same made elsewhere.
+    pictures
+        By the name of the image; those that lack are drawn blank.
+    names
+        Of the two runs, as they are shown.
+    definition
+        What the numbers mean, in one line.
+
+    Raises
+    ------
+    UsageError
+        If there is nothing to compare.
+    """
+    if not summary:
+        raise UsageError("a comparison needs at least one number")
+    categories = list(dict.fromkeys(c for image in changes.images for run in (image.first, image.other) for c in run.category))  # fmt: skip
+    number = {name: i for i, name in enumerate(categories)}
+    n_images = sum(changes.counts.values()) or len(changes.images)
+    data = {
+        **reading(log or Log(), sources),
+        "title": title or f"{last_part(names[1])} compared with {last_part(names[0])}",
+        "names": [last_part(name) for name in names],
+        "definition": definition,
+        "metric": metric,
+        "imageCount": n_images,
+        "summary": [_row(row) for row in summary],
+        "classes": [_row(row) for row in classes],
+        "counts": dict(changes.counts),
+        "categories": categories,
+        "errors": [[image.errors_first, image.errors_other] for image in changes.images],
+        "runs": [_run([getattr(image, run) for image in changes.images], number) for run in ("first", "other")],
+    }  # fmt: skip
+    shown = [pictures.get(image.name, Picture(image.name)) for image in changes.images]
+    return Page("compare", data, shown, [_extent(image) for image in changes.images])
+
+
+def _row(row: ClassDelta) -> dict[str, Any]:
+    return {
+        key: None if isinstance(value, float) and math.isnan(value) else value
+        for key, value in dataclasses.asdict(row).items()
+    }
+
+
+def _run(boxes: Sequence[RunBoxes], number: Mapping[str, int]) -> dict[str, Any]:
+    """The boxes of all images as columns."""
+    xyxy = np.concatenate([np.zeros((0, 4)), *(one.xyxy for one in boxes)])
+    scores = [None if math.isnan(s) else round(s, 4) for one in boxes for s in np.asarray(one.score).tolist()]
+    return {
+        "image": [i for i, one in enumerate(boxes) for _ in one.kind],
+        "kind": [kind for one in boxes for kind in one.kind],
+        "class": [number[name] for one in boxes for name in one.category],
+        "score": scores,
+        "why": [why for one in boxes for why in one.why],
+        "box": [rounded(column, 1) for column in xyxy.T],
+    }
+
+
+def _extent(image: ImageChange) -> tuple[int, int]:
+    xyxy = np.concatenate([np.zeros((1, 4)), image.first.xyxy, image.other.xyxy])
+    width, height = np.nan_to_num(xyxy[:, 2:]).max(axis=0).tolist()
+    return math.ceil(width), math.ceil(height)

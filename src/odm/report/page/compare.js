@@ -1,0 +1,267 @@
+// Two runs of one ground truth: what changed per class, and on which images, side by side.
+
+const CHANGES = { broken: "Broken", fixed: "Fixed", both: "Wrong in both", right: "Right in both" };
+const FEW_DELTAS = 20;
+
+function drawPage(X, sources) {
+  head(
+    X,
+    "Comparison of two runs",
+    h(
+      "ul",
+      { class: "def", "aria-label": "How the numbers are defined" },
+      X.definition.split(/: |; /).map((part) => h("li", {}, part)),
+    ),
+  );
+  foot(X, `Differences are ${short(X.names[1])} minus ${short(X.names[0])}, in percentage points.`);
+  const st = { change: "", category: -1, all: false, order: { key: "delta", direction: 1 } };
+  const parts = [];
+  let gallery = null;
+  const redraw = makeRedraw(parts, () => gallery);
+  parts.push(compareBar(X, st, redraw));
+  compareTiles(X);
+  parts.push(deltaTable(X, st, redraw));
+  gallery = compareGallery(X, st, sources, redraw);
+  parts.forEach((part) => part());
+  gallery.draw();
+}
+
+function compareBar(X, st, redraw) {
+  const clear = h("button", {
+    class: "btn clear",
+    id: "clear",
+    on: {
+      click: () => {
+        Object.assign(st, { change: "", category: -1 });
+        redraw();
+      },
+    },
+  });
+  const nav = links([
+    ["top", "Summary"],
+    ["classes", "Classes"],
+    ["images", "Images"],
+  ]);
+  nav.append(clear);
+  byId("barin").append(nav);
+  return () => {
+    const texts = [CHANGES[st.change], st.category >= 0 ? short(X.categories[st.category], 24) : ""].filter(
+      Boolean,
+    );
+    clear.hidden = !texts.length;
+    clear.textContent = texts.join(" · ") + "  ✕";
+  };
+}
+
+const points = (v) => (isNumber(v) ? (v > 0 ? "+" : v < 0 ? "−" : "±") + Math.abs(100 * v).toFixed(1) : "–");
+
+// Better or worse only where the interval leaves out 0.
+function judged(row) {
+  if (!isNumber(row.delta)) return null;
+  if (isNumber(row.low) && row.low > 0) return "up";
+  return isNumber(row.high) && row.high < 0 ? "down" : null;
+}
+
+const delta = (row) => h("span", { class: judged(row) }, points(row.delta));
+const interval = (row) =>
+  isNumber(row.low) && isNumber(row.high) ? `${points(row.low)} … ${points(row.high)}` : "–";
+
+function compareTiles(X) {
+  const tile = (row, i) =>
+    h(
+      "div",
+      { class: "card tile" + (i ? "" : " hero") },
+      h("div", { class: "l" }, row.name),
+      h("div", { class: "v" }, h("b", { "data-key": row.name, "data-value": row.delta }, delta(row))),
+      h("div", { class: "s" }, `${percent(row.first)} → ${percent(row.other)}`),
+      isNumber(row.low)
+        ? h("div", { class: "s" }, `between ${points(row.low)} and ${points(row.high)}`)
+        : null,
+    );
+  const images = Object.keys(CHANGES).map((key) =>
+    h(
+      "div",
+      { class: "card tile" },
+      h("div", { class: "l" }, CHANGES[key]),
+      h(
+        "div",
+        { class: "v" },
+        h("b", { "data-key": key, "data-value": X.counts[key] }, count(X.counts[key] || 0)),
+      ),
+      h("div", { class: "s" }, "images"),
+    ),
+  );
+  byId("main").append(h("div", { class: "tiles even" }, X.summary.slice(0, 4).map(tile), images));
+}
+
+// A line from low to high with a dot at the difference, around 0.
+function lowHigh(row, most) {
+  const x = (v) => 100 + (v / most) * 92;
+  const svg = s("svg", {
+    class: "lowhigh",
+    viewBox: "0 0 200 22",
+    preserveAspectRatio: "none",
+    "aria-hidden": "true",
+  });
+  svg.append(s("line", { class: "ax", x1: 100, x2: 100, y1: 0, y2: 22 }));
+  const color = { up: "var(--tp)", down: "var(--fp)" }[judged(row)] || "var(--mut)";
+  const line = { stroke: color, y1: 11, y2: 11, "vector-effect": "non-scaling-stroke" };
+  if (isNumber(row.low) && isNumber(row.high))
+    svg.append(s("line", { ...line, "stroke-width": 2, x1: x(row.low), x2: x(row.high) }));
+  if (isNumber(row.delta))
+    svg.append(s("line", { ...line, "stroke-width": 9, x1: x(row.delta) - 1.5, x2: x(row.delta) + 1.5 }));
+  return svg;
+}
+
+function deltaTable(X, st, redraw) {
+  const most = Math.max(
+    0.01,
+    ...X.classes.flatMap((row) => [row.delta, row.low, row.high].filter(isNumber).map(Math.abs)),
+  );
+  const number = (key, label, show) => ({
+    key,
+    label,
+    value: (row) => row[key],
+    cell: (row) => show(row),
+    data: (row) => ({ "data-key": key, "data-value": row[key] }),
+  });
+  const columns = [
+    { key: "name", label: "Class", text: true, value: (row) => row.name },
+    number("gt", "Objects", (row) => count(row.gt)),
+    number("first", short(X.names[0], 18), (row) => percent(row.first)),
+    number("other", short(X.names[1], 18), (row) => percent(row.other)),
+    number("delta", "Difference", delta),
+    { key: "interval", label: "Interval", fixed: true, cell: interval },
+    { key: "plot", label: "", fixed: true, class: "l", cell: (row) => lowHigh(row, most) },
+  ];
+  const table = sortedTable({ caption: `${X.metric} per class`, columns, order: st.order, onSort: draw });
+  const all = h("button", {
+    class: "btn",
+    on: {
+      click: () => {
+        st.all = !st.all;
+        draw();
+      },
+    },
+  });
+  section(
+    "classes",
+    `Classes: ${X.metric}`,
+    "Coloured where the interval leaves out 0. Choose a name to see its images.",
+    h("div", { class: "card scroll" }, table.element),
+    h("div", { class: "more" }, all),
+  );
+  function draw() {
+    const rows = X.classes.map((row, i) => ({ i, ...row })).sort(table.compare);
+    all.hidden = rows.length <= FEW_DELTAS + 5;
+    all.textContent = st.all ? `Show ${FEW_DELTAS} classes` : `Show all ${count(rows.length)} classes`;
+    const cut = all.hidden || st.all ? rows : rows.slice(0, FEW_DELTAS);
+    const focused = document.activeElement?.closest?.("tr[data-class]")?.dataset.class;
+    const line = (row) => {
+      const category = X.categories.indexOf(row.name);
+      const on = category >= 0 && category === st.category;
+      const choose = () => {
+        st.category = on ? -1 : category;
+        redraw();
+        if (st.category >= 0) byId("images").scrollIntoView();
+      };
+      const name =
+        category < 0
+          ? nameOf(row.name, 40)
+          : h(
+              "button",
+              { class: "lk", "aria-pressed": String(on), on: { click: choose } },
+              nameOf(row.name, 40),
+            );
+      return h(
+        "tr",
+        { role: "row", class: on ? "on" : null, "data-class": row.name },
+        h("th", { scope: "row", role: "rowheader" }, name),
+        table.cells(row),
+      );
+    };
+    table.body.replaceChildren(...cut.map(line));
+    table.showOrder();
+    const again = [...table.body.children].find(
+      (tr) => focused !== undefined && tr.dataset.class === focused,
+    );
+    again?.querySelector("button")?.focus({ preventScroll: true });
+  }
+  return draw;
+}
+
+const changeOf = ([first, other]) => (first && other ? "both" : first ? "fixed" : other ? "broken" : "right");
+
+function compareGallery(X, st, sources, redraw) {
+  const runs = X.runs.map((columns, run) =>
+    boxesByImage(X, columns, (i) => {
+      const name = X.categories[columns.class[i]];
+      return {
+        key: `${run}-${i}`,
+        kind: columns.kind[i],
+        category: columns.class[i],
+        box: columns.box.map((column) => column[i]),
+        score: columns.score[i],
+        name,
+        label: (columns.kind[i] === "FN" ? "missed " : "") + short(name, 22),
+        why: columns.why[i],
+      };
+    }),
+  );
+  const isError = (box) => box.kind === "FP" || box.kind === "FN";
+  const matches = (box) => isError(box) && (st.category < 0 || box.category === st.category);
+  const change = (image) => changeOf(X.errors[image]);
+  const classes = select(
+    "Class",
+    [["-1", "All classes"], ...X.categories.map((name, i) => [i, short(name, 40)])],
+    (value) => {
+      st.category = Number(value);
+      redraw();
+    },
+  );
+  const changes = select("Change", [["", "All changes"], ...Object.entries(CHANGES)], (value) => {
+    st.change = value;
+    redraw();
+  });
+  const gallery = makeGallery(X, sources, {
+    title: "Images, most changed first",
+    hint: `Left ${short(X.names[0], 30)}, right ${short(X.names[1], 30)}.`,
+    empty: "None of the images shown is so.",
+    panes: (image) => runs.map((run) => run(image)),
+    paneNames: X.names.map((name) => short(name, 30)),
+    matches,
+    narrowed: () => st.category >= 0,
+    include: (image, list) =>
+      (!st.change || change(image) === st.change) && (st.category < 0 || list.some(matches)),
+    rank: (image, list, order) => {
+      const [first, other] = X.errors[image];
+      return [
+        order === "worse" ? other - first : order === "better" ? first - other : Math.abs(first - other),
+        first + other,
+      ];
+    },
+    orders: [
+      ["change", "Most changed first"],
+      ["worse", "Worse first"],
+      ["better", "Better first"],
+      ["name", "By name"],
+    ],
+    filters: [classes, changes],
+    toggles: ["FP", "FN", "TP", "GT"],
+    caption: [],
+    shown: { GT: false },
+    labelled: isError,
+    badge: (image) =>
+      h(
+        "span",
+        { class: "badge", "data-change": change(image) },
+        `${CHANGES[change(image)].toLowerCase()} · ${X.errors[image].join(" → ")} errors`,
+      ),
+    drawn: () => {
+      classes.value = String(st.category);
+      changes.value = st.change;
+    },
+  });
+  gallery.cards.classList.add("pairwise");
+  return gallery;
+}

@@ -1,0 +1,214 @@
+// What a report of an evaluation counts at each position of the score slider, and what its boxes are there.
+
+const HELP = {
+  localisation: "right class, box too far off",
+  class: "good box, other class",
+  duplicate: "object already found",
+  background: "nothing there",
+  both: "other class and box off",
+};
+const WHY_MISSED = {
+  assigned: "its detections went to other objects",
+  class: "taken for another class",
+  localisation: "box too far off",
+  undetected: "nothing near it",
+};
+const FEW_CLASSES = 15;
+const MANY_CLASSES = 20;
+const IN_MATRIX = 13;
+const WHOLE_MATRIX = 16;
+const REDRAW_GALLERY = 60;
+
+// The numbers of one result at any position of the slider, from sparse histograms.
+function makeCounts(X, R) {
+  const [classes, kinds, levels] = R.outcomes.shape;
+  const reasons = kinds - 2;
+  const steps = levels + 1;
+  const sums = new Float64Array((classes + 1) * kinds * steps); // the last class is all of them
+  const [at, n] = sparse(R.outcomes);
+  at.forEach((place, i) => {
+    const level = place % levels;
+    const kind = Math.floor(place / levels) % kinds;
+    const category = Math.floor(place / levels / kinds);
+    sums[(category * kinds + kind) * steps + level] += n[i];
+    sums[(classes * kinds + kind) * steps + level] += n[i];
+  });
+  const exact = sums.slice();
+  for (let row = 0; row < (classes + 1) * kinds; row++) {
+    for (let level = levels - 1; level >= 0; level--)
+      sums[row * steps + level] += sums[row * steps + level + 1];
+  }
+  const objects = R.rows.map((row) => row.gt);
+  objects.push(objects.reduce((a, b) => a + b, 0));
+  const row = (category, kind) => ((category < 0 ? classes : category) * kinds + kind) * steps;
+
+  function counts(level, category = -1) {
+    const tp = sums[row(category, 0) + level];
+    const gt = objects[category < 0 ? classes : category];
+    const why = [];
+    let fp = 0;
+    for (let reason = 0; reason < reasons; reason++) {
+      why.push(sums[row(category, 1 + reason) + level]);
+      fp += why[reason];
+    }
+    const fn = gt - tp;
+    const some = tp > 0 && gt > 0; // as in the JSON, what has no true positive has no operating point
+    const [precision, recall, f1] = some
+      ? [tp / (tp + fp), tp / gt, (2 * tp) / (2 * tp + fp + fn)]
+      : [null, null, null];
+    return { tp, fp, fn, gt, why, precision, recall, f1 };
+  }
+  const exactly = (level, category, kind) => exact[row(category, kind) + level];
+  return { counts, exactly, levels, reasons };
+}
+
+function makeSizes(X, R) {
+  const [, groups, steps] = R.objects.shape;
+  const [at, n] = sparse(R.objects);
+  return (level, category) => {
+    const found = new Float64Array(groups);
+    const all = new Float64Array(groups);
+    at.forEach((place, i) => {
+      const since = (place % steps) - 1;
+      const group = Math.floor(place / steps) % groups;
+      if (category >= 0 && Math.floor(place / steps / groups) !== category) return;
+      all[group] += n[i];
+      if (since >= level) found[group] += n[i];
+    });
+    return [found, all];
+  };
+}
+
+// The confusion matrix at every level: lists of [row, column, number].
+function makeConfusion(R) {
+  const [levels, side] = R.confusion.shape;
+  const [at, n] = sparse(R.confusion);
+  const lists = Array.from({ length: levels }, () => []);
+  at.forEach((place, i) => {
+    const cell = place % (side * side);
+    lists[Math.floor(place / side / side)].push([Math.floor(cell / side), cell % side, n[i]]);
+  });
+  return (level) => lists[level];
+}
+
+function levelText(R, level) {
+  const v = R.levels[level];
+  if (R.levels.length === 101 && R.levels[0] === 0 && R.levels[100] === 1) return v.toFixed(2);
+  return String(Number(v.toPrecision(12)));
+}
+
+// ---- what the boxes of an image are at the score of now
+
+function makeBoxes(X, R, st) {
+  const { det, gt } = R;
+  const of = { det: X.pictures.map(() => []), gt: X.pictures.map(() => []), pairs: X.pictures.map(() => []) };
+  det.image.forEach((image, d) => of.det[image].push(d));
+  gt.image.forEach((image, g) => of.gt[image].push(g));
+  R.pairs[0].forEach((d, i) => of.pairs[det.image[d]].push([d, R.pairs[1][i]]));
+  const last = X.kinds.length - 1;
+  const className = (category) => R.rows[category].class;
+  const corner = (side, i) => side.box.map((column) => column[i]);
+
+  class Detection {
+    constructor(d) {
+      const kind = det.kind[d];
+      this.d = d;
+      this.key = "d" + d;
+      this.reason = kind > 0 && kind < last ? kind - 1 : -1;
+      this.kind = kind === 0 ? "TP" : kind === last ? "IG" : "FP";
+      this.category = det.class[d];
+      this.box = corner(det, d);
+      this.score = det.score[d];
+    }
+    get name() {
+      return className(this.category);
+    }
+    get label() {
+      return short(this.name, 22);
+    }
+    get why() {
+      const iou = det.iou[this.d] ? " · IoU " + det.iou[this.d].toFixed(2) : "";
+      const row = ` · row ${det.row[this.d]}`;
+      if (this.kind === "TP") return "found" + iou + row;
+      if (this.kind === "IG") return "ignored" + iou + row;
+      const reason = X.kinds[this.reason + 1];
+      return "false · " + reason + (reason === "class" ? onto(this.d) : iou) + row;
+    }
+  }
+
+  class Truth {
+    constructor(g) {
+      const by = gt.by[g];
+      this.g = g;
+      this.key = "g" + g;
+      this.reason = -1;
+      this.kind = !gt.counts[g] ? "IG" : by >= 0 && det.level[by] >= st.level ? "GT" : "FN";
+      this.category = gt.class[g];
+      this.box = corner(gt, g);
+      this.score = null;
+    }
+    get name() {
+      return className(this.category);
+    }
+    get label() {
+      return (this.kind === "FN" ? "missed " : "") + short(this.name, 22);
+    }
+    get why() {
+      const row = ` · row ${gt.row[this.g]}`;
+      if (this.kind === "IG") return (R.perImage ? "counts once per image" : "ignored") + row;
+      if (this.kind === "GT") return "truth" + row;
+      const by = gt.by[this.g];
+      if (by >= 0) return `missed · found only at ${det.score[by].toFixed(2)}${row}`;
+      const miss = X.misses[gt.miss[this.g]];
+      const iou = miss === "localisation" ? gt.same[this.g] : miss === "class" ? gt.other[this.g] : 0;
+      return `missed · ${WHY_MISSED[miss] || "never found"}${iou ? " · IoU " + iou.toFixed(2) : ""}${row}`;
+    }
+  }
+
+  function onto(d) {
+    const [a0, b0, a1, b1] = corner(det, d);
+    let best = ["", 0];
+    for (const g of of.gt[det.image[d]]) {
+      if (gt.class[g] === det.class[d] || !gt.paired[g]) continue;
+      const [p0, q0, p1, q1] = corner(gt, g);
+      const meet =
+        Math.max(0, Math.min(a1, p1) - Math.max(a0, p0)) * Math.max(0, Math.min(b1, q1) - Math.max(b0, q0));
+      const iou = meet / ((a1 - a0) * (b1 - b0) + (p1 - p0) * (q1 - q0) - meet);
+      if (iou > best[1]) best = [short(className(gt.class[g]), 22), iou];
+    }
+    return best[0] ? ` · on ${best[0]} · IoU ${best[1].toFixed(2)}` : "";
+  }
+
+  function boxes(image) {
+    const list = [];
+    for (const d of of.det[image]) if (det.level[d] >= st.level) list.push(new Detection(d));
+    for (const g of of.gt[image]) list.push(new Truth(g));
+    return list;
+  }
+
+  // The boxes of an image that one cell of the confusion matrix counts.
+  function inCell(image, cell) {
+    const [row, column] = cell.split(",").map(Number);
+    const none = R.rows.length;
+    const taken = new Set();
+    const found = new Set();
+    for (const [d, g] of of.pairs[image]) {
+      if (det.level[d] < st.level || taken.has("d" + d) || taken.has("g" + g)) continue;
+      taken.add("d" + d).add("g" + g);
+      if (gt.class[g] === row && det.class[d] === column) found.add("d" + d).add("g" + g);
+    }
+    if (row === none) {
+      for (const d of of.det[image]) {
+        const alone = det.level[d] >= st.level && !taken.has("d" + d) && !det.spared[d];
+        if (alone && det.class[d] === column) found.add("d" + d);
+      }
+    }
+    if (column === none) {
+      for (const g of of.gt[image]) {
+        if (gt.paired[g] && !taken.has("g" + g) && gt.class[g] === row) found.add("g" + g);
+      }
+    }
+    return found;
+  }
+  return { boxes, inCell };
+}

@@ -1,0 +1,231 @@
+// The boxes of one data set on their images: a gallery with classes and, for detections, a score slider.
+
+const FEW_ROWS = 15;
+
+function datasetState(X) {
+  const st = { category: -1, level: 0, all: false, order: { key: "boxes", direction: -1 } };
+  for (const part of location.hash.slice(1).split("&")) {
+    const [key, value] = part.split("=");
+    if (key === "c" && X.classes[value]) st.category = Number(value);
+    if (key === "s" && value !== "" && isFinite(value)) {
+      st.level = Math.max(0, X.levels.filter((level) => level <= Number(value) + 1e-12).length - 1);
+    }
+  }
+  return st;
+}
+
+const shownLevel = (X, level) => String(Number(X.levels[level].toPrecision(12)));
+
+function datasetBar(X, st, redraw, sections) {
+  const clear = h("button", {
+    class: "btn clear",
+    id: "clear",
+    on: {
+      click: () => {
+        st.category = -1;
+        redraw();
+      },
+    },
+  });
+  const nav = links(sections);
+  nav.append(clear);
+  let update = () => {};
+  if (X.levels.length) {
+    const move = (event) => {
+      st.level = Number(event.target.value);
+      redraw();
+    };
+    const attributes = {
+      type: "range",
+      id: "score",
+      min: 0,
+      max: X.levels.length - 1,
+      step: 1,
+      on: { input: move },
+    };
+    const range = h("input", attributes);
+    const output = h("output", { for: "score" });
+    byId("barin").append(
+      h("div", { class: "slide" }, h("label", { for: "score" }, "Score ≥"), range, output),
+    );
+    update = () => {
+      range.value = st.level;
+      output.textContent = shownLevel(X, st.level);
+      range.setAttribute("aria-valuetext", `score at least ${shownLevel(X, st.level)}`);
+    };
+  }
+  byId("barin").append(nav);
+  return () => {
+    update();
+    clear.hidden = st.category < 0;
+    clear.textContent = st.category < 0 ? "" : short(X.classes[st.category].name, 24) + "  ✕";
+    const parts = [];
+    if (X.levels.length && st.level) parts.push("s=" + shownLevel(X, st.level));
+    if (st.category >= 0) parts.push("c=" + st.category);
+    history.replaceState(null, "", parts.length ? "#" + parts.join("&") : location.pathname);
+  };
+}
+
+// `columns` are [key, label, show(value)] of the rows of X.classes.
+function datasetClasses(X, st, redraw, columns) {
+  const table = sortedTable({
+    caption: "Classes",
+    columns: [
+      { key: "name", label: "Class", text: true, value: (row) => row.name },
+      ...columns.map(([key, label, show]) => ({
+        key,
+        label,
+        value: (row) => row[key],
+        cell: (row) => show(row[key]),
+        data: (row) => ({ "data-key": key, "data-value": row[key] }),
+      })),
+    ],
+    order: st.order,
+    onSort: draw,
+  });
+  const all = h("button", {
+    class: "btn",
+    on: {
+      click: () => {
+        st.all = !st.all;
+        draw();
+      },
+    },
+  });
+  const hint = "Choose a name to see its images.";
+  section(
+    "classes",
+    "Classes",
+    hint,
+    h("div", { class: "card scroll" }, table.element),
+    h("div", { class: "more" }, all),
+  );
+  function draw() {
+    const rows = X.classes.map((row, i) => ({ i, ...row })).sort(table.compare);
+    const many = rows.length > FEW_ROWS + 5;
+    all.hidden = !many;
+    all.textContent = st.all ? `Show ${FEW_ROWS} classes` : `Show all ${count(rows.length)} classes`;
+    const cut = many && !st.all ? rows.filter((row, n) => n < FEW_ROWS || row.i === st.category) : rows;
+    const focused = document.activeElement?.closest?.("tr[data-class]")?.dataset.class;
+    const line = (row) => {
+      const choose = () => {
+        st.category = st.category === row.i ? -1 : row.i;
+        redraw();
+        if (st.category >= 0) byId("images").scrollIntoView();
+      };
+      const pressed = String(row.i === st.category);
+      const button = h(
+        "button",
+        { class: "lk", "aria-pressed": pressed, on: { click: choose } },
+        nameOf(row.name, 40),
+      );
+      const on = row.i === st.category ? "on" : null;
+      const name = h("th", { scope: "row", role: "rowheader" }, button);
+      return h("tr", { role: "row", class: on, "data-class": row.name }, name, table.cells(row));
+    };
+    table.body.replaceChildren(...cut.map(line));
+    table.showOrder();
+    const again = [...table.body.children].find(
+      (tr) => focused !== undefined && tr.dataset.class === focused,
+    );
+    if (again) again.querySelector("button").focus({ preventScroll: true });
+  }
+  return draw;
+}
+
+// Columns of boxes as lists by image: `make(i)` says what box i is.
+function boxesByImage(X, columns, make) {
+  const lists = X.pictures.map(() => []);
+  columns.image.forEach((image, i) => lists[image].push(i));
+  return (image) => lists[image].map(make);
+}
+
+const flagWords = (columns, i) => columns.flagNames.filter((_, bit) => columns.flags[i] & (1 << bit));
+
+function datasetGallery(X, st, sources, redraw, title) {
+  const columns = X.boxes;
+  const scored = columns.score.length > 0;
+  const make = (i) => {
+    const name = X.classes[columns.class[i]].name;
+    const flags = flagWords(columns, i);
+    const [x0, y0, x1, y1] = columns.box.map((column) => column[i]);
+    const size = `${Math.round(Math.abs(x1 - x0))} × ${Math.round(Math.abs(y1 - y0))} px`;
+    return {
+      key: "b" + i,
+      kind: flags.includes("crowd") || flags.includes("group-of") ? "IG" : "TP",
+      category: columns.class[i],
+      box: [x0, y0, x1, y1],
+      score: scored ? columns.score[i] : null,
+      name,
+      label: short(name, 22),
+      why: [size, ...flags, `row ${columns.row[i]}`].join(" · "),
+    };
+  };
+  const all = boxesByImage(X, columns, make);
+  const least = () => (scored ? X.levels[st.level] : -Infinity);
+  const boxes = (image) => all(image).filter((box) => box.score === null || box.score >= least() - 5e-5);
+  const matches = (box) => st.category < 0 || box.category === st.category;
+  const choose = (value) => {
+    st.category = Number(value);
+    redraw();
+  };
+  const classes = select(
+    "Class",
+    [["-1", "All classes"], ...X.classes.map((row, i) => [i, short(row.name, 40)])],
+    choose,
+  );
+  return makeGallery(X, sources, {
+    title,
+    hint: "Choose an image to see its boxes.",
+    empty: "No image has that. Lower the score, or clear the filters.",
+    panes: (image) => [boxes(image)],
+    matches,
+    narrowed: () => st.category >= 0,
+    include: (image, list) => st.category < 0 || list.some(matches),
+    rank: (image, list, order) => [
+      order === "most" ? list.filter(matches).length : order === "fewest" ? -list.filter(matches).length : 0,
+    ],
+    orders: [
+      ["given", "In the order of the data set"],
+      ["most", "Most boxes first"],
+      ["fewest", "Fewest boxes first"],
+      ["name", "By name"],
+    ],
+    filters: [classes],
+    toggles: ["TP"],
+    names: { TP: "Boxes" },
+    caption: ["TP"],
+    keys: { TP: "boxes" },
+    shown: {},
+    labelled: () => true,
+    status: () => (scored ? "score ≥ " + shownLevel(X, st.level) : ""),
+    drawn: () => {
+      classes.value = String(st.category);
+    },
+  });
+}
+
+// Run all parts at most once per frame, the gallery a little later.
+function makeRedraw(parts, gallery) {
+  let queued = false;
+  let later = 0;
+  return () => {
+    if (queued) return;
+    queued = true;
+    requestAnimationFrame(() => {
+      queued = false;
+      parts.forEach((part) => part());
+      clearTimeout(later);
+      later = setTimeout(() => gallery().draw(), 60);
+    });
+  };
+}
+
+function datasetFoot(X) {
+  const part = X.pictures.length < X.imageCount;
+  const some = `${count(X.pictures.length)} of ${plural(X.imageCount, "image")} are shown`;
+  foot(
+    X,
+    `${part ? some : "All " + plural(X.imageCount, "image") + " are shown"}; rows count the boxes of the file from 0.`,
+  );
+}

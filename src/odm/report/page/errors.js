@@ -1,0 +1,349 @@
+// What went wrong: confusion, kinds of errors, sizes of objects, and the images.
+
+// ---- what went wrong
+
+function errors(context) {
+  const matrix = h("div", { class: "card pad matrix" });
+  const kinds = h("div", { class: "card pad" });
+  const sizes = h("div", { class: "card plot" });
+  section(
+    "errors",
+    "What went wrong",
+    "Choose a cell or a row to see its images.",
+    h("div", { class: "grid2" }, matrix, h("div", { class: "stack" }, kinds, sizes)),
+  );
+  const draw = [
+    () => confusion(context, matrix),
+    () => errorKinds(context, kinds),
+    () => objectSizes(context, sizes),
+  ];
+  return () => draw.forEach((part) => part());
+}
+
+const toImages = () => byId("images").scrollIntoView();
+
+function chooseCell({ st, redraw }, id) {
+  st.cell = st.cell === id ? null : id;
+  st.kind = "";
+  redraw();
+  if (st.cell) toImages();
+}
+
+// Of many classes the matrix shows those that are confused most; the rest is one row and one column.
+function matrixAxes({ R, st }, entries) {
+  const n = R.rows.length;
+  const kept = new Set(Array.from({ length: n + 1 }, (_, i) => i));
+  if (n > WHOLE_MATRIX) {
+    const weight = new Float64Array(n);
+    for (const [i, j, v] of entries) {
+      if (i === j || i >= n || j >= n) continue;
+      weight[i] += v;
+      weight[j] += v;
+    }
+    if (st.category >= 0) weight[st.category] = Infinity;
+    const order = Array.from(weight, (_, i) => i).sort(
+      (a, b) => (weight[b] === weight[a] ? R.rows[b].gt - R.rows[a].gt : weight[b] - weight[a]) || a - b,
+    );
+    kept.clear();
+    for (const i of order.slice(0, IN_MATRIX)) kept.add(i);
+    kept.add(n);
+  }
+  const axis = Array.from(kept)
+    .filter((i) => i < n)
+    .sort((a, b) => a - b);
+  const others = n > WHOLE_MATRIX ? [n + 1] : [];
+  return { kept, axis: [...axis, ...others, n] };
+}
+
+function confusion(context, holder) {
+  const { R, st, confusion: at } = context;
+  const n = R.rows.length;
+  const entries = at(st.level);
+  const { kept, axis } = matrixAxes(context, entries);
+  const fold = (i) => (kept.has(i) ? i : n + 1);
+  const table = new Map();
+  const sums = new Map();
+  for (const [i, j, v] of entries) {
+    const key = fold(i) + "," + fold(j);
+    table.set(key, (table.get(key) || 0) + v);
+    sums.set(fold(i), (sums.get(fold(i)) || 0) + v);
+  }
+  const label = (i, isRow) => {
+    if (i === n + 1) return plural(n + 1 - kept.size, "other");
+    return i < n ? short(R.rows[i].class, 22) : isRow ? "nothing there" : "missed";
+  };
+  const focused = document.activeElement?.dataset?.cell;
+  const cell = (i, j) => {
+    const v = table.get(i + "," + j) || 0;
+    if (i === n && j === n) return h("td");
+    if (!v) return h("td", {}, h("span", {}, h("i", { class: "sr" }, "0")));
+    if (i > n || j > n) return h("td", {}, h("span", { class: "ot", title: count(v) }, compact(v)));
+    const id = i + "," + j;
+    const part = v / sums.get(i);
+    const [strength, white] = cellStrength(part, i === j);
+    const style = {
+      background: `rgba(${i === j ? "var(--heat)" : "var(--bad)"},${strength})`,
+      color: white ? "#fff" : "var(--ink)",
+    };
+    const title = `${label(i, true)} → ${label(j)}: ${count(v)} (${percent(part)} %)`;
+    const attributes = {
+      "data-cell": id,
+      "data-value": v,
+      "aria-pressed": String(st.cell === id),
+      title,
+      css: style,
+    };
+    return h(
+      "td",
+      {},
+      h("button", { ...attributes, on: { click: () => chooseCell(context, id) } }, compact(v)),
+    );
+  };
+  const edge = (i) => (i === n ? "edge" : null);
+  const rows = axis.map((i) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row", class: edge(i), title: label(i, true) }, h("bdi", {}, label(i, true))),
+      axis.map((j) => cell(i, j)),
+    ),
+  );
+  const columns = axis.map((j) =>
+    h("th", { scope: "col", class: edge(j), title: label(j) }, h("span", {}, label(j))),
+  );
+  holder.replaceChildren(
+    h("h3", {}, "Which class was taken for which"),
+    h("p", { class: "cap" }, "Rows are objects, columns are detections."),
+    h(
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Confusion matrix" },
+      h(
+        "table",
+        { class: "conf", css: { "--n": axis.length } },
+        h("caption", { class: "sr" }, "Confusion matrix"),
+        h("thead", {}, h("tr", {}, h("td"), columns)),
+        h("tbody", {}, rows),
+      ),
+    ),
+    ...mostConfused(context, entries),
+    h(
+      "p",
+      { class: "cap foot" },
+      `Detections of score ≥ ${levelText(R, st.level)}; pairs of IoU ≥ 0.5, those of one class first.`,
+    ),
+  );
+  if (focused) holder.querySelector(`[data-cell="${focused}"]`)?.focus({ preventScroll: true });
+}
+
+// How strong the color of a cell is, and whether its text is white: never in between, where neither is legible.
+function cellStrength(part, right) {
+  const wish = 0.1 + 0.85 * Math.sqrt(part);
+  if (wish <= (right ? 0.45 : 0.4)) return [wish, false];
+  return [Math.max(right ? 0.9 : 0.88, wish), true];
+}
+
+function mostConfused(context, entries) {
+  const { R, st } = context;
+  const n = R.rows.length;
+  const worst = entries
+    .filter(([i, j]) => i !== j && i < n && j < n)
+    .sort((a, b) => b[2] - a[2])
+    .slice(0, 5);
+  if (!worst.length) return [];
+  const chip = ([i, j, v]) => {
+    const id = i + "," + j;
+    const attributes = {
+      class: "chip",
+      "aria-pressed": String(st.cell === id),
+      on: { click: () => chooseCell(context, id) },
+    };
+    return h(
+      "button",
+      attributes,
+      nameOf(R.rows[i].class, 20),
+      " → ",
+      nameOf(R.rows[j].class, 20),
+      " ",
+      h("b", {}, count(v)),
+    );
+  };
+  return [h("div", { class: "pairs" }, h("h3", {}, "Most often confused"), worst.map(chip))];
+}
+
+function errorKinds({ X, R, st, redraw, counts }, holder) {
+  const x = counts.counts(st.level, st.category);
+  const rows = x.why.map((v, i) => ({
+    id: "FP" + i,
+    name: X.kinds[i + 1],
+    help: HELP[X.kinds[i + 1]],
+    v,
+    color: "fp",
+  }));
+  rows.push({ id: "FN", name: "missed", help: "no detection matches it", v: x.fn, color: "fn" });
+  rows.sort((a, b) => b.v - a.v);
+  const most = Math.max(1, ...rows.map((row) => row.v));
+  const sum = rows.reduce((total, row) => total + row.v, 0) || 1;
+  const focused = document.activeElement?.dataset?.kind;
+  const line = (row) => {
+    const choose = () => {
+      st.kind = st.kind === row.id ? "" : row.id;
+      st.cell = null;
+      redraw();
+      if (st.kind) toImages();
+    };
+    const key = row.id === "FN" ? "fn" : row.name;
+    return h(
+      "button",
+      {
+        class: "erow",
+        "data-kind": row.id,
+        "aria-pressed": String(st.kind === row.id),
+        on: { click: choose },
+      },
+      h("span", {}, mark(row.color), " ", row.name, h("small", { class: "long" }, row.help)),
+      h(
+        "span",
+        { class: "t" },
+        h("i", { class: "c-" + row.color, css: { width: (100 * row.v) / most + "%" } }),
+      ),
+      h(
+        "span",
+        { class: "n" },
+        h(
+          "span",
+          { "data-reason": key, "data-value": row.v, "data-score": levelText(R, st.level) },
+          count(row.v),
+        ),
+        " ",
+        h("small", {}, percent(row.v / sum, 0) + " %"),
+      ),
+    );
+  };
+  holder.replaceChildren(
+    h("h3", {}, "Errors by kind"),
+    ...rows.map(line),
+    h(
+      "p",
+      { class: "cap foot" },
+      "An object found as another class, or with a box too far off, counts twice: as false and as missed.",
+    ),
+  );
+  if (focused) holder.querySelector(`[data-kind="${focused}"]`)?.focus({ preventScroll: true });
+}
+
+function objectSizes({ X, R, st, sizes }, holder) {
+  if (R.perImage) {
+    holder.replaceChildren(
+      h("h3", {}, "Objects by size"),
+      h(
+        "p",
+        { class: "cap" },
+        "Under this protocol a class counts once per image, so sizes of objects mean nothing here.",
+      ),
+    );
+    return;
+  }
+  const [found, all] = sizes(st.level, st.category);
+  const name = (i) =>
+    i === 0
+      ? `< ${X.sides[0]}`
+      : i < X.sides.length
+        ? `${X.sides[i - 1]}–${X.sides[i]}`
+        : `${X.sides[i - 1]}+`;
+  const bars = Array.from(all, (n, i) => ({
+    label: name(i),
+    parts: [
+      [found[i], "var(--tp)"],
+      [n - found[i], "var(--fn)"],
+    ],
+    text: n ? percent(found[i] / n, 0) + " %" : "",
+  }));
+  const label =
+    "Objects by size, found and missed: " +
+    bars.map((bar, i) => `${bar.label} pixels, ${found[i]} of ${all[i]}`).join("; ");
+  holder.replaceChildren(
+    h("h3", {}, "Objects by size, and the share found"),
+    legend(["var(--tp)", "found"], ["var(--fn)", "missed"]),
+    columnPlot(label, bars),
+    h("p", { class: "cap" }, "side of a square of the same area, in pixels"),
+  );
+}
+
+// ---- images
+
+function images({ X, R, st, redraw, sources, shown }) {
+  const { boxes, inCell } = makeBoxes(X, R, st);
+  let cells = null;
+  const cellOf = (image) => {
+    const key = st.cell + "@" + st.level;
+    if (!cells || cells.key !== key) cells = { key, of: new Map() };
+    if (!cells.of.has(image)) cells.of.set(image, inCell(image, st.cell));
+    return cells.of.get(image);
+  };
+  const isError = (box) => box.kind === "FP" || box.kind === "FN";
+  const narrowed = () => Boolean(st.cell || st.kind) || st.category >= 0;
+  function matches(box, image) {
+    if (st.cell) return cellOf(image).has(box.key);
+    if (st.category >= 0 && box.category !== st.category) return false;
+    if (!st.kind) return isError(box) || st.category >= 0;
+    if (st.kind.length === 3) return box.kind === "FP" && box.reason === Number(st.kind[2]);
+    return box.kind === st.kind;
+  }
+  function rank(image, list, order) {
+    const hits = list.filter((box) => matches(box, image) && (st.cell || st.kind || isError(box)));
+    const surest = Math.max(
+      0,
+      ...hits.filter((box) => box.kind === "FP").map((box) => 1 + R.levels.length + R.det.level[box.d]),
+    );
+    const missed = hits.filter((box) => box.kind === "FN").length;
+    if (order === "sure") return [surest, hits.length];
+    if (order === "missed") return [missed, hits.length];
+    return [hits.length, surest];
+  }
+  const change = (values) => {
+    Object.assign(st, values, { cell: null });
+    redraw();
+  };
+  const classes = select(
+    "Class",
+    [["-1", "All classes"], ...R.rows.map((row, i) => [i, short(row.class, 40)])],
+    (v) => change({ category: Number(v) }),
+  );
+  const kindList = ["", "FP", ...X.kinds.slice(1, -1).map((_, i) => "FP" + i), "FN", "TP"];
+  const kinds = select(
+    "Kind of error",
+    kindList.map((kind) => [kind, kindName(X, kind) || "All errors"]),
+    (v) => change({ kind: v }),
+  );
+  const cell = h("button", { class: "chip", "aria-pressed": "true", on: { click: () => change({}) } });
+  return makeGallery(X, sources, {
+    title: "Images, worst first",
+    hint: "Choose an image to see its boxes and why each is wrong.",
+    empty: "No image has that at this score. Lower the score, or clear the filters.",
+    panes: (image) => [boxes(image)],
+    matches,
+    narrowed,
+    include: (image, list) =>
+      st.cell ? cellOf(image).size > 0 : !narrowed() || list.some((box) => matches(box, image)),
+    rank,
+    orders: [
+      ["wrong", "Most errors first"],
+      ["sure", "Surest mistake first"],
+      ["missed", "Most missed first"],
+      ["name", "By name"],
+    ],
+    filters: [classes, kinds, cell],
+    toggles: ["FP", "FN", "TP", "GT"],
+    caption: ["FP", "FN", "TP"],
+    keys: { FP: "fp", FN: "fn", TP: "tp" },
+    shown,
+    labelled: isError,
+    status: () => "score ≥ " + levelText(R, st.level),
+    drawn: () => {
+      classes.value = String(st.category);
+      kinds.value = st.kind;
+      cell.hidden = !st.cell;
+      cell.textContent = cellName(R, st.cell) + "  ✕";
+    },
+  });
+}

@@ -1,0 +1,142 @@
+// What is in a data set: counts, sizes, and samples of every class.
+
+const COLUMN = "var(--tp)";
+
+function drawPage(X, sources) {
+  const S = X.statistics;
+  const shares = Object.fromEntries(S.classes.map((row) => [row.name, row]));
+  X.classes = X.classes.map((row) => ({ ...row, ...shares[row.name] }));
+  head(X, "Data set statistics", null);
+  datasetFoot(X);
+  const st = datasetState(X);
+  const parts = [];
+  let gallery = null;
+  const redraw = makeRedraw(parts, () => gallery);
+  const sections = [
+    ["top", "Summary"],
+    ["classes", "Classes"],
+    ["sizes", "Sizes"],
+    ["images", "Samples"],
+  ];
+  parts.push(datasetBar(X, st, redraw, sections));
+  statisticsTiles(S);
+  const share = (v) => [percent(v), shareBar(v)];
+  parts.push(
+    datasetClasses(X, st, redraw, [
+      ["boxes", "Boxes", count],
+      ["share", "Share", share],
+      ["images", "Images", count],
+      ["small", "Small", count],
+      ["medium", "Medium", count],
+      ["large", "Large", count],
+    ]),
+  );
+  statisticsPlots(S);
+  gallery = datasetGallery(X, st, sources, redraw, "Samples of each class");
+  parts.forEach((part) => part());
+  gallery.draw();
+}
+
+function statisticsTiles(S) {
+  const tile = (key, label, value, under) =>
+    h(
+      "div",
+      { class: "card tile" },
+      h("div", { class: "l" }, label),
+      h("div", { class: "v" }, h("b", { "data-key": key, "data-value": value }, count(value))),
+      h("div", { class: "s" }, under),
+    );
+  const empty = S.classes.filter((row) => !row.boxes).length;
+  const decimals = (v) => (isNumber(v) ? String(Number(v.toPrecision(3))) : "–");
+  byId("main").append(
+    h(
+      "div",
+      { class: "tiles even" },
+      tile("images", "Images", S.images, `${count(S.images_without_boxes)} without boxes`),
+      tile("classes", "Classes", S.classes.length, `${count(empty)} without boxes`),
+      tile("boxes", "Boxes", S.boxes, S.kind === "gt" ? "ground truth" : "detections"),
+      tile("images_without_size", "Without size", S.images_without_size, "images of unknown size"),
+      h(
+        "div",
+        { class: "card tile" },
+        h("div", { class: "l" }, "Boxes per image"),
+        h("div", { class: "v" }, decimals(S.boxes_per_image.mean)),
+        h(
+          "div",
+          { class: "s" },
+          `median ${decimals(S.boxes_per_image.median)}, most ${count(S.boxes_per_image.max)}`,
+        ),
+      ),
+      h(
+        "div",
+        { class: "card tile" },
+        h("div", { class: "l" }, "Box area"),
+        h("div", { class: "v" }, decimals(S.area.median)),
+        h("div", { class: "s" }, "median, square pixels"),
+      ),
+    ),
+  );
+}
+
+function bounds(group) {
+  if (group.lower === null) return "< " + group.upper;
+  return group.upper === null ? group.lower + "+" : `${group.lower}–${group.upper}`;
+}
+
+function perImage(S) {
+  const groups = [
+    [0, 0],
+    [1, 1],
+    [2, 2],
+    [3, 5],
+    [6, 10],
+    [11, 20],
+    [21, 50],
+    [51, 100],
+    [101, 500],
+    [501, Infinity],
+  ];
+  const bars = groups.map(([low, high]) => {
+    const n = S.images_by_boxes
+      .filter((row) => row.boxes >= low && row.boxes <= high)
+      .reduce((a, row) => a + row.images, 0);
+    return { label: low === high ? String(low) : high === Infinity ? low + "+" : `${low}–${high}`, n };
+  });
+  while (bars.length > 1 && !bars[bars.length - 1].n) bars.pop();
+  return bars;
+}
+
+function statisticsPlots(S) {
+  const plot = (title, list, note) => {
+    const total = list.reduce((a, bar) => a + bar.n, 0);
+    if (!total) return null;
+    const bars = list.map((bar) => ({
+      label: bar.label,
+      parts: [[bar.n, COLUMN]],
+      text: bar.n ? compact(bar.n) : "",
+    }));
+    const label = `${title}: ` + list.map((bar) => `${bar.label}, ${bar.n}`).join("; ");
+    return plotCard(title, null, columnPlot(label, bars), note);
+  };
+  const areas = Object.entries(S.areas).map(([label, n]) => ({ label, n }));
+  const sizes = S.image_sizes
+    .slice(0, 6)
+    .map((row) => ({ label: `${row.width}×${row.height}`, n: row.images }));
+  const rest = S.image_sizes.slice(6).reduce((a, row) => a + row.images, 0);
+  if (rest) sizes.push({ label: "others", n: rest });
+  const grouped = (list) => list.map((group) => ({ label: bounds(group), n: group.n }));
+  section(
+    "sizes",
+    "Sizes",
+    "",
+    h(
+      "div",
+      { class: "grid3" },
+      plot("Images by number of boxes", perImage(S)),
+      plot("Boxes by area", areas, "small below 32 × 32 pixels, large from 96 × 96, as COCO counts"),
+      plot("Boxes by width / height", grouped(S.aspects)),
+      plot("Images by size", sizes, "width × height in pixels"),
+      S.scores.length ? plot("Boxes by score", grouped(S.scores)) : null,
+    ),
+  );
+}
