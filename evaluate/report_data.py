@@ -263,7 +263,9 @@ def _truth_table(joined: Joined, rules: Protocol, table: DetectionTable) -> Trut
         xyxy=side.xyxy,
         counts=counts,
         found_by=found_by,
-        score=np.where(found_by >= 0, table.score[found_by], np.nan) if len(hits) else np.full(len(side), np.nan),
+        score=np.where(found_by >= 0, table.score[found_by], np.nan)
+        if len(hits)
+        else np.full(len(side), np.nan),
         same_iou=same,
         other_iou=other,
         miss=np.where(counts & (found_by < 0), miss, np.int8(-1)),
@@ -373,7 +375,11 @@ def _at_least(category: Ints, level: Longs, n: int, n_levels: int) -> Longs:
 
 def _taken(pairing: Pairing, level: Longs, n_levels: int) -> Iterator[tuple[int, Ints, Ints]]:
     """For every level the pairs that are taken there: detections and ground truths."""
-    det, gt, since = pairing.det, pairing.gt, level[pairing.det] if len(pairing.det) else np.zeros(0, np.int64)
+    det, gt, since = (
+        pairing.det,
+        pairing.gt,
+        level[pairing.det] if len(pairing.det) else np.zeros(0, np.int64),
+    )
     # A pair whose two sides have no other pair is taken wherever its detection is.
     n_det, n_gt = np.bincount(det, minlength=len(level)), np.bincount(gt, minlength=len(pairing.eligible))
     simple = (n_det[det] == 1) & (n_gt[gt] == 1)

@@ -16,6 +16,7 @@ import odm.cli
 import odm.converters
 import odm.evaluate
 import odm.formats
+import odm.report
 from odm.cli._explain import all_codes
 from odm.formats import FORMATS, make_options, option_specs
 from odm.tables import Flag, LabelState
@@ -28,6 +29,7 @@ PARTS = {
     "cli": "cli",
     "odm": "src/odm",
 }
+"""Every part and its folder; sub-packages belong to the part."""
 
 checkout = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="only in a checkout")
 
@@ -82,6 +84,7 @@ MAY_IMPORT = {
     "formats": {*CORE, "parallel", "formats"},
     "evaluate": {"tables", "issues", "pairing", "screen", "parallel", "evaluate"},
     "converters": {*CORE, "formats", "checks", "converters"},
+    "report": {*CORE, "evaluate", "report", "odm"},
     "cli": {
         *CORE,
         "screen",
@@ -90,6 +93,7 @@ MAY_IMPORT = {
         "checks",
         "converters",
         "evaluate",
+        "report",
         "cli",
         "odm",
         "VERSION",
@@ -112,6 +116,14 @@ def test_options_that_name_files_say_so():
         for spec in option_specs(format_.options):
             names = re.match("(CSV )?(file|folder) ", spec.help) is not None
             assert spec.is_path == names, (format_.name, spec.name)
+
+
+@checkout
+@pytest.mark.parametrize("name", [n for n in sorted(MODULES) if n.startswith("odm.report")])
+def test_a_report_reads_results_only(name):
+    """It shows what the engine answers: its inner modules are none of a report's business."""
+    inner = {n for n in imported(MODULES[name]) if n.startswith("odm.evaluate.") and n in MODULES}
+    assert inner <= {"odm.evaluate.report_data"}
 
 
 @checkout
@@ -242,15 +254,19 @@ def test_all_packages_are_built():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     tool = project["tool"]["setuptools"]
     folders = {"odm": "src/odm"}
-    for part in ("formats", "converters", "evaluate", "cli"):
-        for path in (ROOT / part).rglob("*.py"):
-            inner = path.parent.relative_to(ROOT).as_posix()
-            folders["odm." + inner.replace("/", ".")] = inner
+    for part, folder in PARTS.items():
+        for path in (ROOT / folder).rglob("*.py") if part != "odm" else ():
+            inner = path.parent.relative_to(ROOT / folder).as_posix()
+            below = "" if inner == "." else "." + inner.replace("/", ".")
+            folders[f"odm.{part}{below}"] = path.parent.relative_to(ROOT).as_posix()
     assert sorted(tool["packages"]) == sorted(folders)
     for package, folder in tool["package-dir"].items():
         assert folders[package] == folder
     assert (ROOT / "src/odm/py.typed").exists()
-    assert tool["package-data"] == {"odm": ["py.typed"]}
+    assert tool["package-data"] == {"odm": ["py.typed"], "odm.report": ["page/*"]}
+    for package, patterns in tool["package-data"].items():
+        for pattern in patterns:
+            assert list((ROOT / folders[package]).glob(pattern)), pattern
 
 
 @checkout

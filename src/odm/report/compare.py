@@ -135,8 +135,12 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str]) -> list[RunB
         image = number.get(name, -1)
         d, g = of_det(image), of_gt(image)
         kinds = table.kind[d].tolist()
-        state = ["IG" if not c else "GT" if f else "FN" for c, f in zip(truth.counts[g], found[g], strict=True)]
-        why = ["found" if k == 0 else "ignored" if k == len(KINDS) - 1 else f"false · {KINDS[k]}" for k in kinds]
+        state = [
+            "IG" if not c else "GT" if f else "FN" for c, f in zip(truth.counts[g], found[g], strict=True)
+        ]
+        why = [
+            "found" if k == 0 else "ignored" if k == len(KINDS) - 1 else f"false · {KINDS[k]}" for k in kinds
+        ]
         made.append(
             RunBoxes(
                 kind=["TP" if k == 0 else "IG" if k == len(KINDS) - 1 else "FP" for k in kinds] + state,

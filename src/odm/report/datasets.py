@@ -130,7 +130,11 @@ def validation_page(
         if entry["box"] >= 0:
             row = np.searchsorted(boxes[entry["side"]]["row"], entry["box"])
             entry["box"] = int(row) if entry["image"] >= 0 else -1
-    known = {name: p for side, d in zip(pictures, datasets, strict=True) for name, p in zip(d.images.name, side, strict=True)}
+    known = {
+        name: p
+        for side, d in zip(pictures, datasets, strict=True)
+        for name, p in zip(d.images.name, side, strict=True)
+    }
     data = {
         **reading(log, sources),
         "warnings": [],

@@ -129,7 +129,9 @@ def _result(result: Result, table: ReportData, number: NDArray[np.int32]) -> dic
     return {
         "protocol": result.protocol,
         "iou": result.rules.ious[result.rules.reference],
-        "label": result.protocol if result.rules.averaged else f"{result.protocol} · IoU {result.rules.ious[0]:g}",
+        "label": result.protocol
+        if result.rules.averaged
+        else f"{result.protocol} · IoU {result.rules.ious[0]:g}",
         "definition": result.definition.partition(": ")[2],
         "summary": contract["summary"],
         "errors": contract.get("errors", {}),

@@ -79,13 +79,13 @@ function sparse(table) {
 // ---- the parts of a page
 
 function head(X, eyebrow, chips) {
-  byId("head").append(
+  fill(byId("head"), {}, [
     h("p", { class: "eyebrow" }, eyebrow),
     h("h1", {}, nameOf(X.title, 90)),
     chips,
     doubts(X.doubts),
     readingNotes(X),
-  );
+  ]);
 }
 
 function doubts(list) {

@@ -132,7 +132,7 @@ function deltaTable(X, st, redraw) {
     number("other", short(X.names[1], 18), (row) => percent(row.other)),
     number("delta", "Difference", delta),
     { key: "interval", label: "Interval", fixed: true, cell: interval },
-    { key: "plot", label: "", fixed: true, class: "l", cell: (row) => lowHigh(row, most) },
+    { key: "plot", label: "Worse · better", fixed: true, class: "l", cell: (row) => lowHigh(row, most) },
   ];
   const table = sortedTable({ caption: `${X.metric} per class`, columns, order: st.order, onSort: draw });
   const all = h("button", {

@@ -228,7 +228,7 @@ function tiles({ X, R, st, counts }) {
   ];
   const lower = keys[0].startsWith("top") ? "error, lower is better" : about;
   const value = (key) => h("b", { "data-key": key, "data-value": R.summary[key] }, withUnit(R.summary[key]));
-  const rest = keys.slice(1).filter((key) => isNumber(R.summary[key]));
+  const rest = keys.slice(1);
   const hero = h(
     "div",
     { class: "card tile hero" },

@@ -78,9 +78,12 @@ function statisticsTiles(S) {
   );
 }
 
+// 1/8 for 0.125: ratios are read as fractions, and they are shorter.
+const edgeText = (v) => (v > 0 && v < 1 && Number.isInteger(1 / v) && v !== 0.1 ? `1/${1 / v}` : String(v));
+
 function bounds(group) {
-  if (group.lower === null) return "< " + group.upper;
-  return group.upper === null ? group.lower + "+" : `${group.lower}–${group.upper}`;
+  if (group.lower === null) return "< " + edgeText(group.upper);
+  return group.upper === null ? edgeText(group.lower) + "+" : `${edgeText(group.lower)}–${edgeText(group.upper)}`;
 }
 
 function perImage(S) {

@@ -223,7 +223,7 @@ function makeViewer(X, gallery, options) {
       h("span", {}, key("+", "−", "0"), "zoom"),
       h("span", {}, key(...options.toggles.map((_, i) => String(i + 1))), kinds),
       h("span", {}, key("Esc"), "back"),
-      h("span", {}, `${width} × ${height} px${options.status ? " · " + options.status() : ""}`),
+      h("span", {}, [`${width} × ${height} px`, options.status?.()].filter(Boolean).join(" · ")),
     );
   }
 

@@ -1,0 +1,482 @@
+"""Reports without a browser: what a page holds equals what the commands print, and it is written safely."""
+
+import base64
+import functools
+import hashlib
+import io
+import json
+import math
+import re
+import zlib
+
+import numpy as np
+import pytest
+from drawn import HOSTILE_CLASSES, HOSTILE_NAMES, make_data
+from PIL import ExifTags, Image
+
+import odm
+from odm.cli import _app
+from odm.evaluate import PROTOCOLS, evaluate
+from odm.evaluate.errors import OUTCOMES, REASONS
+from odm.evaluate.report_data import KINDS, MISSES, score_levels
+from odm.issues import Log, PathError
+from odm.report import ClassDelta, Picture, build, changes_of, compare_page, evaluation_page, write
+from odm.report.selection import choose
+from odm.tables import Dataset
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return make_data(tmp_path_factory.mktemp("data") / "set")
+
+
+def run(*words):
+    return _app.run([str(word) for word in words])
+
+
+def read_page(path):
+    """The data and the pictures of a page, and its text."""
+    text = path.read_text(encoding="utf-8")
+    packed = re.search(r'id="data">([^<]*)<', text)[1]
+    pictures = re.search(r'id="pictures">([^<]*)<', text)[1].split("\n")
+    return json.loads(zlib.decompress(base64.b64decode(packed))), pictures, text
+
+
+def dense(table):
+    array = np.zeros(int(np.prod(table["shape"])), np.int64)
+    array[np.cumsum(table["at"])] = table["n"]
+    return array.reshape(table["shape"])
+
+
+@functools.cache
+def sides(folder):
+    return odm.read(folder / "gt.json"), odm.read(folder / "det.csv", images=folder / "photos")
+
+
+def evaluation(data, protocol="coco", **options):
+    return evaluate(*sides(data), protocol, **options)
+
+
+# ------------------------------------------------------------------------------------- what the engine adds
+
+
+@pytest.mark.parametrize("protocol", list(PROTOCOLS))
+def test_every_position_of_the_slider_is_an_operating_point(data, protocol):
+    table = evaluation(data, protocol).result.report_data()
+    outcomes = table.outcomes.dense()
+    for position in (0, 7, 29, 50, 58, 83, 100):
+        result = evaluation(data, protocol, at_score=position / 100).result
+        assert table.levels[position] == position / 100
+        at_least = outcomes[:, :, position:].sum(axis=2)
+        found = table.objects.dense()[:, :, 1 + position :].sum(axis=(1, 2))
+        for c, row in enumerate(result.classes):
+            tp, fp = at_least[c, 0], at_least[c, 1:-1].sum()
+            if row.gt and tp:
+                assert row.precision == tp / (tp + fp)
+                assert row.recall == tp / row.gt
+            else:
+                assert math.isnan(row.precision)
+            assert tp == found[c], "an object that is found has one true positive"
+            objects = table.truth.counts & (table.truth.category == c)
+            assert objects.sum() == row.gt
+
+
+@pytest.mark.parametrize("protocol", ["coco", "voc2012", "lvis", "openimages", "corloc"])
+@pytest.mark.parametrize(("scale", "shift"), [(1, 0), (100, 0), (20, -7)])
+def test_confusion_at_every_level_is_that_of_the_score(tmp_path, protocol, scale, shift):
+    folder = make_data(tmp_path / "set", seed=9, n=20, scale=scale, shift=shift)
+    result = evaluation(folder, protocol).result
+    table = result.report_data()
+    for position, score in enumerate(table.levels.tolist()):
+        expected = result.confusion(score=score).counts
+        assert (table.confusion_at(position).counts == expected).all(), score
+
+
+def test_outcomes_and_misses_are_those_of_the_files(data):
+    result = evaluation(data).result
+    table, detections = result.report_data(), result.detections
+    for position in (0, 25, 50, 73, 100):
+        keep = detections.score >= position / 100
+        counts = table.outcomes.dense()[:, :, position:].sum(axis=(0, 2))
+        assert counts[0] == (keep & (detections.outcome == OUTCOMES.index("TP"))).sum()
+        for reason, name in enumerate(REASONS):
+            assert counts[KINDS.index(name)] == (keep & (detections.reason == reason)).sum()
+        wrong = {int(i) for i in detections.image[keep & (detections.outcome == 1)]}
+        missed = table.truth.counts & ~(table.truth.score >= position / 100)
+        wrong |= {int(i) for i in table.truth.image[missed]}
+        assert table.wrong_images[position] == len(wrong)
+    never = table.truth.counts & np.isnan(table.truth.score)
+    assert ((table.truth.miss >= 0) == never).all()
+    assert never.sum() == result.overall.fn
+
+
+def test_why_an_object_is_missed():
+    truth = {"images": ["a"], "categories": ["x", "y"], "image": [0] * 4, "category": [0] * 4, "ltwh": [[0, 0, 10, 10], [50, 0, 10, 10], [100, 0, 10, 10], [2, 0, 10, 10]]}  # fmt: skip
+    found = {"images": ["a"], "categories": ["x", "y"], "image": [0] * 3, "category": [0, 1, 0], "score": [0.9, 0.8, 0.7], "ltwh": [[0, 0, 10, 10], [50, 0, 10, 10], [106, 0, 10, 10]]}  # fmt: skip
+    table = evaluate(Dataset.from_arrays(**truth), Dataset.from_arrays(**found), "coco").result.report_data()
+    why = ["" if m < 0 else MISSES[m] for m in table.truth.miss]
+    assert why == ["", "class", "localisation", "assigned"]
+    assert table.truth.other_iou[1] == 1
+    assert table.truth.same_iou[2] == pytest.approx(4 / 16)
+
+
+@pytest.mark.parametrize(
+    ("scores", "first", "last", "n"),
+    [
+        ([], 0, 1, 101),
+        ([0.2, 1.0], 0, 1, 101),
+        ([0, 100], 0, 100, 101),
+        ([-3.2, 12.7], -3.2, 12.8, 81),
+        ([1.5, 1.5], 1.5, 1.5, 1),
+        ([-1e6, 3e6], -1e6, 3e6, 81),
+    ],
+)
+def test_positions_of_the_slider(scores, first, last, n):
+    levels = score_levels(np.array(scores, float))
+    assert (levels[0], levels[-1], len(levels)) == (first, last, n)
+    assert all(float(repr(v)) == v and len(f"{v:.12g}") <= 8 for v in levels.tolist())
+    if scores:
+        assert levels[0] <= min(scores)
+
+
+# --------------------------------------------------------------------------------------------- what is written
+
+
+def test_a_page_holds_what_the_evaluation_says(data, tmp_path, capsys):
+    words = [
+        data / "gt.json",
+        data / "det.csv",
+        "--protocol",
+        "coco",
+        "--protocol",
+        "voc2012",
+        "--output",
+        "json",
+    ]
+    assert (
+        run(
+            "eval",
+            *words,
+            "--images",
+            data / "photos",
+            "--report",
+            tmp_path / "r.html",
+            "--save",
+            tmp_path / "s",
+        )
+        == 0
+    )
+    contract = json.loads(capsys.readouterr().out)
+    page, pictures, _ = read_page(tmp_path / "r.html")
+    assert len(page["pictures"]) == len(pictures) == page["imageCount"] == 14
+    assert [d["code"] for d in page["doubts"]] == ["class-only-in-detections", "groups-as-objects"]
+    for shown, result in zip(page["results"], contract["results"], strict=True):
+        assert shown["summary"] == result["summary"]
+        assert [row["gt"] for row in shown["rows"]] == [row["gt"] for row in result["classes"]]
+        assert dense(shown["outcomes"])[:, 0].sum() == result["overall"]["tp"]
+        assert dense(shown["outcomes"])[:, 1:-1].sum() == result["overall"]["fp"]
+        # All images are shown, so their boxes add up to the counts at every score.
+        det, gt = shown["det"], shown["gt"]
+        for k in (0, 30, 100):
+            kinds = [kind for kind, level in zip(det["kind"], det["level"], strict=True) if level >= k]
+            assert kinds.count(0) == dense(shown["outcomes"])[:, 0, k:].sum()
+            missed = [1 for counts, by in zip(gt["counts"], gt["by"], strict=True) if counts and not (by >= 0 and det["level"][by] >= k)]  # fmt: skip
+            assert len(missed) == result["overall"]["gt"] - kinds.count(0)
+    with Image.open(io.BytesIO(base64.b64decode(pictures[0]))) as picture:
+        assert picture.format == "JPEG"
+        assert picture.size == (160, 120)
+
+
+def test_the_same_input_gives_the_same_bytes(data, tmp_path, monkeypatch):
+    made = []
+    for epoch in ("", "", "1700000000"):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+        words = ["eval", data / "gt.json", data / "det.csv", "--images", data / "photos", "-q", "--overwrite"]
+        assert run(*words, "--report", tmp_path / "r.html") == 0
+        made.append((tmp_path / "r.html").read_bytes())
+    assert made[0] == made[1] != made[2]
+    assert read_page(tmp_path / "r.html")[0]["made"] == "2023-11-14"
+
+
+def test_a_folder_holds_the_pictures(data, tmp_path):
+    words = [
+        "eval",
+        data / "gt.json",
+        data / "det.csv",
+        "--images",
+        data / "photos",
+        "--report-size",
+        64,
+        "-q",
+    ]
+    assert run(*words, "--report", tmp_path / "r", "--report-images", 5, "--report-title", "A <b> & c") == 0
+    page, pictures, text = read_page(tmp_path / "r/index.html")
+    assert len(pictures) == 5
+    assert sorted(p.name for p in (tmp_path / "r/pictures").iterdir()) == sorted(p[9:] for p in pictures)
+    assert Image.open(tmp_path / "r" / pictures[0]).size == (64, 48)
+    assert page["title"] == "A <b> & c"
+    assert "<title>A &lt;b&gt; &amp; c</title>" in text
+    assert run(*words, "--report", tmp_path / "r") == 3
+    assert run(*words, "--report", tmp_path / "r", "--overwrite") == 0
+
+
+def test_the_policy_names_the_one_script_and_style(data, tmp_path):
+    run("eval", data / "gt.json", data / "det.csv", "-q", "--report", tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    for tag, directive in (("script", "script-src"), ("style", "style-src")):
+        content = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)[1]
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}'" in policy
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|https?://(?!www\.w3\.org/2000/svg)", content)  # fmt: skip
+    assert "default-src 'none'" in policy
+
+
+def test_hostile_names_stay_data(tmp_path):
+    folder = make_data(tmp_path / "set", names=HOSTILE_NAMES, classes=HOSTILE_CLASSES)
+    for page in ("r.html", "r2/index.html"):
+        words = ["eval", folder / "gt.json", folder / "det.csv", "--images", folder / "photos", "-q"]
+        target = tmp_path / page.split("/", maxsplit=1)[0]
+        assert run(*words, "--report", target, "--report-title", "</title><script>alert(9)</script>") == 0
+        text = (tmp_path / page).read_text(encoding="utf-8")
+        assert "alert(" not in re.sub(r"<title>.*?</title>", "", text)
+        assert text.count("<script") == 3
+        assert "</title><script>" not in text
+
+
+def test_paths_do_not_leave_the_machine(data, tmp_path):
+    run(
+        "eval",
+        data / "gt.json",
+        data / "det.csv",
+        "--images",
+        data / "photos",
+        "-q",
+        "--report",
+        tmp_path / "r.html",
+    )
+    page, _, _ = read_page(tmp_path / "r.html")
+    assert str(data) not in json.dumps(page)
+
+
+def test_a_file_that_is_too_large_is_refused(data, tmp_path, monkeypatch, capsys):
+    words = ["eval", data / "gt.json", data / "det.csv", "--images", data / "photos", "-q"]
+    monkeypatch.setattr(build, "LARGEST_FILE", 10_000)
+    assert run(*words, "--report", tmp_path / "r.html") == 3
+    assert "give a name without .html for a folder" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+    assert run(*words, "--report", tmp_path / "r") == 0
+
+
+def test_a_target_that_cannot_be_used_is_refused_before_the_work(data, tmp_path, capsys):
+    (tmp_path / "r.html").write_text("mine")
+    assert run("eval", data / "gt.json", "nowhere.csv", "--report", tmp_path / "r.html") == 3
+    assert "the target exists" in capsys.readouterr().err
+    assert run("eval", data / "gt.json", data / "det.csv", "--report", data / "photos/r.html", "-q", "--images", data / "photos") == 0  # fmt: skip
+    (data / "photos/r.html").unlink()
+
+
+def test_images_may_be_given_for_formats_that_have_no_such_option(tmp_path, data):
+    assert run("convert", "--to", "bdd100k", data / "gt.json", tmp_path / "gt.json", "-q") == 0
+    words = [tmp_path / "gt.json", tmp_path / "gt.json", "--images", data / "photos"]
+    assert run("show", words[0], "--images", data / "photos", "--out", tmp_path / "s.html", "-q") == 0
+    assert all(read_page(tmp_path / "s.html")[1])
+
+
+# ------------------------------------------------------------------------------------------------- pictures
+
+
+def photo(path, *, size=(40, 20), orientation=None, mode="RGB"):
+    """A picture whose left half is dark, with a place and a comment in its metadata."""
+    image = Image.new(mode, size, "white")
+    image.paste("black" if mode != "P" else 0, (0, 0, size[0] // 2, size[1]))
+    exif = Image.Exif()
+    if orientation:
+        exif[ExifTags.Base.Orientation] = orientation
+    exif[ExifTags.Base.ImageDescription] = "SECRET"
+    image.save(path, exif=exif, comment="SECRET") if path.suffix == ".jpg" else image.save(path)
+    return str(path)
+
+
+def shown(*pictures, tmp_path, log=None):
+    """The entries and decoded pictures of a gallery of these."""
+    names = [p.name for p in pictures]
+    dataset = Dataset.from_arrays(
+        images=names, categories=["x"], image=[0], category=[0], ltwh=[[1, 2, 30, 15]]
+    )
+    page = odm.report.dataset_page(dataset, pictures)
+    write(page, str(tmp_path / "p.html"), overwrite=True, log=log)
+    data, encoded, _ = read_page(tmp_path / "p.html")
+    return data["pictures"], [Image.open(io.BytesIO(base64.b64decode(e))) if e else None for e in encoded]
+
+
+@pytest.mark.parametrize(
+    ("known", "orientation", "size", "dark"),
+    [
+        ((0, 0), None, (40, 20), "left"),
+        ((0, 0), 6, (20, 40), "top"),  # unknown: as a viewer shows it
+        ((20, 40), 6, (20, 40), "top"),
+        ((40, 20), 6, (40, 20), "left"),  # the boxes are of the stored pixels
+        ((40, 20), 3, (40, 20), "right"),
+        ((80, 40), None, (40, 20), "left"),  # a scaled copy
+        ((40, 80), 6, (20, 40), "top"),
+        ((80, 40), 6, (40, 20), "left"),
+    ],
+)
+def test_pictures_are_turned_as_the_boxes_are(tmp_path, known, orientation, size, dark):
+    path = photo(tmp_path / "a.jpg", orientation=orientation)
+    ((_, width, height, remark),), (picture,) = shown(Picture("a.jpg", path, *known), tmp_path=tmp_path)
+    assert picture.size == size
+    assert (width, height) == (known if known != (0, 0) else size)
+    assert bool(remark) == (known not in ((0, 0), size))
+    w, h = size
+    spots = {"left": (2, h // 2), "right": (w - 3, h // 2), "top": (w // 2, 2), "bottom": (w // 2, h - 3)}
+    assert min(spots, key=lambda side: sum(picture.getpixel(spots[side]))) == dark
+
+
+def test_no_metadata_leaves(tmp_path):
+    path = photo(tmp_path / "a.jpg", orientation=6)
+    _, (picture,) = shown(Picture("a.jpg", path), tmp_path=tmp_path)
+    assert not picture.getexif()
+    assert not {"exif", "comment", "icc_profile"} & set(picture.info)
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "P", "RGBA", "I;16", "CMYK", "1"])
+def test_pictures_of_any_kind_are_shown(tmp_path, mode):
+    path = tmp_path / ("a.tif" if mode in ("CMYK", "I;16") else "a.png")
+    if mode == "I;16":
+        Image.fromarray(np.repeat(np.array([[0] * 20 + [4000] * 20], np.uint16), 20, axis=0)).save(path)
+    else:
+        Image.fromarray(np.repeat(np.array([[0] * 20 + [255] * 20], np.uint8), 20, axis=0)).convert("RGB").convert(mode).save(path)  # fmt: skip
+    _, (picture,) = shown(Picture("a", str(path)), tmp_path=tmp_path)
+    assert sum(picture.getpixel((2, 10))) < 60
+    assert sum(picture.getpixel((37, 10))) > 700
+
+
+def test_pictures_that_cannot_be_shown_are_named(tmp_path):
+    (tmp_path / "cut.jpg").write_bytes(b"no picture")
+    other = photo(tmp_path / "b.jpg")
+    log = Log()
+    entries, made = shown(
+        Picture("cut.jpg", str(tmp_path / "cut.jpg")),
+        Picture("gone.jpg", str(tmp_path / "gone.jpg"), 30, 20),
+        Picture("other.jpg", other, 100, 100),
+        Picture("none.jpg"),
+        tmp_path=tmp_path,
+        log=log,
+    )
+    assert made == [None] * 4
+    assert entries[0] == ["cut.jpg", 31, 17, "the picture cannot be read: it is cut or of no known kind"]
+    assert entries[1][3] == "the picture cannot be read: No such file or directory"
+    assert entries[2][3] == "the picture is 40 × 20, the data set says 100 × 100"
+    assert any("cut.jpg" in note for note in log.notes)
+
+
+def test_images_are_chosen_worst_first_and_from_every_cell():
+    weight = np.array([5, 4, 3, 2, 1, 0, 0, 0])
+    assert choose(8, weight, [{"a": [7], "b": [0], "c": [6]}], 4) == [0, 1, 2, 7]
+    assert choose(8, weight, [{"a": [7], "b": [0], "c": [6]}], 20) == list(range(8))
+    assert choose(8, weight, [], 4) == [0, 1, 2, 3]
+
+
+# --------------------------------------------------------------------------------------- the other commands
+
+
+def test_show_writes_a_gallery(data, tmp_path):
+    assert run("show", data / "gt.json", "--images", data / "photos", "--out", tmp_path / "g.html", "-q") == 0
+    page, pictures, _ = read_page(tmp_path / "g.html")
+    assert all(pictures)
+    gt = odm.read(data / "gt.json")
+    assert len(page["boxes"]["image"]) == page["boxCount"] == len(gt)
+    assert sum(row["boxes"] for row in page["classes"]) == len(gt)
+    assert run("show", data / "det.csv", "--out", tmp_path / "d", "-q", "--images", data / "photos") == 0
+    page, _, _ = read_page(tmp_path / "d/index.html")
+    assert page["levels"][50] == 0.5
+    assert len(page["boxes"]["score"]) == page["boxCount"]
+
+
+def test_show_opens_the_page(data, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("click.launch", lambda path: opened.append(path))
+    assert run("show", data / "gt.json", "--out", tmp_path / "g.html", "-q", "--open") == 0
+    assert opened == [str(tmp_path / "g.html")]
+
+
+def test_statistics_of_the_page_are_those_of_the_command(data, tmp_path, capsys):
+    words = ["stats", data / "gt.json", "--images", data / "photos", "--output", "json"]
+    assert run(*words, "--report", tmp_path / "s.html") == 0
+    contract = json.loads(capsys.readouterr().out)
+    page, _, _ = read_page(tmp_path / "s.html")
+    assert page["statistics"] == {
+        k: v for k, v in contract.items() if k not in ("path", "format", "left_out")
+    }
+
+
+def test_validation_shows_the_faulty_boxes(tmp_path):
+    folder = make_data(tmp_path / "set")
+    contract = json.loads((folder / "gt.json").read_text())
+    contract["annotations"][3]["bbox"] = [150, 20, 40, 20]
+    contract["annotations"][7]["bbox"][2] = -5
+    (folder / "gt.json").write_text(json.dumps(contract))
+    words = [
+        "validate",
+        folder / "gt.json",
+        "--images",
+        folder / "photos",
+        "--report",
+        tmp_path / "v.html",
+        "-q",
+    ]
+    assert run(*words) in (0, 1)
+    page, _, _ = read_page(tmp_path / "v.html")
+    assert {row["code"]: row["n"] for row in page["codes"]} == {
+        issue.code: n
+        for issue, n in ((i, 1) for i in odm.validate(folder / "gt.json", images=folder / "photos"))
+    }
+    boxes = page["sides"][0]["boxes"]
+    outside = next(i for i in page["issues"] if i["code"] == "outside-image")
+    assert boxes["row"][outside["box"]] == 3
+    assert page["pictures"][outside["image"]][0] == contract["images"][contract["annotations"][3]["image_id"] - 1]["file_name"]  # fmt: skip
+    assert run(*words, "--fix", "clip", "--out", tmp_path / "out") == 2
+
+
+def test_validation_of_text_rows_finds_the_boxes(tmp_path):
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels/a.txt").write_text("0 0.5 0.5 0.2 0.2\n0 0.9 0.5 0.6 0.2\n")
+    words = ["validate", tmp_path / "labels", "--format", "yolo", "--image-size", "100x100", "-q"]
+    assert run(*words, "--report", tmp_path / "v.html") in (0, 1)
+    page, _, _ = read_page(tmp_path / "v.html")
+    found = [i for i in page["issues"] if i["code"] == "outside-image"]
+    assert [page["sides"][0]["boxes"]["row"][i["box"]] for i in found] == [1]
+
+
+def test_a_comparison_tells_fixed_from_broken(data, tmp_path):
+    first = evaluation(data).result.report_data()
+    better = evaluation(data, only_classes=["circle", "square"]).result.report_data()
+    changes = changes_of(first, better)
+    assert sum(changes.counts.values()) == 14
+    for image in changes.images:
+        for boxes, errors in ((image.first, image.errors_first), (image.other, image.errors_other)):
+            assert sum(kind in ("FP", "FN") for kind in boxes.kind) == errors
+    same = changes_of(first, first)
+    assert same.counts["fixed"] == same.counts["broken"] == 0
+    rows = [ClassDelta("AP", 0.5, 0.6, 0.1, 0.02, 0.2), ClassDelta("circle", 0.5, math.nan, math.nan)]
+    pictures = {name: Picture(name, str(data / "photos" / name)) for name in first.images}
+    page = compare_page(rows[:1], rows, changes, pictures, names=("runs/a", "runs/b"), definition="coco: IoU")
+    write(page, str(tmp_path / "c.html"))
+    shown_data, encoded, _ = read_page(tmp_path / "c.html")
+    assert shown_data["names"] == ["a", "b"]
+    assert shown_data["classes"][1]["other"] is None
+    assert all(encoded)
+
+
+def test_a_report_without_anything_to_show(tmp_path):
+    nothing = Dataset.from_arrays(
+        images=["a"], categories=["x"], image=[], category=[], ltwh=np.zeros((0, 4))
+    )
+    found = Dataset.from_arrays(images=["a"], categories=["x"], image=[], category=[], ltwh=np.zeros((0, 4)), score=[], kind="det")  # fmt: skip
+    for protocol in PROTOCOLS:
+        page = evaluation_page(evaluate(nothing, found, protocol), [Picture("a")])
+        write(page, str(tmp_path / "r.html"), overwrite=True)
+    with pytest.raises(PathError):
+        write(page, str(tmp_path / "r.html"))

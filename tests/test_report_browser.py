@@ -1,0 +1,404 @@
+"""Reports in a real browser: the numbers on the page are those of the files, by keyboard, safely, in any theme.
+
+They need the extra [browser] and a Chromium: the one that ODM_TEST_BROWSER names, else chromium or chrome on PATH.
+Every test also fails on a message in the console, a dialog, or a request that leaves the file.
+"""
+
+import csv
+import json
+import os
+import re
+import shutil
+
+import pytest
+from drawn import HOSTILE_CLASSES, HOSTILE_NAMES, make_data
+
+import odm
+from odm.cli import _app
+from odm.evaluate import evaluate
+from odm.report import ClassDelta, Picture, changes_of, compare_page, write
+
+api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra [browser])")
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+BROWSER = os.environ.get("ODM_TEST_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+if BROWSER is None:
+    pytest.skip("no Chromium: set ODM_TEST_BROWSER, or put one on PATH", allow_module_level=True)
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+ARGUMENTS = [
+    *("--headless", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+    *(["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),
+]
+WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 390, "height": 800}
+
+
+def run(*words):
+    return _app.run([str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with api.sync_playwright() as p:
+        started = p.chromium.launch(executable_path=BROWSER, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Opens a page in a given size and theme, and fails on whatever a page must not do."""
+    wrong, contexts = [], []
+
+    def opened(path, fragment="", *, size=WIDE, theme="light"):
+        context = browser.new_context(
+            viewport=size, color_scheme=theme, reduced_motion="reduce", offline=True
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda m: wrong.append(m.text))
+        page.on("pageerror", lambda e: wrong.append(str(e)))
+        page.on(
+            "request", lambda r: wrong.append(r.url) if not r.url.startswith(("file:", "data:")) else None
+        )
+        page.on("dialog", lambda d: (wrong.append(d.message), d.dismiss()))
+        page.goto(f"file://{path}{fragment}")
+        page.wait_for_selector("html[data-ready='1']")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """All kinds of pages of one data set, made by the commands, and the JSON of the evaluation."""
+    top = tmp_path_factory.mktemp("pages")
+    data = make_data(top / "set", n=30)
+    sides, photos = [data / "gt.json", data / "det.csv"], ["--images", data / "photos", "-q"]
+    two = ["--protocol", "coco", "--protocol", "voc2012"]
+    assert run("eval", *sides, *photos, *two, "--report", top / "eval.html", "--save", top / "save") == 0
+    assert run("eval", *sides, *photos, "--report", top / "folder", "--report-images", 6) == 0
+    assert (
+        run(
+            "eval",
+            *sides,
+            "-q",
+            "--protocol",
+            "corloc",
+            "--images",
+            data / "photos",
+            "--report",
+            top / "corloc.html",
+        )
+        == 0
+    )
+    assert run("show", data / "gt.json", *photos, "--out", top / "show.html") == 0
+    assert run("show", data / "det.csv", *photos, "--out", top / "showdet.html") == 0
+    assert run("stats", data / "gt.json", *photos, "--report", top / "stats.html") == 0
+    contract = json.loads(sides[0].read_text())
+    contract["annotations"][3]["bbox"] = [150, 20, 40, 20]
+    contract["annotations"][7]["bbox"][2] = -5
+    (top / "bad.json").write_text(json.dumps(contract))
+    assert run("validate", top / "bad.json", *photos, "--report", top / "validate.html") in (0, 1)
+    gt, det = odm.read(sides[0]), odm.read(sides[1], images=data / "photos")
+    first, other = (evaluate(gt, det, "coco", score_min=s).result.report_data() for s in (None, 0.4))
+    rows = [ClassDelta("AP", 0.5, 0.6, 0.1, 0.02, 0.2), ClassDelta("circle", 0.5, 0.4, -0.1, -0.2, -0.05, 0.01, 12), ClassDelta("ring", 0.5, None, None)]  # fmt: skip
+    pictures = {n: Picture(n, str(data / "photos" / n)) for n in first.images}
+    page = compare_page(rows[:1], rows[1:], changes_of(first, other), pictures, names=("a", "b"), definition="coco: IoU 0.5")  # fmt: skip
+    write(page, str(top / "compare.html"))
+    hostile = make_data(top / "hostile", names=HOSTILE_NAMES, classes=HOSTILE_CLASSES)
+    words = [hostile / "gt.json", hostile / "det.csv", "--images", hostile / "photos", "-q"]
+    assert (
+        run(
+            "eval",
+            *words,
+            "--report",
+            top / "hostile.html",
+            "--report-title",
+            "</title><script>alert(9)</script>",
+        )
+        == 0
+    )
+    return top, json.loads((top / "save/results.json").read_text(encoding="utf-8"))
+
+
+PAGES = ["eval.html", "folder/index.html", "corloc.html", "show.html", "showdet.html", "stats.html", "validate.html", "compare.html"]  # fmt: skip
+
+
+def rows(top, name="detections.csv", protocol="coco"):
+    with (top / "save" / name).open(newline="", encoding="utf-8") as file:
+        return [row for row in csv.DictReader(file) if row["protocol"] == protocol]
+
+
+def number(page, key, within="#numbers"):
+    value = page.locator(f'{within} [data-key="{key}"]').get_attribute("data-value")
+    return None if value is None else float(value)
+
+
+def show_all(page):
+    while page.locator("#images .more .btn").is_visible():
+        page.locator("#images .more .btn").click()
+
+
+# ------------------------------------------------------------------------------------------------- numbers
+
+
+@pytest.mark.parametrize("score", [0.0, 0.25, 0.29, 0.57, 1.0])
+def test_counts_are_those_of_the_files(visit, made, score):
+    top, contract = made
+    page = visit(top / "eval.html", f"#s={score:.2f}")
+    of_score = [row for row in rows(top) if float(row["score"]) >= score]
+    tp = sum(row["outcome"] == "TP" for row in of_score)
+    fp = sum(row["outcome"] == "FP" for row in of_score)
+    gt = contract["results"][0]["overall"]["gt"]
+    assert [number(page, key) for key in ("tp", "fp", "fn")] == [tp, fp, gt - tp]
+    assert page.locator("#numbers b").first.get_attribute("data-score") == f"{score:.2f}"
+    for reason in ("localisation", "class", "duplicate", "background", "both"):
+        shown = page.locator(f'[data-reason="{reason}"]').get_attribute("data-value")
+        assert float(shown) == sum(row["reason"] == reason for row in of_score)
+    # The images that are shown, which are all of them, add up to the same.
+    show_all(page)
+    cards = [
+        sum(int(text) for text in page.locator(f'.shot [data-key="{key}"] b').all_inner_texts())
+        for key in ("tp", "fp", "fn")
+    ]
+    assert cards == [tp, fp, gt - tp]
+
+
+@pytest.mark.parametrize("score", [0.3, 0.57])
+def test_the_page_agrees_with_at_score(visit, made, score, tmp_path, capsys):
+    top, _ = made
+    sides = [top / "set/gt.json", top / "set/det.csv", "--images", top / "set/photos", "-q"]
+    assert (
+        run(
+            "eval",
+            *sides,
+            "--protocol",
+            "coco",
+            "--at-score",
+            score,
+            "--output",
+            "json",
+            "--save",
+            tmp_path / "s",
+        )
+        == 0
+    )
+    result = json.loads(capsys.readouterr().out)["results"][0]
+    page = visit(top / "eval.html", f"#s={score}")
+    for key in ("precision", "recall", "f1"):
+        assert number(page, key) == pytest.approx(result["overall"][key], abs=1e-12)
+    for row in result["classes"]:
+        line = f'tr[data-class="{row["class"]}"]'
+        for key in ("precision", "recall", "f1", "ap", "gt"):
+            shown = number(page, key, line)
+            assert shown == (None if row[key] is None else pytest.approx(row[key], abs=1e-12)), (
+                row["class"],
+                key,
+            )
+    with (tmp_path / "s/confusion.csv").open(newline="", encoding="utf-8") as file:
+        cells = list(csv.DictReader(file))
+    names = [row["class"] for row in result["classes"]]
+    place = {**{name: i for i, name in enumerate(names)}, "": len(names)}
+    expected = {f"{place[c['gt_class']]},{place[c['det_class']]}": int(c["count"]) for c in cells}
+    shown = {
+        b.get_attribute("data-cell"): int(b.get_attribute("data-value"))
+        for b in page.locator(".conf button").all()
+    }
+    assert shown == expected
+
+
+def test_every_number_of_the_summary_is_there(visit, made):
+    top, contract = made
+    page = visit(top / "eval.html")
+    for key, value in contract["results"][0]["summary"].items():
+        assert number(page, key, ".hero") == value, key
+
+
+@pytest.mark.parametrize("score", [0.0, 0.2, 0.6])
+def test_a_cell_opens_exactly_its_boxes(visit, made, score):
+    page = visit(made[0] / "eval.html", f"#s={score:.2f}")
+    show_all(page)
+    cells = [button.get_attribute("data-cell") for button in page.locator(".conf button").all()]
+    none = max(int(n) for cell in cells for n in cell.split(","))
+    chosen = [c for c in cells if c.split(",")[0] != c.split(",")[1]]
+    assert any(c.endswith(f",{none}") for c in chosen)
+    for cell in chosen[::3]:
+        n = int(page.locator(f'[data-cell="{cell}"]').get_attribute("data-value"))
+        page.locator(f'.conf [data-cell="{cell}"]').click()
+        page.wait_for_timeout(150)
+        show_all(page)
+        row, column = (int(v) for v in cell.split(","))
+        for side, counted in (("d", column != none), ("g", row != none)):
+            assert page.locator(f'.shot .bb:not(.dim)[data-box^="{side}"]').count() == (
+                n if counted else 0
+            ), (cell, side)
+
+
+def test_filters_and_tabs(visit, made):
+    top, contract = made
+    page = visit(top / "eval.html", "#s=0.20")
+    page.locator('tr[data-class="circle"] button').click()
+    page.wait_for_timeout(200)
+    assert number(page, "tp") == number(page, "tp", 'tr[data-class="circle"]')
+    page.locator('[data-kind="FN"]').click()
+    page.wait_for_timeout(200)
+    assert "circle" in page.locator("#clear").inner_text()
+    assert "k=FN" in page.url
+    assert "c=0" in page.url
+    again = visit(page.url.removeprefix("file://"))
+    assert again.locator("#clear").inner_text() == page.locator("#clear").inner_text()
+    page.locator("#clear").click()
+    page.wait_for_timeout(100)
+    assert not page.locator("#clear").is_visible()
+    page.locator(".tabs button").nth(1).click()
+    assert number(page, "mAP", ".hero") == contract["results"][1]["summary"]["mAP"]
+
+
+def test_without_curves(visit, made):
+    page = visit(made[0] / "corloc.html")
+    assert page.locator("#curves h3").all_inner_texts() == [
+        "Precision, recall, F1 over score",
+        "Detections by score",
+    ]
+    assert page.locator(".hero").inner_text().startswith("CorLoc")
+
+
+# ------------------------------------------------------------------------------------ keyboard and safety
+
+
+def test_by_keyboard_alone(visit, made):
+    page = visit(made[0] / "eval.html")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.locator(".shot").nth(2).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog[open]")
+    first = page.locator("#viewer-name").inner_text()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#viewer-name").inner_text() != first
+    page.keyboard.press("k")
+    assert page.locator("#viewer-name").inner_text() == first
+    page.keyboard.press("4")
+    assert page.locator("dialog [data-toggle=GT]").get_attribute("aria-pressed") == "true"
+    before = page.locator(".stage .in").get_attribute("style")
+    page.keyboard.press("+")
+    assert page.locator(".stage .in").get_attribute("style") != before
+    page.keyboard.press("0")
+    page.locator(".bx").first.focus()
+    assert page.locator(".bx.hot").count() == 1
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+    page.wait_for_timeout(100)
+    assert page.locator("dialog[open]").count() == 0
+    assert page.evaluate("document.activeElement.dataset.image") == first
+    page.locator("#score").focus()
+    page.keyboard.press("End")
+    page.wait_for_timeout(200)
+    assert page.locator("output").inner_text() == "1.00"
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_hostile_names_stay_text(visit, made, width):
+    page = visit(made[0] / "hostile.html", size={"width": width, "height": 800})
+    page.locator(".shot").first.click()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("img[src=x], svg[onload], main script").count() == 0
+    assert "\u202e" not in page.locator("body").inner_text()
+    # The last column of the matrix is inside its card, or can be scrolled to.
+    assert page.evaluate("""() => { const s = document.querySelector('.matrix .scroll');
+        const t = s.querySelector('table'); return s.scrollWidth >= t.offsetWidth; }""")
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    ("theme", "size"), [("light", WIDE), ("dark", NARROW)], ids=["light-1280", "dark-390"]
+)
+def test_pages_are_accessible(visit, made, name, theme, size):
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe is not installed (extra [browser])"
+    )
+    page = visit(made[0] / name, theme=theme, size=size)
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    for state in ("page", "dialog"):
+        if state == "dialog":
+            page.locator(".shot").first.click()
+            page.wait_for_timeout(150)
+        found = axe.Axe().run(page).response["violations"]
+        told = [
+            f"{v['id']}: {v['nodes'][0]['html'][:200]} {v['nodes'][0]['failureSummary'][:300]}" for v in found
+        ]
+        assert told == [], state
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_images_are_drawn(visit, made, name):
+    page = visit(made[0] / name)
+    broken = """Promise.all([...document.images].map(i => { i.loading = 'eager';
+        return i.decode().then(() => i.naturalWidth, () => 0); })).then(w => w.filter(v => !v).length)"""
+    assert page.locator(".shot img").count() >= 6
+    assert page.evaluate(broken) == 0
+    assert page.locator(".shot[data-image]").count() == page.locator(".shot").count()
+
+
+def test_it_prints(visit, made):
+    page = visit(made[0] / "eval.html", theme="dark")
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not page.locator(".tools").is_visible()
+    assert page.locator(".conf").is_visible()
+    assert len(page.pdf()) > 10_000
+
+
+# --------------------------------------------------------------------------------------- the other pages
+
+
+def test_the_gallery_counts_boxes(visit, made):
+    top, _ = made
+    page = visit(top / "show.html")
+    n = sum(int(text) for text in page.locator('tr[data-class] [data-key="boxes"]').all_inner_texts())
+    assert n == len(odm.read(top / "set/gt.json"))
+    page.locator('tr[data-class="ring"] button').click()
+    page.wait_for_timeout(200)
+    assert page.locator(".shot .bb:not(.dim)").count() >= 1
+    detections = visit(top / "showdet.html", "#s=0.50")
+    scores = odm.read(top / "set/det.csv", images=top / "set/photos").boxes.score
+    show_all(detections)
+    shown = sum(int(text) for text in detections.locator('.shot [data-key="boxes"] b').all_inner_texts())
+    assert shown == (scores >= 0.5).sum()
+
+
+def test_statistics(visit, made):
+    top, _ = made
+    page = visit(top / "stats.html")
+    assert number(page, "boxes", ".tiles") == len(odm.read(top / "set/gt.json"))
+    assert page.locator("#sizes svg").count() == 4
+
+
+def test_problems_are_on_their_pictures(visit, made):
+    page = visit(made[0] / "validate.html")
+    assert page.locator(".shot rect.b.FP").count() >= 1
+    page.locator('[data-code="outside-image"] button').click()
+    page.wait_for_timeout(200)
+    assert page.locator(".shot").count() == 1
+    page.locator(".shot").click()
+    assert "outside-image" in page.locator(".side").inner_text()
+
+
+def test_a_comparison_shows_both_runs(visit, made):
+    page = visit(made[0] / "compare.html")
+    assert page.locator(".shot").first.locator(".pane").count() == 2
+    broken = int(page.locator('[data-key="broken"]').get_attribute("data-value"))
+    page.get_by_label("Change", exact=True).select_option("broken")
+    page.wait_for_timeout(200)
+    assert page.locator('[data-change="broken"]').count() == page.locator(".shot").count() == broken
+    page.get_by_label("Change", exact=True).select_option("")
+    page.wait_for_timeout(200)
+    page.locator(".shot").first.click()
+    assert page.locator(".stage").count() == 2
+    assert re.search("a · ", page.locator(".side").inner_text())
