@@ -249,6 +249,9 @@ def _truth_table(joined: Joined, rules: Protocol, table: DetectionTable) -> Trut
         found_by[order[np.searchsorted(key[order], wanted)]] = hits
     if rules.metric in ("corloc", "top-k"):
         counts = _one_per_image(side.image.astype(np.int64) * n_classes + side.category, found_by)
+    score = np.full(len(side), np.nan)
+    hit = found_by >= 0
+    score[hit] = table.score[found_by[hit]]
     same, other = _best_ious(joined, rules)
     threshold = rules.ious[rules.reference]
     miss = np.select(
@@ -357,10 +360,11 @@ def _confusions(
         found, times = np.unique(gt_class.astype(np.int64) * (n + 1) + det_class, return_counts=True)
         keys.append(k * (n + 1) ** 2 + found)
         counts.append(times)
-    for array, place in ((unmatched, lambda c: n * (n + 1) + c), (missed, lambda c: c * (n + 1) + n)):
-        k, category = array.nonzero()
-        keys.append(k * (n + 1) ** 2 + place(category))
-        counts.append(array[k, category])
+    # The last row is the background, the last column what was missed.
+    for array, start, step in ((unmatched, n * (n + 1), 1), (missed, n, n + 1)):
+        levels, category = array.nonzero()
+        keys.append(levels * (n + 1) ** 2 + start + step * category)
+        counts.append(array[levels, category])
     key, count = np.concatenate(keys).astype(np.int64), np.concatenate(counts).astype(np.int64)
     order = np.argsort(key)
     return Counts(shape, tuple(np.unravel_index(key[order], shape)), count[order])

@@ -368,7 +368,7 @@ def test_pictures_that_cannot_be_shown_are_named(tmp_path):
     assert made == [None] * 4
     assert entries[0] == ["cut.jpg", 31, 17, "the picture cannot be read: it is cut or of no known kind"]
     assert entries[1][3] == "the picture cannot be read: No such file or directory"
-    assert entries[2][3] == "the picture is 40 × 20, the data set says 100 × 100"
+    assert entries[2][3] == "the picture is 40 x 20, the data set says 100 x 100"
     assert any("cut.jpg" in note for note in log.notes)
 
 
@@ -397,7 +397,7 @@ def test_show_writes_a_gallery(data, tmp_path):
 
 def test_show_opens_the_page(data, tmp_path, monkeypatch):
     opened = []
-    monkeypatch.setattr("click.launch", lambda path: opened.append(path))
+    monkeypatch.setattr("click.launch", opened.append)
     assert run("show", data / "gt.json", "--out", tmp_path / "g.html", "-q", "--open") == 0
     assert opened == [str(tmp_path / "g.html")]
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from odm.report.build import FOLDER_ABOVE, LARGEST_FILE, Page, check_target, write
 from odm.report.compare import Changes, ClassDelta, ImageChange, RunBoxes, changes_of, compare_page
-from odm.report.datasets import dataset_page, statistics_page, validation_page
+from odm.report.datasets import dataset_page, statistics_page
 from odm.report.evaluation import evaluation_page
 from odm.report.pictures import Picture
+from odm.report.validation import validation_page
 
 __all__ = [
     "FOLDER_ABOVE",

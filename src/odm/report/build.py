@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import datetime
+import datetime as dt
 import hashlib
 import html
 import json
@@ -128,7 +128,7 @@ def write(
                 held.append(f"pictures/{number:05d}.jpg" if shot.jpeg else "")
                 if shot.jpeg:
                     output.write(held[-1], shot.jpeg)
-        _note_pictures(page, entries, log)
+        _note_pictures(entries, log)
         content = _html(page, entries, held, single=single)
         if single and len(content) > LARGEST_FILE:
             raise _too_large(target)
@@ -156,7 +156,7 @@ def _entry(page: Page, number: int, shot: Shot) -> list[Any]:
     return [page.pictures[number].name, width, height, shot.remark]
 
 
-def _note_pictures(page: Page, entries: list[list[Any]], log: Log) -> None:
+def _note_pictures(entries: list[list[Any]], log: Log) -> None:
     """Name the pictures that are there and cannot be shown."""
     odd = [(entry[0], entry[3]) for entry in entries if entry[3] and entry[3] != "no picture"]
     for name, remark in odd[:3]:
@@ -234,6 +234,6 @@ def _date() -> str:
     if not epoch.isdecimal():
         return ""
     try:
-        return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC).strftime("%Y-%m-%d")
+        return dt.datetime.fromtimestamp(int(epoch), dt.UTC).strftime("%Y-%m-%d")
     except (OverflowError, ValueError, OSError):
         return ""

@@ -25,7 +25,8 @@ def rounded(values: NDArray[Any], digits: int) -> list[Any]:
 
 def deltas(rising: NDArray[np.int64]) -> list[int]:
     """The first of rising numbers, and by how much each of the others is larger than the one before."""
-    return np.diff(rising, prepend=0).tolist()
+    steps: list[int] = np.diff(rising, prepend=0).tolist()
+    return steps
 
 
 def extents_of(image: NDArray[np.int32], xyxy: Floats, extents: Floats) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -103,9 +103,13 @@ def changes_of(
         RIGHT: ~wrong[0] & ~wrong[1],
     }
     change = np.abs(errors[0] - errors[1])
-    cells = [{key: np.flatnonzero(mask)[np.argsort(-change[mask], kind="stable")].tolist()} for key, mask in what.items() if mask.any() and key != RIGHT]  # fmt: skip
-    shown = choose(len(names), change, cells, images)
-    boxes = [_run_boxes(table, level, [names[i] for i in shown]) for table, level in zip((first, other), at, strict=True)]  # fmt: skip
+    cells: dict[Hashable, list[int]] = {}
+    for key in (FIXED, BROKEN, BOTH):
+        own = np.flatnonzero(what[key])
+        cells[key] = own[np.argsort(-change[own], kind="stable")].tolist()
+    shown = choose(len(names), change, [cells], images)
+    shown_names = [names[i] for i in shown]
+    boxes = [_run_boxes(first, at[0], shown_names), _run_boxes(other, at[1], shown_names)]
     return Changes(
         {key: int(np.count_nonzero(mask)) for key, mask in what.items()},
         [
@@ -210,7 +214,8 @@ def compare_page(
     """
     if not summary:
         raise UsageError("a comparison needs at least one number")
-    categories = list(dict.fromkeys(c for image in changes.images for run in (image.first, image.other) for c in run.category))  # fmt: skip
+    runs = [[getattr(image, run) for image in changes.images] for run in ("first", "other")]
+    categories = list(dict.fromkeys(name for boxes in runs for one in boxes for name in one.category))
     number = {name: i for i, name in enumerate(categories)}
     n_images = sum(changes.counts.values()) or len(changes.images)
     data = {
@@ -225,8 +230,8 @@ def compare_page(
         "counts": dict(changes.counts),
         "categories": categories,
         "errors": [[image.errors_first, image.errors_other] for image in changes.images],
-        "runs": [_run([getattr(image, run) for image in changes.images], number) for run in ("first", "other")],
-    }  # fmt: skip
+        "runs": [_run(boxes, number) for boxes in runs],
+    }
     shown = [pictures.get(image.name, Picture(image.name)) for image in changes.images]
     return Page("compare", data, shown, [_extent(image) for image in changes.images])
 

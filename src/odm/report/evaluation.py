@@ -99,7 +99,7 @@ def _only(evaluation: Evaluation) -> dict[str, Sequence[str]]:
 
 
 def _wrong(table: ReportData) -> tuple[Longs, dict[Any, list[int]]]:
-    """(images,) the errors at the best score, and for every class and kind of error the images, surest first."""
+    """(images,) the errors at the best score, and for every class and kind of error its images."""
     detections, truth, n = table.detections, table.truth, len(table.images)
     false = np.flatnonzero((table.kind > 0) & (table.kind < len(KINDS) - 1) & (table.level >= table.best))
     false = false[np.argsort(-detections.score[false], kind="stable")]

@@ -27,14 +27,14 @@ def choose(
     weight
         (n_images,) how much there is to see in each.
     cells
-        For whatever can be asked for (a class with a kind of error) the images that show it, best first. Three
-        quarters of the images are those of the highest weight; the rest is taken from the cells in turn, so
-        that few of them are left without an image.
+        For whatever can be asked for (a class with a kind of error) the images that show it, best first.
+        Three quarters of the images are those of the highest weight; the rest is taken from the cells in
+        turn, so that few of them are left without an image.
     """
     limit = min(limit, n_images)
     order = np.argsort(-weight, kind="stable").tolist()
     chosen = dict.fromkeys(order[: limit - limit // RESERVED])
-    lists = [images for table in cells for images in table.values()]
+    lists = [images for table in cells for images in table.values() if images]
     depth = 0
     while len(chosen) < limit and lists:
         for images in lists:

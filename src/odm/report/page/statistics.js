@@ -83,7 +83,9 @@ const edgeText = (v) => (v > 0 && v < 1 && Number.isInteger(1 / v) && v !== 0.1 
 
 function bounds(group) {
   if (group.lower === null) return "< " + edgeText(group.upper);
-  return group.upper === null ? edgeText(group.lower) + "+" : `${edgeText(group.lower)}–${edgeText(group.upper)}`;
+  return group.upper === null
+    ? edgeText(group.lower) + "+"
+    : `${edgeText(group.lower)}–${edgeText(group.upper)}`;
 }
 
 function perImage(S) {
