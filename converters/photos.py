@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 from odm.converters.validation import _finder
 from odm.files import MAX_SIZE, Source
@@ -33,8 +34,7 @@ def locate(
     PathError
         If a folder is missing.
     """
-    sources = [Source(folder, follow_links=True, max_size=max_size) for folder in dict.fromkeys(folders)]
-    finders = [(source, _finder(source.with_suffix(*PICTURE_SUFFIXES))) for source in sources]
+    finders = [_lazy(Source(path, follow_links=True, max_size=max_size)) for path in dict.fromkeys(folders)]
     tables = [({name: row for row, name in enumerate(d.images.name)}, d.images) for d in datasets]
     found = []
     for name in names:
@@ -46,10 +46,18 @@ def locate(
             path = path or images.path[row]
             if min(width, height) <= 0:
                 width, height = int(images.width[row]), int(images.height[row])
-        for source, find in finders:
-            if path:
-                break
-            picture = find(name)
-            path = "" if picture is None else source.full(picture)
+        for find in finders:
+            path = path or find(name)
         found.append((path, width, height))
     return found
+
+
+def _lazy(source: Source) -> Callable[[str], str]:
+    """Answers the path of a picture in a folder, which is listed at the first question only."""
+    find = functools.cache(lambda: _finder(source.with_suffix(*PICTURE_SUFFIXES)))
+
+    def path(name: str) -> str:
+        picture = find()(name)
+        return "" if picture is None else source.full(picture)
+
+    return path

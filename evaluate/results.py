@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from odm.evaluate.join import Joined, JoinReport
 from odm.evaluate.protocols import Protocol
-from odm.issues import Log, UsageError
+from odm.issues import Log, UsageError, printable
 from odm.tables import Dataset, Floats
 
 if TYPE_CHECKING:
@@ -241,10 +241,19 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """The whole JSON contract."""
+        from odm.evaluate.join import DOUBTFUL
+
+        doubtful = {code.name for code in DOUBTFUL}
         return {
             "version": VERSION,
             "join": self.join.to_dict(),
             "results": [result.to_dict() for result in self.results],
+            "doubts": [
+                {"code": issue.code, "place": issue.place, "message": issue.message}
+                for issue in self.log.issues
+                if issue.code in doubtful
+            ],
+            "notes": [printable(note) for note in self.log.notes],
         }
 
 

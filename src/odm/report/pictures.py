@@ -88,7 +88,7 @@ def _shot(picture: Picture, size: int) -> Shot:
 
 
 def _shrink(image: Image.Image, known: tuple[int, int], size: int) -> Shot:
-    from PIL import ExifTags, ImageOps
+    from PIL import ExifTags, Image, ImageOps
 
     stored = image.size
     orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
@@ -106,7 +106,7 @@ def _shrink(image: Image.Image, known: tuple[int, int], size: int) -> Shot:
         remark = f"scaled: the picture is {text}"
     image.draft("RGB", (size, size))
     small = _rgb(image)
-    small.thumbnail((size, size), reducing_gap=2.0)
+    small.thumbnail((size, size), Image.Resampling.BILINEAR, reducing_gap=2.0)
     if turn and orientation != 1:
         small = ImageOps.exif_transpose(_with_orientation(small, orientation))
     out = io.BytesIO()
