@@ -191,8 +191,8 @@ function sortedTable({ caption, columns, order, onSort, className = "classes" })
     const column = columns.find((c) => c.key === order.key);
     const [x, y] = [column.value(a), column.value(b)];
     if (column.text) return order.direction * String(x).localeCompare(String(y));
-    const [p, q] = [isNumber(x) ? x : -Infinity, isNumber(y) ? y : -Infinity];
-    return (p === q ? 0 : order.direction * (p < q ? -1 : 1)) || a.i - b.i;
+    if (!isNumber(x) || !isNumber(y)) return isNumber(y) - isNumber(x) || a.i - b.i; // undefined comes last
+    return order.direction * (x - y) || a.i - b.i;
   };
   const showOrder = () => {
     for (const th of header.children) {

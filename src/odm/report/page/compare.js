@@ -10,7 +10,10 @@ function drawPage(X, sources) {
     h(
       "ul",
       { class: "def", "aria-label": "How the numbers are defined" },
-      X.definition.split(/: |; /).map((part) => h("li", {}, part)),
+      X.definition
+        .replace(": ", "; ")
+        .split("; ")
+        .map((part) => h("li", {}, part)),
     ),
   );
   foot(X, `Differences are ${short(X.names[1])} minus ${short(X.names[0])}, in percentage points.`);

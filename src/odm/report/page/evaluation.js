@@ -446,6 +446,8 @@ function curves({ X, R, st, redraw, counts }) {
   function recallPlot(all) {
     const name = st.category >= 0 ? short(R.rows[st.category].class, 24) : "all classes";
     const svg = plotFrame(`Precision over recall of ${name}`, QUARTERS);
+    const lines = R.curves.filter((curve) => curve).length;
+    svg.style.setProperty("--faint", Math.max(0.03, Math.min(0.28, 12 / Math.max(1, lines))));
     R.curves.forEach((curve, i) => {
       if (curve && i !== st.category)
         svg.append(
