@@ -22,7 +22,7 @@ from odm.evaluate.report_data import KINDS, MISSES, score_levels
 from odm.issues import Log, PathError
 from odm.report import ClassDelta, Picture, build, changes_of, compare_page, evaluation_page, write
 from odm.report.selection import choose
-from odm.tables import Dataset
+from odm.tables import Dataset, Flag
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +90,23 @@ def test_confusion_at_every_level_is_that_of_the_score(tmp_path, protocol, scale
     for position, score in enumerate(table.levels.tolist()):
         expected = result.confusion(score=score).counts
         assert (table.confusion_at(position).counts == expected).all(), score
+
+
+def test_confusion_of_detections_on_objects_and_crowds():
+    """A detection that lies on a crowd is paired with an object if it can be, and is no false positive else."""
+    truth = Dataset.from_arrays(
+        images=["a"], categories=["x"], image=[0, 0], category=[0, 0],
+        ltwh=[[0, 0, 10, 10], [0, 0, 12, 12]], flags=[0, Flag.CROWD],
+    )  # fmt: skip
+    found = Dataset.from_arrays(
+        images=["a"], categories=["x"], image=[0, 0, 0], category=[0, 0, 0], score=[0.9, 0.6, 0.3],
+        ltwh=[[0, 0, 10, 10], [0, 0, 11, 11], [50, 50, 9, 9]],
+    )  # fmt: skip
+    result = evaluate(truth, found, "coco").result
+    table = result.report_data()
+    for position in (0, 45, 70, 95):
+        assert (table.confusion_at(position).counts == result.confusion(score=position / 100).counts).all()
+    assert table.confusion_at(0).counts.tolist() == [[1, 0], [1, 0]]
 
 
 def test_outcomes_and_misses_are_those_of_the_files(data):
