@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odm.cli._common import Function, print_notes
-from odm.issues import Log, printable
+from odm.cli._common import Function, TargetPath, print_notes
+from odm.cli._print import say
+from odm.issues import Log
 from odm.tables import Dataset
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def report_options(*, name: str = "--report", required: bool = False) -> Callabl
             click.option(
                 name,
                 "report",
-                type=click.Path(),
+                type=TargetPath(),
                 metavar="FILE|DIR",
                 required=required,
                 help="Write a page with numbers and pictures: one file NAME.html, or a folder. Give the "
@@ -94,5 +95,5 @@ def write_report(page: Page, given: Mapping[str, Any], sources: Sequence[str]) -
     )
     if not given["quiet"]:
         print_notes(log)
-        click.echo(f"report written to {printable(path)}", err=True)
+        say(f"report written to {path}")
     return path

@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.evaluate.analysis.overlaps import BACKGROUND
 from odm.evaluate.errors import (
-    BACKGROUND,
     OUTCOMES,
     REASONS,
     Confusion,
     DetectionTable,
-    _collapsed,
     _nothing,
-    _parts,
+    collapsed,
+    parts,
 )
 from odm.evaluate.join import Joined
-from odm.evaluate.match import Mask, Truth, find_pairs, prepare
+from odm.evaluate.match import Truth, prepare
+from odm.evaluate.pairs import Mask, find_pairs
 from odm.evaluate.protocols import Protocol
 from odm.tables import Flag, Floats, Ints, Longs
 
@@ -288,14 +289,11 @@ def _best_ious(joined: Joined, rules: Protocol) -> tuple[Floats, Floats]:
     """(n,) the highest IoU of every ground truth with detections of its class, and of the others."""
     plain = dataclasses.replace(rules, many=Flag(0), group_weight=None)
     same, other = np.zeros(len(joined.truth)), np.zeros(len(joined.truth))
-    for gt_start, _, part in _parts(joined):
-        pairs = find_pairs(_collapsed(part), plain, BACKGROUND)
-        order = np.lexsort((pairs.iou, pairs.gt))
-        det, gt, iou = pairs.det[order], pairs.gt[order] + gt_start, pairs.iou[order]
-        of_class = part.detections.category[det] == part.truth.category[pairs.gt[order]]
-        # The last assignment stands, which is that of the highest IoU.
-        same[gt[of_class]] = iou[of_class]
-        other[gt[~of_class]] = iou[~of_class]
+    for gt_start, _, part in parts(joined):
+        for pairs in find_pairs(collapsed(part), plain, BACKGROUND).pieces():
+            of_class = part.detections.category[pairs.det] == part.truth.category[pairs.gt]
+            np.maximum.at(same, pairs.gt[of_class] + gt_start, pairs.iou[of_class])
+            np.maximum.at(other, pairs.gt[~of_class] + gt_start, pairs.iou[~of_class])
     return same, other
 
 
@@ -328,16 +326,19 @@ def _pairing(joined: Joined, rules: Protocol) -> Pairing:
     table_row[np.argsort(joined.detections.row)] = np.arange(len(joined.detections), dtype=np.int32)
     spared = np.zeros(len(joined.detections), np.bool_)
     dets, gts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-    for gt_start, det_start, part in _parts(joined):
+    for gt_start, det_start, part in parts(joined):
         void = nothing[gt_start : gt_start + len(part.truth)]
-        pairs = find_pairs(_collapsed(part), rules, CONFUSION_IOU)
-        reaches = pairs.iou if pairs.cover is None else np.maximum(pairs.iou, pairs.cover)
-        on_void = pairs.det[void[pairs.gt] & (reaches >= CONFUSION_IOU)]
-        spared[table_row[det_start + on_void]] = True
-        kept = ~void[pairs.gt] & (pairs.iou >= CONFUSION_IOU)
-        det, gt = pairs.det[kept], pairs.gt[kept]
+        found = []
+        for pairs in find_pairs(collapsed(part), rules, CONFUSION_IOU).pieces():
+            reaches = pairs.iou if pairs.cover is None else np.maximum(pairs.iou, pairs.cover)
+            on_void = pairs.det[void[pairs.gt] & (reaches >= CONFUSION_IOU)]
+            spared[table_row[det_start + on_void]] = True
+            kept = ~void[pairs.gt] & (pairs.iou >= CONFUSION_IOU)
+            found.append((pairs.det[kept], pairs.gt[kept], pairs.iou[kept]))
+        det, gt = (np.concatenate([piece[i] for piece in found]) for i in (0, 1))
+        iou = np.concatenate([piece[2] for piece in found])
         differs = part.detections.category[det] != part.truth.category[gt]
-        order = np.lexsort((gt, np.arange(len(det)), -pairs.iou[kept], differs))
+        order = np.lexsort((gt, np.arange(len(det)), -iou, differs))
         dets.append(table_row[det_start + det[order]])
         gts.append((gt_start + gt[order]).astype(np.int32))
     return Pairing(np.concatenate(dets), np.concatenate(gts), spared, ~nothing)
