@@ -130,6 +130,11 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
     "det_format",
     "skip_bad",
 )
+@click.option(
+    "--skip-bad-files",
+    is_flag=True,
+    help="Leave out whole files with errors, and their images; each is named.",
+)
 @format_options("gt", "det")
 @common_options
 def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], **given: Any) -> int:

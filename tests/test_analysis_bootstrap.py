@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from odm import forks
+from odm import parallel
 from odm.evaluate import PROTOCOLS, evaluate, match, resolve
 from odm.evaluate.analysis.bootstrap import (
     bootstrap,
@@ -206,8 +206,8 @@ def test_results_do_not_depend_on_the_number_of_processes(pair, monkeypatch):
     gt, runs = cases.random_pair(2, n_runs=2)
     plans = [plan_of(evaluate(gt, det, "coco").result) for det in runs]
     alone = bootstrap(plans, replicates=90, seed=3)
-    monkeypatch.setattr("odm.evaluate.analysis.bootstrap.hands", lambda: 3)
-    monkeypatch.setattr(forks, "hands", lambda: 3)
+    monkeypatch.setattr("odm.evaluate.analysis.bootstrap.worker_count", lambda: 3)
+    monkeypatch.setattr(parallel, "worker_count", lambda: 3)
     shared = bootstrap(plans, replicates=90, seed=3)
     for one, other in zip(alone, shared, strict=True):
         assert np.array_equal(one.ap, other.ap, equal_nan=True)
