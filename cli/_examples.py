@@ -45,7 +45,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'bad-header': (
         'image,cla"ss,left,top,right,bottom',
-        'input.csv:1: error bad-header expected a header line that names the columns, found a stray quote in \'cla"ss\'; put a cell that holds a quote in quotes, and write the quote as ""',
+        'input.csv:1: error bad-header [column 2] expected a header line that names the columns, found a stray quote in \'cla"ss\'; put a cell that holds a quote in quotes, and write the quote as ""',
     ),
     'bad-hierarchy': (
         'odm eval gt det --box ltwh --protocol openimages --hierarchy tree.json',

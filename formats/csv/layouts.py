@@ -232,7 +232,7 @@ def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults 
         if isinstance(record[0], tuple):
             best = best or HeaderFaults(
                 tuple(text.split("\n", 1)[0].split(sep)),
-                [(BAD_HEADER, "", {"reason": quote_fault(record[0])})],
+                [(BAD_HEADER, f"column {record[0][1] + 1}", {"reason": quote_fault(record[0])})],
             )
             continue
         found = _header_layout(record[0], sep, told)
