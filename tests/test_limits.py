@@ -1,10 +1,16 @@
-"""Hostile input of a megabyte is answered soon and in bounded memory, in every format."""
+"""Hostile input is answered soon and in bounded memory: a megabyte in every format, and crowded images.
 
+The largest cases of the crowded images need ODM_SLOW=1.
+"""
+
+import json
+import os
 import random
 import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from odm.formats import FORMATS
@@ -118,17 +124,31 @@ OWN = {
 
 # The peak of this program alone: that of the process would count what its parent had when it was started.
 SCRIPT = """
-import re, sys, time
+import json, re, sys, time
 from odm.cli import _app
-for path in sys.argv[2:]:
+for command in json.loads(sys.argv[1]):
     begin = time.process_time()
-    code = _app.run(["validate", "--quiet", path, "--format", sys.argv[1]])
+    code = _app.run(command)
     peak = re.search(r"VmHWM:\\s*([0-9]+) kB", open("/proc/self/status").read())[1]
-    sys.stderr.write(f"measured: {path} {code} {time.process_time() - begin} {peak}\\n")
+    sys.stderr.write(f"measured: {code} {time.process_time() - begin} {peak}\\n")
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
+def measure(*commands, folder=None):
+    """Exit code, seconds of the processor and MiB at the most of some commands in one process."""
+    run = [sys.executable, "-c", SCRIPT, json.dumps(commands)]
+    done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Traceback" not in done.stderr
+    measured = re.findall(r"measured: (\d+) ([0-9.e-]+) (\d+)\n", done.stderr)
+    assert len(measured) == len(commands)
+    return [(int(code), float(seconds), int(peak) / 1024) for code, seconds, peak in measured]
+
+
+on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
+
+
+@on_linux
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_megabyte_is_answered(tmp_path, name):
     """All inputs in one process, so the peak of the memory is that of the worst of them."""
@@ -137,13 +157,142 @@ def test_a_megabyte_is_answered(tmp_path, name):
     for key, data in inputs.items():
         (tmp_path / (key + suffix)).write_bytes(data)
     paths = [str(tmp_path / (key + suffix)) for key in inputs]
-    command = [sys.executable, "-c", SCRIPT, name, *paths]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "Traceback" not in done.stderr
-    measured = re.findall(r"measured: (.+) (\d+) ([0-9.e-]+) (\d+)\n", done.stderr)
-    assert [path for path, *_ in measured] == paths
-    for path, code, seconds, peak in measured:
-        assert code in "01", (path, code)
-        assert float(seconds) < SECONDS, (path, seconds)
-        assert int(peak) / 1024 < MEMORY, (path, peak)
+    commands = [["validate", "--quiet", path, "--format", name] for path in paths]
+    for path, (code, seconds, peak) in zip(paths, measure(*commands), strict=True):
+        assert code in (0, 1), path
+        assert seconds < SECONDS, path
+        assert peak < MEMORY, path
+
+
+# ---------------------------------------------------------------------------------------- crowded images
+
+
+def nearly_equal(n, rng):
+    return np.concatenate([1000 + 2 * rng.random((n, 2)), 500 + 2 * rng.random((n, 2))], axis=1)
+
+
+def equal(n, _):
+    return np.tile([1000.0, 1000, 500, 500], (n, 1))
+
+
+def scattered(n, rng):
+    return np.concatenate([1000 + 200 * rng.random((n, 2)), 500 + 200 * rng.random((n, 2))], axis=1)
+
+
+def stacked(n, _):
+    return np.stack([np.zeros(n), 1.5 * np.arange(n), np.full(n, 300.0), np.ones(n)], axis=1)
+
+
+def crossed(n, _):
+    """One half side by side, the other half on top of each other."""
+    tall, wide = stacked(n // 2, _)[:, [1, 0, 3, 2]], stacked(n - n // 2, _)
+    return np.concatenate([tall + [400, 0, 0, 0], wide + [0, 400, 0, 0]])
+
+
+def tiled(n, _):
+    row, column = np.divmod(np.arange(n), 245)
+    return np.stack([400.0 * column, 400.0 * row, np.full(n, 300.0), np.full(n, 300.0)], axis=1)
+
+
+def write_crowd(folder, make, n):
+    """Ground truth and detections of one image and class."""
+    rng = np.random.default_rng(n)
+    image = {"id": 1, "file_name": "a.jpg", "width": 100_000, "height": 100_000}
+    truth = [
+        {"id": i, "image_id": 1, "category_id": 1, "bbox": box} for i, box in enumerate(make(n, rng).tolist())
+    ]
+    text = json.dumps({"images": [image], "categories": [{"id": 1, "name": "c"}], "annotations": truth})
+    (folder / "gt.json").write_text(text, encoding="ascii")
+    boxes = zip(make(n, rng).tolist(), rng.random(n).tolist(), strict=True)
+    found = [{"image_id": 1, "category_id": 1, "bbox": box, "score": score} for box, score in boxes]
+    (folder / "det.json").write_text(json.dumps(found), encoding="ascii")
+
+
+def commands_for(protocols):
+    """What is done to the two files of `write_crowd`."""
+    coco = "--gt-format=coco", "--det-format=coco", "--quiet"
+    return [
+        *(["eval", "gt.json", "det.json", *coco, "--protocol", name] for name in protocols),
+        ["eval", "gt.json", "det.json", *coco, "--protocol", "coco", "--max-dets", "100000"],
+        ["validate", "--quiet", "--format", "coco", "gt.json"],
+        ["validate", "--quiet", "--format", "coco", "--gt", "gt.json", "det.json"],
+        ["convert", "--quiet", "--from", "coco", "--to", "csv", "gt.json", "gt.csv"],
+        ["convert", "--quiet", "--from", "coco", "--to", "csv", "--gt", "gt.json", "det.json", "det.csv"],
+    ]
+
+
+slow = pytest.mark.skipif(not os.environ.get("ODM_SLOW"), reason="takes minutes: ODM_SLOW=1")
+PROTOCOLS = ["coco", "voc2012"]
+
+
+@on_linux
+@pytest.mark.parametrize(
+    ("make", "n", "protocols", "most"),
+    [
+        (nearly_equal, 3_000, PROTOCOLS, 6),  # 9 million pairs
+        (crossed, 20_000, PROTOCOLS, 8),
+        *(
+            pytest.param(make, 10_000, [*PROTOCOLS, "openimages", "imagenet-det"], 15, marks=slow)
+            for make in (nearly_equal, equal, scattered)
+        ),
+        *(pytest.param(make, 60_000, PROTOCOLS, 5, marks=slow) for make in (stacked, crossed, tiled)),
+    ],
+)
+def test_many_boxes_of_one_image_and_class(tmp_path, make, n, protocols, most):
+    write_crowd(tmp_path, make, n)
+    commands = commands_for(protocols)
+    for command, (code, seconds, peak) in zip(commands, measure(*commands, folder=tmp_path), strict=True):
+        assert code == 0, command
+        assert seconds < most, command
+        assert peak < (200 if n <= 3_000 else 500), command
+
+
+@on_linux
+@pytest.mark.parametrize(
+    ("key", "n"),
+    [
+        ("annotations", 1_000_000),
+        *(pytest.param(key, 4_000_000, marks=slow) for key in ("", "images", "categories", "annotations")),
+    ],
+)
+def test_a_long_list_of_empty_records(tmp_path, key, n):
+    records = b"[" + b",".join([b"{}"] * n) + b"]"
+    if key:
+        lists = {name: records if name == key else b"[]" for name in ("images", "categories", "annotations")}
+        records = b"{" + b",".join(b'"%s":%s' % (k.encode(), v) for k, v in lists.items()) + b"}"
+    (tmp_path / "a.json").write_bytes(records)
+    commands = [
+        ["validate", "--quiet", "--format", "coco", "a.json"],
+        ["convert", "--quiet", "--from", "coco", "--to", "csv", "a.json", "a.csv"],
+        ["eval", "--quiet", "--gt-format", "coco", "--det-format", "coco", "a.json", "a.json"],
+    ]
+    for command, (code, seconds, peak) in zip(commands, measure(*commands, folder=tmp_path), strict=True):
+        assert code == 1, command
+        assert seconds < (5 if key == "annotations" and n < 4_000_000 else 10), command  # of the processor
+        assert peak < MEMORY, command
+
+
+@on_linux
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[slow] if name == "csv" else [])
+        for name, format_ in FORMATS.items()
+        if format_.suffixes[0] in (".txt", ".csv")
+    ],
+)
+def test_a_line_of_ten_megabytes(tmp_path, name):
+    suffix = FORMATS[name].suffixes[0]
+    (tmp_path / f"blanks{suffix}").write_bytes(b"car " + b"1 " * (5 * SIZE))
+    (tmp_path / f"commas{suffix}").write_bytes(b"image,class,left,top,right,bottom\n" + b"a," * (5 * SIZE))
+    commands = []
+    for what in ("blanks", "commas"):
+        path = what + suffix
+        commands += [
+            ["validate", "--quiet", "--format", name, path],
+            ["convert", "--quiet", "--from", name, "--to", "csv" if name != "csv" else "coco", path, "out." + what],
+            ["eval", "--quiet", "--gt-format", name, "--det-format", name, path, path],
+        ]  # fmt: skip
+    for command, (code, _, peak) in zip(commands, measure(*commands, folder=tmp_path), strict=True):
+        assert code == 1, command
+        assert peak < MEMORY, command
