@@ -21,11 +21,14 @@ from odm.cli._common import (
     terminal_log,
 )
 from odm.cli._print import say, show
+from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.cli._tags import read_tags
 from odm.converters.edit import parse_renames
 from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation
 from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES, check_bootstrap
 from odm.evaluate.analysis.compare import (
+    Comparison,
+    Delta,
     check_regression_gates,
     compare,
     parse_regression_gate,
@@ -37,6 +40,7 @@ from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.join import image_numbers
 from odm.files import Output
 from odm.issues import Log, UsageError
+from odm.tables import Dataset
 
 EXAMPLES = """
 \b
@@ -110,7 +114,8 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
 @click.option(
     "--save", "save_to", type=TargetPath(), metavar="DIR", help="Also write JSON and CSV files there."
 )
-@click.option("--overwrite", is_flag=True, help="Write into a folder of --save that exists.")
+@report_options()
+@click.option("--overwrite", is_flag=True, help="Write into what --save and --report name, if it exists.")
 @click.option("--at-score", type=float, help="Score at which images are counted. [default: least LRP error]")
 @of_eval(
     "score_min",
@@ -157,10 +162,14 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
         raise UsageError("give the detections of at least two runs: odm compare GT A B")
     if len(set(runs)) < len(runs):
         raise UsageError("a run is given twice; a run against itself differs by nothing")
+    if given["report"] and len(runs) > 2:
+        raise UsageError("--report shows two runs: give A and one B")
     if given["save_to"]:
         Output(given["save_to"], overwrite=given["overwrite"], dry_run=True)
+    report_target(given, sources=(gt, *runs))
+    shown: list[tuple[Evaluation, tuple[Dataset, Dataset]]] | None = [] if given["report"] else None
     try:
-        tables, images = _tables(gt, runs, options, given, log)
+        tables, images = _tables(gt, runs, options, given, log, shown)
         first = next(iter(tables.values()))
         tags = read_tags(given["tags"], first.images, log) if given["tags"] else {}
     finally:
@@ -184,15 +193,67 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
     if given["save_to"]:
         with Output(given["save_to"], overwrite=given["overwrite"]) as output:
             save_comparison(comparison, output.write)
+    if shown is not None:
+        _report(comparison, shown, (gt, *runs), options, given)
     for line in failed:
         say(f"odm: gate failed: {line}")
     return 1 if failed else 0
 
 
+def _report(
+    comparison: Comparison,
+    shown: list[tuple[Evaluation, tuple[Dataset, Dataset]]],
+    sources: tuple[str, ...],
+    options: dict[str, dict[str, Any]],
+    given: dict[str, Any],
+) -> None:
+    """Write the page of two runs."""
+    from odm.report import ClassDelta, changes_of, compare_page
+
+    (first, sets), (other, _) = shown
+    runs = [(run.summary, evaluation) for run, (evaluation, _) in zip(comparison.runs, shown, strict=True)]
+    aps = [{row.name: row for row in evaluation.result.classes} for _, evaluation in runs]
+
+    def row_of(delta: Delta) -> ClassDelta:
+        name, own = delta.category, delta.interval
+        of_first, of_other = (s[delta.key] for s, _ in runs) if name is None else (a[name].ap for a in aps)
+        p = own.p if name is None else delta.p_holm
+        n = None if name is None else aps[0][name].gt
+        return ClassDelta(name or delta.key, of_first, of_other, delta.delta, own.low, own.high, p, n)
+
+    changes = changes_of(
+        first.result.report_data(), other.result.report_data(), images=given["report_images"]
+    )
+    names = [image.name for image in changes.images]
+    pictures = dict(zip(names, pictures_of(names, sets, options.values(), given), strict=True))
+    of_all = [d for d in comparison.deltas if d.category is None]
+    of_classes = [d for d in comparison.deltas if d.category is not None]
+    page = compare_page(
+        [row_of(d) for d in of_all],
+        [row_of(d) for d in of_classes],
+        changes,
+        pictures,
+        names=(comparison.runs[0].name, comparison.runs[1].name),
+        definition=comparison.definition,
+        metric=(of_classes or of_all)[0].key,
+        sources=sources,
+        title=given["report_title"],
+    )
+    write_report(page, given, sources)
+
+
 def _tables(
-    gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log
+    gt: str,
+    runs: tuple[str, ...],
+    options: dict[str, dict[str, Any]],
+    given: dict[str, Any],
+    log: Log,
+    shown: list[tuple[Evaluation, tuple[Dataset, Dataset]]] | None = None,
 ) -> tuple[dict[str, Table], Any]:
-    """The table of each run by its path, and the numbers of the images if they were limited."""
+    """The table of each run by its path, and the numbers of the images if they were limited.
+
+    The evaluations and both their sides go into `shown`, if they are wanted.
+    """
     renames = parse_renames(lines_of_files(given["rename"]))
     given = {**given, "at_score": None}  # which would be the operating point of the evaluation
     tables: dict[str, Table] = {}
@@ -200,10 +261,12 @@ def _tables(
     for path in runs:
         own = log.fresh()
         try:
-            evaluation, _ = eval_.evaluate_files(gt, path, options, given, renames, own)
+            evaluation, datasets = eval_.evaluate_files(gt, path, options, given, renames, own)
         finally:
             _add_new(log, own)
         tables[path] = table_of(evaluation.result)
+        if shown is not None:
+            shown.append((evaluation, datasets))
     assert evaluation is not None
     names = eval_.names_of_images(given["only_images"])
     images = None

@@ -170,3 +170,14 @@ def test_what_is_said_of_the_ground_truth_is_said_once(data):
     _, err = run(data, "compare", "gt.csv", "a.csv", "b.csv", "--replicates", 2)
     assert err.count("(groups-as-objects 1)") == 1
     assert err.count("ordinary object") == 1
+
+
+def test_the_report_shows_two_runs(data, tmp_path):
+    target = tmp_path / "r.html"
+    run(data, "compare", *COCO, "--report", target, "--report-title", "Old and new")
+    page = target.read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "Old and new" in page
+    run(data, "compare", *COCO, "--report", target, code=3)  # it exists
+    _, said = run(data, "compare", "gt.csv", "a.csv", "b.csv", "c.csv", "--report", "x.html", code=2)
+    assert "give A and one B" in said
