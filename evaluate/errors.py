@@ -13,10 +13,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.join import Joined, Side
-from odm.evaluate.match import Matches, Truth, prepare, threshold_bits, word_blocks
+from odm.evaluate.counting import Truth
+from odm.evaluate.matches import Matches, threshold_bits, word_blocks
 from odm.evaluate.pairs import Mask, Pairs, find_pairs
+from odm.evaluate.prepare import prepare
 from odm.evaluate.protocols import Protocol
+from odm.evaluate.sides import Joined, Side
 from odm.issues import UsageError
 from odm.tables import Flag, Floats, Ints, Longs
 

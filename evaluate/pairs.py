@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.join import Joined
 from odm.evaluate.order import argsort_descending, argsort_int
 from odm.evaluate.protocols import Protocol
+from odm.evaluate.sides import Joined
 from odm.tables import Flag, Floats, Ints, Longs
 
 Mask = NDArray[np.bool_]
@@ -37,6 +37,9 @@ AT_A_TIME = 2**19
 
 SPARSE = 2**20
 """A table of all images and classes is made if it is no larger than this and a few entries per box."""
+
+CEILING = 1 - 1e-10
+"""The highest IoU that `coco` asks for, as in pycocotools."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -160,6 +163,11 @@ def find_pairs(
     if not len(det) and not large:
         return empty
     return Pairs(det, gt, iou, cover if boxes.any_grouped else None, rank, tuple(large))
+
+
+def floor_of(protocol: Protocol) -> float:
+    """The lowest IoU that can matter to a protocol."""
+    return 1e-9 if protocol.size_threshold else min(*protocol.ious, CEILING)
 
 
 def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:

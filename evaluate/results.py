@@ -12,15 +12,15 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from odm.evaluate.join import Joined, JoinReport
+from odm.evaluate.curves import Curve
 from odm.evaluate.protocols import Protocol
+from odm.evaluate.sides import Joined, JoinReport
 from odm.issues import Log, UsageError
-from odm.tables import Floats
 
 if TYPE_CHECKING:
-    from odm.evaluate.accumulate import CurveArrays
+    from odm.evaluate.curves import CurveArrays
     from odm.evaluate.errors import Confusion, DetectionTable
-    from odm.evaluate.match import Matches
+    from odm.evaluate.matches import Matches
 
 VERSION = 1
 
@@ -71,15 +71,6 @@ class Row:
             **{k: plain(getattr(self, k)) for k in ("ap", "score", "precision", "recall", "f1")},
             **{k: plain(v) for k, v in self.extra.items()},
         }
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Curve:
-    """Recall, precision and score at every true positive, by falling score; each (n,)."""
-
-    recall: Floats
-    precision: Floats
-    score: Floats
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -138,7 +129,7 @@ class Result:
     @functools.cached_property
     def arrays(self) -> CurveArrays:
         """Precision (T, R, K, A, M) and recall (T, K, A, M) as pycocotools holds them, -1 = undefined."""
-        from odm.evaluate.accumulate import curve_arrays
+        from odm.evaluate.curves import curve_arrays
 
         return curve_arrays(self.matches)
 

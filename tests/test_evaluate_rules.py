@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odm.evaluate import evaluate, join
-from odm.evaluate.join import boxed_in_part, expand, keep_wanted
+from odm.evaluate.labels import boxed_in_part, expand
 from odm.evaluate.order import argsort_descending, argsort_int
+from odm.evaluate.selection import keep_wanted
 from odm.tables import Dataset, Flag, LabelState
 
 # ------------------------------------------------------------------- the rules, one box after the other

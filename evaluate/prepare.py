@@ -1,0 +1,101 @@
+"""What a protocol leaves out before it compares anything, and which detections are beyond its cap."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odm.evaluate.counting import areas_of
+from odm.evaluate.labels import expand, labelled
+from odm.evaluate.matches import EMPTY_TRUTHS
+from odm.evaluate.order import argsort_descending, argsort_int
+from odm.evaluate.pairs import SPARSE, Mask
+from odm.evaluate.protocols import Protocol
+from odm.evaluate.selection import keep_wanted
+from odm.evaluate.sides import Joined, Side
+from odm.tables import Longs
+
+
+def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str, int], ...]]:
+    """What a protocol changes before it compares anything, and what it left out."""
+    dropped = []
+    if protocol.hierarchical:
+        joined = expand(joined)
+    joined = keep_wanted(joined)
+    if protocol.cap_of == "image" and protocol.max_dets is not None:
+        keep = _best_of_images(joined.detections, protocol.max_dets)
+        if not keep.all():
+            what = f"beyond the best {protocol.max_dets} of the image"
+            dropped.append((what, int(np.count_nonzero(~keep))))
+            joined = joined.only(detections=keep)
+    if protocol.drop_empty:
+        keep = _with_area(joined.detections, protocol)
+        if not keep.all():
+            dropped.append(("without area", int(np.count_nonzero(~keep))))
+            joined = joined.only(detections=keep)
+    if protocol.drop_empty_truth:
+        keep = areas_of(joined.truth) > 0
+        if not keep.all():
+            dropped.append((EMPTY_TRUTHS, int(np.count_nonzero(~keep))))
+            joined = joined.only(truth=keep)
+    if protocol.labelled_only:
+        keep = labelled(joined)
+        if not keep.all():
+            dropped.append(("class neither boxed nor labelled on the image", int(np.count_nonzero(~keep))))
+            joined = joined.only(detections=keep)
+    return joined, tuple(dropped)
+
+
+def _with_area(side: Side, protocol: Protocol) -> Mask:
+    if protocol.as_given:
+        positive: Mask = side.wh[:, 0] * side.wh[:, 1] > 0
+        return positive
+    return (side.xyxy[:, 2] > side.xyxy[:, 0]) & (side.xyxy[:, 3] > side.xyxy[:, 1])
+
+
+def _best_of_images(detections: Side, cap: int) -> Mask:
+    """(n,) the best `cap` detections of every image, of all classes; equal scores in their order."""
+    if detections.place is not None:
+        return detections.place < cap
+    n = np.bincount(detections.image, minlength=1)
+    if n.max() <= cap:
+        return np.ones(len(detections), np.bool_)
+    order = argsort_descending(detections.score)
+    order = order[argsort_int(detections.image[order], len(n))]
+    keep = np.zeros(len(detections), np.bool_)
+    keep[order[np.arange(len(order)) - np.repeat(np.cumsum(n) - n, n) < cap]] = True
+    return keep
+
+
+def cap_per_class(protocol: Protocol) -> int | None:
+    """How many detections of an image and class count, None = all."""
+    capped = protocol.cap_of != "image" and protocol.metric not in ("corloc", "top-k")
+    return protocol.max_dets if capped else None
+
+
+def beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
+    """The detections that are too many of their image and class; None if there are none."""
+    detections, cap = joined.detections, cap_per_class(protocol)
+    if cap is None:
+        return None
+    n_classes = max(len(joined.classes), 1)
+    if not len(detections):
+        return None
+    # Only an image with that many detections of all classes can have them of one.
+    full = np.bincount(detections.image) > cap
+    rows = order[full[detections.image[order]]]
+    key = detections.image[rows].astype(np.int64) * n_classes + detections.category[rows]
+    if len(full) * n_classes <= 4 * len(detections) + SPARSE:
+        n = np.bincount(key, minlength=1)
+    else:
+        _, key, n = np.unique(key, return_inverse=True, return_counts=True)
+    if not len(n) or n.max() <= cap:
+        return None
+    # What is left are the detections of the few images and classes that have too many.
+    crowded = (n > cap)[key]
+    rows, key = rows[crowded], key[crowded]
+    _, group, counts = np.unique(key, return_inverse=True, return_counts=True)
+    rows = rows[argsort_int(group, len(counts))]
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    beyond = np.zeros(len(detections), np.bool_)
+    beyond[rows[place >= cap]] = True
+    return beyond
