@@ -153,10 +153,10 @@ def _count(matches: Matches, at_score: float | None, rank_block: Callable[[], Ra
     shape = len(rules.ious), len(rules.areas), ranked.n_classes
     ap, recall = np.full(shape, np.nan), np.full((len(rules.caps), *shape), np.nan)
     for a in range(len(rules.areas)):
-        alive = ranked.alive(a)
+        unmatched = ranked.unmatched(a)
         reading = PrecisionReader(rules, npos[:, a])
         for w, t, bit in combinations(rules, a):
-            counted = ranked.counted(w, bit, alive)
+            counted = ranked.counted(w, bit, unmatched)
             if rules.metric == "ap":
                 ap[t, a] = reading.average(counted)
             for m, cap in enumerate(rules.caps):

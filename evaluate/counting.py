@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from odm.evaluate.matches import Words, word_blocks
 from odm.evaluate.pairs import Mask, geometry
 from odm.evaluate.protocols import AreaRange, Protocol
-from odm.evaluate.sides import Joined, Side
+from odm.evaluate.sides import Joined, SideTable
 from odm.tables import Flag, Floats, Longs
 
 
@@ -20,8 +20,8 @@ class Truth:
         self.side, self.protocol = side, protocol
         self.blocks = word_blocks(protocol)
         self.group_key = side.image.astype(np.int64) * max(len(joined.classes), 1) + side.category
-        self.many = (side.flags & np.uint16(protocol.many)) != 0
-        nothing = (side.flags & np.uint16(protocol.ignored | protocol.many)) != 0
+        self.crowd = (side.flags & np.uint16(protocol.crowd_flags)) != 0
+        nothing = (side.flags & np.uint16(protocol.ignored | protocol.crowd_flags)) != 0
         self.group = np.zeros(len(side), np.bool_)
         if protocol.group_weight is not None:
             self.group = (side.flags & np.uint16(Flag.GROUP_OF)) != 0
@@ -61,7 +61,7 @@ class Truth:
         return npos, np.bincount(category, minlength=n_classes) - npos[:, 0]
 
 
-def areas_of(side: Side) -> Floats:
+def areas_of(side: SideTable) -> Floats:
     return np.where(np.isnan(side.area), side.wh[:, 0] * side.wh[:, 1], side.area)
 
 
@@ -70,7 +70,7 @@ def outside_range(area: Floats, bounds: AreaRange) -> Mask:
     return outside
 
 
-def fp_if_unmatched(detections: Side, protocol: Protocol, silent: Mask | None) -> NDArray[np.uint8] | None:
+def fp_areas(detections: SideTable, protocol: Protocol, silent: Mask | None) -> NDArray[np.uint8] | None:
     """Bit per area range: whether a detection that matches nothing is a false positive there.
 
     The `silent` ones never are.

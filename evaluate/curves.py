@@ -50,7 +50,7 @@ class PrecisionReader:
 
     def __init__(self, rules: Protocol, npos: Longs) -> None:
         self.npos = npos
-        self.epsilon = float(np.spacing(1)) if rules.guarded else 0.0
+        self.epsilon = rules.epsilon
         points = recall_points(rules.interpolation)
         self.needed: Longs | None = None
         if points is not None:
@@ -122,9 +122,9 @@ def curve_arrays(matches: Matches) -> CurveArrays:
                 npos = matches.npos[done : done + ranked.n_classes, a]
                 some = np.flatnonzero(npos > 0)
                 reading = PrecisionReader(rules, npos)
-                alive = ranked.alive(a)
+                unmatched = ranked.unmatched(a)
                 for w, t, bit in combinations(rules, a):
-                    counted = ranked.counted(w, bit, alive)
+                    counted = ranked.counted(w, bit, unmatched)
                     recall[t, done + some, a, m] = counted.tp[some] / npos[some]
                     if n_points:
                         precision[t, :, done + some, a, m] = reading.at_points(counted)[some]

@@ -96,4 +96,4 @@ def report_groups(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
 def _exempts(protocol: Protocol, flag: Flag) -> bool:
     """Whether ground truths with the flag are no ordinary objects."""
     grouped = flag == Flag.GROUP_OF and protocol.group_weight is not None
-    return bool((protocol.many | protocol.ignored) & flag) or grouped
+    return bool((protocol.crowd_flags | protocol.ignored) & flag) or grouped

@@ -18,7 +18,7 @@ from odm.evaluate.matches import Matches, threshold_bits, word_blocks
 from odm.evaluate.pairs import Mask, Pairs, find_pairs
 from odm.evaluate.prepare import prepare
 from odm.evaluate.protocols import Protocol
-from odm.evaluate.sides import Joined, Side
+from odm.evaluate.sides import Joined, SideTable
 from odm.issues import UsageError
 from odm.tables import Flag, Floats, Ints, Longs
 
@@ -75,7 +75,7 @@ class Confusion:
 def _collapsed(joined: Joined) -> Joined:
     """The same boxes as if all were of one class."""
 
-    def one(side: Side) -> Side:
+    def one(side: SideTable) -> SideTable:
         return dataclasses.replace(side, category=np.zeros(len(side), np.int32))
 
     return dataclasses.replace(
@@ -114,31 +114,31 @@ def detection_table(joined: Joined, matches: Matches) -> DetectionTable:
     rules = matches.protocol
     joined, _ = prepare(joined, rules)
     counts_as_nothing = _nothing(joined, rules)
-    plain = dataclasses.replace(rules, many=Flag(0), group_weight=None)
+    plain = dataclasses.replace(rules, crowd_flags=Flag(0), group_weight=None)
     n = len(joined.detections)
-    same, same_live, other_live = np.zeros(n), np.zeros(n), np.zeros(n)
+    same, same_counting, other_counting = np.zeros(n), np.zeros(n), np.zeros(n)
     for gt_start, det_start, part in _parts(joined):
         own = slice(det_start, det_start + len(part.detections))
         for pairs in find_pairs(_collapsed(part), plain, 0.0).pieces():
             of_class = part.detections.category[pairs.det] == part.truth.category[pairs.gt]
-            live = ~counts_as_nothing[pairs.gt + gt_start]
+            counting = ~counts_as_nothing[pairs.gt + gt_start]
             _highest(pairs, of_class, same[own])
-            _highest(pairs, of_class & live, same_live[own])
-            _highest(pairs, ~of_class & live, other_live[own])
+            _highest(pairs, of_class & counting, same_counting[own])
+            _highest(pairs, ~of_class & counting, other_counting[own])
 
     # The matches may be of shards in any order; the input's rows tell which detection is which.
     place = np.argsort(joined.detections.row)
     of_matches = np.argsort(matches.row)
     outcome, gt = outcomes(matches)
     outcome, gt = outcome[of_matches], gt[of_matches]
-    same, same_live, other_live = same[place], same_live[place], other_live[place]
+    same, same_counting, other_counting = same[place], same_counting[place], other_counting[place]
     threshold = rules.ious[rules.reference]
     reason = np.select(
         [
-            (same_live >= BACKGROUND) & (same_live < threshold),
-            other_live >= threshold,
-            same_live >= threshold,
-            np.maximum(same_live, other_live) < BACKGROUND,
+            (same_counting >= BACKGROUND) & (same_counting < threshold),
+            other_counting >= threshold,
+            same_counting >= threshold,
+            np.maximum(same_counting, other_counting) < BACKGROUND,
         ],
         [np.int8(0), np.int8(1), np.int8(2), np.int8(3)],
         np.int8(4),
@@ -173,8 +173,8 @@ def outcomes(matches: Matches) -> tuple[NDArray[np.uint8], Ints]:
     w = next(i for i, block in enumerate(blocks) if rules.reference in block)
     bit = threshold_bits(blocks[w], 1, rules.reference)
     outcome = np.full(len(matches.score), OUTCOMES.index("FP"), np.uint8)
-    if matches.live is not None:
-        outcome[matches.live & np.uint8(1) == 0] = OUTCOMES.index("ignored")
+    if matches.fp_if_unmatched is not None:
+        outcome[matches.fp_if_unmatched & np.uint8(1) == 0] = OUTCOMES.index("ignored")
     for words, what in ((matches.ignored, "ignored"), (matches.positive, "TP")):
         outcome[matches.hit[words[:, w] & bit != 0]] = OUTCOMES.index(what)
     gt = np.full(len(matches.score), -1, np.int32)
@@ -218,7 +218,7 @@ def confusion(
         on_void = np.zeros(len(part.detections), np.bool_)
         found = []
         for pairs in find_pairs(_collapsed(part), rules, iou).pieces():
-            reaches = pairs.iou if pairs.cover is None else np.maximum(pairs.iou, pairs.cover)
+            reaches = pairs.iou if pairs.ioa is None else np.maximum(pairs.iou, pairs.ioa)
             on_void[pairs.det[void[pairs.gt] & (reaches >= iou)]] = True
             kept = ~void[pairs.gt] & (pairs.iou >= iou)
             found.append((pairs.det[kept], pairs.gt[kept], pairs.iou[kept]))

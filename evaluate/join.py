@@ -22,7 +22,7 @@ from odm.evaluate.selection import (
     report_if_nothing_left,
     without_extra_images,
 )
-from odm.evaluate.sides import Joined, JoinReport, Label, Side
+from odm.evaluate.sides import Joined, JoinReport, Label, SideTable
 from odm.issues import DataError, Log, UsageError
 from odm.pairing import (
     check_numbers,
@@ -182,10 +182,10 @@ def _without_partner(images: Images, partner: Longs) -> tuple[str, ...]:
     return tuple(images.name[i] for i in np.flatnonzero(alone).tolist())
 
 
-def _side(boxes: Boxes, number: Longs, class_rows: Sequence[int]) -> Side:
+def _side(boxes: Boxes, number: Longs, class_rows: Sequence[int]) -> SideTable:
     image = number.astype(np.int32)[boxes.image] if len(boxes) else boxes.image
     category = np.array(class_rows, np.int32)[boxes.category] if len(boxes) else boxes.category
-    side = Side(
+    side = SideTable(
         image,
         category,
         boxes.xyxy,

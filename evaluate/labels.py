@@ -98,12 +98,12 @@ def boxed_in_part(joined: Joined) -> NDArray[np.bool_]:
     return _said(joined, {LabelState.PARTIAL}, np.zeros(0, np.int64))
 
 
-def _said(joined: Joined, verdicts: set[LabelState], keys: Longs) -> NDArray[np.bool_]:
-    """(n,) the detections whose image and class have a label with one of some verdicts, or are in `keys`."""
+def _said(joined: Joined, states: set[LabelState], keys: Longs) -> NDArray[np.bool_]:
+    """(n,) the detections whose image and class have a label with one of some states, or are in `keys`."""
     n_classes = len(joined.classes)
     if joined.image_labels is not None:
         image, category, verdict = joined.image_labels
-        wanted = np.isin(verdict, list(verdicts))
+        wanted = np.isin(verdict, list(states))
         keys = np.concatenate([keys, image[wanted] * n_classes + category[wanted]])
     of_detections = joined.detections.image.astype(np.int64) * n_classes + joined.detections.category
     found: NDArray[np.bool_] = np.isin(of_detections, keys)

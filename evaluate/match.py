@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.counting import Truth, fp_if_unmatched
+from odm.evaluate.counting import Truth, fp_areas
 from odm.evaluate.labels import boxed_in_part
 from odm.evaluate.match_best import forget_unsure_groups, match_best
 from odm.evaluate.match_free import all_free, match_free
@@ -23,7 +23,7 @@ from odm.evaluate.pairs import Mask, Pairs, find_pairs, floor_of
 from odm.evaluate.per_image import images_per_class, match_guesses, match_top_detections
 from odm.evaluate.prepare import beyond_cap, cap_per_class, prepare
 from odm.evaluate.protocols import Protocol
-from odm.evaluate.sides import Joined, Side
+from odm.evaluate.sides import Joined, SideTable
 from odm.parallel import in_order
 from odm.tables import Longs
 
@@ -61,17 +61,17 @@ def _match(
         pairs = _find(joined, protocol, floor_of(protocol), order, beyond)
     truth = Truth(joined, protocol)
     guesses = np.zeros((0, 2), np.int64)
-    live: NDArray[np.uint8] | None
+    may_be_fp: NDArray[np.uint8] | None
     if protocol.metric == "top-k":
-        hits, live, guesses = match_guesses(joined, protocol, pairs, order)
+        hits, may_be_fp, guesses = match_guesses(joined, protocol, pairs, order)
     elif protocol.metric == "corloc":
-        hits, live = match_top_detections(joined, protocol, pairs)
+        hits, may_be_fp = match_top_detections(joined, protocol, pairs)
     else:
         silent = beyond
-        if protocol.spares_partial:
+        if protocol.exempt_partial:
             spared = boxed_in_part(joined)
             silent = spared if beyond is None else beyond | spared
-        live = fp_if_unmatched(detections, protocol, silent)
+        may_be_fp = fp_areas(detections, protocol, silent)
         if beyond is not None:
             pairs = pairs.of(~beyond)
         hits = _match_pairs(pairs, protocol, truth, detections)
@@ -87,7 +87,7 @@ def _match(
         score=detections.score,
         image=detections.image,
         row=detections.row,
-        live=live,
+        fp_if_unmatched=may_be_fp,
         hit=hits.det.astype(np.int64),
         positive=hits.positive,
         ignored=hits.ignored,
@@ -154,14 +154,14 @@ def _shared(p: Protocol) -> tuple[Any, ...]:
         _prepared_as(p),
         p.pixels,
         p.as_given and p.pixels == "edges",
-        p.many,
+        p.crowd_flags,
         p.group_weight is not None,
         p.match,
         cap_per_class(p),
     )
 
 
-def _match_pairs(pairs: Pairs, protocol: Protocol, truth: Truth, detections: Side) -> Hits:
+def _match_pairs(pairs: Pairs, protocol: Protocol, truth: Truth, detections: SideTable) -> Hits:
     """The matches of all pairs, those of large groups a bounded number at a time."""
     if not pairs.large:
         return _match_held(pairs, protocol, truth)

@@ -8,7 +8,7 @@ from odm.evaluate.counting import Truth
 from odm.evaluate.matches import Hits, one_bit, threshold_bits
 from odm.evaluate.pairs import Mask, Pairs, best_of_each, floor_of
 from odm.evaluate.protocols import Protocol
-from odm.evaluate.sides import Side
+from odm.evaluate.sides import SideTable
 from odm.tables import Ints
 
 
@@ -47,13 +47,13 @@ def _first_of_each(gt: Ints, n: int) -> Mask:
 
 def _match_groups(pairs: Pairs, protocol: Protocol, truth: Truth, hits: Hits) -> Hits:
     """Detections that found nothing else go to the group-of box that covers them best."""
-    if pairs.cover is None:
+    if pairs.ioa is None:
         return hits
     used = np.zeros(len(pairs.rank), np.bool_)
     used[hits.det] = True
-    among = truth.group[pairs.gt] & (pairs.cover >= protocol.ious[0]) & ~used[pairs.det]
-    det, gt, cover = pairs.det[among], pairs.gt[among], pairs.cover[among]
-    best = best_of_each(det, cover)
+    among = truth.group[pairs.gt] & (pairs.ioa >= protocol.ious[0]) & ~used[pairs.det]
+    det, gt, ioa = pairs.det[among], pairs.gt[among], pairs.ioa[among]
+    best = best_of_each(det, ioa)
     det, gt = det[best], gt[best]
     # A group that counts is one true positive, with the best of its detections.
     takes = _first_of_each(gt, len(truth.group)) & (truth.weight > 0) & ~truth.outside[0][gt]
@@ -66,7 +66,7 @@ def _match_groups(pairs: Pairs, protocol: Protocol, truth: Truth, hits: Hits) ->
     )
 
 
-def forget_unsure_groups(hits: Hits, truth: Truth, detections: Side) -> None:
+def forget_unsure_groups(hits: Hits, truth: Truth, detections: SideTable) -> None:
     """A group-of box whose best detection scores 0 or less is not found, as in the TensorFlow program."""
     unsure = (hits.gt >= 0) & truth.group[hits.gt] & (detections.score[hits.det] <= 0)
     hits.ignored[unsure] |= hits.positive[unsure]

@@ -11,7 +11,7 @@ from odm.evaluate.pairs import CEILING, Mask, Pairs, floor_of
 from odm.evaluate.protocols import Protocol
 from odm.tables import Floats, Ints
 
-MANY = 32
+MANY_PAIRS = 32
 """With more pairs than this a detection is matched by itself, its pairs not sorted."""
 
 
@@ -30,8 +30,8 @@ def match_free(pairs: Pairs, protocol: Protocol, truth: Truth, still_free: list[
     """
     still_free = all_free(truth) if still_free is None else still_free
     iou = pairs.iou
-    if pairs.cover is not None:
-        iou = np.where(truth.many[pairs.gt], pairs.cover, iou)
+    if pairs.ioa is not None:
+        iou = np.where(truth.crowd[pairs.gt], pairs.ioa, iou)
     floor = floor_of(protocol)
     keep = np.flatnonzero(iou >= floor)
     det, gt, iou = pairs.det[keep], pairs.gt[keep], iou[keep]
@@ -44,7 +44,7 @@ def match_free(pairs: Pairs, protocol: Protocol, truth: Truth, still_free: list[
     new = np.concatenate([[True], det[1:] != det[:-1]])
     first = np.flatnonzero(new)
     n_pairs = np.diff(np.append(first, len(det)))
-    several = np.flatnonzero(np.repeat((n_pairs > 1) & (n_pairs <= MANY), n_pairs))
+    several = np.flatnonzero(np.repeat((n_pairs > 1) & (n_pairs <= MANY_PAIRS), n_pairs))
     if len(several):
         owner = np.cumsum(new)[several]
         tie = -gt[several] if protocol.last_of_equals else gt[several]
@@ -60,7 +60,7 @@ def match_free(pairs: Pairs, protocol: Protocol, truth: Truth, still_free: list[
         rounds[waits] = np.arange(len(group)) - np.repeat(starts, np.diff(np.append(starts, len(group))))
     by_round = argsort_int(rounds, int(rounds.max()) + 1)
     limits = np.concatenate([[0], np.cumsum(np.bincount(rounds))])
-    some_many = bool((n_pairs > MANY).any())
+    some_many = bool((n_pairs > MANY_PAIRS).any())
     reference = protocol.reference
     chosen = np.full(len(first), -1, np.int32)
     positive = np.zeros((len(first), len(truth.blocks)), np.uint64)
@@ -80,16 +80,16 @@ def match_free(pairs: Pairs, protocol: Protocol, truth: Truth, still_free: list[
         for k in range(len(limits) - 1):
             rows = by_round[limits[k] : limits[k + 1]]
             if some_many:
-                for row in rows[n_pairs[rows] > MANY].tolist():
+                for row in rows[n_pairs[rows] > MANY_PAIRS].tolist():
                     own = slice(int(first[row]), int(first[row] + n_pairs[row]))
                     g = gt[own]
                     positive[row, w], ignored[row, w], marks = _take_best(
-                        g, iou[own], reaches[own], nothing[g], truth.many[g], free, protocol.last_of_equals
+                        g, iou[own], reaches[own], nothing[g], truth.crowd[g], free, protocol.last_of_equals
                     )
                     for place, takes in marks:
                         if takes & marked:
                             chosen[row] = g[place]
-                rows = rows[n_pairs[rows] <= MANY]
+                rows = rows[n_pairs[rows] <= MANY_PAIRS]
                 if not len(rows):
                     continue
             starts, counts = first[rows], n_pairs[rows]
@@ -106,7 +106,7 @@ def match_free(pairs: Pairs, protocol: Protocol, truth: Truth, still_free: list[
                         positive[rows[having], w] |= takes
                     else:
                         takes &= nothing[g]
-                        takes &= np.where(truth.many[g], bits[-1], free[g])
+                        takes &= np.where(truth.crowd[g], bits[-1], free[g])
                         free[g] &= ~takes
                         ignored[rows[having], w] |= takes
                     open_[having] &= ~takes

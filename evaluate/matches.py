@@ -39,7 +39,7 @@ class Matches:
     image: Ints
     row: Ints
     """Row in the detections' dataset."""
-    live: NDArray[np.uint8] | None
+    fp_if_unmatched: NDArray[np.uint8] | None
     """Bit per area range: a detection that matches nothing is a false positive. None = all are."""
     hit: Longs
     positive: Words
@@ -86,14 +86,16 @@ def concatenate(parts: Sequence[Matches]) -> Matches:
     for p in parts:
         for what, n in p.dropped:
             dropped[what] = dropped.get(what, 0) + n
-    live = None
-    if any(p.live is not None for p in parts):
+    fp_if_unmatched = None
+    if any(p.fp_if_unmatched is not None for p in parts):
         full = np.uint8(2 ** len(first.protocol.areas) - 1)
-        live = np.concatenate([np.full(len(p.score), full) if p.live is None else p.live for p in parts])
+        fp_if_unmatched = np.concatenate(
+            [np.full(len(p.score), full) if p.fp_if_unmatched is None else p.fp_if_unmatched for p in parts]
+        )
     return Matches(
         protocol=first.protocol,
         classes=first.classes,
-        live=live,
+        fp_if_unmatched=fp_if_unmatched,
         hit=np.concatenate([p.hit + start for p, start in zip(parts, starts.tolist(), strict=False)]),
         npos=np.sum([p.npos for p in parts], axis=0),
         gt_ignored=np.sum([p.gt_ignored for p in parts], axis=0),

@@ -24,7 +24,7 @@ Mask = NDArray[np.bool_]
 Columns = tuple[Floats, ...]
 """Left, top, right, bottom and area."""
 Found = tuple[Ints, Ints, Floats, Floats]
-"""Detection, ground truth, IoU and cover of pairs."""
+"""Detection, ground truth, IoU and ioa of pairs."""
 
 CHUNK = 2**15
 """Pairs that are compared at a time: their columns stay in the processor's cache."""
@@ -54,7 +54,7 @@ class Pairs:
     det: Ints
     gt: Ints
     iou: Floats
-    cover: Floats | None
+    ioa: Floats | None
     """(n,) intersection over the detection's area; None where no ground truth stands for many."""
     rank: Ints
     large: tuple[LargeGroup, ...] = ()
@@ -63,8 +63,8 @@ class Pairs:
     def above(self, floor: float) -> Pairs:
         """The pairs that reach `floor`, which is higher than the one these were made for."""
         keep = self.iou >= floor
-        if self.cover is not None:
-            keep |= self.cover >= floor
+        if self.ioa is not None:
+            keep |= self.ioa >= floor
         large = tuple(dataclasses.replace(group, floor=floor) for group in self.large)
         return dataclasses.replace(self.part(keep), large=large)
 
@@ -77,8 +77,8 @@ class Pairs:
 
     def part(self, keep: Mask | slice) -> Pairs:
         """Some of the pairs that are held."""
-        cover = None if self.cover is None else self.cover[keep]
-        return Pairs(self.det[keep], self.gt[keep], self.iou[keep], cover, self.rank)
+        ioa = None if self.ioa is None else self.ioa[keep]
+        return Pairs(self.det[keep], self.gt[keep], self.iou[keep], ioa, self.rank)
 
     def pieces(self) -> Iterator[Pairs]:
         """All pairs, those of large groups a bounded number at a time; no detection is in two pieces."""
@@ -88,8 +88,8 @@ class Pairs:
 
     def pieces_of(self, group: LargeGroup) -> Iterator[Pairs]:
         """The pairs of a large group, a bounded number at a time."""
-        for det, gt, iou, cover in group.parts():
-            yield Pairs(det, gt, iou, None if self.cover is None else cover, self.rank)
+        for det, gt, iou, ioa in group.parts():
+            yield Pairs(det, gt, iou, None if self.ioa is None else ioa, self.rank)
 
 
 def find_pairs(
@@ -101,7 +101,7 @@ def find_pairs(
     among: Mask | None = None,
     best_only: bool = False,
 ) -> Pairs:
-    """All pairs of one image and class with IoU (for groups also cover) of at least `floor`.
+    """All pairs of one image and class with IoU (for groups also ioa) of at least `floor`.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def find_pairs(
         (n,) which detections take part; the others have no rank.
     best_only
         Of each detection only the pair of the highest IoU, and with a group-of box that of the highest
-        cover, each the first of equals. They are all held; without this those of large groups are not.
+        ioa, each the first of equals. They are all held; without this those of large groups are not.
     """
     truth, detections = joined.truth, joined.detections
     n_classes = max(len(joined.classes), 1)
@@ -159,10 +159,10 @@ def find_pairs(
             large.append(boxes_of_g)
     rest = slice(done, len(order))
     parts += boxes.compare(order[rest], n_truth[group[rest]], first[group[rest]], floor, best_only)
-    det, gt, iou, cover = _together(parts or [(empty.det, empty.gt, empty.iou, empty.iou)])
+    det, gt, iou, ioa = _together(parts or [(empty.det, empty.gt, empty.iou, empty.iou)])
     if not len(det) and not large:
         return empty
-    return Pairs(det, gt, iou, cover if boxes.any_grouped else None, rank, tuple(large))
+    return Pairs(det, gt, iou, ioa if boxes.any_grouped else None, rank, tuple(large))
 
 
 def floor_of(protocol: Protocol) -> float:
@@ -209,7 +209,7 @@ class _Boxes:
         self.truth_order = truth_order
         self.detections = joined.detections
         self.truth = tuple(c[truth_order] for c in geometry(joined.truth.xyxy, joined.truth.wh, protocol))
-        grouped = (joined.truth.flags & np.uint16(protocol.many)) != 0
+        grouped = (joined.truth.flags & np.uint16(protocol.crowd_flags)) != 0
         self.is_group = np.zeros(len(joined.truth), np.bool_)
         """(n,) the group-of boxes, by position in the joined side."""
         if protocol.group_weight is not None:
@@ -223,7 +223,7 @@ class _Boxes:
         return geometry(self.detections.xyxy[rows], self.detections.wh[rows], self.protocol)
 
     def overlap(self, width: Floats, det: Columns, truth: Columns, grouped: Mask) -> tuple[Floats, Floats]:
-        """IoU and cover of pairs whose boxes share `width`; -1 where they do not overlap.
+        """IoU and ioa of pairs whose boxes share `width`; -1 where they do not overlap.
 
         The arrays are broadcast, `grouped` too.
         """
@@ -232,12 +232,12 @@ class _Boxes:
         area = det[4]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             iou = inter / (area + truth[4] - inter)
-            cover = np.where(grouped, inter / area, 0) if self.any_grouped else iou
+            ioa = np.where(grouped, inter / area, 0) if self.any_grouped else iou
         apart = ~(inter > 0)
         iou[apart] = -1
         if self.any_grouped:
-            cover[apart] = -1
-        return iou, cover
+            ioa[apart] = -1
+        return iou, ioa
 
     def compare(
         self, rows: Longs, n_truth: Longs, first: Longs, floor: float, best_only: bool
@@ -256,49 +256,49 @@ class _Boxes:
             width -= np.maximum(det[0][local], self.truth[0][place])
             meets = np.flatnonzero(width > 0)
             local, place = local[meets], place[meets]
-            iou, cover = self.overlap(
+            iou, ioa = self.overlap(
                 width[meets],
                 tuple(c[local] for c in det),
                 tuple(c[place] for c in self.truth),
                 self.grouped[place],
             )
-            kept = np.flatnonzero(_reach(iou, cover, floor))
+            kept = np.flatnonzero(_reach(iou, ioa, floor))
             high = iou[kept]
-            own = high if cover is iou else cover[kept]
+            own = high if ioa is iou else ioa[kept]
             found = self.named(rows[part][local[kept]], place[kept], high, own)
             yield self.best(found) if best_only else found
 
-    def named(self, rows: Longs, place: Longs, iou: Floats, cover: Floats) -> Found:
+    def named(self, rows: Longs, place: Longs, iou: Floats, ioa: Floats) -> Found:
         """Pairs with the ground truth as a position in the joined side."""
-        return rows.astype(np.int32), self.truth_order[place].astype(np.int32), iou, cover
+        return rows.astype(np.int32), self.truth_order[place].astype(np.int32), iou, ioa
 
     def best(self, found: Found) -> Found:
         """The best pair of each detection, and its best with a group-of box."""
-        det, gt, iou, cover = found
+        det, gt, iou, ioa = found
         group = self.is_group[gt]
         if group.any():
             plain, others = np.flatnonzero(~group), np.flatnonzero(group)
             of_plain = plain[best_of_each(det[plain], iou[plain])]
-            of_groups = others[best_of_each(det[others], cover[others])]
+            of_groups = others[best_of_each(det[others], ioa[others])]
             kept = np.sort(np.concatenate([of_plain, of_groups]))
         else:
             kept = best_of_each(det, iou)
         high = iou[kept]
-        return det[kept], gt[kept], high, high if cover is iou else cover[kept]
+        return det[kept], gt[kept], high, high if ioa is iou else ioa[kept]
 
 
 def _together(parts: Sequence[Found]) -> Found:
-    det, gt, iou, cover = zip(*parts, strict=True)
+    det, gt, iou, ioa = zip(*parts, strict=True)
     overlap = np.concatenate(iou)
-    shared = all(map(operator.is_, iou, cover))
-    return np.concatenate(det), np.concatenate(gt), overlap, overlap if shared else np.concatenate(cover)
+    shared = all(map(operator.is_, iou, ioa))
+    return np.concatenate(det), np.concatenate(gt), overlap, overlap if shared else np.concatenate(ioa)
 
 
-def _reach(iou: Floats, cover: Floats, floor: float) -> Mask:
+def _reach(iou: Floats, ioa: Floats, floor: float) -> Mask:
     """Which pairs overlap, by `floor` or more."""
     reach: Mask = iou >= floor
-    if cover is not iou:
-        reach |= cover >= floor
+    if ioa is not iou:
+        reach |= ioa >= floor
     return reach
 
 
@@ -367,8 +367,8 @@ class LargeGroup:
         n_truth = self.truth.stop - self.truth.start
         det, truth = self.boxes.measured(rows), tuple(c[self.truth] for c in self.boxes.truth)
         chunks = []
-        for local, place, iou, cover in self._cross(det, truth, np.arange(len(rows)), np.arange(n_truth)):
-            chunks.append(self.boxes.named(rows[local], place + self.truth.start, iou, cover))
+        for local, place, iou, ioa in self._cross(det, truth, np.arange(len(rows)), np.arange(n_truth)):
+            chunks.append(self.boxes.named(rows[local], place + self.truth.start, iou, ioa))
         return _together(chunks)
 
     def _near(self, rows: Longs) -> Found | None:
@@ -392,21 +392,21 @@ class LargeGroup:
                 areas.append((*lower, left, top))
                 areas.append((*upper, cut if axis == 0 else left, cut if axis == 1 else top))
                 continue
-            for one, other, iou, cover in self._cross(det, truth, d, t):
+            for one, other, iou, ioa in self._cross(det, truth, d, t):
                 own = np.maximum(det[0][one], truth[0][other]) >= left
                 own &= np.maximum(det[1][one], truth[1][other]) >= top
                 high = iou[own]
-                spread = high if cover is iou else cover[own]
+                spread = high if ioa is iou else ioa[own]
                 chunks.append((one[own].astype(np.int32), other[own].astype(np.int32), high, spread))
                 n += int(np.count_nonzero(own))
                 if n > AT_A_TIME:
                     return None
         if not chunks:
             return self.boxes.named(rows[:0], rows[:0], np.zeros(0), np.zeros(0))
-        local, place, iou, cover = _together(chunks)
+        local, place, iou, ioa = _together(chunks)
         order = np.argsort(local.astype(np.int64) * n_truth + place)
-        local, place, iou, cover = local[order], place[order], iou[order], cover[order]
-        found = self.boxes.named(rows[local], place + self.truth.start, iou, cover)
+        local, place, iou, ioa = local[order], place[order], iou[order], ioa[order]
+        found = self.boxes.named(rows[local], place + self.truth.start, iou, ioa)
         return self.boxes.best(found) if self.best_only else found
 
     def _cross(
@@ -421,23 +421,23 @@ class LargeGroup:
             ours = tuple(c[some][:, None] for c in det)
             width = np.minimum(ours[2], theirs[2])
             width -= np.maximum(ours[0], theirs[0])
-            iou, cover = self.boxes.overlap(width, ours, theirs, grouped)
+            iou, ioa = self.boxes.overlap(width, ours, theirs, grouped)
             if self.best_only:
                 kept = self._best_of_rows(
-                    iou, cover, self.boxes.is_group[self.boxes.truth_order[self.truth][t]]
+                    iou, ioa, self.boxes.is_group[self.boxes.truth_order[self.truth][t]]
                 )
             else:
-                kept = np.flatnonzero(_reach(iou, cover, self.floor))
+                kept = np.flatnonzero(_reach(iou, ioa, self.floor))
             local = kept // len(t)
             place = kept - local * len(t)
             high = iou.ravel()[kept]
-            yield some[local], t[place], high, high if cover is iou else cover.ravel()[kept]
+            yield some[local], t[place], high, high if ioa is iou else ioa.ravel()[kept]
 
-    def _best_of_rows(self, iou: Floats, cover: Floats, is_group: Mask) -> Longs:
+    def _best_of_rows(self, iou: Floats, ioa: Floats, is_group: Mask) -> Longs:
         """The flat positions of the best pair of each row, and of its best with a group-of box."""
         own = [(iou, is_group)]
         if is_group.any():
-            own.append((cover, ~is_group))
+            own.append((ioa, ~is_group))
         start = np.arange(len(iou)) * len(is_group)
         kept = []
         for overlap, others in own:

@@ -54,11 +54,11 @@ def match_guesses(
     rows = order[asked[detections.image[order]]]
     rows = rows[argsort_int(detections.image[rows], max(n_images, 1))]
     image = detections.image[rows]
-    if detections.place is None:
+    if detections.rank_in_image is None:
         counts = np.bincount(image, minlength=n_images)
         place = np.arange(len(rows)) - (np.cumsum(counts) - counts)[image]
     else:
-        place = detections.place[rows]
+        place = detections.rank_in_image[rows]
     within = place < protocol.max_dets
     rows, image, place = rows[within], image[within], place[within]
 

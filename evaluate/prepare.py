@@ -11,7 +11,7 @@ from odm.evaluate.order import argsort_descending, argsort_int
 from odm.evaluate.pairs import SPARSE, Mask
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.selection import keep_wanted
-from odm.evaluate.sides import Joined, Side
+from odm.evaluate.sides import Joined, SideTable
 from odm.tables import Longs
 
 
@@ -45,17 +45,17 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
     return joined, tuple(dropped)
 
 
-def _with_area(side: Side, protocol: Protocol) -> Mask:
+def _with_area(side: SideTable, protocol: Protocol) -> Mask:
     if protocol.as_given:
         positive: Mask = side.wh[:, 0] * side.wh[:, 1] > 0
         return positive
     return (side.xyxy[:, 2] > side.xyxy[:, 0]) & (side.xyxy[:, 3] > side.xyxy[:, 1])
 
 
-def _best_of_images(detections: Side, cap: int) -> Mask:
+def _best_of_images(detections: SideTable, cap: int) -> Mask:
     """(n,) the best `cap` detections of every image, of all classes; equal scores in their order."""
-    if detections.place is not None:
-        return detections.place < cap
+    if detections.rank_in_image is not None:
+        return detections.rank_in_image < cap
     n = np.bincount(detections.image, minlength=1)
     if n.max() <= cap:
         return np.ones(len(detections), np.bool_)

@@ -43,7 +43,7 @@ class Ranked:
         self.hit_class = np.repeat(np.arange(len(counts)), np.diff(np.append(self.first_hit, len(at))))
         self.positive = matches.positive[hits]
         self.matched = self.positive | matches.ignored[hits]
-        self.live = None if matches.live is None else matches.live[rows]
+        self.fp_if_unmatched = None if matches.fp_if_unmatched is None else matches.fp_if_unmatched[rows]
 
     @classmethod
     def of(
@@ -69,28 +69,28 @@ class Ranked:
             yield functools.partial(cls, k, *own, matches)
             k = after
 
-    def alive(self, area: int) -> _Unmatched:
+    def unmatched(self, area: int) -> _Unmatched:
         """What would be false positives in an area range."""
-        if self.live is None:
+        if self.fp_if_unmatched is None:
             before = np.arange(len(self.rows) + 1, dtype=np.int32)
             return _Unmatched(before, before[self.at], np.ones(len(self.at), np.bool_))
-        live = self.live & np.uint8(1 << area) != 0
+        live = self.fp_if_unmatched & np.uint8(1 << area) != 0
         before = np.zeros(len(live) + 1, np.int32)
         np.cumsum(live, out=before[1:])
         return _Unmatched(before, before[self.at], live[self.at])
 
-    def counted(self, word: int, bit: np.uint64, alive: _Unmatched) -> Counted:
+    def counted(self, word: int, bit: np.uint64, unmatched: _Unmatched) -> Counted:
         """True and false positives under one threshold and area range."""
         positive = np.flatnonzero(self.positive[:, word] & bit != 0)  # of booleans, which is far quicker
-        spared = np.zeros(len(self.at) + 1, np.int32)
-        np.cumsum((self.matched[:, word] & bit != 0) & alive.hits, out=spared[1:])
-        return Counted(self, alive, spared, positive)
+        exempt = np.zeros(len(self.at) + 1, np.int32)
+        np.cumsum((self.matched[:, word] & bit != 0) & unmatched.hits, out=exempt[1:])
+        return Counted(self, unmatched, exempt, positive)
 
     def reference(self, rules: Protocol) -> Counted:
         """Those of the protocol's reference threshold and first area range."""
         blocks = word_blocks(rules)
         w = next(i for i, block in enumerate(blocks) if rules.reference in block)
-        return self.counted(w, threshold_bits(blocks[w], 1, rules.reference), self.alive(0))
+        return self.counted(w, threshold_bits(blocks[w], 1, rules.reference), self.unmatched(0))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -108,21 +108,21 @@ class _Unmatched:
 class Counted:
     """The true positives under one threshold and area range, and the false positives at any place."""
 
-    def __init__(self, ranked: Ranked, alive: _Unmatched, spared: Counts, positive: Longs) -> None:
+    def __init__(self, ranked: Ranked, unmatched: _Unmatched, exempt: Counts, positive: Longs) -> None:
         self.ranked = ranked
-        self.alive, self.spared, self.positive = alive, spared, positive
+        self.unmatched, self.exempt, self.positive = unmatched, exempt, positive
         self.category = ranked.hit_class[positive]
         last_hit = np.append(ranked.first_hit[1:], len(ranked.at))
         self.starts = np.searchsorted(positive, ranked.first_hit)
         self.tp = np.searchsorted(positive, last_hit) - self.starts
         # What the class begins with, to be taken off.
-        self.base = alive.before[ranked.starts] - spared[ranked.first_hit]
-        self.fp = alive.before[ranked.starts + ranked.counts] - spared[last_hit] - self.base
+        self.base = unmatched.before[ranked.starts] - exempt[ranked.first_hit]
+        self.fp = unmatched.before[ranked.starts + ranked.counts] - exempt[last_hit] - self.base
 
     def at_positives(self) -> tuple[Longs, Longs]:
         """True and false positives from the top of the class down to each true positive."""
         true = np.arange(1, len(self.positive) + 1) - self.starts[self.category]
-        false = self.alive.before_hits[self.positive] - self.spared[self.positive]
+        false = self.unmatched.before_hits[self.positive] - self.exempt[self.positive]
         return true, false - self.base[self.category]
 
     def tp_among(self, kept: Mask) -> Longs:
@@ -136,7 +136,7 @@ class Counted:
         at = self.ranked.at
         hits = np.searchsorted(at, end)
         true = np.searchsorted(at[self.positive], end) - self.starts[category]
-        return true, self.alive.before[end] - self.spared[hits] - self.base[category]
+        return true, self.unmatched.before[end] - self.exempt[hits] - self.base[category]
 
 
 def ranked_rows(matches: Matches) -> Longs:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from odm.evaluate.sides import Joined, Side
+from odm.evaluate.sides import Joined, SideTable
 from odm.issues import Code, Log, Trusted, UsageError, hint
 from odm.pairing import (
     some,
@@ -56,12 +56,12 @@ def keep_classes(joined: Joined, names: Sequence[str]) -> Joined:
     for name in names:
         if name not in known:
             raise UsageError(f"only_classes: there is no class {name!r}{hint(name, sorted(known))}")
-    detections = dataclasses.replace(joined.detections, place=_ranks_in_images(joined.detections))
+    detections = dataclasses.replace(joined.detections, rank_in_image=_ranks_in_images(joined.detections))
     joined = dataclasses.replace(joined, detections=detections, wanted=frozenset(names))
     return joined if tree else keep_wanted(joined)
 
 
-def _ranks_in_images(detections: Side) -> Longs:
+def _ranks_in_images(detections: SideTable) -> Longs:
     """(n,) the place of each detection by score among those of its image; equal scores in their order."""
     order = np.lexsort((-detections.score, detections.image))
     image = detections.image[order]

@@ -19,7 +19,7 @@ Labels = tuple[Longs, Longs, NDArray[np.uint8]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Side:
+class SideTable:
     """The boxes of one side, ordered by image, then as they were given.
 
     ``image`` and ``category`` are (n,) numbers in `Joined.images` and `Joined.classes`; ``row`` is the row
@@ -34,17 +34,17 @@ class Side:
     flags: NDArray[np.uint16]
     area: Floats
     row: Ints
-    place: Longs | None = None
-    """(n,) the place by score among the detections of all classes of the image, 0 the best; None where no
+    rank_in_image: Longs | None = None
+    """(n,) the rank by score among the detections of all classes of the image, 0 the best; None where no
     class was left out, so that it can be counted."""
 
     def __len__(self) -> int:
         return len(self.image)
 
-    def take(self, rows: NDArray[Any] | slice) -> Side:
+    def take(self, rows: NDArray[Any] | slice) -> SideTable:
         """The boxes at `rows`: a mask, row numbers or a slice."""
         columns = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return Side(**{name: column[rows] for name, column in columns.items() if column is not None})
+        return SideTable(**{name: column[rows] for name, column in columns.items() if column is not None})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -90,8 +90,8 @@ class Joined:
     images: tuple[str, ...]
     n_truth_images: int
     classes: tuple[str, ...]
-    truth: Side
-    detections: Side
+    truth: SideTable
+    detections: SideTable
     report: JoinReport
     image_labels: Labels | None = None
     """(n,) image, (n,) class and (n,) `LabelState` of what is said of it there; None where nothing is."""
