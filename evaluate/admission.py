@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.issues import INVERTED, PERCENT, Code, Log, Trusted, without_noise
 from odm.pairing import (
@@ -102,6 +103,16 @@ def check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
     scored = len(truth) and not np.isnan(truth.boxes.score).any()
     if scored or (truth.kind == "det" and len(truth)):
         log.report(DETECTIONS_AS_TRUTH, source_of(truth), n=len(truth))
+    _check_scores(detections, log)
+    for side in (truth, detections):
+        _check_finite(side, log)
+        _check_order(side, log)
+    if len(truth) and len(detections):
+        _check_coordinates(truth, detections, log)
+
+
+def _check_scores(detections: Dataset, log: Log) -> None:
+    """Report detections that cannot be ranked by score."""
     score = detections.boxes.score
     if not len(detections):
         log.report(NO_DETECTIONS, source_of(detections))
@@ -114,20 +125,22 @@ def check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
                 SCORE_NOT_FINITE, detections, wrong, lambda row: {"value": float(score[row])}, field="score"
             )
         else:
-            _check_scores(detections, log)
-    for side in (truth, detections):
-        boxes = side.boxes
-        if not (np.isfinite(boxes.xyxy).all() and np.isfinite(boxes.wh).all()):
-            finite = np.isfinite(boxes.xyxy).all(axis=1) & np.isfinite(boxes.wh).all(axis=1)
-            log.report_rows(
-                BOX_NOT_FINITE,
-                side,
-                np.flatnonzero(~finite),
-                lambda row, boxes=boxes: {"value": str(boxes.xyxy[row].tolist())},  # type: ignore[misc]
-            )
-        _check_order(side, log)
-    if len(truth) and len(detections):
-        _check_coordinates(truth, detections, log)
+            _check_score_range(detections, log)
+
+
+def _check_finite(side: Dataset, log: Log) -> None:
+    """Report the boxes with coordinates that are no numbers."""
+    xyxy, wh = side.boxes.xyxy, side.boxes.wh
+    if np.isfinite(xyxy).all() and np.isfinite(wh).all():
+        return
+    wrong = np.flatnonzero(~_finite(side))
+    log.report_rows(BOX_NOT_FINITE, side, wrong, lambda row: {"value": str(xyxy[row].tolist())})
+
+
+def _finite(side: Dataset) -> NDArray[np.bool_]:
+    """(n,) which boxes have finite numbers only."""
+    finite: NDArray[np.bool_] = np.isfinite(np.c_[side.boxes.xyxy, side.boxes.wh]).all(axis=1)
+    return finite
 
 
 def _check_order(side: Dataset, log: Log) -> None:
@@ -135,8 +148,8 @@ def _check_order(side: Dataset, log: Log) -> None:
     left, top, right, bottom = side.boxes.xyxy.T
     inverted = (right < left) | (bottom < top) | (side.boxes.wh < 0).any(axis=1)
     if inverted.any():
-        finite = np.isfinite(side.boxes.xyxy).all(axis=1) & np.isfinite(side.boxes.wh).all(axis=1)
-        log.report_rows(INVERTED, side, np.flatnonzero(inverted & finite), lambda row: _edges(side, row))
+        wrong = np.flatnonzero(inverted & _finite(side))
+        log.report_rows(INVERTED, side, wrong, lambda row: _edges(side, row))
 
 
 def _edges(side: Dataset, row: int) -> dict[str, Any]:
@@ -148,11 +161,12 @@ def _edges(side: Dataset, row: int) -> dict[str, Any]:
     }
 
 
-def _check_scores(detections: Dataset, log: Log) -> None:
+def _check_score_range(detections: Dataset, log: Log) -> None:
+    """Report scores in percent, and note scores that look filtered or do not rank."""
     boxes = detections.boxes
     score = boxes.score
     low, high = float(score.min()), float(score.max())
-    if boxes.in_percent and not log.counts[PERCENT.name]:  # else the rules for one side have said it
+    if boxes.in_percent and not log.counts[PERCENT.name]:  # else it was reported when the file was checked
         above = score > 1
         path, line, pointer = detections.place(int(above.argmax()))
         n, largest = int(above.sum()), Trusted(f"{high:g}")
@@ -168,6 +182,7 @@ def _check_scores(detections: Dataset, log: Log) -> None:
 
 
 def _check_coordinates(truth: Dataset, detections: Dataset, log: Log) -> None:
+    """Report one side in pixels and the other in 0..1."""
     largest = [float(max(xyxy.max(), -xyxy.min())) for xyxy in (truth.boxes.xyxy, detections.boxes.xyxy)]
     if max(largest) <= 1.5:
         log.note(

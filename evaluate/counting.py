@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.matches import Words, word_blocks
-from odm.evaluate.pairs import Mask, geometry
+from odm.evaluate.pairs import geometry
 from odm.evaluate.protocols import AreaRange, Protocol
-from odm.evaluate.sides import Joined, SideTable
+from odm.evaluate.sides import Joined, Mask, SideTable
 from odm.tables import Flag, Floats, Longs
 
 
@@ -62,26 +62,28 @@ class Truth:
 
 
 def areas_of(side: SideTable) -> Floats:
+    """(n,) areas as given, else width times height."""
     return np.where(np.isnan(side.area), side.wh[:, 0] * side.wh[:, 1], side.area)
 
 
 def outside_range(area: Floats, bounds: AreaRange) -> Mask:
+    """(n,) which areas are not in a range."""
     outside: Mask = (area < bounds.low) | (area > bounds.high)
     return outside
 
 
-def fp_areas(detections: SideTable, protocol: Protocol, silent: Mask | None) -> NDArray[np.uint8] | None:
+def fp_areas(detections: SideTable, protocol: Protocol, exempt: Mask | None) -> NDArray[np.uint8] | None:
     """Bit per area range: whether a detection that matches nothing is a false positive there.
 
-    The `silent` ones never are.
+    The `exempt` ones never are. None where all are everywhere.
     """
     area = detections.wh[:, 0] * detections.wh[:, 1]
     outside = [outside_range(area, a) for a in protocol.areas]
-    if silent is None and not any(o.any() for o in outside):
+    if exempt is None and not any(o.any() for o in outside):
         return None
-    live = np.zeros(len(detections), np.uint8)
+    bits = np.zeros(len(detections), np.uint8)
     for a, o in enumerate(outside):
-        live |= np.left_shift(~o, np.uint8(a), dtype=np.uint8)
-    if silent is not None:
-        live[silent] = 0
-    return live
+        bits |= np.left_shift(~o, np.uint8(a), dtype=np.uint8)
+    if exempt is not None:
+        bits[exempt] = 0
+    return bits

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from odm.evaluate.counting import Truth
 from odm.evaluate.matches import Matches, threshold_bits, word_blocks
-from odm.evaluate.pairs import Mask, Pairs, find_pairs
+from odm.evaluate.pairs import Pairs, find_pairs
 from odm.evaluate.prepare import prepare
 from odm.evaluate.protocols import Protocol
-from odm.evaluate.sides import Joined, SideTable
+from odm.evaluate.sides import Joined, Mask, SideTable
 from odm.issues import UsageError
 from odm.tables import Flag, Floats, Ints, Longs
 

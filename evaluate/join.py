@@ -13,18 +13,27 @@ from typing import Any
 import numpy as np
 
 from odm.evaluate.admission import check_sides
-from odm.evaluate.labels import added_classes, ancestors, label_columns, own_labels, with_labelled_images
+from odm.evaluate.labels import (
+    added_classes,
+    ancestors,
+    check_hierarchy,
+    own_labels,
+    with_labelled_images,
+    with_labels,
+)
 from odm.evaluate.protocols import check_scores
 from odm.evaluate.selection import (
     ExtraImages,
     keep_classes,
     keep_images,
+    keep_scores,
     report_if_nothing_left,
     without_extra_images,
 )
 from odm.evaluate.sides import Joined, JoinReport, Label, SideTable
 from odm.issues import DataError, Log, UsageError
 from odm.pairing import (
+    Pairing,
     check_numbers,
     pair,
     report_classes,
@@ -86,17 +95,14 @@ def join(
         truth = with_labelled_images(truth, image_labels, log)
         order = np.r_[order, len(order) : len(truth.images)]
     check_sides(truth, detections, log)
-    number = np.empty(len(order), np.int64)
-    number[order] = np.arange(len(order))
     pairing = pair(truth, detections, log)
-    partner, gt_names, det_names = pairing.image, pairing.gt_names, pairing.det_names
-    if extra_images == "error" or (partner < 0).all():
+    if extra_images == "error" or (pairing.image < 0).all():
         report_images(truth, detections, pairing, log, each=False)
     if only_images is None:
         report_splits(truth, detections, pairing, log)
     used = None
-    if extra_images == "ignore" and (partner < 0).any():
-        used = partner[detections.boxes.image] >= 0
+    if extra_images == "ignore" and (pairing.image < 0).any():
+        used = pairing.image[detections.boxes.image] >= 0
     asked = None if only_classes is None else set(only_classes)
     misread = log.errors == errors_before and check_numbers(truth, detections, pairing, log)
     det_only, hints = (
@@ -105,61 +111,68 @@ def join(
     if log.errors > errors_before:
         raise DataError("the ground truth and the detections cannot be compared", log)
 
-    theirs = set(det_names)
+    joined = _joined(truth, detections, pairing, order, det_only, hints)
+    joined = dataclasses.replace(joined, hierarchy=None if hierarchy is None else ancestors(hierarchy))
+    if extra_images == "ignore" and joined.report.images_det_only:
+        joined = without_extra_images(joined, log)
+    path = source_of(detections)
+    if only_classes is not None:
+        before, joined = joined, keep_classes(joined, only_classes)
+        if joined.wanted is None:  # else the classes are left out after the hierarchy was applied
+            report_if_nothing_left(before, joined, "--only-classes", path, log)
+    if only_images is not None:
+        before, joined = joined, keep_images(joined, only_images)
+        report_if_nothing_left(before, joined, "--only-images", path, log)
+    if score_min is not None:
+        joined = keep_scores(joined, score_min, path, log)
+    if image_labels is not None:
+        joined = with_labels(joined, image_labels, log)
+    check_hierarchy(joined)
+    return dataclasses.replace(joined, added=added_classes(joined))
+
+
+def _joined(
+    truth: Dataset,
+    detections: Dataset,
+    pairing: Pairing,
+    order: Longs,
+    det_only: Sequence[str],
+    hints: Mapping[str, str],
+) -> Joined:
+    """Both sides with all their boxes: the images of the ground truth in `order`, then those without one.
+
+    `det_only` are the classes that only the detections have.
+    """
+    partner, gt_names, det_names = pairing.image, pairing.gt_names, pairing.det_names
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
     extra = np.flatnonzero(partner < 0)
     det_number = np.where(partner >= 0, number[partner] if len(number) else partner, 0)
     det_number[extra] = len(order) + np.arange(len(extra))
+    extra_names = tuple(detections.images.name[i] for i in extra.tolist())
     classes = [*dict.fromkeys(gt_names), *det_only]
     class_row = {name: i for i, name in enumerate(classes)}
-    det_images = detections.images.name
-    joined = Joined(
-        images=tuple(truth.images.name[i] for i in order.tolist())
-        + tuple(det_images[i] for i in extra.tolist()),
+    gt_class = [class_row[name] for name in gt_names]
+    in_detections = set(det_names)
+    return Joined(
+        images=tuple(truth.images.name[i] for i in order.tolist()) + extra_names,
         n_truth_images=len(order),
         classes=tuple(classes),
-        truth=_side(truth.boxes, number, [class_row[n] for n in gt_names]),
-        detections=_side(detections.boxes, det_number, [class_row.get(n, -1) for n in det_names]),
+        truth=_side(truth.boxes, number, gt_class),
+        detections=_side(detections.boxes, det_number, [class_row.get(name, -1) for name in det_names]),
         report=JoinReport(
             images_both=len(partner) - len(extra),
             images_gt_only=_without_partner(truth.images, partner),
-            images_det_only=tuple(det_images[i] for i in extra.tolist()),
-            classes_both=tuple(name for name in gt_names if name in theirs),
-            classes_gt_only=tuple(name for name in gt_names if name not in theirs),
+            images_det_only=extra_names,
+            classes_both=tuple(name for name in gt_names if name in in_detections),
+            classes_gt_only=tuple(name for name in gt_names if name not in in_detections),
             classes_det_only=tuple(det_only),
             how=pairing.how,
             hints=hints,
         ),
-        image_labels=own_labels(truth, number, [class_row[n] for n in gt_names]),
+        image_labels=own_labels(truth, number, gt_class),
         frequency={n: f for n, f in zip(gt_names, truth.categories.frequency, strict=True) if f},
-        hierarchy=None if hierarchy is None else ancestors(hierarchy),
     )
-    if extra_images == "ignore" and len(extra):
-        joined = without_extra_images(joined, log)
-    if only_classes is not None:
-        before, joined = joined, keep_classes(joined, only_classes)
-        if joined.wanted is None:  # else it is done later, and who knows
-            report_if_nothing_left(before, joined, "--only-classes", source_of(detections), log)
-    if only_images is not None:
-        before, joined = joined, keep_images(joined, only_images)
-        report_if_nothing_left(before, joined, "--only-images", source_of(detections), log)
-    if score_min is not None:
-        keep = joined.detections.score >= score_min
-        if not keep.all():
-            highest = float(joined.detections.score.max())
-            log.note(f"{int((~keep).sum())} detections score below {score_min:g} and were dropped")
-            before, joined = joined, joined.only(detections=keep)
-            option = f"--score-min {score_min:g}, above the highest score {highest:g},"
-            report_if_nothing_left(before, joined, option, source_of(detections), log)
-    if image_labels is not None:
-        labels = label_columns(joined, image_labels, log)
-        if (own := joined.image_labels) is not None:
-            labels = (np.r_[own[0], labels[0]], np.r_[own[1], labels[1]], np.r_[own[2], labels[2]])
-        joined = dataclasses.replace(joined, image_labels=labels)
-    if joined.hierarchy is not None and not set(joined.classes) & (
-        joined.hierarchy.keys() | set().union(*joined.hierarchy.values())
-    ):
-        raise UsageError("the class hierarchy has none of these classes: give one that uses the same names")
-    return dataclasses.replace(joined, added=added_classes(joined))
 
 
 def _image_order(images: Images) -> Longs:
@@ -182,17 +195,10 @@ def _without_partner(images: Images, partner: Longs) -> tuple[str, ...]:
     return tuple(images.name[i] for i in np.flatnonzero(alone).tolist())
 
 
-def _side(boxes: Boxes, number: Longs, class_rows: Sequence[int]) -> SideTable:
-    image = number.astype(np.int32)[boxes.image] if len(boxes) else boxes.image
-    category = np.array(class_rows, np.int32)[boxes.category] if len(boxes) else boxes.category
-    side = SideTable(
-        image,
-        category,
-        boxes.xyxy,
-        boxes.wh,
-        boxes.score,
-        boxes.flags,
-        boxes.area,
-        np.arange(len(boxes), dtype=np.int32),
-    )
+def _side(boxes: Boxes, image_number: Longs, class_number: Sequence[int]) -> SideTable:
+    """The boxes by image, with the numbers that images and classes have on both sides."""
+    image = image_number.astype(np.int32)[boxes.image] if len(boxes) else boxes.image
+    category = np.array(class_number, np.int32)[boxes.category] if len(boxes) else boxes.category
+    row = np.arange(len(boxes), dtype=np.int32)
+    side = SideTable(image, category, boxes.xyxy, boxes.wh, boxes.score, boxes.flags, boxes.area, row)
     return side if (image[1:] >= image[:-1]).all() else side.take(np.argsort(image, kind="stable"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -38,8 +39,8 @@ def with_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> D
     if not found:
         return truth
     n = len(found)
-    said = f"{n} images that only they name have" if n > 1 else "1 image that only they name has"
-    log.note(f"image labels: {said} no boxes and count{'' if n > 1 else 's'} as ground truth")
+    which = f"{n} images that only they name have" if n > 1 else "1 image that only they name has"
+    log.note(f"image labels: {which} no boxes and count{'' if n > 1 else 's'} as ground truth")
     more: dict[str, Any] = {"width": 0, "height": 0, "source_id": NO_ID, "path": "", "split": "", "file": -1}
     columns = {key: _longer(getattr(images, key), more.get(key, 0), n) for key in (*more, "line")}
     return dataclasses.replace(truth, images=Images(name=(*images.name, *found.values()), **columns))
@@ -51,59 +52,64 @@ def _longer(column: Any, value: Any, n: int) -> Any:
     return np.concatenate([column, np.full(n, value, column.dtype)])
 
 
-def label_columns(joined: Joined, labels: Iterable[Label], log: Log) -> Labels:
+def with_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
+    """The sides with these labels beside their own."""
     images = {name: i for i, name in enumerate(joined.images)}
     stems = unique(stem(name) for name in joined.images)
     last_parts = unique(last_part(name) for name in joined.images)
-    classes = {name: i for i, name in enumerate(joined.classes)}
-    hierarchical = joined.hierarchy or {}
+    concerned = functools.cache(functools.partial(_labelled_classes, joined))
     rows: list[tuple[int, int, bool]] = []
     n = 0
     for image, category, positive in labels:
         n += 1
         i = images.get(image, stems.get(stem(image), last_parts.get(last_part(image), -1)))
-        # A negative label of a class that nobody boxed may still concern the classes below it.
-        c = classes.get(category, -1)
-        if i >= 0 and c < 0:
-            rows += [
-                (i, classes[name], positive)
-                for name in classes
-                if not positive and category in hierarchical.get(name, ())
-            ]
-            rows += [
-                (i, classes[name], positive)
-                for name in sorted(hierarchical.get(category, ()))
-                if positive and name in classes
-            ]
-        elif i >= 0:
-            rows.append((i, c, positive))
+        if i >= 0:
+            rows += ((i, c, positive) for c in concerned(category, positive))
     log.note(f"image labels: {len(rows)} of {n} rows concern images and classes of this evaluation")
-    columns = list(zip(*rows, strict=True)) or [(), (), ()]
-    return (
-        np.array(columns[0], np.int64),
-        np.array(columns[1], np.int64),
-        np.array(columns[2], np.uint8),
-    )
+    columns = _columns(rows)
+    if (own := joined.image_labels) is not None:
+        columns = (np.r_[own[0], columns[0]], np.r_[own[1], columns[1]], np.r_[own[2], columns[2]])
+    return dataclasses.replace(joined, image_labels=columns)
+
+
+def _labelled_classes(joined: Joined, category: str, positive: bool) -> list[int]:
+    """The numbers of the classes that a label concerns.
+
+    A label of a class that is none here may concern others: a negative one those below it, a positive one
+    those above it.
+    """
+    rows = {name: i for i, name in enumerate(joined.classes)}
+    if category in rows:
+        return [rows[category]]
+    above = joined.hierarchy or {}
+    if positive:
+        return [rows[name] for name in sorted(above.get(category, ())) if name in rows]
+    return [rows[name] for name in rows if category in above.get(name, ())]
+
+
+def _columns(rows: Iterable[tuple[int, int, int]]) -> Labels:
+    image, category, state = list(zip(*rows, strict=True)) or [(), (), ()]
+    return np.array(image, np.int64), np.array(category, np.int64), np.array(state, np.uint8)
 
 
 def labelled(joined: Joined) -> NDArray[np.bool_]:
     """(n,) the detections whose class is boxed or labelled, present or absent, on their image."""
     n_classes = len(joined.classes)
     boxed = joined.truth.image.astype(np.int64) * n_classes + joined.truth.category
-    return _said(joined, {LabelState.PRESENT, LabelState.ABSENT}, boxed)
+    return _has_label(joined, {LabelState.PRESENT, LabelState.ABSENT}, boxed)
 
 
 def boxed_in_part(joined: Joined) -> NDArray[np.bool_]:
     """(n,) the detections whose class has objects without a box on their image."""
-    return _said(joined, {LabelState.PARTIAL}, np.zeros(0, np.int64))
+    return _has_label(joined, {LabelState.PARTIAL}, np.zeros(0, np.int64))
 
 
-def _said(joined: Joined, states: set[LabelState], keys: Longs) -> NDArray[np.bool_]:
+def _has_label(joined: Joined, states: set[LabelState], keys: Longs) -> NDArray[np.bool_]:
     """(n,) the detections whose image and class have a label with one of some states, or are in `keys`."""
     n_classes = len(joined.classes)
     if joined.image_labels is not None:
-        image, category, verdict = joined.image_labels
-        wanted = np.isin(verdict, list(states))
+        image, category, state = joined.image_labels
+        wanted = np.isin(state, list(states))
         keys = np.concatenate([keys, image[wanted] * n_classes + category[wanted]])
     of_detections = joined.detections.image.astype(np.int64) * n_classes + joined.detections.category
     found: NDArray[np.bool_] = np.isin(of_detections, keys)
@@ -144,6 +150,15 @@ def _above(joined: Joined) -> dict[str, list[str]]:
     return {name: sorted(names - skipped - {name}) for name, names in hierarchy.items() if names - skipped}
 
 
+def check_hierarchy(joined: Joined) -> None:
+    """Make sure that the hierarchy is about these classes. UsageError if it names none of them."""
+    if joined.hierarchy is None:
+        return
+    named = joined.hierarchy.keys() | set().union(*joined.hierarchy.values())
+    if not named & set(joined.classes):
+        raise UsageError("the class hierarchy has none of these classes: give one that uses the same names")
+
+
 def added_classes(joined: Joined) -> tuple[str, ...]:
     """The classes that neither side names and that the boxes and labels of the ground truth belong to."""
     above = _above(joined)
@@ -181,14 +196,9 @@ def expand(joined: Joined) -> Joined:
     labels = joined.image_labels
     if labels is not None:
         rows = [
-            (image, c, verdict)
-            for image, own, verdict in zip(*(column.tolist() for column in labels), strict=True)
-            for c in (own, *(down[own] if verdict == LabelState.ABSENT else up[own]))
+            (image, c, state)
+            for image, own, state in zip(*(column.tolist() for column in labels), strict=True)
+            for c in (own, *(down[own] if state == LabelState.ABSENT else up[own]))
         ]
-        columns = list(zip(*rows, strict=True)) or [(), (), ()]
-        labels = (
-            np.array(columns[0], np.int64),
-            np.array(columns[1], np.int64),
-            np.array(columns[2], np.uint8),
-        )
+        labels = _columns(rows)
     return dataclasses.replace(joined, classes=tuple(classes), truth=truth, image_labels=labels)

@@ -1,14 +1,17 @@
-"""Each detection goes to its best ground truth, taken or not: VOC, TensorFlow and Open Images."""
+"""Each detection goes to its best ground truth, taken or not: VOC, TensorFlow and Open Images.
+
+`odm.evaluate.rules` states the rule for one detection after the other.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from odm.evaluate.counting import Truth
-from odm.evaluate.matches import Hits, one_bit, threshold_bits
-from odm.evaluate.pairs import Mask, Pairs, best_of_each, floor_of
+from odm.evaluate.matches import Hits, join_hits, threshold_bits
+from odm.evaluate.pairs import Pairs, best_of_each, floor_of
 from odm.evaluate.protocols import Protocol
-from odm.evaluate.sides import SideTable
+from odm.evaluate.sides import Mask, SideTable
 from odm.tables import Ints
 
 
@@ -18,8 +21,8 @@ def match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     det, gt, iou = pairs.det[plain], pairs.gt[plain], pairs.iou[plain]
     best = best_of_each(det, iou)
     det, gt, iou = det[best], gt[best], iou[best]
-    positive = np.zeros((len(det), len(truth.blocks)), np.uint64)
-    ignored = np.zeros_like(positive)
+    hits = Hits.none(det, len(truth.blocks))
+    positive, ignored = hits.positive, hits.ignored
     marked = np.zeros(len(det), np.bool_)
     for w, block in enumerate(truth.blocks):
         nothing = truth.words(block)[gt]
@@ -32,8 +35,8 @@ def match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
             if t == protocol.reference:
                 marked[reaches] = ignored[reaches, w] & np.uint64(1 << (t - block.start)) != 0
                 marked[first] = True
-    kept = np.flatnonzero((positive | ignored).any(axis=1))
-    hits = Hits(det[kept], positive[kept], ignored[kept], np.where(marked, gt, -1)[kept])
+    hits.gt[marked] = gt[marked]
+    hits = hits.take(np.flatnonzero((positive | ignored).any(axis=1)))
     return hits if protocol.group_weight is None else _match_groups(pairs, protocol, truth, hits)
 
 
@@ -57,13 +60,7 @@ def _match_groups(pairs: Pairs, protocol: Protocol, truth: Truth, hits: Hits) ->
     det, gt = det[best], gt[best]
     # A group that counts is one true positive, with the best of its detections.
     takes = _first_of_each(gt, len(truth.group)) & (truth.weight > 0) & ~truth.outside[0][gt]
-    positive, ignored = one_bit(takes, ~takes)
-    return Hits(
-        np.concatenate([hits.det, det]),
-        np.concatenate([hits.positive, positive]),
-        np.concatenate([hits.ignored, ignored]),
-        np.concatenate([hits.gt, gt]),
-    )
+    return join_hits([hits, Hits.of_one_bit(det, takes, gt)])
 
 
 def forget_unsure_groups(hits: Hits, truth: Truth, detections: SideTable) -> None:

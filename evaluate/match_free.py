@@ -1,15 +1,23 @@
-"""Each detection takes the best ground truth that is still free: COCO, LVIS and ILSVRC detection."""
+"""Each detection takes the best ground truth that is still free: COCO, LVIS and ILSVRC detection.
+
+`odm.evaluate.rules` states the rule for one detection after the other. Here the first detections of all
+images and classes are matched together, then the second ones, and so on; and all combinations of threshold
+and area range at once, a bit each.
+"""
 
 from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 
 from odm.evaluate.counting import Truth
 from odm.evaluate.matches import Hits, Words, threshold_bits
-from odm.evaluate.order import argsort_int
-from odm.evaluate.pairs import CEILING, Mask, Pairs, floor_of
+from odm.evaluate.order import argsort_int, first_of_runs, lengths_of_runs, rank_in_runs
+from odm.evaluate.pairs import CEILING, Pairs, floor_of
 from odm.evaluate.protocols import Protocol
-from odm.tables import Floats, Ints
+from odm.tables import Floats, Ints, Longs
 
 MANY_PAIRS = 32
 """With more pairs than this a detection is matched by itself, its pairs not sorted."""
@@ -29,115 +37,144 @@ def match_free(pairs: Pairs, protocol: Protocol, truth: Truth, still_free: list[
     `still_free` is what better detections left, and is changed; without it all ground truths are free.
     """
     still_free = all_free(truth) if still_free is None else still_free
-    iou = pairs.iou
-    if pairs.ioa is not None:
-        iou = np.where(truth.crowd[pairs.gt], pairs.ioa, iou)
-    floor = floor_of(protocol)
-    keep = np.flatnonzero(iou >= floor)
-    det, gt, iou = pairs.det[keep], pairs.gt[keep], iou[keep]
-    if not len(det):
-        none = np.zeros(0, np.int32)
-        words = np.zeros((0, len(truth.blocks)), np.uint64)
-        return Hits(none, words, words, none)
-    del keep
-    # Pairs of each detection by falling IoU, unless there are many.
-    new = np.concatenate([[True], det[1:] != det[:-1]])
-    first = np.flatnonzero(new)
-    n_pairs = np.diff(np.append(first, len(det)))
-    several = np.flatnonzero(np.repeat((n_pairs > 1) & (n_pairs <= MANY_PAIRS), n_pairs))
-    if len(several):
-        owner = np.cumsum(new)[several]
-        tie = -gt[several] if protocol.last_of_equals else gt[several]
-        moved = several[np.lexsort((tie, -iou[several], owner))]
-        gt[several], iou[several] = gt[moved], iou[moved]
-    # The round of a detection: its place among the detections with pairs of its image and class.
-    # Where neither the detection nor the ground truth has another pair, it need not wait for others.
-    rounds = np.zeros(len(first), np.int64)
-    waits = np.flatnonzero((n_pairs > 1) | (np.bincount(gt)[gt[first]] > 1))
-    if len(waits):
-        group = truth.group_key[gt[first[waits]]]
-        starts = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]]))
-        rounds[waits] = np.arange(len(group)) - np.repeat(starts, np.diff(np.append(starts, len(group))))
-    by_round = argsort_int(rounds, int(rounds.max()) + 1)
-    limits = np.concatenate([[0], np.cumsum(np.bincount(rounds))])
-    some_many = bool((n_pairs > MANY_PAIRS).any())
-    reference = protocol.reference
-    chosen = np.full(len(first), -1, np.int32)
-    positive = np.zeros((len(first), len(truth.blocks)), np.uint64)
-    ignored = np.zeros_like(positive)
-    thresholds = np.minimum(protocol.ious, CEILING if protocol.averaged else 1)
-    for w, block in enumerate(truth.blocks):
-        n_areas = len(truth.outside)
+    candidates = _Candidates.of(pairs, protocol, truth)
+    hits = Hits.none(candidates.det, len(truth.blocks))
+    if not len(candidates.det):
+        return hits
+    rounds = list(candidates.rounds(truth))
+    for w in range(len(truth.blocks)):
+        word = _Word(candidates, truth, protocol, w, still_free[w], hits)
+        for rows in rounds:
+            word.match(rows)
+    return hits
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Candidates:
+    """The pairs that reach the lowest threshold; those of a detection by falling IoU, unless many."""
+
+    det: Ints
+    """(detections,) positions in the joined side."""
+    first: Longs
+    """(detections,) the first pair of each."""
+    n_pairs: Longs
+    """(detections,) how many it has."""
+    gt: Ints
+    """(pairs,)"""
+    iou: Floats
+    """(pairs,) for crowds the IoA."""
+
+    @classmethod
+    def of(cls, pairs: Pairs, protocol: Protocol, truth: Truth) -> _Candidates:
+        iou = pairs.iou
+        if pairs.ioa is not None:
+            iou = np.where(truth.crowd[pairs.gt], pairs.ioa, iou)
+        keep = np.flatnonzero(iou >= floor_of(protocol))
+        det, gt, iou = pairs.det[keep], pairs.gt[keep], iou[keep]
+        first = first_of_runs(det)
+        n_pairs = lengths_of_runs(first, len(det))
+        several = np.flatnonzero(np.repeat((n_pairs > 1) & (n_pairs <= MANY_PAIRS), n_pairs))
+        if len(several):
+            tie = -gt[several] if protocol.last_of_equals else gt[several]
+            by_iou = several[np.lexsort((tie, -iou[several], np.repeat(first, n_pairs)[several]))]
+            gt[several], iou[several] = gt[by_iou], iou[by_iou]
+        return cls(det[first], first, n_pairs, gt, iou)
+
+    def rounds(self, truth: Truth) -> Iterator[Longs]:
+        """The detections that can be matched together, as no two of them compete for a ground truth.
+
+        The round of a detection is its rank among those of its image and class that have pairs. Where
+        neither it nor its ground truth has another pair, it need not wait for others.
+        """
+        number = np.zeros(len(self.first), np.int64)
+        waits = np.flatnonzero((self.n_pairs > 1) | (np.bincount(self.gt)[self.gt[self.first]] > 1))
+        if len(waits):
+            starts = first_of_runs(truth.group_key[self.gt[self.first[waits]]])
+            number[waits] = rank_in_runs(starts, len(waits))
+        by_round = argsort_int(number, int(number.max()) + 1)
+        yield from np.split(by_round, np.cumsum(np.bincount(number))[:-1])
+
+
+class _Word:
+    """The matching under the thresholds and area ranges that one word holds a bit each of."""
+
+    def __init__(
+        self, candidates: _Candidates, truth: Truth, protocol: Protocol, w: int, free: Words, hits: Hits
+    ) -> None:
+        block, n_areas = truth.blocks[w], len(truth.outside)
+        self.candidates, self.free = candidates, free
+        self.crowd, self.last_of_equals = truth.crowd, protocol.last_of_equals
+        self.positive, self.ignored, self.gt = hits.positive[:, w], hits.ignored[:, w], hits.gt
+        # The bits under which the first n thresholds of the word are reached, n = 0, 1, ...
         bits = np.array([threshold_bits(block, n_areas, *block[:n]) for n in range(len(block) + 1)])
         if protocol.size_threshold:
-            reaches = bits[(iou >= truth.own_threshold()[gt]).astype(np.int64)]
+            n_reached = (candidates.iou >= truth.own_threshold()[candidates.gt]).astype(np.int64)
         else:
-            reaches = bits[np.searchsorted(thresholds[block.start : block.stop], iou, side="right")]
-        marked = np.uint64(1) << np.uint64(reference - block.start) if reference in block else np.uint64(0)
-        nothing = truth.words(block)
-        free = still_free[w]
-        some_nothing = bool(nothing[gt].any())
-        for k in range(len(limits) - 1):
-            rows = by_round[limits[k] : limits[k + 1]]
-            if some_many:
-                for row in rows[n_pairs[rows] > MANY_PAIRS].tolist():
-                    own = slice(int(first[row]), int(first[row] + n_pairs[row]))
-                    g = gt[own]
-                    positive[row, w], ignored[row, w], marks = _take_best(
-                        g, iou[own], reaches[own], nothing[g], truth.crowd[g], free, protocol.last_of_equals
-                    )
-                    for place, takes in marks:
-                        if takes & marked:
-                            chosen[row] = g[place]
-                rows = rows[n_pairs[rows] <= MANY_PAIRS]
-                if not len(rows):
-                    continue
-            starts, counts = first[rows], n_pairs[rows]
-            open_ = np.full(len(rows), bits[-1])
-            for stage in range(1 + some_nothing):
-                for j in range(int(counts.max())):
-                    having = np.flatnonzero(counts > j) if j else slice(None)
-                    at = starts[having] + j
-                    g = gt[at]
-                    takes = open_[having] & reaches[at]
-                    if stage == 0:
-                        takes &= free[g] & ~nothing[g] if some_nothing else free[g]
-                        free[g] &= ~takes
-                        positive[rows[having], w] |= takes
-                    else:
-                        takes &= nothing[g]
-                        takes &= np.where(truth.crowd[g], bits[-1], free[g])
-                        free[g] &= ~takes
-                        ignored[rows[having], w] |= takes
-                    open_[having] &= ~takes
-                    if marked:
-                        seen = (takes & marked) != 0
-                        chosen[rows[having][seen]] = g[seen]
-    return Hits(det[first], positive, ignored, chosen)
+            ious = np.minimum(protocol.ious, CEILING if protocol.averaged else 1)[block.start : block.stop]
+            n_reached = np.searchsorted(ious, candidates.iou, side="right")
+        self.reaches: Words = bits[n_reached]
+        """(pairs,)"""
+        self.every = bits[-1]
+        self.nothing = truth.words(block)
+        """(ground truths,) where they count as nothing."""
+        self.some_nothing = bool(self.nothing[candidates.gt].any())
+        self.reference = np.uint64(0)
+        """The bit of the threshold whose matched ground truths are remembered."""
+        if protocol.reference in block:
+            self.reference = threshold_bits(block, 1, protocol.reference)
 
+    def match(self, rows: Longs) -> None:
+        """Match the detections of one round."""
+        many = self.candidates.n_pairs[rows] > MANY_PAIRS
+        if many.any():
+            for row in rows[many].tolist():
+                self._match_one(row)
+            rows = rows[~many]
+        if len(rows):
+            self._take(rows, counting=True)
+            if self.some_nothing:
+                self._take(rows, counting=False)
 
-def _take_best(
-    gt: Ints, iou: Floats, reaches: Words, nothing: Words, many: Mask, free: Words, last: bool
-) -> tuple[np.uint64, np.uint64, list[tuple[int, np.uint64]]]:
-    """What one detection takes of its pairs, whose ground truths rise: as true positives, and as nothing.
+    def _take(self, rows: Longs, *, counting: bool) -> None:
+        """Give each detection, where it has none yet, its best free ground truth that counts, or does not."""
+        starts, n_pairs = self.candidates.first[rows], self.candidates.n_pairs[rows]
+        taken = self.positive if counting else self.ignored
+        wanting = np.full(len(rows), self.every) if counting else self.every & ~self.positive[rows]
+        for j in range(int(n_pairs.max())):
+            having = np.flatnonzero(n_pairs > j) if j else slice(None)
+            at = starts[having] + j
+            g = self.candidates.gt[at]
+            takes = wanting[having] & self.reaches[at]
+            if not counting:
+                takes &= self.nothing[g] & np.where(self.crowd[g], self.every, self.free[g])
+            else:
+                takes &= self.free[g] & ~self.nothing[g] if self.some_nothing else self.free[g]
+            self.free[g] &= ~takes
+            taken[rows[having]] |= takes
+            wanting[having] &= ~takes
+            if self.reference:
+                seen = (takes & self.reference) != 0
+                self.gt[rows[having][seen]] = g[seen]
 
-    Also at which of its pairs, and under which bits. Takes from `free`; of equals the `last` or the first.
-    """
-    taken = [np.uint64(0), np.uint64(0)]
-    places: list[tuple[int, np.uint64]] = []
-    for stage in range(2):
-        if stage == 0:
-            able = reaches & free[gt] & ~nothing
-        else:
-            able = reaches & nothing & ~taken[0]
-            able &= np.where(many, ~np.uint64(0), free[gt])
-        while len(able_at := np.flatnonzero(able)):
-            if last:
-                able_at = able_at[::-1]
-            at = int(able_at[np.argmax(iou[able_at])])
-            takes = able[at]
-            taken[stage] |= takes
-            free[gt[at]] &= ~takes
-            able &= ~takes
-            places.append((at, takes))
-    return taken[0], taken[1], places
+    def _match_one(self, row: int) -> None:
+        """The same for one detection, whose pairs stand by rising ground truth."""
+        first = int(self.candidates.first[row])
+        own = slice(first, first + int(self.candidates.n_pairs[row]))
+        gt, iou, reaches = self.candidates.gt[own], self.candidates.iou[own], self.reaches[own]
+        nothing = self.nothing[gt]
+        for counting, taken in ((True, self.positive), (False, self.ignored)):
+            if counting:
+                able = reaches & self.free[gt] & ~nothing
+            else:
+                able = reaches & nothing & ~self.positive[row]
+                able &= np.where(self.crowd[gt], self.every, self.free[gt])
+            while len(able_at := np.flatnonzero(able)):
+                if self.last_of_equals:
+                    able_at = able_at[::-1]
+                at = int(able_at[np.argmax(iou[able_at])])
+                takes = able[at]
+                taken[row] |= takes
+                self.free[gt[at]] &= ~takes
+                able &= ~takes
+                if takes & self.reference:
+                    self.gt[row] = gt[at]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.pairs import Mask
 from odm.evaluate.protocols import Protocol
+from odm.evaluate.sides import Mask
 from odm.tables import Floats, Ints, Longs
 
 Words = NDArray[np.uint64]
@@ -47,7 +47,7 @@ class Matches:
     ignored: Words
     """(hits, words): matched to what counts as nothing."""
     hit_rank: Ints
-    """Place of the hit among the detections of its image and class."""
+    """Rank of the hit among the detections of its image and class."""
     hit_gt: Ints
     """Row in the ground truth's dataset that was matched at the protocol's reference IoU, -1 = none."""
     npos: Longs
@@ -101,21 +101,21 @@ def concatenate(parts: Sequence[Matches]) -> Matches:
         gt_ignored=np.sum([p.gt_ignored for p in parts], axis=0),
         dropped=tuple(dropped.items()),
         frequency=first.frequency,
-        **{
-            name: column(name)
-            for name in (
-                "category",
-                "score",
-                "image",
-                "row",
-                "positive",
-                "ignored",
-                "hit_rank",
-                "hit_gt",
-                "guesses",
-            )
-        },
+        **{name: column(name) for name in _PER_DETECTION_OR_HIT},
     )
+
+
+_PER_DETECTION_OR_HIT = (
+    "category",
+    "score",
+    "image",
+    "row",
+    "positive",
+    "ignored",
+    "hit_rank",
+    "hit_gt",
+    "guesses",
+)
 
 
 def word_blocks(protocol: Protocol) -> list[range]:
@@ -140,10 +140,34 @@ class Hits:
     ignored: Words
     gt: Ints
 
+    @classmethod
+    def none(cls, det: Ints, n_words: int) -> Hits:
+        """Detections that have matched nothing yet."""
+        positive = np.zeros((len(det), n_words), np.uint64)
+        return cls(det, positive, np.zeros_like(positive), np.full(len(det), -1, np.int32))
+
+    @classmethod
+    def of_one_bit(cls, det: Ints, positive: Mask, gt: Ints) -> Hits:
+        """Hits under one threshold and area range: true positives, and all others ignored."""
+        words = positive.astype(np.uint64)[:, None]
+        return cls(det, words, 1 - words, gt)
+
+    def take(self, rows: NDArray[Any]) -> Hits:
+        """Some of them."""
+        return Hits(self.det[rows], self.positive[rows], self.ignored[rows], self.gt[rows])
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Outcome:
+    """What the rules of a protocol find: part of `Matches`."""
+
+    hits: Hits
+    fp_if_unmatched: NDArray[np.uint8] | None
+    npos: Longs
+    gt_ignored: Longs
+    guesses: Longs
+
 
 def join_hits(hits: Sequence[Hits]) -> Hits:
+    """All hits as one table."""
     return Hits(*(np.concatenate([getattr(h, f.name) for h in hits]) for f in dataclasses.fields(Hits)))
-
-
-def one_bit(positive: Mask, ignored: Mask) -> tuple[Words, Words]:
-    return positive.astype(np.uint64)[:, None], ignored.astype(np.uint64)[:, None]

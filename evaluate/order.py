@@ -1,4 +1,4 @@
-"""Positions of boxes in the order of their scores or groups."""
+"""Positions of boxes in the order of their scores or groups, and runs of equal neighbours."""
 
 from __future__ import annotations
 
@@ -55,3 +55,21 @@ def _sorted(number: Longs, position: Longs, bits: int) -> Longs:
     packed.sort()
     packed &= (np.int64(1) << np.int64(bits)) - 1
     return packed
+
+
+def first_of_runs(*columns: NDArray[Any]) -> Longs:
+    """Where each run of rows begins that are equal in all of the `columns`, each (n,)."""
+    new = np.ones(len(columns[0]), np.bool_)
+    if len(new):
+        np.logical_or.reduce([column[1:] != column[:-1] for column in columns], out=new[1:])
+    return np.flatnonzero(new)
+
+
+def lengths_of_runs(first: Longs, n: int) -> Longs:
+    """(runs,) how long the runs are that begin at `first` and fill n rows."""
+    return np.diff(np.append(first, n))
+
+
+def rank_in_runs(first: Longs, n: int) -> Longs:
+    """(n,) 0, 1, 2, ... in each of the runs that begin at `first` and fill n rows."""
+    return np.arange(n) - np.repeat(first, lengths_of_runs(first, n))

@@ -13,18 +13,16 @@ import operator
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from odm.evaluate.order import argsort_descending, argsort_int
+from odm.evaluate.order import argsort_descending, argsort_int, first_of_runs, lengths_of_runs
 from odm.evaluate.protocols import Protocol
-from odm.evaluate.sides import Joined
+from odm.evaluate.sides import Joined, Mask, SideTable
 from odm.tables import Flag, Floats, Ints, Longs
 
-Mask = NDArray[np.bool_]
 Columns = tuple[Floats, ...]
 """Left, top, right, bottom and area."""
 Found = tuple[Ints, Ints, Floats, Floats]
-"""Detection, ground truth, IoU and ioa of pairs."""
+"""Detection, ground truth, IoU and IoA of pairs."""
 
 CHUNK = 2**15
 """Pairs that are compared at a time: their columns stay in the processor's cache."""
@@ -47,7 +45,7 @@ class Pairs:
     """Detections and ground truths of one image and class that overlap enough.
 
     ``det`` and ``gt`` are (n,) positions in the joined sides, ``iou`` (n,). Pairs stand by image, class,
-    falling score of the detection, then ground truth. ``rank`` (one per detection) is the place of a
+    falling score of the detection, then ground truth. ``rank`` (one per detection) is the rank of a
     detection among those of its image and class, 0 the best; -1 where there is no ground truth of it.
     """
 
@@ -101,7 +99,7 @@ def find_pairs(
     among: Mask | None = None,
     best_only: bool = False,
 ) -> Pairs:
-    """All pairs of one image and class with IoU (for groups also ioa) of at least `floor`.
+    """All pairs of one image and class with IoU (for groups also IoA) of at least `floor`.
 
     Parameters
     ----------
@@ -113,56 +111,77 @@ def find_pairs(
         (n,) which detections take part; the others have no rank.
     best_only
         Of each detection only the pair of the highest IoU, and with a group-of box that of the highest
-        ioa, each the first of equals. They are all held; without this those of large groups are not.
+        IoA, each the first of equals. They are all held; without this those of large groups are not.
     """
-    truth, detections = joined.truth, joined.detections
-    n_classes = max(len(joined.classes), 1)
+    detections = joined.detections
     rank = np.full(len(detections), -1, np.int32)
     empty = Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), None, rank)
-    if not len(truth) or not len(detections):
+    if not len(joined.truth) or not len(detections):
         return empty
-    truth_key = truth.image.astype(np.int64) * n_classes + truth.category
-    truth_order = _rising(truth_key)
-    truth_key = truth_key[truth_order]
-    first = np.flatnonzero(np.concatenate([[True], truth_key[1:] != truth_key[:-1]]))
-    keys = truth_key[first]
-    n_truth = np.diff(np.append(first, len(truth)))
-
-    group = _lookup(detections.image.astype(np.int64) * n_classes + detections.category, keys)
+    truths = _Groups.of(joined)
     order = argsort_descending(detections.score) if order is None else order
-    group = group[order]
+    group = _lookup(_keys(detections, len(joined.classes))[order], truths.keys)
     contends = group >= 0
     if among is not None:
         contends &= among[order]
     order, group = order[contends], group[contends]
-    if not len(order):
-        return empty
-    by_group = argsort_int(group, len(keys))
+    by_group = argsort_int(group, len(truths.keys))
     order, group = order[by_group], group[by_group]
-    n_det = np.bincount(group, minlength=len(keys))
+    n_det = np.bincount(group, minlength=len(truths.keys))
     start = np.cumsum(n_det) - n_det
     rank[order] = np.arange(len(order)) - start[group]
 
-    boxes = _Boxes(joined, protocol, truth_order)
+    boxes = _Boxes(joined, protocol, truths.order)
     parts: list[Found] = []
     large: list[LargeGroup] = []
+
+    def compare(begin: int, end: int) -> None:
+        of = group[begin:end]
+        parts.extend(boxes.compare(order[begin:end], truths.n[of], truths.first[of], floor, best_only))
+
     done = 0
-    for g in np.flatnonzero(n_det * n_truth > LARGE).tolist():
-        before, own = slice(done, int(start[g])), slice(int(start[g]), int(start[g] + n_det[g]))
-        done = own.stop
-        parts += boxes.compare(order[before], n_truth[group[before]], first[group[before]], floor, best_only)
-        of_group = slice(int(first[g]), int(first[g] + n_truth[g]))
-        boxes_of_g = LargeGroup(boxes, order[own], of_group, floor, best_only)
+    for g in np.flatnonzero(n_det * truths.n > LARGE).tolist():
+        begin, end = int(start[g]), int(start[g] + n_det[g])
+        compare(done, begin)
+        done = end
+        of_group = slice(int(truths.first[g]), int(truths.first[g] + truths.n[g]))
+        boxes_of_g = LargeGroup(boxes, order[begin:end], of_group, floor, best_only)
         if best_only:
             parts += boxes_of_g.parts()
         else:
             large.append(boxes_of_g)
-    rest = slice(done, len(order))
-    parts += boxes.compare(order[rest], n_truth[group[rest]], first[group[rest]], floor, best_only)
-    det, gt, iou, ioa = _together(parts or [(empty.det, empty.gt, empty.iou, empty.iou)])
-    if not len(det) and not large:
+    compare(done, len(order))
+    if not large and not any(len(part[0]) for part in parts):
         return empty
+    det, gt, iou, ioa = _together(parts or [(empty.det, empty.gt, empty.iou, empty.iou)])
     return Pairs(det, gt, iou, ioa if boxes.any_grouped else None, rank, tuple(large))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Groups:
+    """The ground truths by image and class."""
+
+    order: Longs
+    """(n,) positions of the ground truths, by image and class."""
+    keys: Longs
+    """(groups,) a number for the image and class, rising."""
+    first: Longs
+    """(groups,) where in `order` each begins."""
+    n: Longs
+    """(groups,) how many ground truths it has."""
+
+    @classmethod
+    def of(cls, joined: Joined) -> _Groups:
+        key = _keys(joined.truth, len(joined.classes))
+        order = argsort_int(key, int(key.max()) + 1)
+        key = key[order]
+        first = first_of_runs(key)
+        return cls(order, key[first], first, lengths_of_runs(first, len(key)))
+
+
+def _keys(side: SideTable, n_classes: int) -> Longs:
+    """(n,) a number for the image and class of each box."""
+    return side.image.astype(np.int64) * n_classes + side.category
 
 
 def floor_of(protocol: Protocol) -> float:
@@ -179,13 +198,6 @@ def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:
         width, height = wh.T
         return left, top, left + width, top + height, width * height
     return left, top, right, bottom, (right - left) * (bottom - top)
-
-
-def _rising(key: Longs) -> Longs:
-    """Positions by rising key, equal ones in their order."""
-    if (key[1:] >= key[:-1]).all():
-        return np.arange(len(key))
-    return argsort_int(key, int(key.max()) + 1)
 
 
 def _lookup(key: Longs, keys: Longs) -> Ints:
@@ -223,7 +235,7 @@ class _Boxes:
         return geometry(self.detections.xyxy[rows], self.detections.wh[rows], self.protocol)
 
     def overlap(self, width: Floats, det: Columns, truth: Columns, grouped: Mask) -> tuple[Floats, Floats]:
-        """IoU and ioa of pairs whose boxes share `width`; -1 where they do not overlap.
+        """IoU and IoA of pairs whose boxes share `width`; -1 where they do not overlap.
 
         The arrays are broadcast, `grouped` too.
         """
@@ -248,29 +260,29 @@ class _Boxes:
             before = int(ends[part.start - 1]) if part.start else 0
             count = n_truth[part]
             local = np.repeat(np.arange(len(count)), count)
-            place = np.arange(int(ends[part.stop - 1]) - before)
-            place += np.repeat(first[part] - (ends[part] - count - before), count)
+            truth_at = np.arange(int(ends[part.stop - 1]) - before)
+            truth_at += np.repeat(first[part] - (ends[part] - count - before), count)
             det = self.measured(rows[part])
             # Most pairs lie apart in x already; only the others are looked at further.
-            width = np.minimum(det[2][local], self.truth[2][place])
-            width -= np.maximum(det[0][local], self.truth[0][place])
+            width = np.minimum(det[2][local], self.truth[2][truth_at])
+            width -= np.maximum(det[0][local], self.truth[0][truth_at])
             meets = np.flatnonzero(width > 0)
-            local, place = local[meets], place[meets]
+            local, truth_at = local[meets], truth_at[meets]
             iou, ioa = self.overlap(
                 width[meets],
                 tuple(c[local] for c in det),
-                tuple(c[place] for c in self.truth),
-                self.grouped[place],
+                tuple(c[truth_at] for c in self.truth),
+                self.grouped[truth_at],
             )
             kept = np.flatnonzero(_reach(iou, ioa, floor))
             high = iou[kept]
             own = high if ioa is iou else ioa[kept]
-            found = self.named(rows[part][local[kept]], place[kept], high, own)
+            found = self.named(rows[part][local[kept]], truth_at[kept], high, own)
             yield self.best(found) if best_only else found
 
-    def named(self, rows: Longs, place: Longs, iou: Floats, ioa: Floats) -> Found:
+    def named(self, rows: Longs, truth_at: Longs, iou: Floats, ioa: Floats) -> Found:
         """Pairs with the ground truth as a position in the joined side."""
-        return rows.astype(np.int32), self.truth_order[place].astype(np.int32), iou, ioa
+        return rows.astype(np.int32), self.truth_order[truth_at].astype(np.int32), iou, ioa
 
     def best(self, found: Found) -> Found:
         """The best pair of each detection, and its best with a group-of box."""
@@ -316,13 +328,12 @@ def best_of_each(det: Ints, iou: Floats) -> Longs:
     """Positions of the highest IoU of each detection, the first of equals; equal `det` stand together."""
     if not len(det):
         return np.zeros(0, np.int64)
-    first = np.flatnonzero(np.concatenate([[True], det[1:] != det[:-1]]))
+    first = first_of_runs(det)
     if len(first) == len(det):
         return first
     best = np.maximum.reduceat(iou, first)
-    equal = np.flatnonzero(iou == np.repeat(best, np.diff(np.append(first, len(det)))))
-    new: Mask = np.concatenate([[True], det[equal[1:]] != det[equal[:-1]]])
-    return equal[new]
+    equal = np.flatnonzero(iou == np.repeat(best, lengths_of_runs(first, len(det))))
+    return equal[first_of_runs(det[equal])]
 
 
 # ------------------------------------------------------------------------------------------ large groups
@@ -367,8 +378,8 @@ class LargeGroup:
         n_truth = self.truth.stop - self.truth.start
         det, truth = self.boxes.measured(rows), tuple(c[self.truth] for c in self.boxes.truth)
         chunks = []
-        for local, place, iou, ioa in self._cross(det, truth, np.arange(len(rows)), np.arange(n_truth)):
-            chunks.append(self.boxes.named(rows[local], place + self.truth.start, iou, ioa))
+        for local, truth_at, iou, ioa in self._cross(det, truth, np.arange(len(rows)), np.arange(n_truth)):
+            chunks.append(self.boxes.named(rows[local], truth_at + self.truth.start, iou, ioa))
         return _together(chunks)
 
     def _near(self, rows: Longs) -> Found | None:
@@ -403,10 +414,10 @@ class LargeGroup:
                     return None
         if not chunks:
             return self.boxes.named(rows[:0], rows[:0], np.zeros(0), np.zeros(0))
-        local, place, iou, ioa = _together(chunks)
-        order = np.argsort(local.astype(np.int64) * n_truth + place)
-        local, place, iou, ioa = local[order], place[order], iou[order], ioa[order]
-        found = self.boxes.named(rows[local], place + self.truth.start, iou, ioa)
+        local, truth_at, iou, ioa = _together(chunks)
+        order = np.argsort(local.astype(np.int64) * n_truth + truth_at)
+        local, truth_at, iou, ioa = local[order], truth_at[order], iou[order], ioa[order]
+        found = self.boxes.named(rows[local], truth_at + self.truth.start, iou, ioa)
         return self.boxes.best(found) if self.best_only else found
 
     def _cross(
@@ -429,9 +440,9 @@ class LargeGroup:
             else:
                 kept = np.flatnonzero(_reach(iou, ioa, self.floor))
             local = kept // len(t)
-            place = kept - local * len(t)
+            truth_at = kept - local * len(t)
             high = iou.ravel()[kept]
-            yield some[local], t[place], high, high if ioa is iou else ioa.ravel()[kept]
+            yield some[local], t[truth_at], high, high if ioa is iou else ioa.ravel()[kept]
 
     def _best_of_rows(self, iou: Floats, ioa: Floats, is_group: Mask) -> Longs:
         """The flat positions of the best pair of each row, and of its best with a group-of box."""
@@ -453,7 +464,7 @@ _Half = tuple[Longs, Longs]
 def _halved(
     det: Columns, truth: Columns, d: Longs, t: Longs
 ) -> tuple[tuple[_Half, _Half], int, float] | None:
-    """The boxes `d` and `t` on either side of a line, its axis and place; None if that spares too little."""
+    """The boxes `d` and `t` on either side of a line, its axis and position; None where not worth it."""
     best = 0.8 * len(d) * len(t)
     found = None
     for axis in (0, 1):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from odm.evaluate.matches import Hits, one_bit
-from odm.evaluate.order import argsort_int
-from odm.evaluate.pairs import Mask, Pairs, best_of_each
+from odm.evaluate.matches import Hits, Outcome
+from odm.evaluate.order import argsort_int, first_of_runs, rank_in_runs
+from odm.evaluate.pairs import Pairs, best_of_each
 from odm.evaluate.protocols import Protocol
-from odm.evaluate.sides import Joined
+from odm.evaluate.sides import Joined, Mask
 from odm.tables import Ints, Longs
 
 
-def images_per_class(joined: Joined) -> Longs:
+def _images_per_class(joined: Joined) -> Longs:
     """(classes,) how many images have ground truth of each class."""
     n_classes = max(len(joined.classes), 1)
     keys = np.unique(joined.truth.image.astype(np.int64) * n_classes + joined.truth.category)
@@ -29,19 +28,23 @@ def _best_hits(pairs: Pairs, protocol: Protocol, eligible: Mask) -> tuple[Ints, 
     return det[best], gt[best]
 
 
-def match_top_detections(joined: Joined, protocol: Protocol, pairs: Pairs) -> tuple[Hits, NDArray[np.uint8]]:
-    """The best detection of every image and class that has ground truth; all others are ignored."""
-    del joined
-    top = pairs.rank == 0
-    det, gt = _best_hits(pairs, protocol, top)
-    return Hits(det, *one_bit(np.ones(len(det), np.bool_), np.zeros(len(det), np.bool_)), gt), top.astype(
-        np.uint8
+def _outcome(joined: Joined, hits: Hits, may_be_fp: Mask, guesses: Longs) -> Outcome:
+    """A class counts once per image, and what is no candidate is ignored."""
+    none_ignored = np.zeros(len(joined.classes), np.int64)
+    return Outcome(
+        hits, may_be_fp.astype(np.uint8), _images_per_class(joined)[:, None], none_ignored, guesses
     )
 
 
-def match_guesses(
-    joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs
-) -> tuple[Hits, NDArray[np.uint8], Longs]:
+def match_top_detections(joined: Joined, protocol: Protocol, pairs: Pairs) -> Outcome:
+    """The best detection of every image and class that has ground truth; all others are ignored."""
+    top = pairs.rank == 0
+    det, gt = _best_hits(pairs, protocol, top)
+    hits = Hits.of_one_bit(det, np.ones(len(det), np.bool_), gt)
+    return _outcome(joined, hits, top, np.zeros((0, 2), np.int64))
+
+
+def match_guesses(joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs) -> Outcome:
     """The best detections of every image with ground truth, whatever their class.
 
     The first hit of an image and class is a true positive, further ones are ignored, as are the detections
@@ -55,24 +58,24 @@ def match_guesses(
     rows = rows[argsort_int(detections.image[rows], max(n_images, 1))]
     image = detections.image[rows]
     if detections.rank_in_image is None:
-        counts = np.bincount(image, minlength=n_images)
-        place = np.arange(len(rows)) - (np.cumsum(counts) - counts)[image]
+        rank = rank_in_runs(first_of_runs(image), len(rows))
     else:
-        place = detections.rank_in_image[rows]
-    within = place < protocol.max_dets
-    rows, image, place = rows[within], image[within], place[within]
+        rank = detections.rank_in_image[rows]
+    within = rank < protocol.max_dets
+    rows, image, rank = rows[within], image[within], rank[within]
 
     guess = np.zeros(len(detections), np.bool_)
     guess[rows] = True
     det, gt = _best_hits(pairs, protocol, guess)
     best_gt = np.full(len(detections), -1, np.int32)
     best_gt[det] = gt
-    first = np.full((n_images, 2), protocol.max_dets, np.int64)
     hits = best_gt[rows] >= 0
+    # The rank of the first guess with the right class, and of the first hit.
+    first = np.full((n_images, 2), protocol.max_dets, np.int64)
     for column, good in enumerate((pairs.rank[rows] >= 0, hits)):
-        first[image[good][::-1], column] = place[good][::-1]
+        first[image[good][::-1], column] = rank[good][::-1]
     det = rows[hits].astype(np.int32)
     key = detections.image[det].astype(np.int64) * len(joined.classes) + detections.category[det]
     takes = np.zeros(len(det), np.bool_)
     takes[np.unique(key, return_index=True)[1]] = True
-    return Hits(det, *one_bit(takes, ~takes), best_gt[det]), guess.astype(np.uint8), first[asked]
+    return _outcome(joined, Hits.of_one_bit(det, takes, best_gt[det]), guess, first[asked])

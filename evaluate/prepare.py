@@ -7,41 +7,37 @@ import numpy as np
 from odm.evaluate.counting import areas_of
 from odm.evaluate.labels import expand, labelled
 from odm.evaluate.matches import EMPTY_TRUTHS
-from odm.evaluate.order import argsort_descending, argsort_int
-from odm.evaluate.pairs import SPARSE, Mask
+from odm.evaluate.order import argsort_descending, argsort_int, rank_in_runs
+from odm.evaluate.pairs import SPARSE
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.selection import keep_wanted
-from odm.evaluate.sides import Joined, SideTable
+from odm.evaluate.sides import Joined, Mask, SideTable
 from odm.tables import Longs
 
 
 def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str, int], ...]]:
-    """What a protocol changes before it compares anything, and what it left out."""
-    dropped = []
+    """What a protocol changes before it compares anything, and what it left out and how many of it."""
     if protocol.hierarchical:
         joined = expand(joined)
     joined = keep_wanted(joined)
+    dropped: list[tuple[str, int]] = []
+
+    def keep(what: str, **sides: Mask) -> None:
+        nonlocal joined
+        n = sum(int(np.count_nonzero(~mask)) for mask in sides.values())
+        if n:
+            dropped.append((what, n))
+            joined = joined.only(**sides)
+
     if protocol.cap_of == "image" and protocol.max_dets is not None:
-        keep = _best_of_images(joined.detections, protocol.max_dets)
-        if not keep.all():
-            what = f"beyond the best {protocol.max_dets} of the image"
-            dropped.append((what, int(np.count_nonzero(~keep))))
-            joined = joined.only(detections=keep)
+        best = _best_of_images(joined.detections, protocol.max_dets)
+        keep(f"beyond the best {protocol.max_dets} of the image", detections=best)
     if protocol.drop_empty:
-        keep = _with_area(joined.detections, protocol)
-        if not keep.all():
-            dropped.append(("without area", int(np.count_nonzero(~keep))))
-            joined = joined.only(detections=keep)
+        keep("without area", detections=_with_area(joined.detections, protocol))
     if protocol.drop_empty_truth:
-        keep = areas_of(joined.truth) > 0
-        if not keep.all():
-            dropped.append((EMPTY_TRUTHS, int(np.count_nonzero(~keep))))
-            joined = joined.only(truth=keep)
+        keep(EMPTY_TRUTHS, truth=areas_of(joined.truth) > 0)
     if protocol.labelled_only:
-        keep = labelled(joined)
-        if not keep.all():
-            dropped.append(("class neither boxed nor labelled on the image", int(np.count_nonzero(~keep))))
-            joined = joined.only(detections=keep)
+        keep("class neither boxed nor labelled on the image", detections=labelled(joined))
     return joined, tuple(dropped)
 
 
@@ -62,7 +58,7 @@ def _best_of_images(detections: SideTable, cap: int) -> Mask:
     order = argsort_descending(detections.score)
     order = order[argsort_int(detections.image[order], len(n))]
     keep = np.zeros(len(detections), np.bool_)
-    keep[order[np.arange(len(order)) - np.repeat(np.cumsum(n) - n, n) < cap]] = True
+    keep[order[rank_in_runs(np.cumsum(n) - n, len(order)) < cap]] = True
     return keep
 
 
@@ -95,7 +91,6 @@ def beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
     rows, key = rows[crowded], key[crowded]
     _, group, counts = np.unique(key, return_inverse=True, return_counts=True)
     rows = rows[argsort_int(group, len(counts))]
-    place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     beyond = np.zeros(len(detections), np.bool_)
-    beyond[rows[place >= cap]] = True
+    beyond[rows[rank_in_runs(np.cumsum(counts) - counts, len(rows)) >= cap]] = True
     return beyond

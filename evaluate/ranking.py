@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from odm.evaluate.matches import Matches, threshold_bits, word_blocks
 from odm.evaluate.order import argsort_descending, argsort_int
-from odm.evaluate.pairs import Mask
 from odm.evaluate.protocols import Protocol
+from odm.evaluate.sides import Mask
 from odm.tables import Longs
 
 Counts = NDArray[np.int32]

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from odm.evaluate.order import first_of_runs, rank_in_runs
 from odm.evaluate.sides import Joined, SideTable
 from odm.issues import Code, Log, Trusted, UsageError, hint
 from odm.pairing import (
@@ -29,6 +30,7 @@ ExtraImages = Literal["error", "background", "ignore"]
 
 
 def report_if_nothing_left(before: Joined, after: Joined, option: str, path: str, log: Log) -> None:
+    """Report an option that leaves a side without boxes."""
     for had, has, what in (
         (before.truth, after.truth, "ground truth boxes"),
         (before.detections, after.detections, "detections"),
@@ -49,6 +51,19 @@ def without_extra_images(joined: Joined, log: Log) -> Joined:
     return dataclasses.replace(joined.only(detections=keep), images=joined.images[: joined.n_truth_images])
 
 
+def keep_scores(joined: Joined, lowest: float, path: str, log: Log) -> Joined:
+    """Keep the detections that score at least `lowest`."""
+    keep = joined.detections.score >= lowest
+    if keep.all():
+        return joined
+    highest = float(joined.detections.score.max())
+    log.note(f"{int((~keep).sum())} detections score below {lowest:g} and were dropped")
+    kept = joined.only(detections=keep)
+    option = f"--score-min {lowest:g}, above the highest score {highest:g},"
+    report_if_nothing_left(joined, kept, option, path, log)
+    return kept
+
+
 def keep_classes(joined: Joined, names: Sequence[str]) -> Joined:
     """Keep some classes; with a hierarchy after it was applied, as it may lead from other classes to them."""
     tree = joined.hierarchy or {}
@@ -62,12 +77,11 @@ def keep_classes(joined: Joined, names: Sequence[str]) -> Joined:
 
 
 def _ranks_in_images(detections: SideTable) -> Longs:
-    """(n,) the place of each detection by score among those of its image; equal scores in their order."""
+    """(n,) the rank of each detection by score among those of its image; equal scores in their order."""
     order = np.lexsort((-detections.score, detections.image))
-    image = detections.image[order]
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order)) - np.searchsorted(image, image)
-    return place
+    rank = np.empty(len(order), np.int64)
+    rank[order] = rank_in_runs(first_of_runs(detections.image[order]), len(order))
+    return rank
 
 
 def keep_wanted(joined: Joined) -> Joined:
@@ -91,12 +105,18 @@ def keep_wanted(joined: Joined) -> Joined:
 
 
 def keep_images(joined: Joined, names: Sequence[str]) -> Joined:
-    rows = {name: i for i, name in enumerate(joined.images)}
-    stems = unique(stem(name) for name in joined.images)
+    """Keep the boxes on some images."""
+    return joined.shard(image_numbers(joined.images, names))
+
+
+def image_numbers(images: Sequence[str], names: Sequence[str]) -> list[int]:
+    """The numbers of some images by name, with or without extension. UsageError if there is none."""
+    rows = {name: i for i, name in enumerate(images)}
+    stems = unique(stem(name) for name in images)
     chosen = []
     for name in names:
         row = rows.get(name, stems.get(name))
         if row is None:
-            raise UsageError(f"only_images: there is no image {name!r}{hint(name, joined.images)}")
+            raise UsageError(f"only_images: there is no image {name!r}{hint(name, images)}")
         chosen.append(row)
-    return joined.shard(chosen)
+    return chosen

@@ -15,6 +15,8 @@ Label = tuple[str, str, bool]
 """Image, class, and whether the class is said to be on the image or not to be on it."""
 
 
+Mask = NDArray[np.bool_]
+
 Labels = tuple[Longs, Longs, NDArray[np.uint8]]
 
 
