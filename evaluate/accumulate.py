@@ -6,12 +6,12 @@ import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from odm.evaluate.curves import Curve, PrecisionReader, class_curves, operating_points
+from odm.evaluate.curves import Curve, OperatingPoint, PrecisionReader, class_curves, operating_points
 from odm.evaluate.matches import Matches
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.ranking import BLOCK, Ranked, combinations, ranked_rows, rows_by_class
@@ -47,57 +47,19 @@ def accumulate(
     if protocol is not None and protocol != rules:
         raise ValueError(f"these are matches under {rules.name}, not under {protocol.name}")
     order = ranked_rows(matches)
-    npos, has_ap = matches.npos, rules.metric == "ap"
-    blocks, (overall_point,) = _rank(matches, order, at_score)
-    none = np.zeros((len(rules.caps), len(rules.ious), len(rules.areas), 0))
-    recall = np.concatenate([none, *(block.recall for block in blocks)], axis=-1)
-    ap = np.concatenate([np.zeros(none.shape[1:]), *(block.ap for block in blocks)], axis=-1)
-    det, tp, fp = (
-        np.concatenate([np.zeros(0, np.int64), *(getattr(block, name) for block in blocks)])
-        for name in ("det", "tp", "fp")
-    )
-    points = [point for block in blocks for point in block.points]
-    curves = {name: curve for block in blocks for name, curve in block.curves.items()}
-    summary, errors = summarize(matches, ap, recall)
-    rows = tuple(
-        Row(
-            name=name,
-            gt=int(npos[k, 0]),
-            gt_ignored=int(matches.gt_ignored[k]),
-            det=int(det[k]),
-            tp=int(tp[k]),
-            fp=int(fp[k]),
-            ignored=int(det[k] - tp[k] - fp[k]),
-            ap=mean_of_defined(ap[:, 0, k]),
-            **points[k],
-            extra=class_numbers(
-                rules,
-                ap[:, :, k],
-                recall[:, :, :, k],
-                int(tp[k]),
-                int(npos[k, 0]),
-                matches.frequency[k] if matches.frequency else "",
-            ),
-        )
-        for k, name in enumerate(matches.classes)
-    )
-    overall = Row(
-        name="",
-        gt=sum(r.gt for r in rows),
-        gt_ignored=sum(r.gt_ignored for r in rows),
-        det=sum(r.det for r in rows),
-        tp=sum(r.tp for r in rows),
-        fp=sum(r.fp for r in rows),
-        ignored=sum(r.ignored for r in rows),
-        ap=next(iter(summary.values())) if has_ap or rules.metric == "pooled" else math.nan,
-        **overall_point,
-    )
+    blocks, (overall_point,) = _count_all(matches, order, at_score)
+    counted = _Classes.together(blocks, rules)
+    summary, errors = summarize(matches, counted.ap, counted.recall)
+    rows = tuple(_class_row(matches, counted, k) for k in range(len(matches.classes)))
+    overall = _sum_of_rows(rows, overall_point)
+    if rules.metric in ("ap", "pooled"):
+        overall = dataclasses.replace(overall, ap=next(iter(summary.values())))
     return Result(
         rules=rules,
         summary=summary,
         classes=rows,
         overall=overall,
-        curves=curves,
+        curves=counted.curves,
         errors=errors,
         dropped=dict(matches.dropped),
         matches=matches,
@@ -106,7 +68,7 @@ def accumulate(
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Block:
+class _Classes:
     """The numbers of some consecutive classes; arrays end with the classes' axis."""
 
     ap: Floats
@@ -116,22 +78,62 @@ class _Block:
     det: Longs
     tp: Longs
     fp: Longs
-    points: list[dict[str, Any]]
+    points: list[OperatingPoint]
     curves: dict[str, Curve]
 
+    @classmethod
+    def together(cls, blocks: Sequence[_Classes], rules: Protocol) -> _Classes:
+        """All classes; there may be none."""
+        shape = len(rules.caps), len(rules.ious), len(rules.areas), 0
+        no_counts = np.zeros(0, np.int64)
+        return cls(
+            ap=np.concatenate([np.zeros(shape[1:]), *(b.ap for b in blocks)], axis=-1),
+            recall=np.concatenate([np.zeros(shape), *(b.recall for b in blocks)], axis=-1),
+            det=np.concatenate([no_counts, *(b.det for b in blocks)]),
+            tp=np.concatenate([no_counts, *(b.tp for b in blocks)]),
+            fp=np.concatenate([no_counts, *(b.fp for b in blocks)]),
+            points=[point for b in blocks for point in b.points],
+            curves={name: curve for b in blocks for name, curve in b.curves.items()},
+        )
 
-def _rank(
+
+def _class_row(matches: Matches, counted: _Classes, k: int) -> Row:
+    npos, det, tp, fp = (int(n[k]) for n in (matches.npos[:, 0], counted.det, counted.tp, counted.fp))
+    frequency = matches.frequency[k] if matches.frequency else ""
+    ap, recall = counted.ap[:, :, k], counted.recall[:, :, :, k]
+    return Row(
+        name=matches.classes[k],
+        gt=npos,
+        gt_ignored=int(matches.gt_ignored[k]),
+        det=det,
+        tp=tp,
+        fp=fp,
+        ignored=det - tp - fp,
+        ap=mean_of_defined(ap[:, 0]),
+        **counted.points[k],
+        extra=class_numbers(matches.protocol, ap, recall, tp, npos, frequency),
+    )
+
+
+def _sum_of_rows(rows: Sequence[Row], point: OperatingPoint) -> Row:
+    sums: dict[str, Any] = {
+        key: sum(getattr(row, key) for row in rows)
+        for key in ("gt", "gt_ignored", "det", "tp", "fp", "ignored")
+    }
+    return Row(name="", **sums, ap=math.nan, **point)
+
+
+def _count_all(
     matches: Matches, order: Longs, at_score: float | None
-) -> tuple[list[_Block], list[dict[str, Any]]]:
+) -> tuple[list[_Classes], list[OperatingPoint]]:
     """The numbers of all classes and the operating point of all together, by several processes if need be."""
     rows, counts = rows_by_class(matches, order)
     n_hits = len(matches.hit)
     worth = n_hits >= WORTH_SHARING
-    makers = Ranked.of(
-        matches, rows, counts, min(BLOCK, n_hits // (2 * worker_count()) + 1) if worth else BLOCK
-    )
+    block = min(BLOCK, n_hits // (2 * worker_count()) + 1) if worth else BLOCK
+    makers = Ranked.of(matches, rows, counts, block)
     tasks: list[Callable[[], Any]] = [functools.partial(_overall_point, matches, order, at_score)]
-    tasks += (functools.partial(_count, matches, at_score, maker) for maker in makers)
+    tasks += (functools.partial(_count_classes, matches, at_score, maker) for maker in makers)
     if worth:
         point, *blocks = in_order(operator.call, tasks)
     else:
@@ -139,13 +141,13 @@ def _rank(
     return blocks, point
 
 
-def _overall_point(matches: Matches, order: Longs, at_score: float | None) -> list[dict[str, Any]]:
+def _overall_point(matches: Matches, order: Longs, at_score: float | None) -> list[OperatingPoint]:
     together = next(Ranked.of(matches, order, np.array([len(order)])))()
     npos = matches.npos[:, :1].sum(axis=0)
     return operating_points(matches, together, together.reference(matches.protocol), npos, at_score)
 
 
-def _count(matches: Matches, at_score: float | None, rank_block: Callable[[], Ranked]) -> _Block:
+def _count_classes(matches: Matches, at_score: float | None, rank_block: Callable[[], Ranked]) -> _Classes:
     rules, ranked = matches.protocol, rank_block()
     own = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
     npos = matches.npos[own]
@@ -154,18 +156,18 @@ def _count(matches: Matches, at_score: float | None, rank_block: Callable[[], Ra
     ap, recall = np.full(shape, np.nan), np.full((len(rules.caps), *shape), np.nan)
     for a in range(len(rules.areas)):
         unmatched = ranked.unmatched(a)
-        reading = PrecisionReader(rules, npos[:, a])
+        reader = PrecisionReader(rules, npos[:, a])
         for w, t, bit in combinations(rules, a):
             counted = ranked.counted(w, bit, unmatched)
             if rules.metric == "ap":
-                ap[t, a] = reading.average(counted)
+                ap[t, a] = reader.average(counted)
             for m, cap in enumerate(rules.caps):
                 found = counted.tp
                 if cap != rules.max_dets:
                     found = counted.tp_among(rank[counted.positive] < cap)
                 recall[m, t, a] = share(found, npos[:, a])
     reference = ranked.reference(rules)
-    return _Block(
+    return _Classes(
         ap,
         recall,
         det=ranked.counts,

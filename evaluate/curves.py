@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
 from odm.evaluate.matches import Matches
+from odm.evaluate.order import best_of_each
 from odm.evaluate.protocols import Protocol, recall_points
 from odm.evaluate.ranking import (
     BLOCK,
@@ -21,6 +22,15 @@ from odm.evaluate.ranking import (
     rows_by_class,
 )
 from odm.tables import Floats, Longs
+
+
+class OperatingPoint(TypedDict):
+    """The score from which on all detections are taken, and what that gives."""
+
+    score: float
+    precision: float
+    recall: float
+    f1: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -72,11 +82,11 @@ class PrecisionReader:
         assert self.needed is not None
         padded = np.append(self.precision(counted), 0.0)
         reached = self.needed <= counted.tp[:, None]
-        place = counted.starts[:, None] + np.where(reached, self.needed - 1, counted.tp[:, None])
-        if not place.size:
-            return np.zeros(place.shape)
+        begin = counted.starts[:, None] + np.where(reached, self.needed - 1, counted.tp[:, None])
+        if not begin.size:
+            return np.zeros(begin.shape)
         # The highest between this point and the next; then the highest of all that follow.
-        highest = np.maximum.reduceat(padded, place.ravel()).reshape(place.shape)
+        highest = np.maximum.reduceat(padded, begin.ravel()).reshape(begin.shape)
         highest[~reached] = 0
         envelope: Floats = np.maximum.accumulate(highest[:, ::-1], axis=1)[:, ::-1]
         return envelope
@@ -110,9 +120,9 @@ def curve_arrays(matches: Matches) -> CurveArrays:
     shape = (len(rules.ious), n_points, n_classes, len(rules.areas), len(caps))
     precision = np.full(shape, -1.0)
     recall = np.full((shape[0], *shape[2:]), -1.0)
-    place = ranks_in_classes(matches, rows) if len(caps) > 1 else None
+    rank = ranks_in_classes(matches, rows) if len(caps) > 1 else None
     for m, cap in enumerate(caps):
-        within = rows if place is None or cap is None else rows[place[rows] < cap]
+        within = rows if rank is None or cap is None else rows[rank[rows] < cap]
         if within is not rows:
             counts = np.bincount(matches.category[within], minlength=n_classes)
         done = 0
@@ -121,13 +131,13 @@ def curve_arrays(matches: Matches) -> CurveArrays:
             for a in range(len(rules.areas)):
                 npos = matches.npos[done : done + ranked.n_classes, a]
                 some = np.flatnonzero(npos > 0)
-                reading = PrecisionReader(rules, npos)
+                reader = PrecisionReader(rules, npos)
                 unmatched = ranked.unmatched(a)
                 for w, t, bit in combinations(rules, a):
                     counted = ranked.counted(w, bit, unmatched)
                     recall[t, done + some, a, m] = counted.tp[some] / npos[some]
                     if n_points:
-                        precision[t, :, done + some, a, m] = reading.at_points(counted)[some]
+                        precision[t, :, done + some, a, m] = reader.at_points(counted)[some]
             done += ranked.n_classes
     return CurveArrays(precision, recall)
 
@@ -135,6 +145,7 @@ def curve_arrays(matches: Matches) -> CurveArrays:
 def class_curves(
     matches: Matches, ranked: Ranked, counted: Counted, npos: Longs, classes: Sequence[str]
 ) -> dict[str, Curve]:
+    """The curves of the classes with ground truth, by name."""
     if matches.protocol.metric in ("corloc", "top-k"):
         return {}
     true, false = counted.at_positives()
@@ -150,45 +161,40 @@ def class_curves(
 
 def operating_points(
     matches: Matches, ranked: Ranked, counted: Counted, npos: Longs, at_score: float | None
-) -> list[dict[str, Any]]:
+) -> list[OperatingPoint]:
     """Score, precision, recall and F1 of every class, NaN without a true positive."""
-    points: list[dict[str, Any]]
-    points = [
-        {"score": math.nan, "precision": math.nan, "recall": math.nan, "f1": math.nan}
-        for _ in range(ranked.n_classes)
-    ]
     score = matches.score[ranked.rows]
-    if at_score is not None:
+    if at_score is None:
+        category, end = counted.category, _ends_of_scores(ranked, counted, score)
+        chosen = score[ranked.at[counted.positive]]
+    else:
         category = np.arange(ranked.n_classes)
         taken = np.concatenate([[0], np.cumsum(score >= at_score)])
         end = ranked.starts + taken[ranked.starts + ranked.counts] - taken[ranked.starts]
-        where = np.full(ranked.n_classes, at_score)
-    else:
-        category = counted.category
-        at = ranked.at[counted.positive]
-        # All detections of one score are taken together.
-        last = np.ones(len(score), np.bool_)
-        last[:-1] = score[1:] != score[:-1]
-        last[(ranked.starts + ranked.counts - 1)[ranked.counts > 0]] = True
-        lasts = np.flatnonzero(last)
-        end = lasts[np.searchsorted(lasts, at)] + 1
-        where = score[at]
-    true, false = counted.down_to(end, category)
-    of = npos[category]
-    some = (true > 0) & (of > 0)
-    true, false, of, category, where = true[some], false[some], of[some], category[some], where[some]
-    f1 = 2 * true / (true + false + of)
-    if not len(f1):
-        return points
-    first = np.flatnonzero(np.concatenate([[True], category[1:] != category[:-1]]))
-    best = np.maximum.reduceat(f1, first)
-    equal = np.flatnonzero(f1 == np.repeat(best, np.diff(np.append(first, len(f1)))))
-    chosen = equal[np.concatenate([[True], category[equal[1:]] != category[equal[:-1]]])]
-    for i in chosen.tolist():
-        points[category[i]] = {
-            "score": float(where[i]),
-            "precision": float(true[i] / (true[i] + false[i])),
-            "recall": float(true[i] / of[i]),
-            "f1": float(f1[i]),
-        }
+        chosen = np.full(ranked.n_classes, at_score)
+    tp, fp = counted.down_to(end, category)
+    some = np.flatnonzero((tp > 0) & (npos[category] > 0))
+    tp, fp, chosen, category = tp[some], fp[some], chosen[some], category[some]
+    f1 = 2 * tp / (tp + fp + npos[category])
+    undefined = OperatingPoint(score=math.nan, precision=math.nan, recall=math.nan, f1=math.nan)
+    points = [undefined] * ranked.n_classes
+    for i in best_of_each(category, f1).tolist():
+        points[category[i]] = OperatingPoint(
+            score=float(chosen[i]),
+            precision=float(tp[i] / (tp[i] + fp[i])),
+            recall=float(tp[i] / npos[category[i]]),
+            f1=float(f1[i]),
+        )
     return points
+
+
+def _ends_of_scores(ranked: Ranked, counted: Counted, score: Floats) -> Longs:
+    """(true positives,) where, of its class, the scores begin that are lower than that of each.
+
+    All detections of one score are taken together.
+    """
+    last = np.ones(len(score), np.bool_)
+    last[:-1] = score[1:] != score[:-1]
+    last[(ranked.starts + ranked.counts - 1)[ranked.counts > 0]] = True
+    lasts = np.flatnonzero(last)
+    return lasts[np.searchsorted(lasts, ranked.at[counted.positive])] + 1

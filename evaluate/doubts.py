@@ -1,4 +1,4 @@
-"""Warnings that make a result doubtful, and those about what was counted."""
+"""Warnings that make a result doubtful, wherever they come from, and those that need the whole evaluation."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from odm.evaluate.admission import NO_BOXES, NO_DETECTIONS
 from odm.evaluate.protocols import PROTOCOLS, Protocol
+from odm.evaluate.results import Result
 from odm.evaluate.selection import NOTHING_LEFT
 from odm.evaluate.sides import Joined
 from odm.issues import PERCENT, Code, Log, Trusted
@@ -61,7 +62,7 @@ DOUBTFUL = (
 
 
 def report_groups(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:
-    """Say where boxes that stand for many objects, or for a region, are ordinary objects."""
+    """Report boxes that stand for many objects, or for a region, and count as ordinary objects."""
     truth, n_classes = joined.truth, len(joined.classes)
     for flag, word in ((Flag.CROWD, "crowd"), (Flag.GROUP_OF, "group-of")):
         strict = [p for p in rules if not _exempts(p, flag)]
@@ -73,13 +74,12 @@ def report_groups(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
         of_class = np.bincount(truth.category[counted], minlength=n_classes)
         named = [joined.classes[i] for i in np.flatnonzero(of_class).tolist()]
         all_of_class = np.bincount(truth.category, minlength=n_classes)
-        alone = [
-            joined.classes[i] for i in np.flatnonzero((of_class > 0) & (of_class == all_of_class)).tolist()
-        ]
-        said = ""
+        only_groups = np.flatnonzero((of_class > 0) & (of_class == all_of_class))
+        alone = [joined.classes[i] for i in only_groups.tolist()]
+        about_alone = ""
         if alone and any(p.metric in ("ap", "corloc") for p in strict):
             have, ap = ("have", "their APs are") if len(alone) > 1 else ("has", "its AP is")
-            said = f"; {some(alone)} {have} no others, and {ap} in the mean"
+            about_alone = f"; {some(alone)} {have} no others, and {ap} in the mean"
         what = f"{n} {word} boxes of the ground truth are ordinary objects"
         log.report(
             GROUPS_AS_OBJECTS,
@@ -88,9 +88,16 @@ def report_groups(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
             protocols=Trusted(", ".join(dict.fromkeys(p.name for p in strict))),
             es=Trusted("es" if len(named) > 1 else ""),
             classes=Trusted(some(named)),
-            alone=Trusted(said),
+            alone=Trusted(about_alone),
             other=next(p.name for p in PROTOCOLS.values() if _exempts(p, flag)),
         )
+
+
+def report_no_match(results: Sequence[Result], path: str, log: Log) -> None:
+    """Report that no detection matches any ground truth, under no protocol."""
+    if results and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
+        row = results[0].overall
+        log.report(NO_MATCH, path, n=row.det, total=row.gt)
 
 
 def _exempts(protocol: Protocol, flag: Flag) -> bool:

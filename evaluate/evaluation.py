@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from odm.evaluate.accumulate import accumulate
-from odm.evaluate.doubts import FEW, NO_MATCH, report_groups
+from odm.evaluate.doubts import report_groups, report_no_match
 from odm.evaluate.join import join
 from odm.evaluate.match import match_all
 from odm.evaluate.matches import EMPTY_TRUTHS
 from odm.evaluate.protocols import Protocol, check_scores, resolve
-from odm.evaluate.results import Evaluation
+from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.selection import ExtraImages
 from odm.evaluate.sides import Joined, Label
 from odm.issues import Log, UsageError
@@ -116,16 +116,13 @@ def evaluate(
     common = _common_switches(score_min, only_classes, only_images, extra_images, joined)
     rules = [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]
     report_groups(joined, rules, source_of(truth), log)
-    _note_labels(joined, rules, log)
-    results = []
-    for matches in match_all(joined, rules):
-        result = dataclasses.replace(accumulate(matches, at_score=at_score), joined=joined)
-        for what, n in result.dropped.items():
-            log.note(f"{result.protocol}: {n} {'' if what == EMPTY_TRUTHS else 'detections '}dropped: {what}")
-        results.append(result)
-    if results and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
-        row = results[0].overall
-        log.report(NO_MATCH, source_of(detections), n=row.det, total=row.gt)
+    _note_missing_labels(joined, rules, log)
+    results = [
+        dataclasses.replace(accumulate(matches, at_score=at_score), joined=joined)
+        for matches in match_all(joined, rules)
+    ]
+    _note_dropped(results, log)
+    report_no_match(results, source_of(detections), log)
     return Evaluation(joined, results, log)
 
 
@@ -136,22 +133,23 @@ def _common_switches(
     extra_images: ExtraImages,
     joined: Joined,
 ) -> list[str]:
-    said = []
+    """What was changed under all protocols, in words."""
+    switches = []
     if score_min is not None:
-        said.append(f"score >= {score_min:g}")
+        switches.append(f"score >= {score_min:g}")
     if only_classes is not None:
-        said.append(f"only {len(set(only_classes))} classes")
+        switches.append(f"only {len(set(only_classes))} classes")
     if only_images is not None:
-        said.append(f"only {len(set(only_images))} images")
+        switches.append(f"only {len(set(only_images))} images")
     extra = joined.report.images_det_only
     if extra_images != "error" and extra:
         what = "as background" if extra_images == "background" else "left out"
-        said.append(f"{len(extra)} extra image{'s' if len(extra) > 1 else ''} {what}")
-    return said
+        switches.append(f"{len(extra)} extra image{'s' if len(extra) > 1 else ''} {what}")
+    return switches
 
 
-def _note_labels(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
-    """Say where a protocol asks for what the ground truth does not say."""
+def _note_missing_labels(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
+    """Note where a protocol asks for what the ground truth does not say."""
     for p in rules:
         if p.labelled_only and joined.image_labels is None:
             log.note(
@@ -162,3 +160,9 @@ def _note_labels(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
             log.note(
                 f"{p.name}: the ground truth gives no frequency of classes, so APr, APc and APf are undefined"
             )
+
+
+def _note_dropped(results: Sequence[Result], log: Log) -> None:
+    for result in results:
+        for what, n in result.dropped.items():
+            log.note(f"{result.protocol}: {n} {'' if what == EMPTY_TRUTHS else 'detections '}dropped: {what}")

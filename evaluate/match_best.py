@@ -9,7 +9,8 @@ import numpy as np
 
 from odm.evaluate.counting import Truth
 from odm.evaluate.matches import Hits, join_hits, threshold_bits
-from odm.evaluate.pairs import Pairs, best_of_each, floor_of
+from odm.evaluate.order import best_of_each
+from odm.evaluate.pairs import Pairs, floor_of
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.sides import Mask, SideTable
 from odm.tables import Ints

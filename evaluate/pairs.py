@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from odm.evaluate.order import argsort_descending, argsort_int, first_of_runs, lengths_of_runs
+from odm.evaluate.order import argsort_descending, argsort_int, best_of_each, first_of_runs, lengths_of_runs
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.sides import Joined, Mask, SideTable
 from odm.tables import Flag, Floats, Ints, Longs
@@ -322,18 +322,6 @@ def _chunks(ends: Longs) -> Iterator[slice]:
         stop = max(int(np.searchsorted(ends, before + CHUNK, side="right")), start + 1)
         yield slice(start, stop)
         start = stop
-
-
-def best_of_each(det: Ints, iou: Floats) -> Longs:
-    """Positions of the highest IoU of each detection, the first of equals; equal `det` stand together."""
-    if not len(det):
-        return np.zeros(0, np.int64)
-    first = first_of_runs(det)
-    if len(first) == len(det):
-        return first
-    best = np.maximum.reduceat(iou, first)
-    equal = np.flatnonzero(iou == np.repeat(best, lengths_of_runs(first, len(det))))
-    return equal[first_of_runs(det[equal])]
 
 
 # ------------------------------------------------------------------------------------------ large groups

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from odm.evaluate.matches import Hits, Outcome
-from odm.evaluate.order import argsort_int, first_of_runs, rank_in_runs
-from odm.evaluate.pairs import Pairs, best_of_each
+from odm.evaluate.order import argsort_int, best_of_each, first_of_runs, rank_in_runs
+from odm.evaluate.pairs import Pairs
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.sides import Joined, Mask
 from odm.tables import Ints, Longs

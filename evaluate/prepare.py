@@ -7,7 +7,7 @@ import numpy as np
 from odm.evaluate.counting import areas_of
 from odm.evaluate.labels import expand, labelled
 from odm.evaluate.matches import EMPTY_TRUTHS
-from odm.evaluate.order import argsort_descending, argsort_int, rank_in_runs
+from odm.evaluate.order import argsort_descending, argsort_int, first_of_runs, rank_in_runs
 from odm.evaluate.pairs import SPARSE
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.selection import keep_wanted
@@ -69,28 +69,26 @@ def cap_per_class(protocol: Protocol) -> int | None:
 
 
 def beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
-    """The detections that are too many of their image and class; None if there are none."""
+    """The detections that are too many of their image and class; None if there are none.
+
+    `order` are the positions of the detections by falling score.
+    """
     detections, cap = joined.detections, cap_per_class(protocol)
-    if cap is None:
+    if cap is None or not len(detections):
         return None
     n_classes = max(len(joined.classes), 1)
-    if not len(detections):
-        return None
-    # Only an image with that many detections of all classes can have them of one.
-    full = np.bincount(detections.image) > cap
-    rows = order[full[detections.image[order]]]
-    key = detections.image[rows].astype(np.int64) * n_classes + detections.category[rows]
-    if len(full) * n_classes <= 4 * len(detections) + SPARSE:
-        n = np.bincount(key, minlength=1)
+    key = detections.image[order].astype(np.int64) * n_classes + detections.category[order]
+    if len(joined.images) * n_classes <= 4 * len(detections) + SPARSE:
+        n = np.bincount(key)
     else:
         _, key, n = np.unique(key, return_inverse=True, return_counts=True)
-    if not len(n) or n.max() <= cap:
+    if n.max() <= cap:
         return None
-    # What is left are the detections of the few images and classes that have too many.
-    crowded = (n > cap)[key]
-    rows, key = rows[crowded], key[crowded]
-    _, group, counts = np.unique(key, return_inverse=True, return_counts=True)
-    rows = rows[argsort_int(group, len(counts))]
+    # The detections of the few images and classes that have too many.
+    crowded = np.flatnonzero((n > cap)[key])
+    rows, key = order[crowded], key[crowded]
+    by_key = np.argsort(key, kind="stable")
+    rank = rank_in_runs(first_of_runs(key[by_key]), len(rows))
     beyond = np.zeros(len(detections), np.bool_)
-    beyond[rows[rank_in_runs(np.cumsum(counts) - counts, len(rows)) >= cap]] = True
+    beyond[rows[by_key][rank >= cap]] = True
     return beyond

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.matches import Matches, threshold_bits, word_blocks
-from odm.evaluate.order import argsort_descending, argsort_int
+from odm.evaluate.order import argsort_descending, argsort_int, first_of_runs, rank_in_runs
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.sides import Mask
 from odm.tables import Longs
@@ -29,7 +29,7 @@ class Ranked:
     """Detections by class and falling score, and the hits among them.
 
     ``rows`` (n,) are rows of the matches, ``counts`` and ``starts`` (classes,) say which of them belong to
-    a class; ``at`` (hits,) are the places of the hits in ``rows``, ``hits`` their numbers in the matches.
+    a class; ``at`` (hits,) are the positions of the hits in ``rows``, ``hits`` their numbers in the matches.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class Ranked:
         if self.fp_if_unmatched is None:
             before = np.arange(len(self.rows) + 1, dtype=np.int32)
             return _Unmatched(before, before[self.at], np.ones(len(self.at), np.bool_))
-        live = self.fp_if_unmatched & np.uint8(1 << area) != 0
-        before = np.zeros(len(live) + 1, np.int32)
-        np.cumsum(live, out=before[1:])
-        return _Unmatched(before, before[self.at], live[self.at])
+        is_fp = self.fp_if_unmatched & np.uint8(1 << area) != 0
+        before = np.zeros(len(is_fp) + 1, np.int32)
+        np.cumsum(is_fp, out=before[1:])
+        return _Unmatched(before, before[self.at], is_fp[self.at])
 
     def counted(self, word: int, bit: np.uint64, unmatched: _Unmatched) -> Counted:
         """True and false positives under one threshold and area range."""
@@ -106,7 +106,7 @@ class _Unmatched:
 
 
 class Counted:
-    """The true positives under one threshold and area range, and the false positives at any place."""
+    """The true positives under one threshold and area range, and the false positives down to any rank."""
 
     def __init__(self, ranked: Ranked, unmatched: _Unmatched, exempt: Counts, positive: Longs) -> None:
         self.ranked = ranked
@@ -132,7 +132,7 @@ class Counted:
         return n
 
     def down_to(self, end: Longs, category: Longs) -> tuple[Longs, Longs]:
-        """True and false positives from the top of each class down to, not with, the place `end`."""
+        """True and false positives from the top of each class down to, not with, position `end`."""
         at = self.ranked.at
         hits = np.searchsorted(at, end)
         true = np.searchsorted(at[self.positive], end) - self.starts[category]
@@ -159,15 +159,11 @@ def rows_by_class(matches: Matches, order: Longs) -> tuple[Longs, Longs]:
 
 
 def ranks_in_classes(matches: Matches, rows: Longs) -> Longs:
-    """(n,) the place of every detection among those of its image and class; `rows` are ranked."""
-    image, category = matches.image[rows], matches.category[rows]
-    by_image = argsort_int(image, int(image.max(initial=0)) + 1)
-    image, category = image[by_image], category[by_image]
-    new = np.concatenate([[True], (image[1:] != image[:-1]) | (category[1:] != category[:-1])])[: len(rows)]
-    first = np.flatnonzero(new)
-    place = np.empty(len(matches.score), np.int64)
-    place[rows[by_image]] = np.arange(len(rows)) - np.repeat(first, np.diff(np.append(first, len(rows))))
-    return place
+    """(n,) the rank of every detection among those of its image and class; `rows` are ranked."""
+    rows = rows[argsort_int(matches.image[rows], int(matches.image.max(initial=0)) + 1)]
+    rank = np.empty(len(matches.score), np.int64)
+    rank[rows] = rank_in_runs(first_of_runs(matches.image[rows], matches.category[rows]), len(rows))
+    return rank
 
 
 def combinations(rules: Protocol, area: int) -> Iterator[tuple[int, int, np.uint64]]:

@@ -10,17 +10,14 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from odm.evaluate.curves import Curve
+from odm.evaluate.curves import Curve, CurveArrays, curve_arrays
+from odm.evaluate.errors import CONFUSION_SCORE, Confusion, DetectionTable, confusion, detection_table
+from odm.evaluate.matches import Matches
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.sides import Joined, JoinReport
 from odm.issues import Log, UsageError
-
-if TYPE_CHECKING:
-    from odm.evaluate.curves import CurveArrays
-    from odm.evaluate.errors import Confusion, DetectionTable
-    from odm.evaluate.matches import Matches
 
 VERSION = 1
 
@@ -129,21 +126,15 @@ class Result:
     @functools.cached_property
     def arrays(self) -> CurveArrays:
         """Precision (T, R, K, A, M) and recall (T, K, A, M) as pycocotools holds them, -1 = undefined."""
-        from odm.evaluate.curves import curve_arrays
-
         return curve_arrays(self.matches)
 
     @functools.cached_property
     def detections(self) -> DetectionTable:
         """What became of every detection, and why a false positive is one."""
-        from odm.evaluate.errors import detection_table
-
         return detection_table(self._sides, self.matches)
 
     def confusion(self, *, score: float | None = None, iou: float = 0.5) -> Confusion:
         """Which class was taken for which, among detections of at least `score`: `at_score`, else 0.25."""
-        from odm.evaluate.errors import CONFUSION_SCORE, confusion
-
         if score is None:
             score = CONFUSION_SCORE if self.at_score is None else self.at_score
         return confusion(self._sides, self.rules, score=score, iou=iou)

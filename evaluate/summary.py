@@ -18,6 +18,10 @@ from odm.tables import FREQUENCIES, Floats, Longs
 def summarize(
     matches: Matches, ap: Floats, recall: Floats
 ) -> tuple[dict[str, float], dict[str, list[float]]]:
+    """The numbers over all classes, and those of ``top-k`` by number of guesses.
+
+    `ap` is (thresholds, areas, classes), `recall` has the caps before.
+    """
     rules = matches.protocol
     if rules.metric == "top-k":
         return _guess_errors(matches)
