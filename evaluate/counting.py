@@ -9,7 +9,7 @@ from odm.evaluate.matches import Words, word_blocks
 from odm.evaluate.pairs import geometry
 from odm.evaluate.protocols import AreaRange, Protocol
 from odm.evaluate.sides import Joined, Mask, SideTable
-from odm.tables import Flag, Floats, Longs
+from odm.tables import Floats, Longs
 
 
 class Truth:
@@ -19,12 +19,10 @@ class Truth:
         side = joined.truth
         self.side, self.protocol = side, protocol
         self.blocks = word_blocks(protocol)
-        self.group_key = side.image.astype(np.int64) * max(len(joined.classes), 1) + side.category
-        self.crowd = (side.flags & np.uint16(protocol.crowd_flags)) != 0
-        nothing = (side.flags & np.uint16(protocol.ignored | protocol.crowd_flags)) != 0
-        self.group = np.zeros(len(side), np.bool_)
-        if protocol.group_weight is not None:
-            self.group = (side.flags & np.uint16(Flag.GROUP_OF)) != 0
+        self.group_key = joined.keys_of(side)
+        self.crowd = protocol.crowds(side.flags)
+        self.group = protocol.groups(side.flags)
+        nothing = self.crowd | ((side.flags & np.uint16(protocol.ignored)) != 0)
         area = areas_of(side)
         self.outside = np.stack([nothing | outside_range(area, a) for a in protocol.areas])
         """(areas, n) what counts as nothing."""

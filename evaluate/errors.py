@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate.counting import Truth
 from odm.evaluate.matches import Matches, threshold_bits, word_blocks
+from odm.evaluate.order import first_of_runs
 from odm.evaluate.pairs import Pairs, find_pairs
 from odm.evaluate.prepare import prepare
 from odm.evaluate.protocols import Protocol
@@ -105,7 +106,7 @@ def _parts(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
 def _highest(pairs: Pairs, among: Mask, highest: Floats) -> None:
     """Write the highest IoU of each detection with the ground truths `among` its pairs into `highest`."""
     if len(pairs.det):
-        first = np.flatnonzero(np.concatenate([[True], pairs.det[1:] != pairs.det[:-1]]))
+        first = first_of_runs(pairs.det)
         highest[pairs.det[first]] = np.maximum.reduceat(np.where(among, pairs.iou, 0), first)
 
 
@@ -127,11 +128,11 @@ def detection_table(joined: Joined, matches: Matches) -> DetectionTable:
             _highest(pairs, ~of_class & counting, other_counting[own])
 
     # The matches may be of shards in any order; the input's rows tell which detection is which.
-    place = np.argsort(joined.detections.row)
+    by_row = np.argsort(joined.detections.row)
     of_matches = np.argsort(matches.row)
     outcome, gt = outcomes(matches)
     outcome, gt = outcome[of_matches], gt[of_matches]
-    same, same_counting, other_counting = same[place], same_counting[place], other_counting[place]
+    same, same_counting, other_counting = same[by_row], same_counting[by_row], other_counting[by_row]
     threshold = rules.ious[rules.reference]
     reason = np.select(
         [
@@ -143,7 +144,7 @@ def detection_table(joined: Joined, matches: Matches) -> DetectionTable:
         [np.int8(0), np.int8(1), np.int8(2), np.int8(3)],
         np.int8(4),
     )
-    side = joined.detections.take(place)
+    side = joined.detections.take(by_row)
     return DetectionTable(
         images=joined.images,
         classes=joined.classes,

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from odm.evaluate.sides import Joined, Label, Labels
+from odm.evaluate.sides import Joined, Label, Labels, Mask
 from odm.issues import Log, UsageError
 from odm.pairing import (
     last_part,
@@ -92,27 +91,24 @@ def _columns(rows: Iterable[tuple[int, int, int]]) -> Labels:
     return np.array(image, np.int64), np.array(category, np.int64), np.array(state, np.uint8)
 
 
-def labelled(joined: Joined) -> NDArray[np.bool_]:
+def labelled(joined: Joined) -> Mask:
     """(n,) the detections whose class is boxed or labelled, present or absent, on their image."""
-    n_classes = len(joined.classes)
-    boxed = joined.truth.image.astype(np.int64) * n_classes + joined.truth.category
+    boxed = joined.keys_of(joined.truth)
     return _has_label(joined, {LabelState.PRESENT, LabelState.ABSENT}, boxed)
 
 
-def boxed_in_part(joined: Joined) -> NDArray[np.bool_]:
+def boxed_in_part(joined: Joined) -> Mask:
     """(n,) the detections whose class has objects without a box on their image."""
     return _has_label(joined, {LabelState.PARTIAL}, np.zeros(0, np.int64))
 
 
-def _has_label(joined: Joined, states: set[LabelState], keys: Longs) -> NDArray[np.bool_]:
+def _has_label(joined: Joined, states: set[LabelState], keys: Longs) -> Mask:
     """(n,) the detections whose image and class have a label with one of some states, or are in `keys`."""
-    n_classes = len(joined.classes)
     if joined.image_labels is not None:
         image, category, state = joined.image_labels
         wanted = np.isin(state, list(states))
-        keys = np.concatenate([keys, image[wanted] * n_classes + category[wanted]])
-    of_detections = joined.detections.image.astype(np.int64) * n_classes + joined.detections.category
-    found: NDArray[np.bool_] = np.isin(of_detections, keys)
+        keys = np.concatenate([keys, image[wanted] * len(joined.classes) + category[wanted]])
+    found: Mask = np.isin(joined.keys_of(joined.detections), keys)
     return found
 
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from odm.evaluate.order import argsort_descending, argsort_int, best_of_each, first_of_runs, lengths_of_runs
 from odm.evaluate.protocols import Protocol
-from odm.evaluate.sides import Joined, Mask, SideTable
-from odm.tables import Flag, Floats, Ints, Longs
+from odm.evaluate.sides import Joined, Mask
+from odm.tables import Floats, Ints, Longs
 
 Columns = tuple[Floats, ...]
 """Left, top, right, bottom and area."""
@@ -120,7 +120,7 @@ def find_pairs(
         return empty
     truths = _Groups.of(joined)
     order = argsort_descending(detections.score) if order is None else order
-    group = _lookup(_keys(detections, len(joined.classes))[order], truths.keys)
+    group = _lookup(joined.keys_of(detections)[order], truths.keys)
     contends = group >= 0
     if among is not None:
         contends &= among[order]
@@ -172,16 +172,11 @@ class _Groups:
 
     @classmethod
     def of(cls, joined: Joined) -> _Groups:
-        key = _keys(joined.truth, len(joined.classes))
+        key = joined.keys_of(joined.truth)
         order = argsort_int(key, int(key.max()) + 1)
         key = key[order]
         first = first_of_runs(key)
         return cls(order, key[first], first, lengths_of_runs(first, len(key)))
-
-
-def _keys(side: SideTable, n_classes: int) -> Longs:
-    """(n,) a number for the image and class of each box."""
-    return side.image.astype(np.int64) * n_classes + side.category
 
 
 def floor_of(protocol: Protocol) -> float:
@@ -221,12 +216,10 @@ class _Boxes:
         self.truth_order = truth_order
         self.detections = joined.detections
         self.truth = tuple(c[truth_order] for c in geometry(joined.truth.xyxy, joined.truth.wh, protocol))
-        grouped = (joined.truth.flags & np.uint16(protocol.crowd_flags)) != 0
-        self.is_group = np.zeros(len(joined.truth), np.bool_)
+        flags = joined.truth.flags
+        self.is_group = protocol.groups(flags)
         """(n,) the group-of boxes, by position in the joined side."""
-        if protocol.group_weight is not None:
-            self.is_group = (joined.truth.flags & np.uint16(Flag.GROUP_OF)) != 0
-        self.grouped: Mask = (grouped | self.is_group)[truth_order]
+        self.grouped: Mask = (protocol.crowds(flags) | self.is_group)[truth_order]
         """(n,) what stands for many, by image and class."""
         self.any_grouped = bool(self.grouped.any())
 

@@ -14,9 +14,8 @@ from odm.tables import Ints, Longs
 
 def _images_per_class(joined: Joined) -> Longs:
     """(classes,) how many images have ground truth of each class."""
-    n_classes = max(len(joined.classes), 1)
-    keys = np.unique(joined.truth.image.astype(np.int64) * n_classes + joined.truth.category)
-    per_class: Longs = np.bincount(keys % n_classes, minlength=len(joined.classes))
+    keys = np.unique(joined.keys_of(joined.truth))
+    per_class: Longs = np.bincount(keys % max(len(joined.classes), 1), minlength=len(joined.classes))
     return per_class
 
 
@@ -75,7 +74,7 @@ def match_guesses(joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs
     for column, good in enumerate((pairs.rank[rows] >= 0, hits)):
         first[image[good][::-1], column] = rank[good][::-1]
     det = rows[hits].astype(np.int32)
-    key = detections.image[det].astype(np.int64) * len(joined.classes) + detections.category[det]
+    key = joined.keys_of(detections)[det]
     takes = np.zeros(len(det), np.bool_)
     takes[np.unique(key, return_index=True)[1]] = True
     return _outcome(joined, Hits.of_one_bit(det, takes, best_gt[det]), guess, first[asked])

@@ -76,9 +76,8 @@ def beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
     detections, cap = joined.detections, cap_per_class(protocol)
     if cap is None or not len(detections):
         return None
-    n_classes = max(len(joined.classes), 1)
-    key = detections.image[order].astype(np.int64) * n_classes + detections.category[order]
-    if len(joined.images) * n_classes <= 4 * len(detections) + SPARSE:
+    key = joined.keys_of(detections)[order]
+    if int(key.max()) <= 4 * len(detections) + SPARSE:
         n = np.bincount(key)
     else:
         _, key, n = np.unique(key, return_inverse=True, return_counts=True)

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.issues import UsageError, hint
 from odm.tables import Flag, Floats
@@ -142,6 +143,16 @@ class Protocol:
     hierarchical: bool = False
     epsilon: float = 0.0
     switched: tuple[str, ...] = ()
+
+    def crowds(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
+        """(n,) which ground truths any number of detections may match."""
+        crowds: NDArray[np.bool_] = (flags & np.uint16(self.crowd_flags)) != 0
+        return crowds
+
+    def groups(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
+        """(n,) which ground truths are for detections that found nothing else."""
+        groups: NDArray[np.bool_] = (flags & np.uint16(Flag.GROUP_OF)) != 0
+        return groups if self.group_weight is not None else np.zeros_like(groups)
 
     @property
     def reference(self) -> int:

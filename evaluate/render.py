@@ -104,9 +104,9 @@ def detections_csv(evaluation: Evaluation) -> str:
                 table.reason.tolist(),
                 strict=True,
             ):
-                place = (table.images[image], table.classes[category])
+                names = (table.images[image], table.classes[category])
                 found = "" if gt < 0 else gt
-                yield (*head, row, *place, score, *box, iou, found, OUTCOMES[outcome], reasons[reason])
+                yield (*head, row, *names, score, *box, iou, found, OUTCOMES[outcome], reasons[reason])
 
     return csv_text(columns, rows())
 

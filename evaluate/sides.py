@@ -112,6 +112,10 @@ class Joined:
             f"truths, {len(self.detections)} detections>"
         )
 
+    def keys_of(self, side: SideTable) -> Longs:
+        """(n,) a number for the image and class of each box, by image, then class."""
+        return side.image.astype(np.int64) * max(len(self.classes), 1) + side.category
+
     def only(
         self, *, truth: NDArray[Any] | slice = slice(None), detections: NDArray[Any] | slice = slice(None)
     ) -> Joined:
