@@ -53,7 +53,7 @@ class Asked:
 
         from odm.evaluate.analysis.attach import Resampling, analyze
         from odm.evaluate.analysis.slices import slices_by_tags
-        from odm.evaluate.join import image_numbers
+        from odm.evaluate.selection import image_numbers
 
         given = self.given
         if self.thresholds is not None:

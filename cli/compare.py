@@ -37,7 +37,7 @@ from odm.evaluate.analysis.compare import (
 from odm.evaluate.analysis.render import render_comparison, save_comparison
 from odm.evaluate.analysis.slices import slices_by_tags
 from odm.evaluate.analysis.table import Table, table_of
-from odm.evaluate.join import image_numbers
+from odm.evaluate.selection import image_numbers
 from odm.files import Output
 from odm.issues import Log, UsageError
 from odm.tables import Dataset

@@ -28,8 +28,8 @@ from odm.converters import Edits, Ledger, Request, load_pair
 from odm.converters.edit import apply, parse_renames
 from odm.converters.labels import read_descriptions, read_hierarchy, read_image_labels
 from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation, Protocol, evaluate, render, resolve, save
+from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.gates import check_gates, failures, parse_gate
-from odm.evaluate.join import DOUBTFUL
 from odm.evaluate.protocols import check_scores
 from odm.files import Output
 from odm.formats._shared.codes import CATEGORY_POSITION_GUESSED

@@ -7,29 +7,16 @@ identical, bit by bit.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-from odm.evaluate.accumulate import CurveArrays, accumulate
-from odm.evaluate.errors import collapsed
-from odm.evaluate.join import (
-    FEW,
-    NO_MATCH,
-    ExtraImages,
-    Joined,
-    JoinReport,
-    Label,
-    join,
-    say_groups,
-)
-from odm.evaluate.match import EMPTY_TRUTHS, Matches, concatenate, match, match_all
-from odm.evaluate.protocols import AREAS, PROTOCOLS, AreaRange, Protocol, check_scores, resolve
-from odm.evaluate.report import OUTPUTS, render, save
-from odm.evaluate.results import VERSION, Curve, Evaluation, Result, Row
-from odm.issues import Log, UsageError
-from odm.pairing import source_of
-from odm.tables import Dataset
+from odm.evaluate.accumulate import accumulate
+from odm.evaluate.curves import Curve, CurveArrays
+from odm.evaluate.evaluation import evaluate
+from odm.evaluate.join import join
+from odm.evaluate.match import match
+from odm.evaluate.matches import Matches, concatenate
+from odm.evaluate.protocols import AREAS, PROTOCOLS, AreaRange, Protocol, resolve
+from odm.evaluate.render import OUTPUTS, render, save
+from odm.evaluate.results import VERSION, Evaluation, Result, Row
+from odm.evaluate.sides import Joined, JoinReport
 
 __all__ = [
     "AREAS",
@@ -55,162 +42,3 @@ __all__ = [
     "resolve",
     "save",
 ]
-
-
-ONE_CLASS = "(any class)"
-"""The name of the one class of evaluations that ignore classes."""
-
-
-def evaluate(
-    truth: Dataset,
-    detections: Dataset,
-    protocol: str | Protocol | Sequence[str | Protocol] = "voc2012",
-    *,
-    iou: float | Sequence[float] | None = None,
-    interpolation: str | int | None = None,
-    area: str | tuple[float, float] | None = None,
-    max_dets: int | None = None,
-    score_min: float | None = None,
-    keep_difficult: bool | None = None,
-    pixels: str | None = None,
-    only_classes: Sequence[str] | None = None,
-    only_images: Sequence[str] | None = None,
-    at_score: float | None = None,
-    extra_images: ExtraImages = "error",
-    image_labels: Iterable[Label] | None = None,
-    hierarchy: Mapping[str, Any] | None = None,
-    class_agnostic: bool = False,
-    log: Log | None = None,
-) -> Evaluation:
-    """Measure detections against ground truth.
-
-    Parameters
-    ----------
-    truth, detections
-        The two sides; see `odm.read` and `Dataset.from_arrays`.
-    protocol
-        A name of `PROTOCOLS`, a `Protocol`, or several.
-    iou
-        IoU threshold or thresholds, above 0 up to 1. Most protocols give one result per threshold; `coco`
-        averages over them.
-    interpolation
-        Where precision is read: ``all`` points, ``11`` or ``101`` recalls.
-    area
-        ``small``, ``medium``, ``large``, ``LOW:HIGH`` or two numbers, in square pixels: ground truths
-        outside are ignored.
-    max_dets
-        How many detections of an image and class are looked at (`lvis` and `imagenet-loc`: of an image).
-    score_min
-        Detections of a lower score are dropped.
-    keep_difficult
-        Difficult ground truths are ordinary ones.
-    pixels
-        ``edges`` (width = right - left) or ``inclusive`` (one more).
-    only_classes, only_images
-        Names to keep. The caps of `lvis` and `imagenet-loc` are still those of all classes of an image.
-    at_score
-        The score of the operating point; without it that of the best F1.
-    extra_images
-        Images that only the detections have are an ``error``, or ``background`` whose boxes are all false
-        positives, or left out (``ignore``).
-    image_labels
-        Rows (image, class, whether it is there), for `openimages-challenge` and `lvis`; they add to those
-        that the ground truth has itself (`Dataset.labels`). Images that only they name are images of the
-        ground truth without boxes.
-    hierarchy
-        ``{"LabelName": ..., "Subcategory": [...]}``, nested, for the protocols of Open Images.
-    class_agnostic
-        All boxes are of one class, as with ``useCats = 0`` of pycocotools.
-    log
-        Takes issues and notes.
-
-    Raises
-    ------
-    DataError
-        If the two sides do not belong together; its log says why.
-    UsageError
-        If the options do not exist or do not fit together.
-    """
-    log = Log() if log is None else log
-    rules = resolve(
-        protocol,
-        iou=iou,
-        interpolation=interpolation,
-        area=area,
-        max_dets=max_dets,
-        keep_difficult=keep_difficult,
-        pixels=pixels,
-    )
-    check_scores(at_score=at_score, score_min=score_min)
-    if hierarchy is not None and not any(p.hierarchical for p in rules):
-        raise UsageError("a class hierarchy is used by openimages and openimages-challenge only")
-    if image_labels is not None and not any(p.labelled_only for p in rules):
-        raise UsageError("image labels are used by openimages-challenge and lvis only")
-    if class_agnostic and any(p.labelled_only or p.by_frequency for p in rules):
-        raise UsageError("class_agnostic has no meaning for openimages-challenge and lvis")
-    if class_agnostic and hierarchy is not None:
-        raise UsageError("class_agnostic and a class hierarchy exclude each other")
-    joined = join(
-        truth,
-        detections,
-        log,
-        extra_images=extra_images,
-        only_classes=only_classes,
-        only_images=only_images,
-        score_min=score_min,
-        image_labels=image_labels,
-        hierarchy=hierarchy,
-    )
-    if class_agnostic:
-        joined = collapsed(joined, ONE_CLASS)
-    common = _common_switches(score_min, only_classes, only_images, extra_images, joined)
-    if class_agnostic:
-        common.append("classes ignored")
-    rules = [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]
-    say_groups(joined, rules, source_of(truth), log)
-    _note_labels(joined, rules, log)
-    results = []
-    for matches in match_all(joined, rules):
-        result = dataclasses.replace(accumulate(matches, at_score=at_score), joined=joined)
-        for what, n in result.dropped.items():
-            log.note(f"{result.protocol}: {n} {'' if what == EMPTY_TRUTHS else 'detections '}dropped: {what}")
-        results.append(result)
-    if results and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
-        row = results[0].overall
-        log.report(NO_MATCH, source_of(detections), n=row.det, total=row.gt)
-    return Evaluation(joined, results, log, truth, detections)
-
-
-def _common_switches(
-    score_min: float | None,
-    only_classes: Sequence[str] | None,
-    only_images: Sequence[str] | None,
-    extra_images: ExtraImages,
-    joined: Joined,
-) -> list[str]:
-    said = []
-    if score_min is not None:
-        said.append(f"score >= {score_min:g}")
-    if only_classes is not None:
-        said.append(f"only {len(set(only_classes))} classes")
-    if only_images is not None:
-        said.append(f"only {len(set(only_images))} images")
-    extra = joined.report.images_det_only
-    if extra_images != "error" and extra:
-        what = "as background" if extra_images == "background" else "left out"
-        said.append(f"{len(extra)} extra image{'s' if len(extra) > 1 else ''} {what}")
-    return said
-
-
-def _note_labels(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
-    """Say where a protocol asks for what the ground truth does not say."""
-    for p in rules:
-        if p.labelled_only and joined.image_labels is None:
-            log.note(
-                f"{p.name}: nothing says which classes are absent from an image, so only detections of "
-                f"classes that are boxed there count"
-            )
-        if p.by_frequency and not joined.frequency:
-            log.note(
-                f"{p.name}: the ground truth gives no frequency of classes, so APr, APc and APf are undefined"
-            )

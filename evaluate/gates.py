@@ -6,9 +6,9 @@ import dataclasses
 import math
 import re
 
-from odm.evaluate.accumulate import class_keys, summary_keys
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.results import Evaluation
+from odm.evaluate.summary import class_keys, summary_keys
 from odm.issues import UsageError, hint, shorten
 
 TOLERANCE = 1e-9

@@ -1,4 +1,4 @@
-"""Positions of boxes in the order of their scores or groups."""
+"""Positions of boxes in the order of their scores or groups, and runs of equal neighbours."""
 
 from __future__ import annotations
 
@@ -40,18 +40,35 @@ def argsort_descending(score: Floats) -> Longs:
 
 def argsort_int(number: NDArray[Any], limit: int) -> Longs:
     """(n,) positions by rising `number` in 0..limit-1, equal ones in their order."""
-    if limit <= 2**16:
-        return np.argsort(number.astype(np.uint16), kind="stable")  # a radix sort
-    bits = len(number).bit_length()
-    if limit.bit_length() + bits > 63:
-        return np.argsort(number, kind="stable")
-    return _sorted(number.astype(np.int64), np.arange(len(number)), bits)
+    # NumPy sorts integers of 16 bits by their digits.
+    return np.argsort(number.astype(np.uint16) if limit <= 2**16 else number, kind="stable")
 
 
-def _sorted(number: Longs, position: Longs, bits: int) -> Longs:
-    """The positions, of so many bits, by rising number and then position."""
-    packed = number << np.int64(bits)
-    packed |= position
-    packed.sort()
-    packed &= (np.int64(1) << np.int64(bits)) - 1
-    return packed
+def first_of_runs(*columns: NDArray[Any]) -> Longs:
+    """Where each run of rows begins that are equal in all of the `columns`, each (n,)."""
+    new = np.ones(len(columns[0]), np.bool_)
+    if len(new):
+        np.logical_or.reduce([column[1:] != column[:-1] for column in columns], out=new[1:])
+    return np.flatnonzero(new)
+
+
+def lengths_of_runs(first: Longs, n: int) -> Longs:
+    """(runs,) how long the runs are that begin at `first` and fill n rows."""
+    return np.diff(np.append(first, n))
+
+
+def rank_in_runs(first: Longs, n: int) -> Longs:
+    """(n,) 0, 1, 2, ... in each of the runs that begin at `first` and fill n rows."""
+    return np.arange(n) - np.repeat(first, lengths_of_runs(first, n))
+
+
+def best_of_each(owner: NDArray[Any], value: Floats) -> Longs:
+    """Positions of the highest value of each owner, the first of equals; equal owners stand together."""
+    if not len(owner):
+        return np.zeros(0, np.int64)
+    first = first_of_runs(owner)
+    if len(first) == len(owner):
+        return first
+    best = np.maximum.reduceat(value, first)
+    equal = np.flatnonzero(value == np.repeat(best, lengths_of_runs(first, len(owner))))
+    return equal[first_of_runs(owner[equal])]

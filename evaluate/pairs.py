@@ -13,18 +13,16 @@ import operator
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from odm.evaluate.join import Joined
-from odm.evaluate.order import argsort_descending, argsort_int
+from odm.evaluate.order import argsort_descending, argsort_int, best_of_each, first_of_runs, lengths_of_runs
 from odm.evaluate.protocols import Protocol
-from odm.tables import Flag, Floats, Ints, Longs
+from odm.evaluate.sides import Joined, Mask
+from odm.tables import Floats, Ints, Longs
 
-Mask = NDArray[np.bool_]
 Columns = tuple[Floats, ...]
 """Left, top, right, bottom and area."""
 Found = tuple[Ints, Ints, Floats, Floats]
-"""Detection, ground truth, IoU and cover of pairs."""
+"""Detection, ground truth, IoU and IoA of pairs."""
 
 CHUNK = 2**15
 """Pairs that are compared at a time: their columns stay in the processor's cache."""
@@ -38,20 +36,23 @@ AT_A_TIME = 2**19
 SPARSE = 2**20
 """A table of all images and classes is made if it is no larger than this and a few entries per box."""
 
+CEILING = 1 - 1e-10
+"""The highest IoU that `coco` asks for, as in pycocotools."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pairs:
     """Detections and ground truths of one image and class that overlap enough.
 
     ``det`` and ``gt`` are (n,) positions in the joined sides, ``iou`` (n,). Pairs stand by image, class,
-    falling score of the detection, then ground truth. ``rank`` (one per detection) is the place of a
+    falling score of the detection, then ground truth. ``rank`` (one per detection) is the rank of a
     detection among those of its image and class, 0 the best; -1 where there is no ground truth of it.
     """
 
     det: Ints
     gt: Ints
     iou: Floats
-    cover: Floats | None
+    ioa: Floats | None
     """(n,) intersection over the detection's area; None where no ground truth stands for many."""
     rank: Ints
     large: tuple[LargeGroup, ...] = ()
@@ -60,8 +61,8 @@ class Pairs:
     def above(self, floor: float) -> Pairs:
         """The pairs that reach `floor`, which is higher than the one these were made for."""
         keep = self.iou >= floor
-        if self.cover is not None:
-            keep |= self.cover >= floor
+        if self.ioa is not None:
+            keep |= self.ioa >= floor
         large = tuple(dataclasses.replace(group, floor=floor) for group in self.large)
         return dataclasses.replace(self.part(keep), large=large)
 
@@ -74,8 +75,8 @@ class Pairs:
 
     def part(self, keep: Mask | slice) -> Pairs:
         """Some of the pairs that are held."""
-        cover = None if self.cover is None else self.cover[keep]
-        return Pairs(self.det[keep], self.gt[keep], self.iou[keep], cover, self.rank)
+        ioa = None if self.ioa is None else self.ioa[keep]
+        return Pairs(self.det[keep], self.gt[keep], self.iou[keep], ioa, self.rank)
 
     def pieces(self) -> Iterator[Pairs]:
         """All pairs, those of large groups a bounded number at a time; no detection is in two pieces."""
@@ -85,8 +86,8 @@ class Pairs:
 
     def pieces_of(self, group: LargeGroup) -> Iterator[Pairs]:
         """The pairs of a large group, a bounded number at a time."""
-        for det, gt, iou, cover in group.parts():
-            yield Pairs(det, gt, iou, None if self.cover is None else cover, self.rank)
+        for det, gt, iou, ioa in group.parts():
+            yield Pairs(det, gt, iou, None if self.ioa is None else ioa, self.rank)
 
 
 def find_pairs(
@@ -98,7 +99,7 @@ def find_pairs(
     among: Mask | None = None,
     best_only: bool = False,
 ) -> Pairs:
-    """All pairs of one image and class with IoU (for groups also cover) of at least `floor`.
+    """All pairs of one image and class with IoU (for groups also IoA) of at least `floor`.
 
     Parameters
     ----------
@@ -110,56 +111,77 @@ def find_pairs(
         (n,) which detections take part; the others have no rank.
     best_only
         Of each detection only the pair of the highest IoU, and with a group-of box that of the highest
-        cover, each the first of equals. They are all held; without this those of large groups are not.
+        IoA, each the first of equals. They are all held; without this those of large groups are not.
     """
-    truth, detections = joined.truth, joined.detections
-    n_classes = max(len(joined.classes), 1)
+    detections = joined.detections
     rank = np.full(len(detections), -1, np.int32)
     empty = Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), None, rank)
-    if not len(truth) or not len(detections):
+    if not len(joined.truth) or not len(detections):
         return empty
-    truth_key = truth.image.astype(np.int64) * n_classes + truth.category
-    truth_order = _rising(truth_key)
-    truth_key = truth_key[truth_order]
-    first = np.flatnonzero(np.concatenate([[True], truth_key[1:] != truth_key[:-1]]))
-    keys = truth_key[first]
-    n_truth = np.diff(np.append(first, len(truth)))
-
-    group = _lookup(detections.image.astype(np.int64) * n_classes + detections.category, keys)
+    truths = _Groups.of(joined)
     order = argsort_descending(detections.score) if order is None else order
-    group = group[order]
+    group = _lookup(joined.keys_of(detections)[order], truths.keys)
     contends = group >= 0
     if among is not None:
         contends &= among[order]
     order, group = order[contends], group[contends]
-    if not len(order):
-        return empty
-    by_group = argsort_int(group, len(keys))
+    by_group = argsort_int(group, len(truths.keys))
     order, group = order[by_group], group[by_group]
-    n_det = np.bincount(group, minlength=len(keys))
+    n_det = np.bincount(group, minlength=len(truths.keys))
     start = np.cumsum(n_det) - n_det
     rank[order] = np.arange(len(order)) - start[group]
 
-    boxes = _Boxes(joined, protocol, truth_order)
+    boxes = _Boxes(joined, protocol, truths.order)
     parts: list[Found] = []
     large: list[LargeGroup] = []
+
+    def compare(begin: int, end: int) -> None:
+        of = group[begin:end]
+        parts.extend(boxes.compare(order[begin:end], truths.n[of], truths.first[of], floor, best_only))
+
     done = 0
-    for g in np.flatnonzero(n_det * n_truth > LARGE).tolist():
-        before, own = slice(done, int(start[g])), slice(int(start[g]), int(start[g] + n_det[g]))
-        done = own.stop
-        parts += boxes.compare(order[before], n_truth[group[before]], first[group[before]], floor, best_only)
-        of_group = slice(int(first[g]), int(first[g] + n_truth[g]))
-        boxes_of_g = LargeGroup(boxes, order[own], of_group, floor, best_only)
+    for g in np.flatnonzero(n_det * truths.n > LARGE).tolist():
+        begin, end = int(start[g]), int(start[g] + n_det[g])
+        compare(done, begin)
+        done = end
+        of_group = slice(int(truths.first[g]), int(truths.first[g] + truths.n[g]))
+        boxes_of_g = LargeGroup(boxes, order[begin:end], of_group, floor, best_only)
         if best_only:
             parts += boxes_of_g.parts()
         else:
             large.append(boxes_of_g)
-    rest = slice(done, len(order))
-    parts += boxes.compare(order[rest], n_truth[group[rest]], first[group[rest]], floor, best_only)
-    det, gt, iou, cover = _together(parts or [(empty.det, empty.gt, empty.iou, empty.iou)])
-    if not len(det) and not large:
+    compare(done, len(order))
+    if not large and not any(len(part[0]) for part in parts):
         return empty
-    return Pairs(det, gt, iou, cover if boxes.any_grouped else None, rank, tuple(large))
+    det, gt, iou, ioa = _together(parts or [(empty.det, empty.gt, empty.iou, empty.iou)])
+    return Pairs(det, gt, iou, ioa if boxes.any_grouped else None, rank, tuple(large))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Groups:
+    """The ground truths by image and class."""
+
+    order: Longs
+    """(n,) positions of the ground truths, by image and class."""
+    keys: Longs
+    """(groups,) a number for the image and class, rising."""
+    first: Longs
+    """(groups,) where in `order` each begins."""
+    n: Longs
+    """(groups,) how many ground truths it has."""
+
+    @classmethod
+    def of(cls, joined: Joined) -> _Groups:
+        key = joined.keys_of(joined.truth)
+        order = argsort_int(key, int(key.max()) + 1)
+        key = key[order]
+        first = first_of_runs(key)
+        return cls(order, key[first], first, lengths_of_runs(first, len(key)))
+
+
+def floor_of(protocol: Protocol) -> float:
+    """The lowest IoU that can matter to a protocol."""
+    return 1e-9 if protocol.size_threshold else min(*protocol.ious, CEILING)
 
 
 def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:
@@ -171,13 +193,6 @@ def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:
         width, height = wh.T
         return left, top, left + width, top + height, width * height
     return left, top, right, bottom, (right - left) * (bottom - top)
-
-
-def _rising(key: Longs) -> Longs:
-    """Positions by rising key, equal ones in their order."""
-    if (key[1:] >= key[:-1]).all():
-        return np.arange(len(key))
-    return argsort_int(key, int(key.max()) + 1)
 
 
 def _lookup(key: Longs, keys: Longs) -> Ints:
@@ -201,12 +216,10 @@ class _Boxes:
         self.truth_order = truth_order
         self.detections = joined.detections
         self.truth = tuple(c[truth_order] for c in geometry(joined.truth.xyxy, joined.truth.wh, protocol))
-        grouped = (joined.truth.flags & np.uint16(protocol.many)) != 0
-        self.is_group = np.zeros(len(joined.truth), np.bool_)
+        flags = joined.truth.flags
+        self.is_group = protocol.groups(flags)
         """(n,) the group-of boxes, by position in the joined side."""
-        if protocol.group_weight is not None:
-            self.is_group = (joined.truth.flags & np.uint16(Flag.GROUP_OF)) != 0
-        self.grouped: Mask = (grouped | self.is_group)[truth_order]
+        self.grouped: Mask = (protocol.crowds(flags) | self.is_group)[truth_order]
         """(n,) what stands for many, by image and class."""
         self.any_grouped = bool(self.grouped.any())
 
@@ -215,7 +228,7 @@ class _Boxes:
         return geometry(self.detections.xyxy[rows], self.detections.wh[rows], self.protocol)
 
     def overlap(self, width: Floats, det: Columns, truth: Columns, grouped: Mask) -> tuple[Floats, Floats]:
-        """IoU and cover of pairs whose boxes share `width`; -1 where they do not overlap.
+        """IoU and IoA of pairs whose boxes share `width`; -1 where they do not overlap.
 
         The arrays are broadcast, `grouped` too.
         """
@@ -224,12 +237,12 @@ class _Boxes:
         area = det[4]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             iou = inter / (area + truth[4] - inter)
-            cover = np.where(grouped, inter / area, 0) if self.any_grouped else iou
+            ioa = np.where(grouped, inter / area, 0) if self.any_grouped else iou
         apart = ~(inter > 0)
         iou[apart] = -1
         if self.any_grouped:
-            cover[apart] = -1
-        return iou, cover
+            ioa[apart] = -1
+        return iou, ioa
 
     def compare(
         self, rows: Longs, n_truth: Longs, first: Longs, floor: float, best_only: bool
@@ -240,57 +253,57 @@ class _Boxes:
             before = int(ends[part.start - 1]) if part.start else 0
             count = n_truth[part]
             local = np.repeat(np.arange(len(count)), count)
-            place = np.arange(int(ends[part.stop - 1]) - before)
-            place += np.repeat(first[part] - (ends[part] - count - before), count)
+            truth_at = np.arange(int(ends[part.stop - 1]) - before)
+            truth_at += np.repeat(first[part] - (ends[part] - count - before), count)
             det = self.measured(rows[part])
             # Most pairs lie apart in x already; only the others are looked at further.
-            width = np.minimum(det[2][local], self.truth[2][place])
-            width -= np.maximum(det[0][local], self.truth[0][place])
+            width = np.minimum(det[2][local], self.truth[2][truth_at])
+            width -= np.maximum(det[0][local], self.truth[0][truth_at])
             meets = np.flatnonzero(width > 0)
-            local, place = local[meets], place[meets]
-            iou, cover = self.overlap(
+            local, truth_at = local[meets], truth_at[meets]
+            iou, ioa = self.overlap(
                 width[meets],
                 tuple(c[local] for c in det),
-                tuple(c[place] for c in self.truth),
-                self.grouped[place],
+                tuple(c[truth_at] for c in self.truth),
+                self.grouped[truth_at],
             )
-            kept = np.flatnonzero(_reach(iou, cover, floor))
+            kept = np.flatnonzero(_reach(iou, ioa, floor))
             high = iou[kept]
-            own = high if cover is iou else cover[kept]
-            found = self.named(rows[part][local[kept]], place[kept], high, own)
+            own = high if ioa is iou else ioa[kept]
+            found = self.named(rows[part][local[kept]], truth_at[kept], high, own)
             yield self.best(found) if best_only else found
 
-    def named(self, rows: Longs, place: Longs, iou: Floats, cover: Floats) -> Found:
+    def named(self, rows: Longs, truth_at: Longs, iou: Floats, ioa: Floats) -> Found:
         """Pairs with the ground truth as a position in the joined side."""
-        return rows.astype(np.int32), self.truth_order[place].astype(np.int32), iou, cover
+        return rows.astype(np.int32), self.truth_order[truth_at].astype(np.int32), iou, ioa
 
     def best(self, found: Found) -> Found:
         """The best pair of each detection, and its best with a group-of box."""
-        det, gt, iou, cover = found
+        det, gt, iou, ioa = found
         group = self.is_group[gt]
         if group.any():
             plain, others = np.flatnonzero(~group), np.flatnonzero(group)
             of_plain = plain[best_of_each(det[plain], iou[plain])]
-            of_groups = others[best_of_each(det[others], cover[others])]
+            of_groups = others[best_of_each(det[others], ioa[others])]
             kept = np.sort(np.concatenate([of_plain, of_groups]))
         else:
             kept = best_of_each(det, iou)
         high = iou[kept]
-        return det[kept], gt[kept], high, high if cover is iou else cover[kept]
+        return det[kept], gt[kept], high, high if ioa is iou else ioa[kept]
 
 
 def _together(parts: Sequence[Found]) -> Found:
-    det, gt, iou, cover = zip(*parts, strict=True)
+    det, gt, iou, ioa = zip(*parts, strict=True)
     overlap = np.concatenate(iou)
-    shared = all(map(operator.is_, iou, cover))
-    return np.concatenate(det), np.concatenate(gt), overlap, overlap if shared else np.concatenate(cover)
+    shared = all(map(operator.is_, iou, ioa))
+    return np.concatenate(det), np.concatenate(gt), overlap, overlap if shared else np.concatenate(ioa)
 
 
-def _reach(iou: Floats, cover: Floats, floor: float) -> Mask:
+def _reach(iou: Floats, ioa: Floats, floor: float) -> Mask:
     """Which pairs overlap, by `floor` or more."""
     reach: Mask = iou >= floor
-    if cover is not iou:
-        reach |= cover >= floor
+    if ioa is not iou:
+        reach |= ioa >= floor
     return reach
 
 
@@ -302,19 +315,6 @@ def _chunks(ends: Longs) -> Iterator[slice]:
         stop = max(int(np.searchsorted(ends, before + CHUNK, side="right")), start + 1)
         yield slice(start, stop)
         start = stop
-
-
-def best_of_each(det: Ints, iou: Floats) -> Longs:
-    """Positions of the highest IoU of each detection, the first of equals; equal `det` stand together."""
-    if not len(det):
-        return np.zeros(0, np.int64)
-    first = np.flatnonzero(np.concatenate([[True], det[1:] != det[:-1]]))
-    if len(first) == len(det):
-        return first
-    best = np.maximum.reduceat(iou, first)
-    equal = np.flatnonzero(iou == np.repeat(best, np.diff(np.append(first, len(det)))))
-    new: Mask = np.concatenate([[True], det[equal[1:]] != det[equal[:-1]]])
-    return equal[new]
 
 
 # ------------------------------------------------------------------------------------------ large groups
@@ -359,14 +359,14 @@ class LargeGroup:
         n_truth = self.truth.stop - self.truth.start
         det, truth = self.boxes.measured(rows), tuple(c[self.truth] for c in self.boxes.truth)
         chunks = []
-        for local, place, iou, cover in self._cross(det, truth, np.arange(len(rows)), np.arange(n_truth)):
-            chunks.append(self.boxes.named(rows[local], place + self.truth.start, iou, cover))
+        for local, truth_at, iou, ioa in self._cross(det, truth, np.arange(len(rows)), np.arange(n_truth)):
+            chunks.append(self.boxes.named(rows[local], truth_at + self.truth.start, iou, ioa))
         return _together(chunks)
 
     def _near(self, rows: Longs) -> Found | None:
         """The pairs of some detections, each compared with what is near it; None if they are too many.
 
-        The plane is cut in two for as long as that spares comparisons.
+        The plane is halved at the median of the left or upper edges for as long as that spares comparisons.
         Boxes on both sides of a cut belong to both halves; a pair counts where its common area begins.
         """
         n_truth = self.truth.stop - self.truth.start
@@ -384,21 +384,21 @@ class LargeGroup:
                 areas.append((*lower, left, top))
                 areas.append((*upper, cut if axis == 0 else left, cut if axis == 1 else top))
                 continue
-            for one, other, iou, cover in self._cross(det, truth, d, t):
+            for one, other, iou, ioa in self._cross(det, truth, d, t):
                 own = np.maximum(det[0][one], truth[0][other]) >= left
                 own &= np.maximum(det[1][one], truth[1][other]) >= top
                 high = iou[own]
-                spread = high if cover is iou else cover[own]
+                spread = high if ioa is iou else ioa[own]
                 chunks.append((one[own].astype(np.int32), other[own].astype(np.int32), high, spread))
                 n += int(np.count_nonzero(own))
                 if n > AT_A_TIME:
                     return None
         if not chunks:
             return self.boxes.named(rows[:0], rows[:0], np.zeros(0), np.zeros(0))
-        local, place, iou, cover = _together(chunks)
-        order = np.argsort(local.astype(np.int64) * n_truth + place)
-        local, place, iou, cover = local[order], place[order], iou[order], cover[order]
-        found = self.boxes.named(rows[local], place + self.truth.start, iou, cover)
+        local, truth_at, iou, ioa = _together(chunks)
+        order = np.argsort(local.astype(np.int64) * n_truth + truth_at)
+        local, truth_at, iou, ioa = local[order], truth_at[order], iou[order], ioa[order]
+        found = self.boxes.named(rows[local], truth_at + self.truth.start, iou, ioa)
         return self.boxes.best(found) if self.best_only else found
 
     def _cross(
@@ -413,23 +413,23 @@ class LargeGroup:
             ours = tuple(c[some][:, None] for c in det)
             width = np.minimum(ours[2], theirs[2])
             width -= np.maximum(ours[0], theirs[0])
-            iou, cover = self.boxes.overlap(width, ours, theirs, grouped)
+            iou, ioa = self.boxes.overlap(width, ours, theirs, grouped)
             if self.best_only:
                 kept = self._best_of_rows(
-                    iou, cover, self.boxes.is_group[self.boxes.truth_order[self.truth][t]]
+                    iou, ioa, self.boxes.is_group[self.boxes.truth_order[self.truth][t]]
                 )
             else:
-                kept = np.flatnonzero(_reach(iou, cover, self.floor))
+                kept = np.flatnonzero(_reach(iou, ioa, self.floor))
             local = kept // len(t)
-            place = kept - local * len(t)
+            truth_at = kept - local * len(t)
             high = iou.ravel()[kept]
-            yield some[local], t[place], high, high if cover is iou else cover.ravel()[kept]
+            yield some[local], t[truth_at], high, high if ioa is iou else ioa.ravel()[kept]
 
-    def _best_of_rows(self, iou: Floats, cover: Floats, is_group: Mask) -> Longs:
+    def _best_of_rows(self, iou: Floats, ioa: Floats, is_group: Mask) -> Longs:
         """The flat positions of the best pair of each row, and of its best with a group-of box."""
         own = [(iou, is_group)]
         if is_group.any():
-            own.append((cover, ~is_group))
+            own.append((ioa, ~is_group))
         start = np.arange(len(iou)) * len(is_group)
         kept = []
         for overlap, others in own:
@@ -445,23 +445,18 @@ _Half = tuple[Longs, Longs]
 def _halved(
     det: Columns, truth: Columns, d: Longs, t: Longs
 ) -> tuple[tuple[_Half, _Half], int, float] | None:
-    """The boxes `d` and `t` on either side of a line, its axis and place; None if that spares too little.
-
-    The line is one of those at which a quarter, half or three quarters of the boxes begin.
-    """
+    """The boxes `d` and `t` on either side of a line, its axis and position; None where not worth it."""
     best = 0.8 * len(d) * len(t)
     found = None
     for axis in (0, 1):
         edges = [(side[axis][rows], side[axis + 2][rows]) for side, rows in ((det, d), (truth, t))]
-        low = np.sort(np.concatenate([low for low, _ in edges]))
-        for quarter in (2, 1, 3):
-            cut = float(low[len(low) * quarter // 4])
-            if not math.isfinite(cut):
-                continue
-            below = [low < cut for low, _ in edges]
-            above = [high > cut for _, high in edges]
-            cost = sum(float(np.count_nonzero(a)) * np.count_nonzero(b) for a, b in (below, above))
-            if cost <= best:
-                best = cost
-                found = ((d[below[0]], t[below[1]]), (d[above[0]], t[above[1]])), axis, cut
+        cut = float(np.median(np.concatenate([low for low, _ in edges])))
+        if not math.isfinite(cut):
+            continue
+        below = [low < cut for low, _ in edges]
+        above = [high > cut for _, high in edges]
+        cost = sum(float(np.count_nonzero(a)) * np.count_nonzero(b) for a, b in (below, above))
+        if cost <= best:
+            best = cost
+            found = ((d[below[0]], t[below[1]]), (d[above[0]], t[above[1]])), axis, cut
     return found

@@ -251,7 +251,7 @@ def _colour(n: int) -> Any:
 
 
 def _f1(result: Result) -> Figure:
-    from odm.evaluate.errors import outcomes
+    from odm.evaluate.outcomes import outcomes
 
     matches = result.matches
     outcome, _ = outcomes(matches)

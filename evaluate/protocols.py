@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.issues import UsageError, hint
 from odm.tables import Flag, Floats
@@ -84,7 +85,7 @@ class Protocol:
         Whether small ground truths have a lower threshold, w h / ((w + 10) (h + 10)).
     ignored
         Flags of ground truths that count as nothing.
-    many
+    crowd_flags
         Flags of ground truths that any number of detections may match, by intersection over the detection's
         own area.
     group_weight
@@ -105,15 +106,15 @@ class Protocol:
         height.
     labelled_only
         Whether detections are dropped whose class is neither boxed nor labelled on their image.
-    spares_partial
+    exempt_partial
         Whether detections that match nothing are ignored where not all objects of their class on the image
         have a box.
     by_frequency
         Whether AP is also averaged over the rare, the common and the frequent classes.
     hierarchical
         Whether a class hierarchy is applied where one is given.
-    guarded
-        Whether `numpy.spacing` (1) is added to the denominator of precision, as pycocotools does.
+    epsilon
+        What is added to the denominator of precision; pycocotools adds `numpy.spacing` (1).
     switched
         What was changed by hand, in words.
     """
@@ -128,7 +129,7 @@ class Protocol:
     last_of_equals: bool = False
     size_threshold: bool = False
     ignored: Flag = NO_FLAG
-    many: Flag = NO_FLAG
+    crowd_flags: Flag = NO_FLAG
     group_weight: int | None = None
     interpolation: Interpolation = "all"
     areas: tuple[AreaRange, ...] = (EVERY_AREA,)
@@ -137,11 +138,21 @@ class Protocol:
     drop_empty: bool = False
     drop_empty_truth: bool = False
     labelled_only: bool = False
-    spares_partial: bool = False
+    exempt_partial: bool = False
     by_frequency: bool = False
     hierarchical: bool = False
-    guarded: bool = False
+    epsilon: float = 0.0
     switched: tuple[str, ...] = ()
+
+    def crowds(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
+        """(n,) which ground truths any number of detections may match."""
+        crowds: NDArray[np.bool_] = (flags & np.uint16(self.crowd_flags)) != 0
+        return crowds
+
+    def groups(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
+        """(n,) which ground truths are for detections that found nothing else."""
+        groups: NDArray[np.bool_] = (flags & np.uint16(Flag.GROUP_OF)) != 0
+        return groups if self.group_weight is not None else np.zeros_like(groups)
 
     @property
     def reference(self) -> int:
@@ -168,7 +179,7 @@ class Protocol:
         parts.append(self._match_text())
         bounded = [a for a in self.areas[:1] if a != EVERY_AREA]
         parts += [f"area {a.low:g}..{a.high:g} ({a.name})" for a in bounded]
-        ignored = [_FLAG_WORDS[f] for f in Flag if f & (self.ignored | self.many)]
+        ignored = [_FLAG_WORDS[f] for f in Flag if f & (self.ignored | self.crowd_flags)]
         if bounded:
             ignored.append("outside the area range")
         if ignored:
@@ -177,7 +188,7 @@ class Protocol:
             parts.append(f"group-of boxes weigh {self.group_weight}")
         if self.labelled_only:
             parts.append("only classes boxed or labelled on the image")
-        if self.spares_partial:
+        if self.exempt_partial:
             parts.append("no FP of classes not boxed exhaustively there")
         if self.drop_empty:
             what = "boxes" if self.drop_empty_truth else "detections"
@@ -235,11 +246,11 @@ _COCO = Protocol(
     as_given=True,
     match="free",
     last_of_equals=True,
-    many=Flag.CROWD,
+    crowd_flags=Flag.CROWD,
     interpolation="101",
     areas=tuple(AREAS.values()),
     max_dets=100,
-    guarded=True,
+    epsilon=float(np.spacing(1)),
 )
 _VOC = Protocol("voc2012", pixels="inclusive", ignored=Flag.DIFFICULT)
 _TF = Protocol("tf-voc", ignored=Flag.DIFFICULT, drop_empty=True)
@@ -255,13 +266,13 @@ PROTOCOLS: dict[str, Protocol] = {
             _COCO,
             name="lvis",
             ignored=Flag.DIFFICULT,
-            many=NO_FLAG,
+            crowd_flags=NO_FLAG,
             drop_empty=True,
             drop_empty_truth=True,
             max_dets=300,
             cap_of="image",
             labelled_only=True,
-            spares_partial=True,
+            exempt_partial=True,
             by_frequency=True,
         ),
         _TF,

@@ -17,19 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.overlaps import BACKGROUND
-from odm.evaluate.errors import (
-    OUTCOMES,
-    REASONS,
-    Confusion,
-    DetectionTable,
-    _nothing,
-    collapsed,
-    parts,
-)
-from odm.evaluate.join import Joined
-from odm.evaluate.match import Truth, prepare
-from odm.evaluate.pairs import Mask, find_pairs
+from odm.evaluate.any_class import collapsed, parts
+from odm.evaluate.confusion import Confusion, counts_as_nothing
+from odm.evaluate.counting import Truth
+from odm.evaluate.errors import DetectionTable
+from odm.evaluate.outcomes import OUTCOMES, REASONS
+from odm.evaluate.pairs import find_pairs
+from odm.evaluate.prepare import prepare
 from odm.evaluate.protocols import Protocol
+from odm.evaluate.sides import Joined, Mask
 from odm.tables import Flag, Floats, Ints, Longs
 
 if TYPE_CHECKING:
@@ -287,7 +283,7 @@ def _one_per_image(key: Longs, found_by: Ints) -> Mask:
 
 def _best_ious(joined: Joined, rules: Protocol) -> tuple[Floats, Floats]:
     """(n,) the highest IoU of every ground truth with detections of its class, and of the others."""
-    plain = dataclasses.replace(rules, many=Flag(0), group_weight=None)
+    plain = dataclasses.replace(rules, crowd_flags=Flag(0), group_weight=None)
     same, other = np.zeros(len(joined.truth)), np.zeros(len(joined.truth))
     for gt_start, _, part in parts(joined):
         for pairs in find_pairs(collapsed(part), plain, BACKGROUND).pieces():
@@ -321,7 +317,7 @@ def _wrong_images(
 
 def _pairing(joined: Joined, rules: Protocol) -> Pairing:
     """All pairs of the confusion matrix, as `odm.evaluate.errors.confusion` defines them."""
-    nothing = _nothing(joined, rules)
+    nothing = counts_as_nothing(joined, rules)
     table_row = np.empty(len(joined.detections), np.int32)
     table_row[np.argsort(joined.detections.row)] = np.arange(len(joined.detections), dtype=np.int32)
     spared = np.zeros(len(joined.detections), np.bool_)
@@ -330,7 +326,7 @@ def _pairing(joined: Joined, rules: Protocol) -> Pairing:
         void = nothing[gt_start : gt_start + len(part.truth)]
         found = []
         for pairs in find_pairs(collapsed(part), rules, CONFUSION_IOU).pieces():
-            reaches = pairs.iou if pairs.cover is None else np.maximum(pairs.iou, pairs.cover)
+            reaches = pairs.iou if pairs.ioa is None else np.maximum(pairs.iou, pairs.ioa)
             on_void = pairs.det[void[pairs.gt] & (reaches >= CONFUSION_IOU)]
             spared[table_row[det_start + on_void]] = True
             kept = ~void[pairs.gt] & (pairs.iou >= CONFUSION_IOU)

@@ -12,15 +12,16 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from odm.evaluate.join import Joined, JoinReport
+from odm.evaluate.confusion import CONFUSION_SCORE, Confusion, confusion
+from odm.evaluate.curves import Curve, CurveArrays, curve_arrays
+from odm.evaluate.matches import Matches
 from odm.evaluate.protocols import Protocol
+from odm.evaluate.sides import Joined, JoinReport
 from odm.issues import Log, UsageError, printable
-from odm.tables import Dataset, Floats
+from odm.tables import Dataset
 
 if TYPE_CHECKING:
-    from odm.evaluate.accumulate import CurveArrays
-    from odm.evaluate.errors import Confusion, DetectionTable
-    from odm.evaluate.match import Matches
+    from odm.evaluate.errors import DetectionTable
     from odm.evaluate.report_data import ReportData
 
 VERSION = 1
@@ -72,15 +73,6 @@ class Row:
             **{k: plain(getattr(self, k)) for k in ("ap", "score", "precision", "recall", "f1")},
             **{k: plain(v) for k, v in self.extra.items()},
         }
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Curve:
-    """Recall, precision and score at every true positive, by falling score; each (n,)."""
-
-    recall: Floats
-    precision: Floats
-    score: Floats
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -145,8 +137,6 @@ class Result:
     @functools.cached_property
     def arrays(self) -> CurveArrays:
         """Precision (T, R, K, A, M) and recall (T, K, A, M) as pycocotools holds them, -1 = undefined."""
-        from odm.evaluate.accumulate import curve_arrays
-
         return curve_arrays(self.matches)
 
     @functools.cached_property
@@ -158,8 +148,6 @@ class Result:
 
     def confusion(self, *, score: float | None = None, iou: float = 0.5) -> Confusion:
         """Which class was taken for which, among detections of at least `score`: `at_score`, else 0.25."""
-        from odm.evaluate.errors import CONFUSION_SCORE, confusion
-
         if score is None:
             score = CONFUSION_SCORE if self.at_score is None else self.at_score
         return confusion(self.sides, self.rules, score=score, iou=iou)
@@ -241,7 +229,7 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """The whole JSON contract."""
-        from odm.evaluate.join import DOUBTFUL
+        from odm.evaluate.doubts import DOUBTFUL
 
         doubtful = {code.name for code in DOUBTFUL}
         return {

@@ -127,7 +127,7 @@ def test_kinds_at_the_very_ends_of_their_ranges():
     )
     result = evaluate(gt, det, "tf-voc").result
     assert [KINDS[k] if k >= 0 else "" for k in kinds(*both(result))] == ["", "Loc", "Loc", "Bkg", "Bkg"]
-    from odm.evaluate.errors import REASONS
+    from odm.evaluate.outcomes import REASONS
 
     reasons = [REASONS[r] if r >= 0 else "" for r in result.detections.reason.tolist()]
     assert reasons == ["", "localisation", "localisation", "background", "background"]

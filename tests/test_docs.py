@@ -9,7 +9,7 @@ import pytest
 
 from odm.cli import _app
 from odm.evaluate import PROTOCOLS
-from odm.evaluate.errors import REASONS
+from odm.evaluate.outcomes import REASONS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -208,9 +208,10 @@ def test_size_of_the_pieces_does_not_matter(monkeypatch, chunk, block, sparse, l
     monkeypatch.setattr(finding, "CHUNK", chunk)
     monkeypatch.setattr(finding, "LARGE", large)
     monkeypatch.setattr(finding, "AT_A_TIME", chunk)
-    monkeypatch.setattr(importlib.import_module("odm.evaluate.match"), "MANY", many)
+    monkeypatch.setattr(importlib.import_module("odm.evaluate.match_free"), "MANY_PAIRS", many)
     monkeypatch.setattr(finding, "SPARSE", sparse)
-    monkeypatch.setattr(importlib.import_module("odm.evaluate.accumulate"), "BLOCK", block)
+    for module in ("accumulate", "curves"):
+        monkeypatch.setattr(importlib.import_module(f"odm.evaluate.{module}"), "BLOCK", block)
     monkeypatch.setattr(importlib.import_module("odm.evaluate.errors"), "AT_A_TIME", chunk)
     for seed, before in enumerate(whole):
         after = evaluate(*Scene(seed, n_images=6, crowded=True).tables(), protocols)

@@ -364,7 +364,7 @@ def reasons():
 
 
 def test_reasons_of_false_positives():
-    from odm.evaluate.errors import OUTCOMES, REASONS
+    from odm.evaluate.outcomes import OUTCOMES, REASONS
 
     evaluation, expected = reasons()
     table = evaluation.result.detections

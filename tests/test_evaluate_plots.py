@@ -72,7 +72,7 @@ def test_same_bytes_twice():
 
 def test_f1_curves_reach_their_best():
     """The step of the best F1 is drawn, however narrow, and at the score that the legend says."""
-    from odm.evaluate.errors import outcomes
+    from odm.evaluate.outcomes import outcomes
     from odm.evaluate.plots import _f1_at, _steps
 
     result = evaluate(*sides(["x", "y", "z"])).result

@@ -7,9 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odm.evaluate import evaluate, join
-from odm.evaluate.join import boxed_in_part, expand, keep_wanted
+from odm.evaluate import PROTOCOLS, evaluate, join, match, resolve
+from odm.evaluate.labels import boxed_in_part, expand
+from odm.evaluate.matches import word_blocks
 from odm.evaluate.order import argsort_descending, argsort_int
+from odm.evaluate.rules import match_plainly
+from odm.evaluate.selection import keep_wanted
 from odm.tables import Dataset, Flag, LabelState
 
 # ------------------------------------------------------------------- the rules, one box after the other
@@ -415,6 +418,58 @@ def test_lvis(scene, random, cap):
     empty = result.dropped.pop("ground truths without area", 0)
     assert empty == sum(b[1] in asked for b in scene.gt) - sum(g[1] in asked for g in gt)
     assert sum(result.dropped.values()) == len(given) - len(kept)
+
+
+VARIANTS = [
+    *({"protocol": name} for name in PROTOCOLS),
+    {"protocol": "voc2012", "area": "small"},
+    {"protocol": "coco", "max_dets": 2, "iou": [0.3, 0.5, 1.0]},
+    {"protocol": "openimages-challenge", "max_dets": 3, "iou": 0.3},
+    {"protocol": "imagenet-loc", "max_dets": 2},
+]
+
+
+def outcomes_of(matches, threshold, area):
+    """Outcome and matched ground truth of every row of the detections under one threshold and area range."""
+    outcome = np.full(len(matches.score), "FP", object)
+    if matches.fp_if_unmatched is not None:
+        outcome[matches.fp_if_unmatched & (1 << area) == 0] = "ignored"
+    for w, block in enumerate(word_blocks(matches.protocol)):
+        if threshold in block:
+            bit = np.uint64(1 << (area * len(block) + threshold - block.start))
+            for words, what in ((matches.ignored, "ignored"), (matches.positive, "TP")):
+                outcome[matches.hit[words[:, w] & bit != 0]] = what
+    gt = np.full(len(outcome), -1)
+    gt[matches.hit] = matches.hit_gt
+    return {row: found for row, *found in zip(matches.row.tolist(), outcome, gt.tolist(), strict=True)}
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: "-".join(map(str, v.values())))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(scenes, st.randoms(use_true_random=False))
+def test_match_agrees_with_the_plain_rules(variant, scene, random):
+    truth, det = scene.tables()
+    pairs = [(i, k) for i in range(scene.n_images) for k in range(scene.n_classes)]
+    flags = [f | random.choice([0, 0, 0, Flag.CROWD]) for f in truth.boxes.flags.tolist()]
+    truth = Dataset.from_arrays(
+        images=truth.images.name, categories=truth.categories.name, image=truth.boxes.image, flags=flags,
+        category=truth.boxes.category, xyxy=truth.boxes.xyxy, kind="gt",
+        area=[random.choice([np.nan, 300.0, 2000.0, 1e5]) for _ in flags],
+        labels=[(*pair, state) for state in LabelState for pair in pairs if random.random() < 0.3],
+    )  # fmt: skip
+    lower = random.choice([0.0, 0.5])
+    det = dataclasses.replace(det, boxes=dataclasses.replace(det.boxes, score=det.boxes.score - lower))
+    joined = join(truth, det)
+    (rules,) = resolve(**variant)
+    matches = match(joined, rules)
+    for t, iou in enumerate(rules.ious):
+        for a, area in enumerate(rules.areas):
+            fast, plain = outcomes_of(matches, t, a), match_plainly(joined, rules, iou, area)
+            assert fast.keys() == plain.keys()
+            for row, (outcome, gt) in plain.items():
+                assert fast[row][0] == outcome, (row, t, a)
+                if t == rules.reference and a == 0:
+                    assert fast[row][1] == gt, row
 
 
 @lots

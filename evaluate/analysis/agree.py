@@ -170,7 +170,7 @@ def _kappa(table: Longs) -> float:
 
 
 def _pairs(first: Annotations, other: Annotations, least: float) -> tuple[Ints, Ints, Floats]:
-    from odm.evaluate.errors import one_to_one
+    from odm.evaluate.confusion import one_to_one
 
     by_first, by_other = (np.argsort(side.image, kind="stable") for side in (first, other))
     n_images = int(max(first.image.max(initial=-1), other.image.max(initial=-1))) + 1

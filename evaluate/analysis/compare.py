@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from odm.evaluate.accumulate import summary_keys
 from odm.evaluate.analysis.bootstrap import (
     LEVEL,
     REPLICATES,
@@ -31,6 +30,7 @@ from odm.evaluate.analysis.slices import ImageSlice, compare_slices
 from odm.evaluate.analysis.table import Table
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.results import plain
+from odm.evaluate.summary import summary_keys
 from odm.issues import UsageError, hint, shorten
 from odm.tables import Longs
 

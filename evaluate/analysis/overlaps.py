@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from odm.evaluate.analysis.table import Table, first_of_runs
-from odm.evaluate.errors import collapsed, parts
-from odm.evaluate.join import Joined
-from odm.evaluate.match import prepare
-from odm.evaluate.pairs import Mask, find_pairs, geometry
+from odm.evaluate.any_class import collapsed, parts
+from odm.evaluate.pairs import find_pairs, geometry
+from odm.evaluate.prepare import prepare
 from odm.evaluate.protocols import Protocol
+from odm.evaluate.sides import Joined, Mask
 from odm.tables import Flag, Floats, Ints, Longs
 
 BACKGROUND = 0.1
@@ -162,7 +162,7 @@ def _pairs(joined: Joined, rules: Protocol) -> Iterator[tuple[Ints, Ints, Floats
 
     They come a bounded number at a time, and no detection comes twice.
     """
-    plain = dataclasses.replace(rules, many=Flag(0), group_weight=None)
+    plain = dataclasses.replace(rules, crowd_flags=Flag(0), group_weight=None)
     for pairs in find_pairs(collapsed(joined), plain, 0.0).pieces():
         yield pairs.det, pairs.gt, pairs.iou
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from odm.evaluate.analysis.compare import Comparison, Delta
 from odm.evaluate.analysis.images import DELTAS, ImageTable
-from odm.evaluate.report import csv_text, percent
+from odm.evaluate.render import csv_text, percent
 from odm.issues import printable, shorten
 from odm.screen import markdown as escaped
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.table import Table, first_of_runs, fp_if_unmatched, hits_under
-from odm.evaluate.pairs import Mask
 from odm.evaluate.protocols import Protocol, recall_points
+from odm.evaluate.sides import Mask
 from odm.tables import Floats, Longs
 
 NAN = float("nan")
@@ -315,7 +315,7 @@ class _Curves:
         spared = fp_if_unmatched(table, area)
         self.live: Mask | None = None if spared is None else spared[ranking.rows]
         live = np.ones(len(positive), np.bool_) if self.live is None else self.live[ranking.at]
-        self.epsilon = float(np.spacing(1)) if rules.guarded else 0.0
+        self.epsilon = rules.epsilon
         self.points = recall_points(rules.interpolation)
         tp = np.flatnonzero(positive)
         self.image = ranking.hit_image[tp]

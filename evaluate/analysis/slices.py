@@ -28,11 +28,11 @@ from odm.evaluate.analysis.bootstrap import (
 )
 from odm.evaluate.analysis.replicates import Plan, Replicates, mean_of_defined
 from odm.evaluate.analysis.table import TP, Table, hits_under, tabulate
-from odm.evaluate.join import Joined
 from odm.evaluate.match import match
-from odm.evaluate.pairs import Mask, geometry
+from odm.evaluate.pairs import geometry
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.results import plain
+from odm.evaluate.sides import Joined, Mask
 from odm.issues import UsageError
 from odm.tables import Flag, Longs
 
@@ -296,9 +296,9 @@ def _rematched(joined: Joined, rules: Protocol, truth_inside: Mask, detections_i
     if detections_inside is not None:
         row = np.zeros(int(joined.detections.row.max(initial=0)) + 1, np.bool_)
         row[joined.detections.row] = detections_inside
-        live = np.uint8(1) if matches.live is None else matches.live
+        live = np.uint8(1) if matches.fp_if_unmatched is None else matches.fp_if_unmatched
         matches = dataclasses.replace(
-            matches, live=np.where(row[matches.row], live, np.uint8(0)).astype(np.uint8)
+            matches, fp_if_unmatched=np.where(row[matches.row], live, np.uint8(0)).astype(np.uint8)
         )
     return tabulate(joined, matches)
 
@@ -378,7 +378,7 @@ def _truth_slice(joined: Joined, rules: Protocol, value: str, inside: Mask) -> d
 def _overlapping(joined: Joined, rules: Protocol) -> Mask:
     """(g,) the ground truths that overlap with another counting one of their image."""
     truth = joined.truth
-    nothing = (truth.flags & np.uint16(int(rules.ignored) | int(rules.many))) != 0
+    nothing = (truth.flags & np.uint16(int(rules.ignored) | int(rules.crowd_flags))) != 0
     left, top, right, bottom, area = geometry(truth.xyxy, truth.wh, rules)
     overlapping = np.zeros(len(truth), np.bool_)
     start = np.searchsorted(truth.image, np.arange(len(joined.images) + 1))

@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.accumulate import accumulate
-from odm.evaluate.errors import outcomes
-from odm.evaluate.join import Joined
-from odm.evaluate.match import Matches, Truth, concatenate, prepare, threshold_bits, word_blocks
+from odm.evaluate.counting import Truth
+from odm.evaluate.matches import Matches, concatenate, threshold_bits, word_blocks
 from odm.evaluate.order import argsort_descending, argsort_int
-from odm.evaluate.pairs import Mask, geometry
+from odm.evaluate.outcomes import outcomes
+from odm.evaluate.pairs import geometry
+from odm.evaluate.prepare import prepare
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.results import Result
+from odm.evaluate.sides import Joined, Mask
 from odm.issues import UsageError
 from odm.tables import Floats, Ints, Longs
 
@@ -271,7 +273,7 @@ def hits_under(table: Table, area: int, threshold: int) -> tuple[Mask, Mask]:
 
 def fp_if_unmatched(table: Table, area: int) -> Mask | None:
     """(n,) whether a detection is a false positive if it matches nothing; None = all are."""
-    live = table.matches.live
+    live = table.matches.fp_if_unmatched
     if live is None:
         return None
     mask: Mask = live & np.uint8(1 << area) != 0

@@ -24,9 +24,9 @@ from odm.evaluate.analysis.operating import require_ap
 from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps, has_counting_truth
 from odm.evaluate.analysis.table import FP, IGNORED, TP, Table, first_of_runs
 from odm.evaluate.order import argsort_int
-from odm.evaluate.pairs import Mask
 from odm.evaluate.protocols import recall_points
 from odm.evaluate.results import plain
+from odm.evaluate.sides import Mask
 from odm.tables import Floats, Longs
 
 KINDS = ("Cls", "Loc", "Both", "Dupe", "Bkg")
@@ -195,7 +195,7 @@ class _Aps:
 
     def __init__(self, table: Table, points: Floats | None) -> None:
         self.table, self.points = table, points
-        self.epsilon = float(np.spacing(1)) if table.rules.guarded else 0.0
+        self.epsilon = table.rules.epsilon
 
     def of(self, keep: Mask, tp: Mask, category: Longs | None, npos: Longs) -> Floats:
         """(classes,) AP; NaN without ground truth and detections, 0 with detections only.

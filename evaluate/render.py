@@ -89,7 +89,7 @@ def detections_csv(evaluation: Evaluation) -> str:
     ``detection`` and ``gt`` count the boxes of the two sides from 0, in the order of their files.
     """
     from odm.evaluate.analysis.files import place_of
-    from odm.evaluate.errors import OUTCOMES, REASONS
+    from odm.evaluate.outcomes import OUTCOMES, REASONS
 
     columns = [*_HEAD, "detection", "image", "class", "score", "left", "top", "right", "bottom"]
     columns += ["best_iou", "gt", "outcome", "reason", "gt_file", "gt_line"]
@@ -111,10 +111,10 @@ def detections_csv(evaluation: Evaluation) -> str:
                 table.reason.tolist(),
                 strict=True,
             ):
-                place = (table.images[image], table.classes[category])
+                names = (table.images[image], table.classes[category])
                 found = "" if gt < 0 else gt
-                said = (OUTCOMES[outcome], reasons[reason])
-                yield (*head, row, *place, score, *box, iou, found, *said, *place_of(evaluation.truth, gt))
+                why = (OUTCOMES[outcome], reasons[reason])
+                yield (*head, row, *names, score, *box, iou, found, *why, *place_of(evaluation.truth, gt))
 
     return csv_text(columns, rows())
 

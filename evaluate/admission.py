@@ -1,0 +1,206 @@
+"""What is refused, or doubted, before anything is compared.
+
+Two sides that do not belong together would give an evaluation of zeros; each reason has a code here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.issues import INVERTED, PERCENT, Code, Log, Trusted, without_noise
+from odm.pairing import (
+    source_of,
+)
+from odm.tables import Dataset
+
+NO_TRUTH = Code(
+    "no-ground-truth",
+    "error",
+    "expected images in the ground truth, found none",
+    "check the path of the ground truth",
+    "Without images there is nothing to compare the detections with.",
+)
+
+
+NO_BOXES = Code(
+    "no-ground-truth-boxes",
+    "warning",
+    "the ground truth has {n} images and no box, so every metric is undefined",
+    "check that this is meant",
+    "Metrics are shares of the ground truth boxes; of none there is no share.",
+)
+
+
+NO_DETECTIONS = Code(
+    "no-detections",
+    "warning",
+    "expected detections, found none: the result is 0 for every class with ground truth",
+    "check the path of the detections",
+    "A detector that finds nothing is possible; an output that was never written is more likely.",
+)
+
+
+TRUTH_AS_DETECTIONS = Code(
+    "ground-truth-as-detections",
+    "error",
+    "expected detections, found {n} boxes without any score",
+    "give the detections as the second argument, or add their scores",
+    "Ground truth given as detections matches itself, and every metric would be perfect.",
+)
+
+
+DETECTIONS_AS_TRUTH = Code(
+    "detections-as-ground-truth",
+    "error",
+    "expected ground truth, found {n} boxes with scores",
+    "give the ground truth as the first argument, or remove the scores if that is what these are",
+    "Detections given as ground truth are the wrong thing to measure against.",
+)
+
+
+SCORE_NOT_FINITE = Code(
+    "score-not-finite",
+    "error",
+    "expected a finite score, found {value}",
+    "add the score, or remove the detection",
+    "Detections are ranked by score, so one without a finite score cannot be evaluated.",
+    row=True,
+)
+
+
+BOX_NOT_FINITE = Code(
+    "box-not-finite",
+    "error",
+    "expected finite coordinates, found {value}",
+    "find out where it came from, or remove the box",
+    "NaN and infinity overlap with nothing and would silently be counted as a miss.",
+    row=True,
+)
+
+
+COORDINATES_DIFFER = Code(
+    "coordinates-differ",
+    "error",
+    "{relative} lie in 0..1 (largest value {small}), {absolute} are in pixels (largest value {large})",
+    "say --coords rel for the side in 0..1 and give the image sizes",
+    "Relative coordinates next to pixels overlap with nothing, so every metric would be 0.",
+)
+
+
+FILTERED = 0.25
+"""Detections that all score at least this look as if a threshold had been applied."""
+
+
+def check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
+    """Report what makes any comparison meaningless."""
+    if not len(truth.images):
+        log.report(NO_TRUTH, source_of(truth))
+    elif not len(truth):
+        log.report(NO_BOXES, source_of(truth), n=len(truth.images))
+    scored = len(truth) and not np.isnan(truth.boxes.score).any()
+    if scored or (truth.kind == "det" and len(truth)):
+        log.report(DETECTIONS_AS_TRUTH, source_of(truth), n=len(truth))
+    _check_scores(detections, log)
+    for side in (truth, detections):
+        _check_finite(side, log)
+        _check_order(side, log)
+    if len(truth) and len(detections):
+        _check_coordinates(truth, detections, log)
+
+
+def _check_scores(detections: Dataset, log: Log) -> None:
+    """Report detections that cannot be ranked by score."""
+    score = detections.boxes.score
+    if not len(detections):
+        log.report(NO_DETECTIONS, source_of(detections))
+    elif np.isnan(score).all():
+        log.report(TRUTH_AS_DETECTIONS, source_of(detections), n=len(score))
+    else:
+        wrong = np.flatnonzero(~np.isfinite(score))
+        if len(wrong):
+            log.report_rows(
+                SCORE_NOT_FINITE, detections, wrong, lambda row: {"value": float(score[row])}, field="score"
+            )
+        else:
+            _check_score_range(detections, log)
+
+
+def _check_finite(side: Dataset, log: Log) -> None:
+    """Report the boxes with coordinates that are no numbers."""
+    xyxy, wh = side.boxes.xyxy, side.boxes.wh
+    if np.isfinite(xyxy).all() and np.isfinite(wh).all():
+        return
+    wrong = np.flatnonzero(~_finite(side))
+    log.report_rows(BOX_NOT_FINITE, side, wrong, lambda row: {"value": str(xyxy[row].tolist())})
+
+
+def _finite(side: Dataset) -> NDArray[np.bool_]:
+    """(n,) which boxes have finite numbers only."""
+    finite: NDArray[np.bool_] = np.isfinite(np.c_[side.boxes.xyxy, side.boxes.wh]).all(axis=1)
+    return finite
+
+
+def _check_order(side: Dataset, log: Log) -> None:
+    """Report the boxes whose edges are in the wrong order."""
+    left, top, right, bottom = side.boxes.xyxy.T
+    inverted = (right < left) | (bottom < top) | (side.boxes.wh < 0).any(axis=1)
+    if inverted.any():
+        wrong = np.flatnonzero(inverted & _finite(side))
+        log.report_rows(INVERTED, side, wrong, lambda row: _edges(side, row))
+
+
+def _edges(side: Dataset, row: int) -> dict[str, Any]:
+    values = (without_noise(value) for value in side.boxes.xyxy[row].tolist())
+    named = zip(("left", "top", "right", "bottom"), values, strict=True)
+    return {
+        "value": Trusted(", ".join(f"{name} {value:.15g}" for name, value in named)),
+        "option": Trusted(""),
+    }
+
+
+def _check_score_range(detections: Dataset, log: Log) -> None:
+    """Report scores in percent, and note scores that look filtered or do not rank."""
+    boxes = detections.boxes
+    score = boxes.score
+    low, high = float(score.min()), float(score.max())
+    if boxes.in_percent and not log.counts[PERCENT.name]:  # else it was reported when the file was checked
+        above = score > 1
+        path, line, pointer = detections.place(int(above.argmax()))
+        n, largest = int(above.sum()), Trusted(f"{high:g}")
+        log.report(PERCENT, path, line=line, pointer=pointer, n=n, total=len(score), value=largest)
+    shown = low / 100 if boxes.in_percent else low
+    if len(score) >= 3 and shown >= FILTERED and high <= 100:
+        log.note(
+            f"all {len(score)} detections score at least {low:g}: they look already filtered, which lowers "
+            f"recall and AP; if so, give all of them (a threshold of 0.01 or less)"
+        )
+    if len(score) >= 3 and low == high:
+        log.note(f"all {len(score)} detections have the score {low:g}, so their order alone ranks them")
+
+
+def _check_coordinates(truth: Dataset, detections: Dataset, log: Log) -> None:
+    """Report one side in pixels and the other in 0..1."""
+    largest = [float(max(xyxy.max(), -xyxy.min())) for xyxy in (truth.boxes.xyxy, detections.boxes.xyxy)]
+    if max(largest) <= 1.5:
+        log.note(
+            "all boxes of both sides lie in 0..1: if they are relative, give the image sizes, because areas "
+            "and protocols that count pixels mean pixels"
+        )
+    for small, large, sides in (
+        (0, 1, ("the ground truth's boxes", "the detections")),
+        (1, 0, ("the detections", "the ground truth's boxes")),
+    ):
+        xyxy = (truth, detections)[small].boxes.xyxy
+        # A box or two of one pixel may be all there is; fractions within 0..1 are no pixels.
+        if largest[small] <= 1.5 and largest[large] > 4 and (xyxy != np.floor(xyxy)).any():
+            log.report(
+                COORDINATES_DIFFER,
+                source_of((truth, detections)[small]),
+                relative=sides[0],
+                absolute=sides[1],
+                small=f"{largest[small]:g}",
+                large=f"{largest[large]:g}",
+            )

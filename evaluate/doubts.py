@@ -1,0 +1,106 @@
+"""Warnings that make a result doubtful, wherever they come from, and those that need the whole evaluation."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+
+from odm.evaluate.admission import NO_BOXES, NO_DETECTIONS
+from odm.evaluate.protocols import PROTOCOLS, Protocol
+from odm.evaluate.results import Result
+from odm.evaluate.selection import NOTHING_LEFT
+from odm.evaluate.sides import Joined
+from odm.issues import PERCENT, Code, Log, Trusted
+from odm.pairing import (
+    CLASS_ONLY_IN_DETECTIONS,
+    CLASS_ORDER_GUESSED,
+    SPLIT_WITHOUT_DETECTIONS,
+    some,
+)
+from odm.tables import Flag
+
+GROUPS_AS_OBJECTS = Code(
+    "groups-as-objects",
+    "warning",
+    "{what} under {protocols}, of the class{es} {classes}{alone}",
+    "choose --protocol {other}, which spares them, or name the classes that count with --only-classes",
+    "A box around a crowd or a group, or a region where nothing was annotated, is none that a detector can "
+    "be asked to find: it lowers recall and AP. A class of nothing else has an AP of about 0, which is "
+    "averaged like any other.",
+)
+
+
+NO_MATCH = Code(
+    "no-match",
+    "warning",
+    "none of {n} detections matches one of {total} ground truths",
+    "ask `odm validate GT --against DET` where the two sides differ",
+    "A detector that is always wrong is rare. Mostly the sides mean different images or classes by one name, "
+    "or one of them has its boxes in another convention or for another size of the image.",
+)
+
+
+FEW = 3
+"""Detections and ground truths that may all miss each other by chance are fewer."""
+
+
+DOUBTFUL = (
+    NO_BOXES,
+    NO_DETECTIONS,
+    SPLIT_WITHOUT_DETECTIONS,
+    CLASS_ORDER_GUESSED,
+    CLASS_ONLY_IN_DETECTIONS,
+    PERCENT,
+    GROUPS_AS_OBJECTS,
+    NOTHING_LEFT,
+    NO_MATCH,
+)
+"""The warnings that make a result doubtful: they are to be seen wherever it is."""
+
+
+def report_groups(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:
+    """Report boxes that stand for many objects, or for a region, and count as ordinary objects."""
+    truth, n_classes = joined.truth, len(joined.classes)
+    for flag, word in ((Flag.CROWD, "crowd"), (Flag.GROUP_OF, "group-of")):
+        strict = [p for p in rules if not _exempts(p, flag)]
+        ignored = functools.reduce(operator.and_, (p.ignored for p in strict), ~Flag(0))
+        counted = ((truth.flags & np.uint16(flag)) != 0) & ((truth.flags & np.uint16(ignored)) == 0)
+        n = int(np.count_nonzero(counted))
+        if not (n and strict):
+            continue
+        of_class = np.bincount(truth.category[counted], minlength=n_classes)
+        named = [joined.classes[i] for i in np.flatnonzero(of_class).tolist()]
+        all_of_class = np.bincount(truth.category, minlength=n_classes)
+        only_groups = np.flatnonzero((of_class > 0) & (of_class == all_of_class))
+        alone = [joined.classes[i] for i in only_groups.tolist()]
+        about_alone = ""
+        if alone and any(p.metric in ("ap", "corloc") for p in strict):
+            have, ap = ("have", "their APs are") if len(alone) > 1 else ("has", "its AP is")
+            about_alone = f"; {some(alone)} {have} no others, and {ap} in the mean"
+        what = f"{n} {word} boxes of the ground truth are ordinary objects"
+        log.report(
+            GROUPS_AS_OBJECTS,
+            path,
+            what=Trusted(what if n > 1 else f"1 {word} box of the ground truth is an ordinary object"),
+            protocols=Trusted(", ".join(dict.fromkeys(p.name for p in strict))),
+            es=Trusted("es" if len(named) > 1 else ""),
+            classes=Trusted(some(named)),
+            alone=Trusted(about_alone),
+            other=next(p.name for p in PROTOCOLS.values() if _exempts(p, flag)),
+        )
+
+
+def report_no_match(results: Sequence[Result], path: str, log: Log) -> None:
+    """Report that no detection matches any ground truth, under no protocol."""
+    if results and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
+        row = results[0].overall
+        log.report(NO_MATCH, path, n=row.det, total=row.gt)
+
+
+def _exempts(protocol: Protocol, flag: Flag) -> bool:
+    """Whether ground truths with the flag are no ordinary objects."""
+    grouped = flag == Flag.GROUP_OF and protocol.group_weight is not None
+    return bool((protocol.crowd_flags | protocol.ignored) & flag) or grouped

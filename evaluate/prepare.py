@@ -1,0 +1,93 @@
+"""What a protocol leaves out before it compares anything, and which detections are beyond its cap."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odm.evaluate.counting import areas_of
+from odm.evaluate.labels import expand, labelled
+from odm.evaluate.matches import EMPTY_TRUTHS
+from odm.evaluate.order import argsort_descending, argsort_int, first_of_runs, rank_in_runs
+from odm.evaluate.pairs import SPARSE
+from odm.evaluate.protocols import Protocol
+from odm.evaluate.selection import keep_wanted
+from odm.evaluate.sides import Joined, Mask, SideTable
+from odm.tables import Longs
+
+
+def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str, int], ...]]:
+    """What a protocol changes before it compares anything, and what it left out and how many of it."""
+    if protocol.hierarchical:
+        joined = expand(joined)
+    joined = keep_wanted(joined)
+    dropped: list[tuple[str, int]] = []
+
+    def keep(what: str, **sides: Mask) -> None:
+        nonlocal joined
+        n = sum(int(np.count_nonzero(~mask)) for mask in sides.values())
+        if n:
+            dropped.append((what, n))
+            joined = joined.only(**sides)
+
+    if protocol.cap_of == "image" and protocol.max_dets is not None:
+        best = _best_of_images(joined.detections, protocol.max_dets)
+        keep(f"beyond the best {protocol.max_dets} of the image", detections=best)
+    if protocol.drop_empty:
+        keep("without area", detections=_with_area(joined.detections, protocol))
+    if protocol.drop_empty_truth:
+        keep(EMPTY_TRUTHS, truth=areas_of(joined.truth) > 0)
+    if protocol.labelled_only:
+        keep("class neither boxed nor labelled on the image", detections=labelled(joined))
+    return joined, tuple(dropped)
+
+
+def _with_area(side: SideTable, protocol: Protocol) -> Mask:
+    if protocol.as_given:
+        positive: Mask = side.wh[:, 0] * side.wh[:, 1] > 0
+        return positive
+    return (side.xyxy[:, 2] > side.xyxy[:, 0]) & (side.xyxy[:, 3] > side.xyxy[:, 1])
+
+
+def _best_of_images(detections: SideTable, cap: int) -> Mask:
+    """(n,) the best `cap` detections of every image, of all classes; equal scores in their order."""
+    if detections.rank_in_image is not None:
+        return detections.rank_in_image < cap
+    n = np.bincount(detections.image, minlength=1)
+    if n.max() <= cap:
+        return np.ones(len(detections), np.bool_)
+    order = argsort_descending(detections.score)
+    order = order[argsort_int(detections.image[order], len(n))]
+    keep = np.zeros(len(detections), np.bool_)
+    keep[order[rank_in_runs(np.cumsum(n) - n, len(order)) < cap]] = True
+    return keep
+
+
+def cap_per_class(protocol: Protocol) -> int | None:
+    """How many detections of an image and class count, None = all."""
+    capped = protocol.cap_of != "image" and protocol.metric not in ("corloc", "top-k")
+    return protocol.max_dets if capped else None
+
+
+def beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
+    """The detections that are too many of their image and class; None if there are none.
+
+    `order` are the positions of the detections by falling score.
+    """
+    detections, cap = joined.detections, cap_per_class(protocol)
+    if cap is None or not len(detections):
+        return None
+    key = joined.keys_of(detections)[order]
+    if int(key.max()) <= 4 * len(detections) + SPARSE:
+        n = np.bincount(key)
+    else:
+        _, key, n = np.unique(key, return_inverse=True, return_counts=True)
+    if n.max() <= cap:
+        return None
+    # The detections of the few images and classes that have too many.
+    crowded = np.flatnonzero((n > cap)[key])
+    rows, key = order[crowded], key[crowded]
+    by_key = np.argsort(key, kind="stable")
+    rank = rank_in_runs(first_of_runs(key[by_key]), len(rows))
+    beyond = np.zeros(len(detections), np.bool_)
+    beyond[rows[by_key][rank >= cap]] = True
+    return beyond
