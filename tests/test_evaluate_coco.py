@@ -212,7 +212,7 @@ def test_size_of_the_pieces_does_not_matter(monkeypatch, chunk, block, sparse, l
     monkeypatch.setattr(finding, "SPARSE", sparse)
     for module in ("accumulate", "curves"):
         monkeypatch.setattr(importlib.import_module(f"odm.evaluate.{module}"), "BLOCK", block)
-    monkeypatch.setattr(importlib.import_module("odm.evaluate.errors"), "AT_A_TIME", chunk)
+    monkeypatch.setattr(importlib.import_module("odm.evaluate.any_class"), "AT_A_TIME", chunk)
     for seed, before in enumerate(whole):
         after = evaluate(*Scene(seed, n_images=6, crowded=True).tables(), protocols)
         assert after.to_dict() == before.to_dict()

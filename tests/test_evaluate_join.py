@@ -413,8 +413,9 @@ def test_saved_files():
     evaluation, _ = reasons()
     files = {}
     save(evaluation, files.__setitem__)
-    assert sorted(files) == ["confusion.csv", "curves.csv", "detections.csv", "per_class.csv", "results.json"]
-    assert files["detections.csv"].decode().splitlines()[2].endswith(",FP,duplicate")
+    of_all = ["confusion.csv", "curves.csv", "detections.csv", "per_class.csv", "results.json"]
+    assert sorted(files) == sorted([*of_all, "images.csv", "missed.csv", "suspects.csv"])
+    assert ",FP,duplicate," in files["detections.csv"].decode().splitlines()[2]
     averaged = render(evaluate(side(["a"], [(0, 0)]), scored(["a"], [(0, 0)]), "coco"), "csv")
     assert ",0.8,0.85,0.9,0.95," in averaged.replace(" ", ",")
     assert files["confusion.csv"].decode().startswith("protocol,iou,score_min,iou_min,")

@@ -154,12 +154,19 @@ def test_nobody_imports_the_folders_by_their_bare_names(name):
 
 @checkout
 def test_evaluate_imports_without_a_circle():
-    """Also later, inside functions; the package itself only gathers names."""
-    needs = {
-        name: {n for n in imported(tree) if n in MODULES and n.startswith("odm.evaluate.")} - {name}
-        for name, tree in MODULES.items()
-        if name.startswith("odm.evaluate.")
-    }
+    """Also later, inside functions, but for `results`, whose methods lead to the analyses made from a result.
+
+    The packages themselves only gather names.
+    """
+
+    def needed(name, tree):
+        if name == "odm.evaluate.results":
+            tree = ast.Module(
+                [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))], []
+            )
+        return {n for n in imported(tree) if n in MODULES and n.startswith("odm.evaluate.")} - {name}
+
+    needs = {name: needed(name, tree) for name, tree in MODULES.items() if name.startswith("odm.evaluate.")}
     graphlib.TopologicalSorter(needs).prepare()  # CycleError names the modules
 
 
