@@ -116,6 +116,8 @@ class Gather:
     ----------
     folders
         Folders of pictures that the format itself names.
+    pictures
+        Those that the reader has listed already; `pictures` may be exchanged between images.
     ask_other
         Whether sizes come from the other side of an evaluation where nothing else says them: always, never,
         or only where they are ``needed`` or sizes are looked for anyway, in pictures or options.
@@ -135,14 +137,14 @@ class Gather:
         options: ImageOptions,
         folders: tuple[str, ...] = (),
         *,
+        pictures: Pictures | None = None,
         ask_other: Literal["always", "needed", "never"] = "always",
         size_field: str | None = None,
         unanimous: bool = False,
     ) -> None:
         self.source, self.builder, self.log = source, builder, log
-        self.pictures = Pictures(
-            options, Builder() if ask_other == "never" else builder, log, source, folders
-        )
+        other = Builder() if ask_other == "never" else builder
+        self.pictures = Pictures(options, other, log, source, folders) if pictures is None else pictures
         self._told = options.image_size is not None or options.image_sizes is not None
         self._asks = ask_other != "needed" or self._told or bool(self.pictures)
         self._size_field = size_field
