@@ -30,6 +30,8 @@ from odm.issues import Log, Trusted, printable
 from odm.tables import PICTURE_SUFFIXES, Builder, Floats, Id, stem
 
 NAN = float("nan")
+Corners = tuple[float, float, float, float]
+"""Left, top, right and bottom."""
 
 
 class At:
@@ -255,7 +257,7 @@ class Gather:
         self,
         image: int,
         category: int,
-        corners: tuple[float, float, float, float],
+        corners: Corners,
         at: At,
         *,
         file: int,

@@ -31,7 +31,7 @@ from odm.formats._shared.codes import (
     WRONG_COUNT,
     WRONG_TYPE,
 )
-from odm.formats._shared.gather import NAN, At, Gather
+from odm.formats._shared.gather import NAN, At, Corners, Gather
 from odm.formats._shared.json_columns import (
     _PYTHON,
     DUPLICATE_KEY,
@@ -59,7 +59,6 @@ NO_FILES = Code(
     "A folder is read by those of its files that look like the format.",
 )
 
-Corners = tuple[float, float, float, float]
 _NUMBER = frozenset({int, float})
 _EMPTY: tuple[Any, ...] = (None, [], {}, "")
 _MOST_EXTRAS = 30
