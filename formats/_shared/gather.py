@@ -148,7 +148,8 @@ class Gather:
         other = Builder() if ask_other == "never" else builder
         self.pictures = Pictures(options, other, log, source, folders) if pictures is None else pictures
         self._told = options.image_size is not None or options.image_sizes is not None
-        self._asks = ask_other != "needed" or self._told or bool(self.pictures)
+        self.asks = ask_other != "needed" or self._told or bool(self.pictures)
+        """Whether sizes are looked for that are not needed."""
         self._size_field = size_field
         self._unanimous = unanimous
         self._images: dict[str, At] = {}
@@ -197,7 +198,7 @@ class Gather:
             shown = Trusted(str(first))
             log.report(DUPLICATE_IMAGE, at.path, **at.where, field=field, value=name, first=shown)
             return None
-        if size is None and (self._asks or needed):
+        if size is None and (self.asks or needed):
             size = self._other_size(name, picture, size_at or at)
         width, height = size or (0, 0)
         return self.builder.image(
