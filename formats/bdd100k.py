@@ -47,9 +47,8 @@ from odm.formats._shared.json_values import (
     may_write,
     number,
     sniff_json,
-    split_of,
 )
-from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 

@@ -43,11 +43,10 @@ from odm.formats._shared.json_values import (
     may_write,
     number,
     sniff_json,
-    split_of,
 )
 from odm.formats._shared.number_text import short_wh
 from odm.formats._shared.pictures import NO_SIZE
-from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Floats
 

@@ -48,11 +48,10 @@ from odm.formats._shared.json_values import (
     may_write,
     number,
     sniff_json,
-    split_of,
 )
 from odm.formats._shared.number_text import fixed_rows
 from odm.formats._shared.pictures import NO_SIZE
-from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.formats._shared.text_tokens import places_for
 from odm.issues import Log, Trusted
 from odm.tables import Builder, Dataset, Flag, stem

@@ -63,10 +63,9 @@ from odm.formats._shared.json_values import (
     may_write,
     number,
     sniff_json,
-    split_of,
 )
 from odm.formats._shared.number_text import short_wh
-from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log, Trusted
 from odm.tables import FREQUENCIES, Builder, Dataset, Flag, LabelState
 

@@ -63,7 +63,6 @@ _NUMBER = frozenset({int, float})
 _EMPTY: tuple[Any, ...] = (None, [], {}, "")
 _MOST_EXTRAS = 30
 """Names of unread keys that are told apart."""
-SPLITS = frozenset({"train", "val", "valid", "validation", "test", "dev", "minival", "trainval"})
 FLAG_NAMES = {str(flag.name).lower(): flag for flag in Flag}
 
 
@@ -108,12 +107,6 @@ def sniff_json(source: Source, says: Judge, suffixes: tuple[str, ...] = (".json"
         return None
     shown = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more files"
     return Sniff(found[0], f"of {printable(shown)}: {found[1]}")
-
-
-def split_of(file: str) -> str:
-    """The split that a path names by a folder or by the file's own name, else nothing."""
-    parts = file[: -len(".json")].lower().split("/")
-    return next((part for part in reversed(parts) if part in SPLITS), "")
 
 
 # ----------------------------------------------------------------------------------------------- reading
