@@ -588,18 +588,20 @@ def _image_name(source: Source, file: str) -> str:
 def _add_images(scan: Scan, files: Ints, gather: Gather, *, needed: bool) -> tuple[Ints, NDArray[Any]]:
     """The image row of each file (-1 = refused), and the (n, 2) sizes, 0 where unknown."""
     source = scan.source
-    used = np.zeros(len(scan.files), bool)
-    used[scan.file] = needed
+    mask = np.zeros(len(scan.files), bool)
+    mask[scan.file] = needed
+    used, numbers = mask.tolist(), files.tolist()
     rows = np.full(len(scan.files), -1, np.int32)
     sizes = np.zeros((len(scan.files), 2), np.int64)
-    for i, file in enumerate(scan.files):
+    for i, (file, number) in enumerate(zip(scan.files, numbers, strict=True)):
         key, at = _image_name(source, file), At(source.full(file))
         picture = gather.picture(key, at)
-        row = gather.image(
-            with_extension(key, picture), at, picture=picture, needed=bool(used[i]), file=int(files[i])
-        )
+        name = with_extension(key, picture)
+        row = gather.image(name, at, picture=picture, needed=used[i], file=number)
         if row is not None:
-            rows[i], sizes[i] = row, gather.builder.image_size(row)
+            rows[i] = row
+            if gather.asks or used[i]:
+                sizes[i] = gather.builder.image_size(row)
     return rows, sizes
 
 

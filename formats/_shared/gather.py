@@ -66,7 +66,9 @@ class At:
     @property
     def where(self) -> dict[str, Any]:
         """The place as `Log.report` takes it."""
-        return {"line": self.line} if self.line else {"pointer": self.pointer}
+        if self.line:
+            return {"line": self.line}
+        return {} if self._parent is None else {"pointer": self.pointer}
 
     @property
     def field(self) -> str:
@@ -101,7 +103,9 @@ def decide_kind(builder: Builder, scored: int, total: int, *, unanimous: bool = 
 
 def with_extension(name: str, picture: Picture | None) -> str:
     """The name of an image with the extension of its picture, if there is one and it lacks it."""
-    suffix = picture.name[len(stem(picture.name)) :] if picture else ""
+    if picture is None:
+        return name
+    suffix = picture.name[len(stem(picture.name)) :]
     return name if name.lower().endswith(suffix.lower()) else name + suffix
 
 
@@ -162,6 +166,8 @@ class Gather:
 
     def picture(self, name: str, at: At, *keys: str) -> Picture | None:
         """The picture of that name, else the one called as a key (or as the name) with an extension."""
+        if not self.pictures:
+            return None
         found = self.pictures.named(name)
         for key in keys or (name,):
             found = found or self.pictures.find(key, path=at.path, line=at.line)
