@@ -35,9 +35,9 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
+from odm.formats._shared.gather import At
 from odm.formats._shared.json_columns import JsonPreview
 from odm.formats._shared.json_values import (
-    At,
     Nothing,
     Reader,
     dump,
@@ -47,9 +47,8 @@ from odm.formats._shared.json_values import (
     may_write,
     number,
     sniff_json,
-    split_of,
 )
-from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 

@@ -32,9 +32,9 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._shared.gather import At
 from odm.formats._shared.json_columns import JsonPreview
 from odm.formats._shared.json_values import (
-    At,
     Nothing,
     Reader,
     dump,
@@ -43,11 +43,10 @@ from odm.formats._shared.json_values import (
     may_write,
     number,
     sniff_json,
-    split_of,
 )
 from odm.formats._shared.number_text import short_wh
 from odm.formats._shared.pictures import NO_SIZE
-from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Floats
 
@@ -96,7 +95,7 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
         rows = builder.file(at.path, "/")
         for i, record in enumerate(log.track(value, "reading")):
             _read_image(reader, record, at / i, rows, i, split_of(file), relative=relative)
-    reader.finish(score_key="confidence")
+    reader.finish(field="confidence")
 
 
 def _read_image(

@@ -50,32 +50,28 @@ from typing import Any
 
 import numpy as np
 
-from odm.files import BAD_NAME, Output, Source, accept_name
+from odm.files import BAD_NAME, Output, Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
 from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
 from odm.formats._shared.codes import (
     BAD_CLASS_NAME,
     BAD_IMAGE_SIZE,
     BAD_MARK,
-    DUPLICATE_IMAGE,
     MISSING_BOX_KEY,
     NOT_A_NUMBER,
     NOT_FINITE,
     OUTLINES,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
-    SIZE_FROM_PICTURE,
-    SIZE_MISSING,
     UNNAMED_IMAGE,
     WRONG_COUNT,
 )
+from odm.formats._shared.gather import At, Corners, Gather, own_folder
 from odm.formats._shared.number_text import decimals
-from odm.formats._shared.pictures import Picture, Pictures, parse_pixels
+from odm.formats._shared.pictures import parse_pixels
 from odm.formats._shared.safe_xml import BLANKS, DOCTYPE, SafeXmlParser, after_prolog, narrow
 from odm.formats._shared.splits import SplitOptions, miss_split
 from odm.formats._shared.text_tokens import NON_FINITE, NUMBER
 from odm.issues import Code, Log
-from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Flag
+from odm.tables import Builder, Dataset, Flag
 
 WRONG_ROOT = Code(
     "cvat-root",
@@ -161,18 +157,10 @@ class _Reader:
     def __init__(self, source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
         self.source, self.builder, self.log = source, builder, log
         self.split, self.splits = options.split, set[str]()
-        with_pictures = any(f[f.rfind(".") :].lower() in PICTURE_SUFFIXES for f in source.files)
-        self.pictures = Pictures(
-            options, builder, log, source, (source.path,) if source.is_dir and with_pictures else ()
-        )
-        self.told = options.image_size is not None or options.image_sizes is not None
+        self.gather = Gather(source, builder, log, options, own_folder(source), size_field="width")
         self.door = SafeXmlParser()
-        self.first: dict[str, str] = {}
-        self.rows: list[tuple[int, int, tuple[float, ...], float, int, int, int]] = []
-        """Image, category, edges, score, flags, file and line of every object."""
         self.outlines: list[tuple[str, int, str]] = []
         self.path, self.file = "", -1
-        self.paths: dict[int, str] = {}
 
     def count(self, what: str) -> None:
         self.builder.extras[what] = self.builder.extras.get(what, 0) + 1
@@ -191,7 +179,6 @@ class _Reader:
             self.log.report(WRONG_ROOT, self.path, line=root.sourceline or 0, value=root.tag)
             return
         self.file = self.builder.file(self.path)
-        self.paths[self.file] = self.path
         for label in root.iterfind("meta//labels/label"):
             name = (label.findtext("name") or "").strip("\t\r\n")
             if label.find("parent") is None and refuse_class(name) is None:
@@ -228,30 +215,13 @@ class _Reader:
 
     def image(self, name: str, size: tuple[int, int], line: int, split: str = "") -> int | None:
         """Add an image; None, and an issue, if it cannot be."""
-        log, path = self.log, self.path
-        if not accept_name(name, log, path, line=line, field="name"):
-            return None
-        if name in self.first:
-            log.report(DUPLICATE_IMAGE, path, line=line, field="name", value=name, first=self.first[name])
-            return None
-        self.first[name] = f"{path}:{line}"
-        picture: Picture | None = self.pictures.named(name) if self.pictures else None
-        if picture is None and self.pictures:
-            picture = self.pictures.find(name, line=line, path=path)
-        if min(size) == 0:
-            errors = log.errors
-            found = self.pictures.size(name, picture)
-            if found is None and log.errors == errors:
-                log.report(SIZE_MISSING, path, line=line, field="width", value=name)
-            elif found is not None and picture is not None and not self.told:
-                shown = f"{found[0]}x{found[1]}"
-                log.report(SIZE_FROM_PICTURE, path, line=line, field="width", value=name, size=shown)
-            size = found or (0, 0)
-        return self.builder.image(
+        at = At(self.path, line=line)
+        return self.gather.image(
             name,
-            width=size[0],
-            height=size[1],
-            path=picture.path if picture else "",
+            at,
+            field="name",
+            size=size if min(size) else None,
+            picture=self.gather.picture(name, at),
             split=split,
             file=self.file,
             line=line,
@@ -342,7 +312,8 @@ class _Reader:
             return
         if shape.tag != "box" or self.turn(shape):
             self.outlines.append((self.path, line, shape.tag))
-        self.rows.append((image, self.builder.category(label), edges, score, int(flags), self.file, line))
+        at, category = At(self.path, line=line), self.builder.category(label)
+        self.gather.box(image, category, edges, at, file=self.file, line=line, score=score, flags=int(flags))
 
     def flag(self, shape: Any, name: str) -> bool:
         """Whether a mark is set; what is neither 0 nor 1 is reported, and counts as not set."""
@@ -387,7 +358,7 @@ class _Reader:
         """The rotation of a shape in radians."""
         return math.radians(self.numbers(shape, "rotation")[0]) if "rotation" in shape.attrib else 0.0
 
-    def box(self, shape: Any) -> tuple[float, ...]:
+    def box(self, shape: Any) -> Corners:
         left, top, right, bottom = self.numbers(shape, *_EDGES)
         turn = self.turn(shape)
         if not turn:
@@ -396,7 +367,7 @@ class _Reader:
         w, h = (right - left) / 2, (bottom - top) / 2
         return _around((left + right) / 2, (top + bottom) / 2, w * cos + h * sin, w * sin + h * cos)
 
-    def ellipse(self, shape: Any) -> tuple[float, ...]:
+    def ellipse(self, shape: Any) -> Corners:
         x, y, rx, ry = self.numbers(shape, "cx", "cy", "rx", "ry")
         turn = self.turn(shape)
         if not turn:
@@ -404,11 +375,11 @@ class _Reader:
         sin, cos = math.sin(turn), math.cos(turn)
         return _around(x, y, math.hypot(rx * cos, ry * sin), math.hypot(rx * sin, ry * cos))
 
-    def mask(self, shape: Any) -> tuple[float, ...]:
+    def mask(self, shape: Any) -> Corners:
         left, top, width, height = self.numbers(shape, "left", "top", "width", "height")
         return left, top, left + width, top + height
 
-    def polygon(self, shape: Any) -> tuple[float, ...]:
+    def polygon(self, shape: Any) -> Corners:
         line = shape.sourceline or 0
         pairs = [point.split(",") for point in (shape.get("points") or "").split(";") if point.strip(BLANKS)]
         odd = next((pair for pair in pairs if len(pair) != 2), None)
@@ -425,16 +396,15 @@ class _Reader:
 
     def finish(self) -> None:
         """Decide what the objects are, report those of the other kind, and fill the builder."""
-        builder, log = self.builder, self.log
-        total = len(self.rows)
+        _, total = self.gather.counts()
         if self.outlines:
             path, line, tag = self.outlines[0]
-            builder.extras["segmentation"] = len(self.outlines)
+            self.builder.extras["segmentation"] = len(self.outlines)
             same = all(o[2] == tag for o in self.outlines)
             what = {"box": "rotated boxes", "mask": "masks", "polygon": "polygons", "ellipse": "ellipses"}[
                 tag
             ]
-            log.report(
+            self.log.report(
                 OUTLINES,
                 path,
                 line=line,
@@ -443,31 +413,7 @@ class _Reader:
                 total=total,
                 what=what if same else "outlines",
             )
-        scored = sum(not math.isnan(row[3]) for row in self.rows)
-        if builder.kind is None:
-            builder.kind = "det" if 2 * scored > total else "gt"
-        wanted = builder.kind == "det"
-        if scored != (total if wanted else 0):
-            for row in self.rows:
-                if math.isnan(row[3]) == wanted:
-                    path, line = self.paths[row[5]], row[6]
-                    if wanted:
-                        log.report(SCORE_MISSING, path, line=line, field="score")
-                    else:
-                        log.report(SCORE_UNEXPECTED, path, line=line, field="score", value=row[3])
-                    builder.skipped += 1
-            self.rows = [row for row in self.rows if math.isnan(row[3]) != wanted]
-        if self.rows:
-            columns = list(zip(*self.rows, strict=True))
-            builder.boxes(
-                image=np.array(columns[0]),
-                category=np.array(columns[1]),
-                xyxy=np.array(columns[2], np.float64),
-                score=np.array(columns[3]),
-                flags=np.array(columns[4], np.uint16),
-                file=np.array(columns[5], np.int32),
-                line=np.array(columns[6], np.int32),
-            )
+        self.gather.finish()
 
 
 def _is_number(text: str) -> bool:
@@ -476,7 +422,7 @@ def _is_number(text: str) -> bool:
     return NUMBER.fullmatch(data) is not None or NON_FINITE.fullmatch(data) is not None
 
 
-def _around(x: float, y: float, w: float, h: float) -> tuple[float, ...]:
+def _around(x: float, y: float, w: float, h: float) -> Corners:
     return x - w, y - h, x + w, y + h
 
 

@@ -38,7 +38,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.files import BAD_NAME, Output, Source, accept_name
+from odm.files import BAD_NAME, Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
 from odm.formats._shared.codes import (
@@ -48,8 +48,9 @@ from odm.formats._shared.codes import (
     SCORE_UNEXPECTED,
     WRONG_COUNT,
 )
+from odm.formats._shared.gather import At, Gather
 from odm.formats._shared.number_text import decimals
-from odm.formats._shared.pictures import ImageOptions, Pictures
+from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_rows import (
     Cell,
     Grammar,
@@ -63,6 +64,7 @@ from odm.formats._shared.text_rows import (
     class_text,
     count_extra,
     file_names,
+    gather_labels,
     label_files,
     numeric,
     refuse_classes,
@@ -204,7 +206,8 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
     files = label_files(source, GRAMMAR)
     say_files(source, files, log)
     found = scan(source, files, builder, log, GRAMMAR)
-    images = add_images(found, builder, log, options, GRAMMAR)
+    gather = gather_labels(source, builder, log, options)
+    images = add_images(found, gather, GRAMMAR)
     good = settle_kind(found, builder, log)
     mark = found.values[:, 8]
     wrong = good & ~np.isin(mark, (0, 1, 2))
@@ -213,7 +216,7 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
     flags = np.where(mark > 0, np.uint16(Flag.DIFFICULT), np.uint16(0))
     xyxy = _upright(found, good, builder, log)
     score = found.score if builder.kind == "det" else None
-    add_boxes(found, builder, images, good, class_rows(found, good, builder), xyxy, flags=flags, score=score)
+    add_boxes(found, gather, images, good, class_rows(found, good, builder), xyxy, flags=flags, score=score)
 
 
 def _upright(found: Scan, good: NDArray[np.bool_], builder: Builder, log: Log) -> Floats:
@@ -236,21 +239,21 @@ def _upright(found: Scan, good: NDArray[np.bool_], builder: Builder, log: Log) -
 
 def _read_results(source: Source, files: list[str], builder: Builder, log: Log, options: DotaOptions) -> None:
     """Read the detections of all categories."""
-    pictures = Pictures(options, builder, log, source)
+    gather = Gather(source, builder, log, options)
     builder.kind = wanted = builder.kind or "det"
     for file in files:
         match = _RESULT.fullmatch((file or source.path.replace("\\", "/")).rsplit("/", 1)[-1])
         assert match is not None
         found = scan(source, [file], builder, log, _split_results(8 if match[1] == "1" else 4))
         number, path = builder.file(source.full(file)), source.full(file)
-        rows = np.full(len(found.texts) + 1, -1, np.int32)
         first = dict(zip(found.name[::-1].tolist(), found.rows.line[::-1].tolist(), strict=True))
+        rows = np.full(len(found.texts) + 1, -1, np.int32)
         for i, name in enumerate(found.texts):
-            known = builder.image_row(name)
-            if known is None and accept_name(name, log, path, line=first.get(i, 0), field="image"):
-                width, height = pictures.size(name, pictures.find(name) if pictures else None) or (0, 0)
-                known = builder.image(name, width=width, height=height, file=number, line=first.get(i, 0))
-            rows[i] = -1 if known is None else known
+            row = builder.image_row(name)
+            if row is None:
+                at, picture = At(path, line=first.get(i, 0)), gather.pictures.find(name)
+                row = gather.image(name, at, field="image", picture=picture, file=number, line=at.line)
+            rows[i] = -1 if row is None else row
         good = rows[found.name] >= 0
         if wanted == "gt":
             report_marks(found, log, SCORE_UNEXPECTED, good, 1, "score", "")
@@ -258,7 +261,7 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
         category = builder.category(match[2])
         xyxy = _upright(found, good, builder, log) if match[1] == "1" else found.values
         builder.skipped += len(good) - int(good.sum())
-        builder.boxes(
+        gather.add(
             image=rows[found.name][good],
             category=np.full(int(good.sum()), category),
             xyxy=xyxy[good],
@@ -266,6 +269,7 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
             file=number,
             line=found.rows.line[good],
         )
+    gather.finish()
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: DotaOptions) -> None:

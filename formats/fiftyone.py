@@ -35,10 +35,10 @@ import numpy as np
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._shared.codes import UNKNOWN_CLASS
+from odm.formats._shared.gather import At
 from odm.formats._shared.json_columns import JsonPreview, show
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
-    At,
     Nothing,
     Reader,
     dump,
@@ -48,11 +48,10 @@ from odm.formats._shared.json_values import (
     may_write,
     number,
     sniff_json,
-    split_of,
 )
 from odm.formats._shared.number_text import fixed_rows
 from odm.formats._shared.pictures import NO_SIZE
-from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.formats._shared.text_tokens import places_for
 from odm.issues import Log, Trusted
 from odm.tables import Builder, Dataset, Flag, stem
@@ -95,7 +94,7 @@ def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -
         record = None if value is Nothing else reader.mapping(value, at)
         if record is not None:
             _read_file(reader, record, at, split_of(file))
-    reader.finish(score_key="confidence")
+    reader.finish(field="confidence")
 
 
 def _read_file(reader: Reader, record: dict[str, Any], at: At, split: str) -> None:

@@ -52,6 +52,7 @@ from odm.formats._shared.text_rows import (
     class_text,
     count_extra,
     file_names,
+    gather_labels,
     label_files,
     numeric,
     refuse_classes,
@@ -157,7 +158,8 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     files = label_files(source, GRAMMAR)
     say_files(source, files, log)
     found = scan(source, files, builder, log, GRAMMAR)
-    images = add_images(found, builder, log, options, GRAMMAR)
+    gather = gather_labels(source, builder, log, options)
+    images = add_images(found, gather, GRAMMAR)
     good = settle_kind(found, builder, log)
     truncated, occluded = found.values[:, 0], found.values[:, 1]
     last = -15 if builder.kind == "det" else -14
@@ -176,7 +178,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     count_extra(builder, "3D boxes", good & (found.values[:, 7:10] > 0).all(axis=1))
     score = found.score if builder.kind == "det" else None
     category = class_rows(found, good, builder)
-    add_boxes(found, builder, images, good, category, found.values[:, 3:7], flags=flags, score=score)
+    add_boxes(found, gather, images, good, category, found.values[:, 3:7], flags=flags, score=score)
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> None:

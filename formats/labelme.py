@@ -39,12 +39,11 @@ from typing import Any
 
 from odm.files import Output, Source, accept_name
 from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._shared.gather import At, Corners
 from odm.formats._shared.json_columns import JsonPreview
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
     NO_FILES,
-    At,
-    Corners,
     Nothing,
     Reader,
     below,

@@ -45,11 +45,9 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._shared.gather import NAN, At, Corners
 from odm.formats._shared.json_columns import JsonPreview
 from odm.formats._shared.json_values import (
-    NAN,
-    At,
-    Corners,
     Nothing,
     Reader,
     bounds,

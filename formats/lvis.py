@@ -54,20 +54,18 @@ from odm.formats._shared.codes import (
     UNKNOWN_CATEGORY,
     UNKNOWN_IMAGE,
 )
+from odm.formats._shared.gather import NAN, At
 from odm.formats._shared.json_columns import NONE, Broken, Chunk, Document, Field, JsonPreview, load
 from odm.formats._shared.json_values import (
-    NAN,
-    At,
     Reader,
     dump,
     lines,
     may_write,
     number,
     sniff_json,
-    split_of,
 )
 from odm.formats._shared.number_text import short_wh
-from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log, Trusted
 from odm.tables import FREQUENCIES, Builder, Dataset, Flag, LabelState
 
@@ -388,9 +386,18 @@ def _hand_over(
     box = numbers[:, :4]
     with np.errstate(over="ignore", invalid="ignore"):  # wrong boxes can be held, quietly
         corners = np.concatenate([box[:, :2], box[:, :2] + box[:, 2:]], axis=1)
-    columns = [rows[0], rows[1], corners, box[:, 2:], numbers[:, 5], numbers[:, 4], ids[:, 2], index]
-    columns.append(ignore * int(Flag.DIFFICULT))
-    reader.add(at, *(column[good] for column in columns))
+    reader.add(
+        image=rows[0][good],
+        category=rows[1][good],
+        xyxy=corners[good],
+        wh=box[good, 2:],
+        score=numbers[good, 5],
+        area=numbers[good, 4],
+        source_id=ids[good, 2],
+        flags=(ignore * int(Flag.DIFFICULT))[good],
+        file=reader.rows_of(at),
+        line=index[good],
+    )
 
 
 # ----------------------------------------------------------------------------------------------- writing

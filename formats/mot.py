@@ -47,13 +47,13 @@ from odm.formats._shared.class_lists import read_list
 from odm.formats._shared.codes import (
     BAD_IMAGE_SIZE,
     BAD_MARK,
-    DUPLICATE_IMAGE,
     SCORE_UNEXPECTED,
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
+from odm.formats._shared.gather import At, Gather, own_folder, with_extension
 from odm.formats._shared.number_text import decimals, short_wh
-from odm.formats._shared.pictures import ImageOptions, Pictures, parse_pixels
+from odm.formats._shared.pictures import ImageOptions, parse_pixels
 from odm.formats._shared.text_rows import (
     Cell,
     Grammar,
@@ -70,7 +70,7 @@ from odm.formats._shared.text_rows import (
     sampled,
     scan,
 )
-from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are, listing, text_of
+from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are, text_of
 from odm.issues import Code, Log, printable
 from odm.tables import Builder, Dataset, Flag, Kind, Longs, stem
 
@@ -223,18 +223,18 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
         log.note(f"{printable(source.path)}: ground truth is read; --kind det reads the detections")
     if not files:
         log.report(NO_FILES, source.path, expected=f"{kind or 'gt'}.txt", n=len(source.files))
-    with_pictures = source.is_dir and bool(listing(source).pictures)
-    pictures = Pictures(options, builder, log, source, (source.path,) if with_pictures else ())
+    gather = Gather(source, builder, log, options, own_folder(source))
     for file in files:
         found = scan(source, [file], builder, log, GRAMMAR)
         if builder.kind is None:
             builder.kind = _named(source.full(file)) or _kind_of(found)
         sequence = _sequence(source, file, log, several=len(files) > 1)
         if sequence is not None:
-            _Frames(source, builder, log, options, pictures).add(found, file, sequence)
+            _Frames(gather, options).add(found, file, sequence)
         else:
             builder.skipped += len(found)
     builder.kind = builder.kind or "gt"
+    gather.finish()
 
 
 def _kind_of(found: Scan) -> Kind:
@@ -289,11 +289,9 @@ def _sequence(source: Source, file: str, log: Log, *, several: bool) -> _Sequenc
 class _Frames:
     """Turns the rows of one sequence into images and boxes."""
 
-    def __init__(
-        self, source: Source, builder: Builder, log: Log, options: MotOptions, pictures: Pictures
-    ) -> None:
-        self.source, self.builder, self.log = source, builder, log
-        self.options, self.pictures = options, pictures
+    def __init__(self, gather: Gather, options: MotOptions) -> None:
+        self.gather, self.options = gather, options
+        self.source, self.builder, self.log = gather.source, gather.builder, gather.log
 
     def add(self, found: Scan, file: str, sequence: _Sequence) -> None:
         """Add the images and the boxes of a sequence."""
@@ -319,7 +317,7 @@ class _Frames:
         good &= images >= 0
         builder.skipped += len(good) - int(good.sum())
         xyxy, wh = corners(found.values[:, 2:6])
-        builder.boxes(
+        self.gather.add(
             image=images[good],
             category=category[good],
             xyxy=xyxy[good],
@@ -347,35 +345,31 @@ class _Frames:
         path = self.source.full(sequence.folder + "images.txt")
         asks = self.options.image_size is not None or self.options.image_sizes is not None
         for frame in frames:
-            place: dict[str, int] = {}
+            at = At(self.builder.place(number, 0)[0])
             if sequence.names is not None:
-                name, place = sequence.names[frame - 1], {"line": frame}
-                if not accept_name(name, self.log, path, **place):
+                name, at = sequence.names[frame - 1], At(path, line=frame)
+                if not accept_name(name, self.log, path, line=frame):
                     continue
             else:
                 name = f"{frame:06d}{sequence.suffix}"
-            picture = None
-            if self.pictures:
-                picture = self.pictures.named(sequence.pictures + name) or self.pictures.find(
-                    sequence.pictures + stem(name)
-                )
-                if picture is not None and stem(name) == name:
-                    name += picture.name[len(stem(picture.name)) :]
+            key = sequence.pictures + name
+            picture = self.gather.picture(key, at, sequence.pictures + stem(name))
+            if stem(name) == name:
+                name = with_extension(name, picture)
             name = sequence.prefix + name
-            if self.builder.image_row(name) is not None:
-                line = place.get("line", 0)
-                self.log.report(DUPLICATE_IMAGE, path, line=line, value=name, first="an earlier line")
-                continue
-            size = sequence.size
-            if min(size) == 0 or asks:
-                size = self.pictures.size(name, picture) or size
-            rows[frame] = self.builder.image(
+            size = sequence.size if min(sequence.size) else None
+            if asks:  # options go before seqinfo.ini
+                size = self.gather.pictures.size(name, picture) or size or (0, 0)
+            row = self.gather.image(
                 name,
-                width=size[0] if min(size) else 0,
-                height=size[1] if min(size) else 0,
-                path=picture.path if picture else "",
+                at,
+                size=size,
+                picture=picture,
+                accepted=True,
                 file=number,
             )
+            if row is not None:
+                rows[frame] = row
         return rows
 
     def _classes(

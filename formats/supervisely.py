@@ -42,12 +42,11 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._shared.gather import NAN, At
 from odm.formats._shared.json_columns import JsonPreview
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
-    NAN,
     NO_FILES,
-    At,
     Nothing,
     Reader,
     bounds,
@@ -131,7 +130,7 @@ def read(source: Source, builder: Builder, log: Log, options: SuperviselyOptions
         value = reader.value(file)
         if value is not Nothing:
             _read_image(reader, file, value, shapes, several=several)
-    reader.finish(score_key="tags")
+    reader.finish(field="tags")
 
 
 def _home(file: str) -> str:

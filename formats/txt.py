@@ -45,13 +45,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.files import Output, Source, accept_name
+from odm.files import Output, Source
 from odm.formats._contract import LIKELY, POOR, Format, Sniff, option
 from odm.formats._shared.class_lists import UNWRITABLE, add_list, read_list, refuse_class
 from odm.formats._shared.codes import (
     BAD_CLASS_NAME,
     COMMENTED,
-    DUPLICATE_IMAGE,
     NOT_A_NUMBER,
     RELATIVE_RANGE,
     SCORE_MISSING,
@@ -60,13 +59,13 @@ from odm.formats._shared.codes import (
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
+from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
 from odm.formats._shared.number_text import Cells, decimal_cells, fixed_cells, short_wh
 from odm.formats._shared.pictures import (
     FAR,
     LINKED_PICTURE,
     NO_SIZE,
     ImageOptions,
-    Pictures,
     are_far,
     relative_to_images,
 )
@@ -254,7 +253,8 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
     where = scan.rows
     good = _check_scores(scan, where, builder, log)
     files = np.array([builder.file(source.full(f)) for f in scan.files], np.int32)
-    images, sizes = _add_images(scan, files, builder, log, options, needed=meaning.is_relative)
+    gather = Gather(source, builder, log, options, own_folder(source), ask_other="needed")
+    images, sizes = _add_images(scan, files, gather, needed=meaning.is_relative)
     good &= images[scan.file] >= 0 if len(scan.file) else good
     category, known = _add_categories(scan, where, good, builder, log, options)
     good &= known
@@ -274,7 +274,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
         corners = corners * np.tile(size, 2)
         wh = wh * size if wh is not None else None
     builder.skipped += int(len(good) - good.sum())
-    builder.boxes(
+    gather.add(
         image=images[scan.file][good],
         category=category[good],
         xyxy=corners[good],
@@ -283,6 +283,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
         file=files[scan.file][good] if len(files) else scan.file,
         line=scan.line[good],
     )
+    gather.finish()
 
 
 def _memo_key(options: TxtOptions) -> str:
@@ -546,9 +547,7 @@ def _find_coords(sides: list[Scan], log: Log) -> bool | None:
 def _check_scores(scan: Scan, where: Rows, builder: Builder, log: Log) -> NDArray[np.bool_]:
     """Decide on the kind, and report rows of the other one and scores outside 0..1; which rows are good."""
     scored = ~np.isnan(scan.score)
-    kind: Kind = builder.kind or ("det" if 2 * int(scored.sum()) > len(scored) else "gt")
-    builder.kind = kind
-    if kind == "gt":
+    if not decide_kind(builder, int(scored.sum()), len(scored)):
         unlike = scored & (scan.score >= 0) & (scan.score <= 1)
         where.report(log, SCORE_UNEXPECTED, np.flatnonzero(unlike), _say_score)
         where.report(log, WRONG_COUNT, np.flatnonzero(scored & ~unlike), _say_extra)
@@ -586,35 +585,23 @@ def _image_name(source: Source, file: str) -> str:
     return name[:-4] if name.lower().endswith(".txt") else name
 
 
-def _add_images(
-    scan: Scan, files: Ints, builder: Builder, log: Log, options: TxtOptions, *, needed: bool
-) -> tuple[Ints, NDArray[Any]]:
+def _add_images(scan: Scan, files: Ints, gather: Gather, *, needed: bool) -> tuple[Ints, NDArray[Any]]:
     """The image row of each file (-1 = refused), and the (n, 2) sizes, 0 where unknown."""
     source = scan.source
-    beside = (source.path,) if source.is_dir and listing(source).pictures else ()
-    pictures = Pictures(options, builder, log, source, beside)
-    told = bool(pictures) or options.image_size is not None or options.image_sizes is not None
-    wanted = np.full(len(scan.files), told)
-    wanted[scan.file] |= needed
+    mask = np.zeros(len(scan.files), bool)
+    mask[scan.file] = needed
+    used, numbers = mask.tolist(), files.tolist()
     rows = np.full(len(scan.files), -1, np.int32)
     sizes = np.zeros((len(scan.files), 2), np.int64)
-    owner: dict[str, str] = {}
-    for i, file in enumerate(scan.files):
-        key = _image_name(source, file)
-        path = source.full(file)
-        if not accept_name(key, log, path):
-            continue
-        picture = pictures.find(key, path=path) if pictures else None
-        if picture is None and pictures and (exact := pictures.named(key)) is not None and exact.name == key:
-            picture = exact  # labels called img.jpg.txt
-        name = picture.name if picture else key
-        if owner.setdefault(name, path) != path:
-            log.report(DUPLICATE_IMAGE, path, value=name, first=owner[name])
-            continue
-        width, height = (pictures.size(name, picture) if wanted[i] else None) or (0, 0)
-        sizes[i] = width, height
-        shown = picture.path if picture else ""
-        rows[i] = builder.image(name, width=width, height=height, path=shown, file=int(files[i]))
+    for i, (file, number) in enumerate(zip(scan.files, numbers, strict=True)):
+        key, at = _image_name(source, file), At(source.full(file))
+        picture = gather.picture(key, at)
+        name = with_extension(key, picture)
+        row = gather.image(name, at, picture=picture, needed=used[i], file=number)
+        if row is not None:
+            rows[i] = row
+            if gather.asks or used[i]:
+                sizes[i] = gather.builder.image_size(row)
     return rows, sizes
 
 

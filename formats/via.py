@@ -46,11 +46,10 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.codes import WRONG_COUNT
+from odm.formats._shared.gather import At, Corners
 from odm.formats._shared.json_columns import JsonPreview
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
-    At,
-    Corners,
     Nothing,
     Reader,
     bounds,

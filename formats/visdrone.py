@@ -41,6 +41,7 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.class_lists import read_list
 from odm.formats._shared.codes import BAD_MARK, SCORE_RANGE, SCORE_UNEXPECTED, UNKNOWN_CLASS, WRONG_COUNT
+from odm.formats._shared.gather import decide_kind
 from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_rows import (
@@ -55,6 +56,7 @@ from odm.formats._shared.text_rows import (
     corners,
     count_extra,
     file_names,
+    gather_labels,
     label_files,
     numbered_classes,
     refuse_classes,
@@ -157,13 +159,12 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
     files = label_files(source, GRAMMAR)
     say_files(source, files, log)
     found = scan(source, files, builder, log, GRAMMAR)
-    images = add_images(found, builder, log, options, GRAMMAR)
+    gather = gather_labels(source, builder, log, options)
+    images = add_images(found, gather, GRAMMAR)
     score, category, truncation, occlusion = found.values[:, 4:].T
-    if builder.kind is None:
-        unknown = ((truncation == -1) & (occlusion == -1)) | ((score > 0) & (score < 1))
-        builder.kind = "det" if 2 * int(unknown.sum()) > len(found) else "gt"
+    confident = ((truncation == -1) & (occlusion == -1)) | ((score > 0) & (score < 1))
     flags = np.zeros(len(found), np.uint16)
-    if builder.kind == "det":
+    if decide_kind(builder, int(confident.sum()), len(found)):
         good = (score >= 0) & (score <= 1)
         report_marks(found, log, SCORE_RANGE, ~good, 4, "score", "a confidence in 0..1")
     else:
@@ -187,7 +188,7 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
         report_marks(found, log, UNKNOWN_CLASS, good & ~known, 5, "object_category", "", **values)
     xyxy, wh = corners(found.values)
     given = score if builder.kind == "det" else None
-    add_boxes(found, builder, images, good & known, rows, xyxy, wh=wh, flags=flags, score=given)
+    add_boxes(found, gather, images, good & known, rows, xyxy, wh=wh, flags=flags, score=given)
 
 
 def _marks(found: Scan, good: NDArray[np.bool_], log: Log) -> NDArray[np.bool_]:

@@ -43,24 +43,22 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from odm.files import BAD_NAME, Output, Source, accept_name
+from odm.files import BAD_NAME, Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
 from odm.formats._shared.codes import (
     BAD_CLASS_NAME,
     BAD_MARK,
-    DUPLICATE_IMAGE,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
     WRONG_COUNT,
 )
+from odm.formats._shared.gather import At, Gather, own_folder
 from odm.formats._shared.number_text import decimals, short_wh
-from odm.formats._shared.pictures import Pictures
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.formats._shared.text_rows import (
     are_text,
     class_text,
     corners,
+    count_extra,
     refuse_classes,
     report_numbers,
 )
@@ -213,11 +211,7 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
 class _Reader:
     def __init__(self, source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
         self.source, self.builder, self.log = source, builder, log
-        with_pictures = source.is_dir and bool(listing(source).pictures)
-        self.pictures = Pictures(options, builder, log, source, (source.path,) if with_pictures else ())
-        self.told = bool(self.pictures) or options.image_size is not None or options.image_sizes is not None
-        self.first: dict[str, str] = {}
-        self.paths: dict[int, str] = {}
+        self.gather = Gather(source, builder, log, options, own_folder(source), ask_other="needed")
         self.rows: list[tuple[int, int, int, int]] = []
         """Image, category, file and line of every row."""
         self.values: list[list[float]] = []
@@ -229,7 +223,6 @@ class _Reader:
         if not data:
             return
         number = self.builder.file(path)
-        self.paths[number] = path
         folder, _, base = file.rpartition("/")
         split = _split_of(self.source, file)
         for block in _blocks(text_of(data, path, log).split(b"\n")):
@@ -239,12 +232,14 @@ class _Reader:
             name = block.name.decode("utf-8", "replace")
             if several and not _OFFICIAL.fullmatch(base) and folder and "/" not in name:
                 name = f"{folder}/{name}"
-            image = self._image(name, split, number, block.line)
+            at = At(path, line=block.line)
+            picture = self.gather.picture(name, at)
+            image = self.gather.image(name, at, picture=picture, split=split, file=number, line=block.line)
             rows = block.rows
             if len(rows) == 1 and _is_zero(rows[0][1]):
                 rows = []
             for line, row in rows:
-                if image is None or not self._row(row, image, number, line):
+                if image is None or not self._row(row, image, number, line, path):
                     self.builder.skipped += 1
 
     def _sound(self, block: _Block, path: str) -> bool:
@@ -265,24 +260,9 @@ class _Reader:
         self.log.report(BAD_COUNT, path, line=line, expected=expected, found=found)
         return False
 
-    def _image(self, name: str, split: str, number: int, line: int) -> int | None:
-        path = self.paths[number]
-        if not accept_name(name, self.log, path, line=line):
-            return None
-        place = f"{path}:{line}"
-        if self.first.setdefault(name, place) != place:
-            self.log.report(DUPLICATE_IMAGE, path, line=line, value=name, first=self.first[name])
-            return None
-        picture = (self.pictures.named(name) or self.pictures.find(name)) if self.pictures else None
-        width, height = (self.pictures.size(name, picture) if self.told else None) or (0, 0)
-        shown = picture.path if picture else ""
-        return self.builder.image(
-            name, width=width, height=height, path=shown, split=split, file=number, line=line
-        )
-
-    def _row(self, row: bytes, image: int, number: int, line: int) -> bool:
+    def _row(self, row: bytes, image: int, number: int, line: int, path: str) -> bool:
         """Take one row apart; False, and an issue, if it is no box."""
-        words, path = row.split(), self.paths[number]
+        words = row.split()
         n, name = len(words), b""
         text: str | None = CLASS
         if n not in (4, 5, 10) or not _PLAIN.fullmatch(row):
@@ -327,34 +307,24 @@ class _Reader:
 
     def finish(self) -> None:
         """Decide on the kind, and fill the builder."""
-        builder, log = self.builder, self.log
         values = np.array(self.values, np.float64).reshape(-1, 7)
         columns = np.array(self.rows, np.int32).reshape(-1, 4)
-        scored = ~np.isnan(values[:, 4])
-        if builder.kind is None:
-            builder.kind = "det" if 2 * int(scored.sum()) > len(scored) else "gt"
-        good = scored if builder.kind == "det" else ~scored
-        code = SCORE_MISSING if builder.kind == "det" else SCORE_UNEXPECTED
-        for row in np.flatnonzero(~good).tolist():
-            _, _, number, line = columns[row].tolist()
-            value = float(values[row, 4])
-            log.report(code, self.paths[number], line=line, field="score", value=value)
-        builder.skipped += len(good) - int(good.sum())
         flags = np.where(values[:, 5] > 0, np.uint16(Flag.CROWD), np.uint16(0))
         flags |= np.where(values[:, 6] > 0, np.uint16(Flag.OCCLUDED), np.uint16(0))
-        if n := int((values[good, 6] == 2).sum()):
-            builder.extras["degrees of occlusion"] = n
         xyxy, wh = corners(values)
-        builder.boxes(
-            image=columns[good, 0],
-            category=columns[good, 1],
-            xyxy=xyxy[good],
-            wh=wh[good],
-            score=values[good, 4],
-            flags=flags[good],
-            file=columns[good, 2],
-            line=columns[good, 3],
+        self.gather.add(
+            image=columns[:, 0],
+            category=columns[:, 1],
+            xyxy=xyxy,
+            wh=wh,
+            score=values[:, 4],
+            flags=flags,
+            file=columns[:, 2],
+            line=columns[:, 3],
         )
+        self.gather.finish()
+        if self.builder.kind == "gt":
+            count_extra(self.builder, "degrees of occlusion", values[:, 6] == 2)
 
 
 # ------------------------------------------------------------------------------------------------ writing

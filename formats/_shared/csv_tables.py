@@ -13,22 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import Source, accept_name
-from odm.formats._shared.class_lists import refuse_class
 from odm.formats._shared.codes import (
-    BAD_CLASS_NAME,
     BAD_IMAGE_SIZE,
     NO_IMAGE_NAME,
     NOT_A_NUMBER,
     NOT_FINITE,
     NOT_UTF8,
     RELATIVE_RANGE,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
 )
 from odm.formats._shared.encodings import wide_encoding
-from odm.formats._shared.pictures import NO_SIZE, ImageOptions, Pictures, are_far, parse_pixels
+from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
+from odm.formats._shared.pictures import NO_SIZE, ImageOptions, are_far, parse_pixels
 from odm.issues import Code, Log, Trusted, shorten
-from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Floats, Ints, stem
+from odm.tables import Builder, Dataset, Floats, Ints, stem
 
 NO_HEADER = Code(
     "header-missing",
@@ -300,18 +297,13 @@ class Collector:
     def __init__(
         self, source: Source, builder: Builder, log: Log, options: ImageOptions, default: str = ""
     ) -> None:
-        self._source, self._builder, self._log = source, builder, log
-        with_pictures = source.is_dir and any(
-            f[f.rfind(".") :].lower() in PICTURE_SUFFIXES for f in source.files
-        )
-        folders = (source.path,) if with_pictures else ()
-        self._pictures = Pictures(options, builder, log, source, folders)
-        self._told = bool(self._pictures) or options.image_size is not None or options.image_sizes is not None
+        self._builder, self._log = builder, log
+        self._gather = Gather(source, builder, log, options, own_folder(source), ask_other="needed")
         self._default = default
         self._images: dict[str, int] = {}
         self._sizes: dict[int, tuple[int, int]] = {}
         self._splits: dict[int, str] = {}
-        self._places: list[tuple[int, int]] = []
+        self._places: list[tuple[int, At]] = []
         self._parts: list[_Part] = []
 
     def add(self, columns: Columns) -> None:
@@ -329,7 +321,7 @@ class Collector:
                     self._log.report(NO_IMAGE_NAME, columns.path, line=line)
                 elif accept_name(name, self._log, columns.path, line=line, field="image"):
                     row = self._images[name] = len(self._places)
-                    self._places.append((file, line))
+                    self._places.append((file, At(columns.path, line=line)))
             image[i] = row
         good &= image >= 0
         box = np.full((n, len(columns.box)), np.nan)
@@ -411,19 +403,10 @@ class Collector:
         rows: dict[str, int] = {}
         for i in np.flatnonzero(good & ~blank).tolist():
             name = names[i]
-            if name not in rows:
-                rows[name] = -1 if refuse_class(name) is not None else self._builder.category(name)
-            if rows[name] < 0:
-                reason = refuse_class(name)
-                self._log.report(
-                    BAD_CLASS_NAME,
-                    columns.path,
-                    line=columns.line[i],
-                    field="class",
-                    value=name,
-                    reason=reason,
-                )
-                good[i] = False
+            if rows.get(name, -1) < 0:
+                row = self._gather.category(name, At(columns.path, line=columns.line[i]), field="class")
+                rows[name] = -1 if row is None else row
+                good[i] = row is not None
         return np.array([rows.get(name, -1) for name in names], np.int32)
 
     def finish(
@@ -439,22 +422,17 @@ class Collector:
         is_relative
             Whether the numbers are relative to the size of the image.
         """
-        builder = self._builder
+        builder, gather = self._builder, self._gather
         scored = sum(int((~np.isnan(p.score) & ~p.blank).sum()) for p in self._parts)
-        total = sum(int((~p.blank).sum()) for p in self._parts)
-        if builder.kind is None:
-            builder.kind = "det" if 2 * scored > total else "gt"
-        wanted = builder.kind == "det"
+        decide_kind(builder, scored, sum(int((~p.blank).sum()) for p in self._parts))
         sizes = self._add_images(needed=self._used() if is_relative else set())
         for part in self._parts:
-            columns, good = part.columns, part.good
+            good, line = part.good, np.array(part.columns.line, np.int32)
             xyxy, wh = box(part.box)
             self._each(
                 good & ~part.blank & np.isnan(xyxy).any(axis=1), part, INCOMPLETE_BOX, self._say_missing
             )
-            unlike = good & ~part.blank & (np.isnan(part.score) == wanted)
-            code = SCORE_MISSING if wanted else SCORE_UNEXPECTED
-            self._each(unlike, part, code, lambda p, i: {"field": "score", "value": float(p.score[i])})
+            good &= gather.of_kind(part.score, gather.where(part.file, line), among=good & ~part.blank)
             if is_relative:
                 self._each(good & ~part.blank & are_far(xyxy), part, RELATIVE_RANGE, self._say_far)
                 size = np.array([*sizes, (0, 0)], np.float64)[part.image]  # the last where there is none
@@ -462,15 +440,16 @@ class Collector:
                 xyxy = xyxy * np.tile(size, 2)
             keep = good & ~part.blank
             builder.skipped += int((~good).sum())
-            builder.boxes(
+            gather.add(
                 image=part.image[keep],
                 category=part.category[keep],
                 xyxy=xyxy[keep],
                 wh=None if wh is None else wh[keep],
                 score=part.score[keep],
                 file=part.file,
-                line=np.array(columns.line, np.int32)[keep],
+                line=line[keep],
             )
+        gather.finish()
 
     def _each(
         self,
@@ -498,33 +477,28 @@ class Collector:
         return {int(i) for p in self._parts for i in np.unique(p.image[p.good & ~p.blank])}
 
     def _add_images(self, needed: set[int]) -> list[tuple[int, int]]:
-        builder, sizes = self._builder, []
-        paths = {part.file: part.columns.path for part in self._parts}
+        gather, sizes = self._gather, []
         for row, name in enumerate(self._images):
-            file, line = self._places[row]
-            full, picture = name, None
-            if self._pictures:
-                found = self._pictures.find(name, line=line, path=paths[file])
-                picture = self._pictures.named(name) or found
-                if picture is not None and stem(name) == name and picture.name != name:
-                    full = name + picture.name[len(stem(picture.name)) :]
-            size = self._sizes.get(row)
-            if size is None and (self._told or row in needed):
-                size = self._pictures.size(full, picture)
-            if size is None and row in needed:
-                self._log.report(NO_SIZE, paths[file], line=line, value=name)
+            file, at = self._places[row]
+            picture = gather.picture(name, at)
+            full = with_extension(name, picture) if stem(name) == name else name
             if full in self._images:  # a name with and without the extension of its picture
                 full = name
-            builder.image(
+            added = gather.image(
                 full,
-                width=size[0] if size else 0,
-                height=size[1] if size else 0,
-                path=picture.path if picture else "",
+                at,
+                size=self._sizes.get(row),
+                picture=picture,
+                needed=row in needed,
+                accepted=True,
                 split=self._splits.get(row, ""),
                 file=file,
-                line=line,
+                line=at.line,
             )
-            sizes.append(size or (0, 0))
+            size = (0, 0) if added is None else self._builder.image_size(added)
+            if row in needed and not size[0]:
+                self._log.report(NO_SIZE, at.path, line=at.line, value=name)
+            sizes.append(size)
         return sizes
 
 

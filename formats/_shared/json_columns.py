@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.encodings import wide_encoding
+from odm.formats._shared.gather import escape
 from odm.issues import Code, Log, shorten
 from odm.parallel import Worker, worker_count
 
@@ -618,11 +619,6 @@ class Document:
 
 class _BadCut(Exception):
     """A slice was cut at the wrong place."""
-
-
-def escape(key: str) -> str:
-    """A key as a part of a JSON pointer (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")
 
 
 def show(value: Any) -> str:

@@ -13,33 +13,25 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from odm.files import Source, accept_name
+from odm.files import Source
 from odm.formats._contract import Sniff
 from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
 from odm.formats._shared.codes import (
-    ALL_SCORED,
-    BAD_CLASS_NAME,
     BAD_IMAGE_SIZE,
-    BAD_LISTED_CLASS,
-    DUPLICATE_IMAGE,
     MISSING_BOX_KEY,
     MISSING_KEY,
     NOT_FINITE,
     OUTLINES,
-    SCORE_MISSING,
-    SIZE_FROM_PICTURE,
-    SIZE_MISSING,
-    SOME_SCORES,
     UNNAMED_IMAGE,
     WRONG_BOX_TYPE,
     WRONG_COUNT,
     WRONG_TYPE,
 )
+from odm.formats._shared.gather import NAN, At, Corners, Gather
 from odm.formats._shared.json_columns import (
     _PYTHON,
     DUPLICATE_KEY,
@@ -51,14 +43,13 @@ from odm.formats._shared.json_columns import (
     JsonPreview,
     Repeated,
     Token,
-    escape,
     glance,
     load,
     show,
 )
-from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
+from odm.formats._shared.pictures import ImageOptions, Picture
 from odm.issues import Code, Log, Trusted, printable, shorten
-from odm.tables import Builder, Dataset, Flag, Id, stem
+from odm.tables import Builder, Dataset, Flag, stem
 
 NO_FILES = Code(
     "no-annotation-file",
@@ -68,62 +59,15 @@ NO_FILES = Code(
     "A folder is read by those of its files that look like the format.",
 )
 
-Corners = tuple[float, float, float, float]
 _NUMBER = frozenset({int, float})
 _EMPTY: tuple[Any, ...] = (None, [], {}, "")
 _MOST_EXTRAS = 30
 """Names of unread keys that are told apart."""
-SPLITS = frozenset({"train", "val", "valid", "validation", "test", "dev", "minival", "trainval"})
-NAN = float("nan")
 FLAG_NAMES = {str(flag.name).lower(): flag for flag in Flag}
 
 
 class Nothing:
     """Stands for a value that could not be read; the log says why."""
-
-
-class At:
-    """A place in a JSON file: ``at / "objects" / 3``. With a line it is a row of a table that holds JSON.
-
-    Every value has a place and hardly any is ever shown, so it only remembers what it lies in.
-    """
-
-    __slots__ = ("_key", "_parent", "line", "path")
-
-    def __init__(self, path: str, key: str | int = "", line: int = 0, parent: At | None = None) -> None:
-        self.path = path
-        self.line = line
-        self._key = key
-        self._parent = parent
-
-    def __truediv__(self, key: str | int) -> At:
-        return At(self.path, key, self.line, self)
-
-    @property
-    def pointer(self) -> str:
-        """The JSON pointer (RFC 6901), empty for the whole file."""
-        keys = []
-        at = self
-        while at._parent is not None:
-            key = at._key
-            keys.append(escape(key) if isinstance(key, str) else str(key))
-            at = at._parent
-        return "".join(f"/{key}" for key in reversed(keys))
-
-    @property
-    def where(self) -> dict[str, Any]:
-        """The place as `Log.report` takes it."""
-        return {"line": self.line} if self.line else {"pointer": self.pointer}
-
-    @property
-    def field(self) -> str:
-        """The last key of the place, empty for an index."""
-        key = self.pointer.rsplit("/", 1)[-1]
-        return "" if key.isdigit() else key
-
-    def __str__(self) -> str:
-        place = f":{self.line}" if self.line else f"#{printable(self.pointer)}" if self.pointer else ""
-        return printable(self.path) + place
 
 
 # ---------------------------------------------------------------------------------------------- sniffing
@@ -165,24 +109,20 @@ def sniff_json(source: Source, says: Judge, suffixes: tuple[str, ...] = (".json"
     return Sniff(found[0], f"of {printable(shown)}: {found[1]}")
 
 
-def split_of(file: str) -> str:
-    """The split that a path names by a folder or by the file's own name, else nothing."""
-    parts = file[: -len(".json")].lower().split("/")
-    return next((part for part in reversed(parts) if part in SPLITS), "")
-
-
 # ----------------------------------------------------------------------------------------------- reading
 
 
-class Reader:
-    """Reads the files of one source.
+class Reader(Gather):
+    """Gathers what JSON files say, each value checked where it stands.
 
     Parameters
     ----------
     folders
         Folders of pictures that the format itself names.
     sized
-        Whether the format's files say the size of an image, so that a missing one is worth a word.
+        Whether the format's files say the size of an image, so that a missing one is a warning.
+    ask_other
+        Whether sizes come from the other side of an evaluation too.
     """
 
     def __init__(
@@ -196,17 +136,11 @@ class Reader:
         sized: bool = False,
         ask_other: bool = False,
     ) -> None:
-        self.source = source
-        self.builder = builder
-        self.log = log
-        self.pictures = Pictures(options, builder if ask_other else Builder(), log, source, folders)
-        self._told = options.image_size is not None or options.image_sizes is not None
-        self._sized = sized
-        self._images: dict[str, At] = {}
-        self._classes: dict[str, int | None] = {}
-        self._rows: list[tuple[Any, ...]] = []
-        self._tables: list[tuple[At, tuple[NDArray[Any], ...]]] = []
-        self._files: list[At] = []
+        other: Literal["always", "never"] = "always" if ask_other else "never"
+        field = "" if sized else None
+        super().__init__(
+            source, builder, log, options, folders, ask_other=other, size_field=field, unanimous=True
+        )
         self._outlines: Counter[str] = Counter()
         self._first_outline: At | None = None
 
@@ -412,76 +346,26 @@ class Reader:
         """Register the list that rows come from; the number goes to `box` and `image`."""
         return self.builder.file(at.path, at.pointer or "/")
 
-    def category(
-        self,
-        name: Any,
-        at: At,
-        *,
-        source_id: Id | None = None,
-        frequency: str = "",
-        listed: bool = False,
-    ) -> int | None:
-        """The row of a class, added if it is new; None and an issue if it cannot be one.
-
-        `listed` where the name stands in a list of classes and not in a box.
-        """
+    def category(self, name: Any, at: At, *, listed: bool = False, **columns: Any) -> int | None:
+        """The row of the class of that name; None, and an issue, if it is no text or cannot be a class."""
         if type(name) is not str:
             self.wrong(at, "the name of a class as text", name, row=not listed)
             return None
-        row = self._classes.get(name)
-        if row is not None:
-            return row
-        if (reason := refuse_class(name)) is not None:
-            code = BAD_LISTED_CLASS if listed else BAD_CLASS_NAME
-            self.log.report(code, at.path, **at.where, field=at.field, value=name, reason=reason)
-            return None
-        row = self._classes[name] = self.builder.category(name, source_id=source_id, frequency=frequency)
-        return row
+        return super().category(name, at, listed=listed, **columns)
 
     def image(
-        self,
-        name: Any,
-        at: At,
-        *,
-        field: str = "",
-        size: tuple[int, int] | None = None,
-        picture: Picture | None = None,
-        split: str = "",
-        source_id: Id | None = None,
-        file: int = -1,
-        line: int = 0,
+        self, name: Any, at: At, *, field: str = "", picture: Picture | None = None, **columns: Any
     ) -> int | None:
-        """Add an image and answer its row; None and an issue if it cannot be one."""
+        """Add the image of that name; None, and an issue, if it is no text or cannot be an image."""
         if name is None:
             where = at.where if self.log.keeps(UNNAMED_IMAGE) else {}
             self.log.report(UNNAMED_IMAGE, at.path, **where, field=field)
             return None
-        there = at / field if field else at
         if type(name) is not str:
-            self.wrong(there, "the name of an image as text", name)
+            self.wrong(at / field if field else at, "the name of an image as text", name)
             return None
-        if not accept_name(name, self.log, at.path, **there.where, field=field):
-            return None
-        first = self._images.setdefault(name, at)
-        if first is not at:
-            self.log.report(
-                DUPLICATE_IMAGE, at.path, **at.where, field=field, value=name, first=Trusted(str(first))
-            )
-            return None
-        if picture is None and self.pictures:
-            picture = self.pictures.named(name) or self.pictures.find(stem(name), path=at.path)
-        width, height = size or self.other_size(name, picture, at) or (0, 0)
-        path = picture.path if picture else ""
-        return self.builder.image(
-            name,
-            width=width,
-            height=height,
-            source_id=source_id,
-            path=path,
-            split=split,
-            file=file,
-            line=line,
-        )
+        picture = picture or self.picture(name, at, stem(name))
+        return super().image(name, at, field=field, picture=picture, **columns)
 
     def size(self, width: Any, height: Any, at: At, keys: tuple[str, str]) -> tuple[int, int] | None:
         """The size of an image where it is given; 0 and null stand for unknown, (0, 0) for a fault."""
@@ -501,107 +385,13 @@ class Reader:
             return 0, 0
         return (found[0], found[1]) if len(found) == 2 else None
 
-    def other_size(self, name: str, picture: Picture | None, at: At) -> tuple[int, int] | None:
-        """The size of an image by the options or the picture, said aloud where the file should have it."""
-        errors = self.log.errors
-        found = self.pictures.size(name, picture)
-        if self._sized and self.log.errors == errors:
-            if found is None:
-                self.log.report(SIZE_MISSING, at.path, **at.where, value=name)
-            elif picture is not None and not self._told:
-                shown = f"{found[0]}x{found[1]}"
-                self.log.report(SIZE_FROM_PICTURE, at.path, **at.where, value=name, size=shown)
-        return found
+    def finish(self, *, field: str = "score") -> None:
+        """Decide between ground truth and detections, report outlines, and hand over the boxes."""
+        _, total = self.counts()
+        super().finish(field=field)
+        self._report_outlines(total)
 
-    def box(
-        self,
-        image: int,
-        category: int,
-        corners: Corners,
-        at: At,
-        *,
-        file: int,
-        line: int,
-        wh: tuple[float, float] | None = None,
-        score: float = NAN,
-        flags: int = 0,
-    ) -> None:
-        """Add a box, to wait until the kind of the whole is known."""
-        if wh is None:
-            wh = corners[2] - corners[0], corners[3] - corners[1]
-        self._rows.append((image, category, *corners, *wh, score, flags, file, line))
-        self._files.append(at)
-
-    def add(self, at: At, *columns: NDArray[Any]) -> None:
-        """Add the n boxes of a list.
-
-        The columns are rows of image and category, (n, 4) corners, (n, 2) sizes, scores, areas, ids, the
-        index of each box in the list, and flags.
-        """
-        self._tables.append((at, columns))
-
-    def finish(self, *, score_key: str = "score") -> None:
-        """Decide between ground truth and detections, and hand over the boxes."""
-        builder, log, places = self.builder, self.log, self._files
-        table = np.array(self._rows, np.float64).reshape(-1, 12)
-        scored = ~np.isnan(table[:, 8])
-        masks = [~np.isnan(columns[4]) for _, columns in self._tables]
-        total = len(table) + sum(map(len, masks))
-        found = int(np.count_nonzero(scored)) + sum(int(np.count_nonzero(mask)) for mask in masks)
-        if builder.kind is None:
-            builder.kind = "det" if total and found == total else "gt"
-        is_det = builder.kind == "det"
-        if is_det and found < total:
-            bad = [places[row] for row in np.flatnonzero(~scored).tolist()]
-            for (at, columns), mask in zip(self._tables, masks, strict=True):
-                bad += [at / int(i) for i in columns[7][~mask].tolist()]
-            for at in bad:
-                log.report(SCORE_MISSING, at.path, **at.where, field=score_key)
-            builder.skipped += total - found
-            table = table[scored]
-        elif found and not is_det:
-            at = self._first_scored(scored, masks)
-            if found == total:
-                log.report(ALL_SCORED, at.path, **at.where, field=score_key, n=total)
-            else:
-                log.report(SOME_SCORES, at.path, **at.where, field=score_key, found=found, total=total)
-        self._say_outlines(total)
-        if len(table):
-            builder.boxes(
-                image=table[:, 0],
-                category=table[:, 1],
-                xyxy=table[:, 2:6],
-                wh=table[:, 6:8],
-                score=table[:, 8] if is_det else None,
-                flags=table[:, 9],
-                file=table[:, 10],
-                line=table[:, 11],
-            )
-        for (at, columns), mask in zip(self._tables, masks, strict=True):
-            keep = mask if is_det else np.ones(len(mask), bool)
-            image, category, xyxy, wh, score, area, ids, line, flags = (column[keep] for column in columns)
-            builder.boxes(
-                image=image,
-                category=category,
-                xyxy=xyxy,
-                wh=wh,
-                score=score if is_det else None,
-                flags=flags,
-                area=area,
-                source_id=ids,
-                file=self.rows_of(at),
-                line=line,
-            )
-
-    def _first_scored(self, scored: NDArray[Any], masks: Sequence[NDArray[Any]]) -> At:
-        if scored.any():
-            return self._files[int(np.argmax(scored))]
-        for (at, columns), mask in zip(self._tables, masks, strict=True):
-            if mask.any():
-                return at / int(columns[7][np.argmax(mask)])
-        raise AssertionError
-
-    def _say_outlines(self, total: int) -> None:
+    def _report_outlines(self, total: int) -> None:
         if not self._outlines:
             return
         kinds = list(self._outlines)

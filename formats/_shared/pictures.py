@@ -194,6 +194,8 @@ class Pictures:
         self._lasts: dict[str, tuple[int, int]] = {}
         """Of the other side's sizes those whose name without folders is unique, as images are joined."""
         self._linked = False
+        self._ambiguous: set[str] = set()
+        """Names whose two pictures have been reported."""
         self._asked = options.images
         self._passed = folders if options.images is not None else ()
         """The folders that the format itself names, where --images hides them."""
@@ -255,10 +257,11 @@ class Pictures:
     def find(self, key: str, *, line: int = 0, path: str = "") -> Picture | None:
         """The picture of the image whose name without extension is `key`.
 
-        Where two differ only by their extension that is an issue at `path`, and the first is answered.
+        Where two differ only by their extension that is one issue, at `path`, and the first is answered.
         """
         found = self._by_stem.get(key, ())
-        if len(found) > 1:
+        if len(found) > 1 and key not in self._ambiguous:
+            self._ambiguous.add(key)
             first, second = found[0].name, found[1].name
             self._log.report(
                 TWO_PICTURES, path or found[0].path, line=line, first=first, second=second, value=key

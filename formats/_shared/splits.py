@@ -11,6 +11,9 @@ from odm.formats._shared.codes import UNKNOWN_SPLIT
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log
 
+SPLITS = frozenset({"train", "val", "valid", "validation", "test", "dev", "minival", "trainval"})
+"""Names of folders and files that say which part of a data set they hold, in lower case."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SplitOptions(ImageOptions):
@@ -38,3 +41,9 @@ def files_of_split(
     if files:
         miss_split(wanted, splits, source, log)
     return [file for file, split in zip(files, splits, strict=True) if split == wanted]
+
+
+def split_of(file: str) -> str:
+    """The split that the path of a JSON file names by a folder or by the file's own name, else nothing."""
+    parts = file[: -len(".json")].lower().split("/")
+    return next((part for part in reversed(parts) if part in SPLITS), "")

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.files import Output, Source, accept_name
+from odm.files import Output, Source
 from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
 from odm.formats._shared.codes import (
-    DUPLICATE_IMAGE,
     NOT_A_NUMBER,
     NOT_FINITE,
     SCORE_MISSING,
     SCORE_UNEXPECTED,
 )
-from odm.formats._shared.pictures import ImageOptions, Pictures
+from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
+from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_tokens import (
     NON_FINITE,
     NUMBER,
@@ -183,33 +183,22 @@ def spans(chunk: Chunk, first: NDArray[Any], words: NDArray[Any]) -> list[bytes]
 # -------------------------------------------------------------------------------------- what the rows mean
 
 
-def add_images(
-    found: Scan, builder: Builder, log: Log, options: ImageOptions, grammar: Grammar
-) -> tuple[Ints, Ints]:
+def gather_labels(source: Source, builder: Builder, log: Log, options: ImageOptions) -> Gather:
+    """Gathers what label files say, whose rows do not need the sizes of their images."""
+    return Gather(source, builder, log, options, own_folder(source), ask_other="needed")
+
+
+def add_images(found: Scan, gather: Gather, grammar: Grammar) -> tuple[Ints, Ints]:
     """The image row of each file (-1 = refused), and the file's number in the builder."""
     source, files = found.source, found.files
-    folders = (source.path,) if source.is_dir and listing(source).pictures else ()
-    pictures = Pictures(options, builder, log, source, folders)
-    told = bool(pictures) or options.image_size is not None or options.image_sizes is not None
     keys, others = _keys(source, files, grammar)
     rows = np.full(len(files), -1, np.int32)
-    numbers = np.array([builder.file(source.full(f)) for f in files], np.int32)
-    owner: dict[str, str] = {}
+    numbers = np.array([gather.builder.file(source.full(f)) for f in files], np.int32)
     for i, (file, key) in enumerate(zip(files, keys, strict=True)):
-        path = source.full(file)
-        if not accept_name(key, log, path):
-            continue
-        picture = None
-        for place in (key, *others[i]) if pictures else ():
-            picture = picture or pictures.find(place, path=path)
-        suffix = picture.name[len(stem(picture.name)) :] if picture else ""
-        name = key if suffix and key.lower().endswith(suffix.lower()) else key + suffix
-        if owner.setdefault(name, path) != path:
-            log.report(DUPLICATE_IMAGE, path, value=name, first=owner[name])
-            continue
-        width, height = (pictures.size(name, picture) if told else None) or (0, 0)
-        shown = picture.path if picture else ""
-        rows[i] = builder.image(name, width=width, height=height, path=shown, file=int(numbers[i]))
+        at = At(source.full(file))
+        picture = gather.picture(key, at, key, *others[i])
+        row = gather.image(with_extension(key, picture), at, picture=picture, file=int(numbers[i]))
+        rows[i] = -1 if row is None else row
     return rows, numbers
 
 
@@ -240,10 +229,9 @@ def _keys(source: Source, files: Sequence[str], grammar: Grammar) -> tuple[list[
 def settle_kind(found: Scan, builder: Builder, log: Log) -> NDArray[np.bool_]:
     """Decide on the kind by the scores of most rows, report those of the other kind; which rows are good."""
     scored = ~np.isnan(found.score)
-    if builder.kind is None:
-        builder.kind = "det" if 2 * int(scored.sum()) > len(scored) else "gt"
-    good = scored if builder.kind == "det" else ~scored
-    code = SCORE_MISSING if builder.kind == "det" else SCORE_UNEXPECTED
+    is_det = decide_kind(builder, int(scored.sum()), len(scored))
+    good = scored if is_det else ~scored
+    code = SCORE_MISSING if is_det else SCORE_UNEXPECTED
 
     def say(cells: list[Cell]) -> dict[str, Any]:
         column, value = cells[-1] if cells else (0, b"")
@@ -255,7 +243,7 @@ def settle_kind(found: Scan, builder: Builder, log: Log) -> NDArray[np.bool_]:
 
 def add_boxes(
     found: Scan,
-    builder: Builder,
+    gather: Gather,
     images: tuple[Ints, Ints],
     good: NDArray[np.bool_],
     category: NDArray[Any],
@@ -265,13 +253,13 @@ def add_boxes(
     flags: NDArray[Any] | None = None,
     score: Floats | None = None,
 ) -> None:
-    """Hand the good rows to the builder."""
+    """Add the boxes of the good rows, which are all there are."""
     rows, numbers = images
     file = found.rows.file
     if len(file):
         good = good & (rows[file] >= 0)
-    builder.skipped += len(good) - int(good.sum())
-    builder.boxes(
+    gather.builder.skipped += len(good) - int(good.sum())
+    gather.add(
         image=rows[file][good] if len(file) else file,
         category=category[good],
         xyxy=xyxy[good],
@@ -281,6 +269,7 @@ def add_boxes(
         file=numbers[file][good] if len(file) else file,
         line=found.rows.line[good],
     )
+    gather.finish()
 
 
 def class_rows(found: Scan, good: NDArray[np.bool_], builder: Builder) -> Ints:

@@ -54,6 +54,7 @@ from odm.formats._contract import LIKELY, RELATIONAL, SURE, Format, Sniff, optio
 from odm.formats._shared.codes import UNKNOWN_SPLIT
 from odm.formats._shared.json_columns import JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.splits import SPLITS
 from odm.formats.coco.ids import result_ids
 from odm.formats.coco.reader import Reader
 from odm.formats.coco.writer import object_of, results_of
@@ -160,7 +161,6 @@ def sniff(source: Source) -> Sniff | None:
 
 
 _SPLIT = re.compile(r"(?:instances|detections|results|annotations)[-_](.+)\.json", re.IGNORECASE)
-_SPLIT_NAMES = frozenset({"train", "val", "valid", "validation", "test", "dev", "minival", "trainval"})
 _LOOKS = 50
 """Files of a folder that are looked at; a folder of one file per image has thousands, and is not COCO."""
 
@@ -208,10 +208,10 @@ def _split_of(file: str) -> str:
             return folder.rsplit("/", 1)[-1]
         return match[1]
     word = name[: -len(".json")]
-    if word.lower() in _SPLIT_NAMES:
+    if word.lower() in SPLITS:
         return word
     parent = folder.rsplit("/", 1)[-1]
-    return parent if name.startswith("_annotations") or parent.lower() in _SPLIT_NAMES else ""
+    return parent if name.startswith("_annotations") or parent.lower() in SPLITS else ""
 
 
 # ---------------------------------------------------------------------------------- reading and writing

@@ -21,6 +21,7 @@ from odm.formats._shared.codes import (
     WRONG_BOX_TYPE,
     WRONG_TYPE,
 )
+from odm.formats._shared.gather import decide_kind
 from odm.formats._shared.json_columns import (
     DUPLICATE_KEY,
     DUPLICATE_ROW_KEY,
@@ -149,9 +150,9 @@ class Reader:
             for table in self._tables
             if (score := table.column("score")) is not None
         )
-        if builder.kind is None:
-            builder.kind = "det" if self._lists or (total and found == total) else "gt"
-        elif builder.kind == "gt" and self._lists:
+        if builder.kind is None and self._lists:
+            builder.kind = "det"
+        if not decide_kind(builder, found, total, unanimous=True) and self._lists:
             self._log.report(RESULTS_AS_TRUTH, self._source.path)
             return
         for table in self._tables:

@@ -8,11 +8,12 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.files import Source, accept_name
+from odm.files import accept_name
 from odm.formats._shared.codes import COMMENTED, SIZE_FROM_PICTURE, SIZE_MISSING
-from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
+from odm.formats._shared.gather import At, Gather, with_extension
+from odm.formats._shared.pictures import Picture
 from odm.issues import Log, Trusted
-from odm.tables import PICTURE_SUFFIXES, Builder, Floats, Ints, Longs, stem
+from odm.tables import Builder, Floats, Ints, Longs, stem
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -99,9 +100,7 @@ class Images:
         differs[:] = (self.sizes[images] != sizes).any(axis=1)
         return differs
 
-    def add_to(
-        self, builder: Builder, log: Log, source: Source, options: ImageOptions, needed: NDArray[np.bool_]
-    ) -> Floats:
+    def add_to(self, gather: Gather, needed: NDArray[np.bool_]) -> Floats:
         """Add the images; a size must be found for those `needed`.
 
         Answers the (n, 2) sizes of all that were met, 0 where unknown.
@@ -109,65 +108,50 @@ class Images:
         for i, name in enumerate(self.rows):
             if name.startswith("#") and self.good[i]:
                 path, field = self._origin[i].path, self._origin[i].field
-                log.report(
+                gather.log.report(
                     COMMENTED, path, line=self._line[i], field=field, value=name, what=Trusted("an image")
                 )
-        beside = source.is_dir and bool(source.with_suffix(*PICTURE_SUFFIXES))
-        folders = (source.full("images"), source.path) if beside else ()
-        pictures = Pictures(options, builder, log, source, folders)
-        ask = bool(pictures) or options.image_size is not None or options.image_sizes is not None
-        if ask or needed.any():
-            self._add_with_pictures(builder, log, source.path, pictures, needed, ask=ask)
+        if gather.asks or needed.any():
+            self._add_with_pictures(gather, needed)
         else:
-            self._add_plain(builder, log)
+            self._add_plain(gather.builder, gather.log)
         return self.sizes.astype(np.float64)
 
-    def _add_with_pictures(
-        self,
-        builder: Builder,
-        log: Log,
-        where: str,
-        pictures: Pictures,
-        needed: NDArray[np.bool_],
-        *,
-        ask: bool,
-    ) -> None:
-        taken = 0
+    def _add_with_pictures(self, gather: Gather, needed: NDArray[np.bool_]) -> None:
+        taken, log, pictures = 0, gather.log, gather.pictures
         for i, name in enumerate(self.rows):
             if not self.good[i]:
                 continue
-            origin, line = self._origin[i], self._line[i]
+            origin, at = self._origin[i], At(self._origin[i].path, line=self._line[i])
             without = stem(name) == name
             picture: Picture | None = None
             if pictures:
-                picture = pictures.named(name)
-                if picture is None and (origin.has_ids or without):
-                    picture = pictures.find(name, line=line, path=origin.path)
-            if self.sizes[i, 0] == 0 and (ask or needed[i]):
-                size = pictures.size(name, picture)
-                if size is not None:
-                    self.sizes[i] = size
-                    taken += 1
-                    if i in self.zeros:
-                        told = f"{size[0]}x{size[1]}"
-                        log.report(
-                            SIZE_FROM_PICTURE, origin.path, line=line, field="width", value=name, size=told
-                        )
-                elif needed[i]:
-                    pictures.report_no_size(name, picture, origin.path, line=line, field=origin.field)
+                picture = gather.picture(name, at) if origin.has_ids or without else pictures.named(name)
             shown = name
-            if picture is not None and origin.has_ids and without:
-                full = name + picture.name[len(stem(picture.name)) :]
-                shown = full if full not in self.rows else name
-            builder.image(
+            if origin.has_ids and without and (full := with_extension(name, picture)) not in self.rows:
+                shown = full
+            stated = bool(self.sizes[i, 0])
+            row = gather.image(
                 shown,
-                width=int(self.sizes[i, 0]),
-                height=int(self.sizes[i, 1]),
-                path=picture.path if picture else "",
+                at,
+                size=(int(self.sizes[i, 0]), int(self.sizes[i, 1])) if stated else None,
+                picture=picture,
+                needed=bool(needed[i]),
+                accepted=True,
                 file=origin.file,
-                line=line,
+                line=at.line,
             )
+            size = (0, 0) if row is None else gather.builder.image_size(row)
+            if size[0] and not stated:
+                self.sizes[i] = size
+                taken += 1
+                if i in self.zeros:
+                    told = f"{size[0]}x{size[1]}"
+                    log.report(SIZE_FROM_PICTURE, at.path, **at.where, field="width", value=name, size=told)
+            elif needed[i] and not stated:
+                pictures.report_no_size(name, picture, at.path, line=at.line, field=origin.field)
         if taken:
+            where = gather.source.path
             log.note(f"{where}: {taken} images without a size get it from a picture or an option")
 
     def _add_plain(self, builder: Builder, log: Log) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,6 @@ from odm.formats._shared.codes import (
     NO_IMAGE_NAME,
     NOT_UTF8,
     RELATIVE_RANGE,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
     WRONG_COUNT,
 )
 from odm.formats._shared.csv_tables import (
@@ -28,6 +26,7 @@ from odm.formats._shared.csv_tables import (
     read_record,
     utf8_text,
 )
+from odm.formats._shared.gather import Gather, decide_kind, own_folder
 from odm.formats._shared.pictures import are_far
 from odm.formats.csv.classes import ClassNames, ClassRows
 from odm.formats.csv.images import Images, Origin
@@ -147,15 +146,19 @@ class Reader:
         for boxes in self._boxes:
             if boxes.layout.coords in relative:
                 needed[boxes.image] = True
-        sizes = self._images.add_to(builder, log, self._source, self._options, needed)
+        source = self._source
+        folders = (source.full("images"), source.path) if own_folder(source) else ()
+        gather = Gather(source, builder, log, self._options, folders, ask_other="needed")
+        sizes = self._images.add_to(gather, needed)
         number = np.cumsum(self._images.good) - 1
-        kind = builder.kind = builder.kind or self._kind()
+        self._decide_kind()
         for boxes in self._boxes:
-            rows = self._check_kind(boxes, np.arange(len(boxes.line)), kind)
+            rows = self._check_kind(boxes, gather)
             is_relative = boxes.layout.coords in relative
             if is_relative:
                 rows = self._check_relative(boxes, rows, sizes)
-            self._add_boxes(boxes, rows, number, sizes if is_relative else None)
+            self._add_boxes(boxes, rows, number, sizes if is_relative else None, gather)
+        gather.finish()
 
     def _sniffs_relative(self) -> bool:
         """Whether boxes whose dialect has pixels and relative coordinates under one header are relative."""
@@ -177,26 +180,20 @@ class Reader:
         )
         return True
 
-    def _kind(self) -> Literal["gt", "det"]:
+    def _decide_kind(self) -> None:
         n = sum(len(b.line) for b in self._boxes)
-        if not n:
-            return "det" if any("predictions" in title for title in self._titles) else "gt"
         scored = sum(int(np.count_nonzero(~np.isnan(b.score))) for b in self._boxes)
-        return "det" if 2 * scored > n else "gt"
+        if not n and self._builder.kind is None and any("predictions" in title for title in self._titles):
+            self._builder.kind = "det"
+        decide_kind(self._builder, scored, n)
 
-    def _check_kind(self, boxes: _Boxes, rows: NDArray[Any], kind: str) -> NDArray[Any]:
-        lacks = np.isnan(boxes.score)
-        wrong = lacks if kind == "det" else ~lacks
-        if not wrong.any():
-            return rows
+    def _check_kind(self, boxes: _Boxes, gather: Gather) -> NDArray[Any]:
         column = boxes.layout.roles.get("score", boxes.layout.strings)
         field = boxes.layout.columns[column] if column is not None else "score"
-        code = SCORE_MISSING if kind == "det" else SCORE_UNEXPECTED
-        for i in np.nonzero(wrong)[0].tolist():
-            value = float(boxes.score[i])
-            self._log.report(code, boxes.path, line=int(boxes.line[i]), field=field, value=value)
-        self._builder.skipped += int(np.count_nonzero(wrong))
-        return rows[~wrong]
+        good = gather.of_kind(boxes.score, gather.where(boxes.file, boxes.line), field=field)
+        rows = np.flatnonzero(good)
+        self._builder.skipped += len(good) - len(rows)
+        return rows
 
     def _check_relative(self, boxes: _Boxes, rows: NDArray[Any], sizes: Floats) -> NDArray[Any]:
         values = boxes.numbers[rows]
@@ -214,7 +211,7 @@ class Reader:
         return rows[~lost] if lost.any() else rows
 
     def _add_boxes(
-        self, boxes: _Boxes, rows: NDArray[Any], number: NDArray[Any], sizes: Floats | None
+        self, boxes: _Boxes, rows: NDArray[Any], number: NDArray[Any], sizes: Floats | None, gather: Gather
     ) -> None:
         whole = len(rows) == len(boxes.line)
         pick: Any = slice(None) if whole else rows
@@ -227,7 +224,7 @@ class Reader:
             wh = values[:, 2:]
             low = values[:, :2] - (wh / 2 if boxes.layout.form == "cxcywh" else 0)
             values = np.concatenate([low, low + wh], axis=1)
-        self._builder.boxes(
+        gather.add(
             image=number[image],
             category=boxes.category[pick],
             xyxy=values,

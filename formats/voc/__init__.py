@@ -59,6 +59,7 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
+from odm.formats._shared.gather import Gather
 from odm.formats._shared.safe_xml import DOCTYPE, after_prolog, narrow
 from odm.formats.voc.elements import Elements
 from odm.formats.voc.gather import Images, Rows
@@ -154,8 +155,8 @@ def _read_xml(source: Source, files: list[str], builder: Builder, log: Log, opti
     found.sort(key=lambda place: place[1])
     chosen, splits = find_splits(source, found, roots, options.split, log)
     name_strays(source, roots, log)
-    rows = Rows(builder)
-    images = Images(source, builder, log, options, picture_folders(source, roots), splits)
+    gather = Gather(source, builder, log, options, picture_folders(source, roots), size_field="size")
+    images, rows = Images(gather, splits), Rows(gather, options.origin)
     quick, careful = Shapes(builder, images, rows), Elements(builder, log, images, rows)
     first = chosen[0][0] if chosen else ""
     lead = source.full(first)[: -len(first) or None]
@@ -167,7 +168,7 @@ def _read_xml(source: Source, files: list[str], builder: Builder, log: Log, opti
             if not quick.read(data, path, key):
                 careful.read(data, path, key)
             rows.pack()
-    rows.finish(log, images.paths, options.origin)
+    rows.finish()
 
 
 def _check(options: VocOptions) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 
 from odm.files import COLLISION, Output, Source, accept_name
 from odm.formats._shared.codes import NOT_UTF8, WRONG_COUNT
+from odm.formats._shared.gather import At, Gather, with_extension
 from odm.formats._shared.number_text import decimals
-from odm.formats._shared.pictures import Pictures
 from odm.formats._shared.text_tokens import second_row
 from odm.formats.voc.terms import (
     EDGES,
@@ -90,19 +90,19 @@ class ResultReader:
             for raw in dict.fromkeys(names):
                 if raw not in first:
                     first[raw] = path, int(lines[names.index(raw)])
-        pictures = Pictures(self._options, builder, log, self._source)
+        gather = Gather(self._source, builder, log, self._options)
         rows: dict[bytes, int] = {}
         for raw in sorted(first):
             path, line = first[raw]
-            name = raw.decode()
+            name, at = raw.decode(), At(path, line=line)
             if not accept_name(name, log, path, line=line):
                 rows[raw] = -1
                 continue
-            picture = pictures.named(name) or pictures.find(name, line=line, path=path)
-            if picture is not None and stem(name) == name:
-                name += picture.name[len(stem(picture.name)) :]
-            width, height = pictures.size(name, picture) or (0, 0)
-            rows[raw] = builder.image(name, width=width, height=height, path=picture.path if picture else "")
+            picture = gather.picture(name, at)
+            if stem(name) == name:
+                name = with_extension(name, picture)
+            row = gather.image(name, at, picture=picture, accepted=True)
+            rows[raw] = -1 if row is None else row
         for category, number, _, names, values, lines in loaded:
             image = np.array([rows[name] for name in names], np.int64)
             keep = image >= 0
@@ -111,10 +111,15 @@ class ResultReader:
             if self._options.origin:
                 count_from_zero(xyxy)
             n = len(xyxy)
-            builder.boxes(
-                image=image[keep], category=np.full(n, category), xyxy=xyxy, score=values[keep, 0],
-                file=np.full(n, number), line=np.asarray(lines)[keep],
-            )  # fmt: skip
+            gather.add(
+                image=image[keep],
+                category=np.full(n, category),
+                xyxy=xyxy,
+                score=values[keep, 0],
+                file=number,
+                line=np.asarray(lines)[keep],
+            )
+        gather.finish()
 
     def _split_slowly(self, data: bytes, path: str) -> tuple[list[bytes], Floats, Any]:
         """Names, numbers and lines of the good rows; every other row is reported."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from odm.files import Source
 from odm.formats._shared.codes import NOT_UTF8, UNKNOWN_SPLIT
+from odm.formats._shared.splits import SPLITS
 from odm.formats.voc.terms import BLANKS
 from odm.issues import Code, Log, printable
 from odm.tables import PICTURE_SUFFIXES, stem
@@ -26,7 +27,6 @@ IN_TWO_SPLITS = Code(
     "take it off one of the lists",
     "An image in two splits, neither of which contains the other, is seen in training and in testing.",
 )
-_SPLITS = frozenset(("train", "val", "valid", "validation", "test", "trainval", "dev"))
 
 Place = tuple[str, str, str | None]
 """An XML file, the image's name without extension, and the root of its tree or None."""
@@ -101,7 +101,7 @@ def find_splits(
             lists.setdefault(name, {}).update(members)
     if not lists:
         for _, key, _ in files:
-            parts = [part for part in key.split("/")[:-1] if part.lower() in _SPLITS]
+            parts = [part for part in key.split("/")[:-1] if part.lower() in SPLITS]
             if not parts:
                 lists = {}
                 break

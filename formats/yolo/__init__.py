@@ -48,6 +48,8 @@ import numpy as np
 
 from odm.files import Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
+from odm.formats._shared.gather import Gather
+from odm.formats._shared.pictures import ImageOptions, Pictures
 from odm.formats._shared.text_tokens import Rows, listing, sample, say_others
 from odm.formats.yolo.descriptions import (
     data_file_of,
@@ -133,7 +135,9 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     numbers = np.array([builder.file(source.full(f)) for f in files], np.int32)
     places = np.full(len(images), -1)
     places[owners] = numbers
-    rows, sizes = add_images(images, owners[scan.file[good]], places, builder, log, source)
+    listed = images[0].pictures if images else Pictures(ImageOptions(), builder, log, source)
+    gather = Gather(source, builder, log, options, pictures=listed)
+    rows, sizes = add_images(images, owners[scan.file[good]], places, gather)
     image = owners[scan.file] if len(owners) else scan.file.astype(np.int64)
     good &= (rows[image] >= 0) & (sizes[image, 0] > 0) if len(rows) else good
     category, known = add_categories(scan, where, good, plan, builder, log)
@@ -142,7 +146,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     builder.skipped += int(len(good) - good.sum())
     size = sizes[image[good]].astype(np.float64)
     corners, wh = corners_of(box[good], scan.outline[good])
-    builder.boxes(
+    gather.add(
         image=rows[image[good]],
         category=category[good],
         xyxy=corners * np.tile(size, 2),
@@ -151,6 +155,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
         file=numbers[scan.file[good]] if files else scan.file,
         line=scan.line[good],
     )
+    gather.finish()
 
 
 def _plan(source: Source, options: YoloOptions, log: Log) -> Plan:

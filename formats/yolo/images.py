@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.files import Source, accept_name
-from odm.formats._shared.codes import DUPLICATE_IMAGE, NO_PICTURE
+from odm.files import Source
+from odm.formats._shared.codes import NO_PICTURE
+from odm.formats._shared.gather import At, Gather, with_extension
 from odm.formats._shared.pictures import Picture, Pictures, picture_in
 from odm.formats._shared.text_tokens import listing
 from odm.formats.yolo.layouts import Group, Plan, YoloOptions, file_set
@@ -157,11 +158,7 @@ def _listed_picture(source: Source, key: str, listed: str) -> Picture | None:
 
 
 def _name(image: Image) -> str:
-    if image.picture is None:
-        return image.key
-    name = image.picture.name
-    suffix = name[name.rfind(".") :]
-    return image.key if image.key.endswith(suffix) else image.key + suffix
+    return with_extension(image.key, image.picture)
 
 
 def _part_splits(images: list[Image], plan: Plan, log: Log) -> None:
@@ -179,37 +176,25 @@ def _part_splits(images: list[Image], plan: Plan, log: Log) -> None:
 
 
 def add_images(
-    images: list[Image], used: NDArray[Any], places: NDArray[Any], builder: Builder, log: Log, source: Source
+    images: list[Image], used: NDArray[Any], places: NDArray[Any], gather: Gather
 ) -> tuple[Ints, Longs]:
     """The row of each image (-1 = refused) and the (n, 2) sizes in pixels, 0 where unknown."""
     needed = np.zeros(len(images), bool)
     needed[used] = True
     rows = np.full(len(images), -1, np.int32)
     sizes = np.zeros((len(images), 2), np.int64)
-    owner: dict[str, str] = {}
+    source, log = gather.source, gather.log
     for i, image in enumerate(log.track(images, "looking at pictures")):
-        name = _name(image)
-        label = source.full(image.label) if image.label is not None else ""
-        path = label or (image.picture.place if image.picture else source.path)
-        if not accept_name(name, log, path):
+        name, picture, errors = _name(image), image.picture, log.errors
+        path = picture.place if picture else source.path
+        at = At(path if image.label is None else source.full(image.label))
+        gather.pictures = image.pictures  # each split has its own
+        row = gather.image(name, at, picture=picture, split=image.split, file=int(places[i]))
+        if row is None:
             continue
-        if name in owner:
-            log.report(DUPLICATE_IMAGE, path, value=name, first=owner[name])
-            continue
-        owner[name] = path
-        errors = log.errors
-        size = image.pictures.size(name, image.picture)
-        if size is None and needed[i] and log.errors == errors:
-            image.pictures.report_no_size(name, image.picture, path)
+        rows[i], sizes[i] = row, gather.builder.image_size(row)
+        if needed[i] and not sizes[i, 0] and log.errors == errors:
+            image.pictures.report_no_size(name, picture, at.path)
         elif image.lonely:
-            log.report(NO_PICTURE, path, value=name)
-        width, height = sizes[i] = size or (0, 0)
-        rows[i] = builder.image(
-            name,
-            width=int(width),
-            height=int(height),
-            path=image.picture.path if image.picture else "",
-            split=image.split,
-            file=int(places[i]),
-        )
+            log.report(NO_PICTURE, at.path, value=name)
     return rows, sizes

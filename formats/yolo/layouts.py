@@ -12,10 +12,10 @@ from odm.formats._contract import option
 from odm.formats._shared.class_lists import read_list
 from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE, UNKNOWN_SPLIT
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.splits import SPLITS
 from odm.formats._shared.text_tokens import Listing
 from odm.issues import Log, PathError, printable, shorten
 
-SPLITS = ("train", "val", "valid", "validation", "test", "minival")
 ALIASES = {"valid": "val", "validation": "val"}
 _DARKNET_FOLDER = re.compile(r"obj_([A-Za-z0-9]+)_data", re.ASCII)
 """Where exports for darknet keep the labels and pictures of a split, beside ``obj.names``."""

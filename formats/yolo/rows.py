@@ -20,11 +20,12 @@ from odm.formats._shared.codes import (
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
+from odm.formats._shared.gather import decide_kind
 from odm.formats._shared.pictures import FAR, are_far
 from odm.formats._shared.text_tokens import Chunk, Rows, check_number, chunks, every, explain_rows
 from odm.formats.yolo.layouts import Plan, YoloOptions
 from odm.issues import Code, Log, Trusted, printable
-from odm.tables import Builder, Floats, Ints, Kind, Longs
+from odm.tables import Builder, Floats, Ints, Longs
 
 BAD_ID = Code(
     "yolo-class-id",
@@ -185,11 +186,10 @@ def choose_columns(
 ) -> tuple[NDArray[np.bool_], Floats, Floats]:
     """Decide on the kind and on the column of the confidence: which rows are good, their boxes and scores."""
     scored = ~np.isnan(scan.columns[:, 4])
-    kind: Kind = builder.kind or ("det" if 2 * int(scored.sum()) > len(scored) else "gt")
-    builder.kind = kind
+    is_det = decide_kind(builder, int(scored.sum()), len(scored))
     box, score = scan.columns[:, :4], np.array(scan.columns[:, 4])
-    joined = _joined(scan, kind)
-    if kind == "gt":
+    joined = _joined(scan, 6 if is_det else 5)
+    if not is_det:
         odd = scored & scan.outline & ~joined
         where.report(log, WRONG_COUNT, np.flatnonzero(joined), lambda cells: _say_joined(cells, 5))
         where.report(log, WRONG_COUNT, np.flatnonzero(odd), _say_odd)
@@ -210,9 +210,9 @@ def choose_columns(
     return scored & ~joined & ~outside, box, score
 
 
-def _joined(scan: Scan, kind: Kind) -> NDArray[np.bool_]:
-    """Which rows are several in one line: they would be outlines, and the other rows are boxes."""
-    found = scan.outline & scan.joined[:, 1 if kind == "det" else 0]
+def _joined(scan: Scan, size: int) -> NDArray[np.bool_]:
+    """Which rows are several of this size in one line: they would be outlines, and the others are boxes."""
+    found = scan.outline & scan.joined[:, size - 5]
     if (scan.outline & ~found).any() or scan.outline.all():
         return np.zeros(len(found), bool)
     return found

@@ -73,6 +73,12 @@ class SourceFile:
     path: str
     pointer: str = ""
 
+    def place(self, line: int) -> tuple[str, int, str]:
+        """Path, line and JSON pointer of a row; the empty ones of the last two are 0 and ``""``."""
+        if not self.pointer:
+            return self.path, line, ""
+        return self.path, 0, f"{self.pointer.rstrip('/')}/{line}"
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Images:
@@ -227,10 +233,7 @@ class Dataset:
     def _place(self, file: int, line: int) -> tuple[str, int, str]:
         if file < 0:
             return "", 0, ""
-        source = self.files[file]
-        if not source.pointer:
-            return source.path, line, ""
-        return source.path, 0, f"{source.pointer.rstrip('/')}/{line}"
+        return self.files[file].place(line)
 
     def take(self, rows: NDArray[Any]) -> Dataset:
         """The same images and categories with only the boxes at `rows`, a mask or row numbers."""
@@ -367,6 +370,10 @@ class Builder:
         self._files.append(SourceFile(path, pointer))
         return len(self._files) - 1
 
+    def place(self, file: int, line: int) -> tuple[str, int, str]:
+        """Path, line and JSON pointer of a row of a file; the empty ones of the last two are 0 and ``""``."""
+        return self._files[file].place(line)
+
     def image(
         self,
         name: str,
@@ -421,6 +428,10 @@ class Builder:
         columns["file"].extend([file] * n)
         columns["line"].extend(range(n) if line is None else line)
         return first
+
+    def image_size(self, row: int) -> tuple[int, int]:
+        """Width and height of an image that was added, 0 where unknown."""
+        return self._image_columns["width"][row], self._image_columns["height"][row]
 
     def image_row(self, name: str) -> int | None:
         """The row of the image of that name, if it was added."""

@@ -1,0 +1,383 @@
+"""What readers gather from their files: images, classes and boxes, and what only all of them decide.
+
+A reader adds what it sees in the order of its files. Whether the boxes are ground truth or detections is
+known only after the last of them, so they wait in a `Gather` until `Gather.finish`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Source, accept_name
+from odm.formats._shared.class_lists import refuse_class
+from odm.formats._shared.codes import (
+    ALL_SCORED,
+    BAD_CLASS_NAME,
+    BAD_LISTED_CLASS,
+    DUPLICATE_IMAGE,
+    SCORE_MISSING,
+    SCORE_UNEXPECTED,
+    SIZE_FROM_PICTURE,
+    SIZE_MISSING,
+    SOME_SCORES,
+)
+from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
+from odm.issues import Log, Trusted, printable
+from odm.tables import PICTURE_SUFFIXES, Builder, Floats, Id, stem
+
+NAN = float("nan")
+Corners = tuple[float, float, float, float]
+"""Left, top, right and bottom."""
+
+
+class At:
+    """A place in a file: a line of it, or ``at / "objects" / 3`` in JSON.
+
+    With a line, the keys below it name a cell. Every value has a place and hardly any is ever shown, so it
+    only remembers what it lies in.
+    """
+
+    __slots__ = ("_key", "_parent", "line", "path")
+
+    def __init__(self, path: str, key: str | int = "", line: int = 0, parent: At | None = None) -> None:
+        self.path = path
+        self.line = line
+        self._key = key
+        self._parent = parent
+
+    def __truediv__(self, key: str | int) -> At:
+        return At(self.path, key, self.line, self)
+
+    @property
+    def pointer(self) -> str:
+        """The JSON pointer (RFC 6901), empty for the whole file."""
+        keys = []
+        at = self
+        while at._parent is not None:
+            key = at._key
+            keys.append(escape(key) if isinstance(key, str) else str(key))
+            at = at._parent
+        return "".join(f"/{key}" for key in reversed(keys))
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """The place as `Log.report` takes it."""
+        if self.line:
+            return {"line": self.line}
+        return {} if self._parent is None else {"pointer": self.pointer}
+
+    @property
+    def field(self) -> str:
+        """The last key of the place, empty for an index."""
+        key = self.pointer.rsplit("/", 1)[-1]
+        return "" if key.isdigit() else key
+
+    def __str__(self) -> str:
+        place = f":{self.line}" if self.line else f"#{printable(self.pointer)}" if self.pointer else ""
+        return printable(self.path) + place
+
+
+def escape(key: str) -> str:
+    """A key as it stands in a JSON pointer (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+Where = Callable[[int], tuple[str, dict[str, Any]]]
+"""Path and place, as `Log.report` takes it, of one of n rows."""
+
+
+def decide_kind(builder: Builder, scored: int, total: int, *, unanimous: bool = False) -> bool:
+    """Whether rows are detections, which ``builder.kind`` then says too.
+
+    That is as asked for, else if most have a score; with `unanimous`, if all have.
+    """
+    if builder.kind is None:
+        is_det = 0 < scored == total if unanimous else 2 * scored > total
+        builder.kind = "det" if is_det else "gt"
+    return builder.kind == "det"
+
+
+def with_extension(name: str, picture: Picture | None) -> str:
+    """The name of an image with the extension of its picture, if there is one and it lacks it."""
+    if picture is None:
+        return name
+    suffix = picture.name[len(stem(picture.name)) :]
+    return name if name.lower().endswith(suffix.lower()) else name + suffix
+
+
+def own_folder(source: Source) -> tuple[str, ...]:
+    """The source itself as a folder of pictures, if it holds any."""
+    holds = source.is_dir and any(f[f.rfind(".") :].lower() in PICTURE_SUFFIXES for f in source.files)
+    return (source.path,) if holds else ()
+
+
+class Gather:
+    """Gathers what the files of one source say, and fills the builder.
+
+    Parameters
+    ----------
+    folders
+        Folders of pictures that the format itself names.
+    pictures
+        Those that the reader has listed already; `pictures` may be exchanged between images.
+    ask_other
+        Whether sizes come from the other side of an evaluation where nothing else says them: always, never,
+        or only where they are ``needed`` or sizes are looked for anyway, in pictures or options.
+    size_field
+        How the files call the size of an image, so that a missing one is a warning; None where they have
+        none.
+    unanimous
+        Whether all boxes must have a score for them to be detections. A score in ground truth is then
+        ignored, with one warning. Otherwise most boxes decide, and each one of the other kind is an error.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        builder: Builder,
+        log: Log,
+        options: ImageOptions,
+        folders: tuple[str, ...] = (),
+        *,
+        pictures: Pictures | None = None,
+        ask_other: Literal["always", "needed", "never"] = "always",
+        size_field: str | None = None,
+        unanimous: bool = False,
+    ) -> None:
+        self.source, self.builder, self.log = source, builder, log
+        other = Builder() if ask_other == "never" else builder
+        self.pictures = Pictures(options, other, log, source, folders) if pictures is None else pictures
+        self._told = options.image_size is not None or options.image_sizes is not None
+        self.asks = ask_other != "needed" or self._told or bool(self.pictures)
+        """Whether sizes are looked for that are not needed."""
+        self._size_field = size_field
+        self._unanimous = unanimous
+        self._images: dict[str, At] = {}
+        self._classes: dict[str, int] = {}
+        self._singles: list[tuple[Any, ...]] = []
+        self._places: list[At] = []
+        self._chunks: list[tuple[dict[str, Any], Where]] = []
+
+    # -- images
+
+    def picture(self, name: str, at: At, *keys: str) -> Picture | None:
+        """The picture of that name, else the one called as a key (or as the name) with an extension."""
+        if not self.pictures:
+            return None
+        found = self.pictures.named(name)
+        for key in keys or (name,):
+            found = found or self.pictures.find(key, path=at.path, line=at.line)
+        return found
+
+    def image(
+        self,
+        name: str,
+        at: At,
+        *,
+        field: str = "",
+        size: tuple[int, int] | None = None,
+        size_at: At | None = None,
+        picture: Picture | None = None,
+        needed: bool = False,
+        accepted: bool = False,
+        split: str = "",
+        source_id: Id | None = None,
+        file: int = -1,
+        line: int = 0,
+    ) -> int | None:
+        """Add an image and answer its row; None, and an issue, if it cannot be one.
+
+        A `size` that is not given is looked for, for the other side too where it is `needed`; `accepted`
+        is a name that was judged before.
+        """
+        log = self.log
+        if not accepted:
+            there = at / field if field else at
+            if not accept_name(name, log, at.path, **there.where, field=field):
+                return None
+        first = self._images.setdefault(name, at)
+        if first is not at:
+            shown = Trusted(str(first))
+            log.report(DUPLICATE_IMAGE, at.path, **at.where, field=field, value=name, first=shown)
+            return None
+        if size is None and (self.asks or needed):
+            size = self._other_size(name, picture, size_at or at)
+        width, height = size or (0, 0)
+        return self.builder.image(
+            name,
+            width=width,
+            height=height,
+            source_id=source_id,
+            path=picture.path if picture else "",
+            split=split,
+            file=file,
+            line=line,
+        )
+
+    def _other_size(self, name: str, picture: Picture | None, at: At) -> tuple[int, int] | None:
+        """The size of an image from elsewhere, with a warning where its file should say it."""
+        errors = self.log.errors
+        found = self.pictures.size(name, picture)
+        if self._size_field is not None and self.log.errors == errors:
+            place = {**at.where, "field": self._size_field}
+            if found is None:
+                self.log.report(SIZE_MISSING, at.path, **place, value=name)
+            elif picture is not None and not self._told:
+                shown = f"{found[0]}x{found[1]}"
+                self.log.report(SIZE_FROM_PICTURE, at.path, **place, value=name, size=shown)
+        return found
+
+    # -- classes
+
+    def category(
+        self,
+        name: str,
+        at: At,
+        *,
+        field: str = "",
+        source_id: Id | None = None,
+        frequency: str = "",
+        listed: bool = False,
+    ) -> int | None:
+        """The row of a class, added if it is new; None, and an issue, if it cannot be one.
+
+        `listed` where the name stands in a list of classes and not in a box.
+        """
+        row = self._classes.get(name)
+        if row is not None:
+            return row
+        if (reason := refuse_class(name)) is not None:
+            code = BAD_LISTED_CLASS if listed else BAD_CLASS_NAME
+            field = field or at.field
+            self.log.report(code, at.path, **at.where, field=field, value=name, reason=reason)
+            return None
+        row = self._classes[name] = self.builder.category(name, source_id=source_id, frequency=frequency)
+        return row
+
+    # -- boxes
+
+    def box(
+        self,
+        image: int,
+        category: int,
+        corners: Corners,
+        at: At,
+        *,
+        file: int,
+        line: int,
+        wh: tuple[float, float] | None = None,
+        score: float = NAN,
+        flags: int = 0,
+    ) -> None:
+        """Add one box."""
+        if wh is None:
+            wh = corners[2] - corners[0], corners[3] - corners[1]
+        self._singles.append((image, category, *corners, *wh, score, flags, file, line))
+        self._places.append(at)
+
+    def add(
+        self,
+        *,
+        image: NDArray[Any],
+        category: NDArray[Any],
+        xyxy: Floats,
+        score: Floats | None = None,
+        file: NDArray[Any] | int,
+        line: NDArray[Any],
+        **columns: Any,
+    ) -> None:
+        """Add n boxes; the columns are those of `Builder.boxes`."""
+        chunk = {"image": image, "category": category, "xyxy": xyxy, "score": score, **columns}
+        where = self.where(file, line)
+        self._chunks.append(({**chunk, "file": file, "line": line}, where))
+
+    def where(self, file: NDArray[Any] | int, line: NDArray[Any]) -> Where:
+        """The places of n rows by their files and lines."""
+
+        def where(row: int) -> tuple[str, dict[str, Any]]:
+            path, number, pointer = self.builder.place(
+                file if isinstance(file, int) else int(file[row]), int(line[row])
+            )
+            return path, {"pointer": pointer} if pointer else {"line": number}
+
+        return where
+
+    def counts(self) -> tuple[int, int]:
+        """How many of the boxes so far have a score, and how many there are."""
+        self._pack()
+        scored = sum(_scored(chunk) for chunk, _ in self._chunks)
+        return scored, sum(len(chunk["image"]) for chunk, _ in self._chunks)
+
+    def _pack(self) -> None:
+        """Turn the boxes that were added one by one into columns."""
+        if not self._singles:
+            return
+        table, places = np.array(self._singles, np.float64), self._places
+        self._singles, self._places = [], []
+        chunk = {
+            "image": table[:, 0],
+            "category": table[:, 1],
+            "xyxy": table[:, 2:6],
+            "wh": table[:, 6:8],
+            "score": table[:, 8],
+            "flags": table[:, 9],
+            "file": table[:, 10],
+            "line": table[:, 11],
+        }
+        self._chunks.append((chunk, lambda row: (places[row].path, places[row].where)))
+
+    def finish(self, *, field: str = "score") -> None:
+        """Decide on the kind, report the boxes of the other one, and hand over the rest.
+
+        `field` is how the files call the score.
+        """
+        scored, total = self.counts()
+        is_det = decide_kind(self.builder, scored, total, unanimous=self._unanimous)
+        ignores = self._unanimous and not is_det
+        if ignores and scored:
+            self._report_ignored(scored, total, field)
+        for chunk, where in self._chunks:
+            if chunk["score"] is not None and not ignores:
+                good = self.of_kind(chunk["score"], where, field=field)
+                if not good.all():
+                    self.builder.skipped += len(good) - int(np.count_nonzero(good))
+                    chunk = {k: v[good] if isinstance(v, np.ndarray) else v for k, v in chunk.items()}  # noqa: PLW2901
+            score = chunk["score"] if is_det else None
+            self.builder.boxes(**{**chunk, "score": score})
+        self._chunks.clear()
+
+    def of_kind(
+        self, score: Floats, where: Where, *, among: NDArray[np.bool_] | None = None, field: str = "score"
+    ) -> NDArray[np.bool_]:
+        """Which of n rows are of the kind that was decided on; of those `among` them, others are reported."""
+        is_det = self.builder.kind == "det"
+        wrong = np.isnan(score) == is_det
+        if among is not None:
+            wrong &= among
+        for row in np.flatnonzero(wrong).tolist():
+            path, place = where(row)
+            if is_det:
+                self.log.report(SCORE_MISSING, path, **place, field=field)
+            else:
+                self.log.report(SCORE_UNEXPECTED, path, **place, field=field, value=float(score[row]))
+        good: NDArray[np.bool_] = ~wrong
+        return good
+
+    def _report_ignored(self, scored: int, total: int, field: str) -> None:
+        """Report scores in ground truth, at the first."""
+        chunk, where = next((chunk, where) for chunk, where in self._chunks if _scored(chunk))
+        path, place = where(int(np.argmax(~np.isnan(chunk["score"]))))
+        if scored == total:
+            self.log.report(ALL_SCORED, path, **place, field=field, n=total)
+        else:
+            self.log.report(SOME_SCORES, path, **place, field=field, found=scored, total=total)
+
+
+def _scored(chunk: dict[str, Any]) -> int:
+    """How many boxes of a chunk have a score."""
+    score = chunk["score"]
+    return 0 if score is None else int(np.count_nonzero(~np.isnan(score)))
