@@ -50,11 +50,11 @@ from typing import Any
 
 import numpy as np
 
+from odm.codes import SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import BAD_NAME, Output, Source, accept_name
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
-from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
+from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import (
-    BAD_CLASS_NAME,
     BAD_IMAGE_SIZE,
     BAD_MARK,
     DUPLICATE_IMAGE,
@@ -62,8 +62,6 @@ from odm.formats._shared.codes import (
     NOT_A_NUMBER,
     NOT_FINITE,
     OUTLINES,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
     SIZE_FROM_PICTURE,
     SIZE_MISSING,
     UNNAMED_IMAGE,
@@ -75,6 +73,7 @@ from odm.formats._shared.safe_xml import BLANKS, DOCTYPE, SafeXmlParser, after_p
 from odm.formats._shared.splits import SplitOptions, miss_split
 from odm.formats._shared.text_tokens import NON_FINITE, NUMBER
 from odm.issues import Code, Log
+from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Flag
 
 WRONG_ROOT = Code(

@@ -38,16 +38,11 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import SCORE_UNEXPECTED
 from odm.files import BAD_NAME, Output, Source, accept_name
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
-from odm.formats._shared.codes import (
-    BAD_CLASS_NAME,
-    BAD_MARK,
-    OUTLINES,
-    SCORE_UNEXPECTED,
-    WRONG_COUNT,
-)
+from odm.formats._shared.class_lists import UNWRITABLE
+from odm.formats._shared.codes import BAD_MARK, OUTLINES, WRONG_COUNT
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions, Pictures
 from odm.formats._shared.text_rows import (
@@ -77,6 +72,7 @@ from odm.formats._shared.text_rows import (
 )
 from odm.formats._shared.text_tokens import NUMBER, Chunk, lines_are
 from odm.issues import Log, UsageError
+from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag, Floats, stem
 
 FIELDS = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")

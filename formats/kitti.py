@@ -36,8 +36,7 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
-from odm.formats._shared.class_lists import refuse_class
-from odm.formats._shared.codes import BAD_CLASS_NAME, BAD_MARK, WRONG_COUNT
+from odm.formats._shared.codes import BAD_MARK, WRONG_COUNT
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_rows import (
@@ -66,6 +65,7 @@ from odm.formats._shared.text_rows import (
 )
 from odm.formats._shared.text_tokens import NUMBER, Chunk, lines_are
 from odm.issues import Log
+from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag
 
 FIELDS = (

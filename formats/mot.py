@@ -41,17 +41,11 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source, accept_name
 from odm.formats._contract import LIKELY, SURE, Format, Sniff, option
 from odm.formats._shared.class_lists import read_list
-from odm.formats._shared.codes import (
-    BAD_IMAGE_SIZE,
-    BAD_MARK,
-    DUPLICATE_IMAGE,
-    SCORE_UNEXPECTED,
-    UNKNOWN_CLASS,
-    WRONG_COUNT,
-)
+from odm.formats._shared.codes import BAD_IMAGE_SIZE, BAD_MARK, DUPLICATE_IMAGE, UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats._shared.pictures import ImageOptions, Pictures, parse_pixels
 from odm.formats._shared.text_rows import (

@@ -45,18 +45,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import NO_SIZE, SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Output, Source, accept_name
 from odm.formats._contract import LIKELY, POOR, Format, Sniff, option
-from odm.formats._shared.class_lists import UNWRITABLE, add_list, read_list, refuse_class
+from odm.formats._shared.class_lists import UNWRITABLE, add_list, read_list
 from odm.formats._shared.codes import (
-    BAD_CLASS_NAME,
     COMMENTED,
     DUPLICATE_IMAGE,
     NOT_A_NUMBER,
     RELATIVE_RANGE,
-    SCORE_MISSING,
     SCORE_RANGE,
-    SCORE_UNEXPECTED,
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
@@ -64,7 +62,6 @@ from odm.formats._shared.number_text import Cells, decimal_cells, fixed_cells, s
 from odm.formats._shared.pictures import (
     FAR,
     LINKED_PICTURE,
-    NO_SIZE,
     ImageOptions,
     Pictures,
     are_far,
@@ -89,6 +86,7 @@ from odm.formats._shared.text_tokens import (
     second_row,
 )
 from odm.issues import Code, Log, Trusted, printable, shorten
+from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Dataset, Floats, Ints, Kind, stem
 
 LAYOUT_UNCLEAR = Code(

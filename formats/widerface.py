@@ -43,17 +43,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from odm.codes import SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import BAD_NAME, Output, Source, accept_name
 from odm.formats._contract import SURE, Format, Sniff
-from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
-from odm.formats._shared.codes import (
-    BAD_CLASS_NAME,
-    BAD_MARK,
-    DUPLICATE_IMAGE,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
-    WRONG_COUNT,
-)
+from odm.formats._shared.class_lists import UNWRITABLE
+from odm.formats._shared.codes import BAD_MARK, DUPLICATE_IMAGE, WRONG_COUNT
 from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats._shared.pictures import Pictures
 from odm.formats._shared.splits import SplitOptions, files_of_split
@@ -66,6 +60,7 @@ from odm.formats._shared.text_rows import (
 )
 from odm.formats._shared.text_tokens import NUMBER, cells, listing, say_others, text_of
 from odm.issues import Code, Log, shorten
+from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Flag, Kind
 
 BAD_COUNT = Code(

@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import ALL_SCORED, SCORE_MISSING
 from odm.files import Source, accept_name
 from odm.formats._contract import Sniff
-from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
+from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import (
-    ALL_SCORED,
-    BAD_CLASS_NAME,
     BAD_IMAGE_SIZE,
     BAD_LISTED_CLASS,
     DUPLICATE_IMAGE,
@@ -31,7 +30,6 @@ from odm.formats._shared.codes import (
     MISSING_KEY,
     NOT_FINITE,
     OUTLINES,
-    SCORE_MISSING,
     SIZE_FROM_PICTURE,
     SIZE_MISSING,
     SOME_SCORES,
@@ -58,6 +56,7 @@ from odm.formats._shared.json_columns import (
 )
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
 from odm.issues import Code, Log, Trusted, printable, shorten
+from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag, Id, stem
 
 NO_FILES = Code(

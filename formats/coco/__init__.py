@@ -49,9 +49,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from odm.codes import UNKNOWN_SPLIT
 from odm.files import UNREADABLE, Output, Source, Unreadable, read_head
 from odm.formats._contract import LIKELY, RELATIONAL, SURE, Format, Sniff, option, parse_bool
-from odm.formats._shared.codes import UNKNOWN_SPLIT
 from odm.formats._shared.json_columns import JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats.coco.ids import result_ids

@@ -9,17 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Source, accept_name
-from odm.formats._shared.codes import (
-    BAD_CLASS_NAME,
-    BAD_IMAGE_SIZE,
-    NO_IMAGE_NAME,
-    NOT_UTF8,
-    RELATIVE_RANGE,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
-    WRONG_COUNT,
-)
+from odm.formats._shared.codes import BAD_IMAGE_SIZE, NO_IMAGE_NAME, NOT_UTF8, RELATIVE_RANGE, WRONG_COUNT
 from odm.formats._shared.csv_tables import (
     INCOMPLETE_BOX,
     NO_HEADER,
@@ -35,6 +27,7 @@ from odm.formats.csv.layouts import FLAGS, FORMS, CsvOptions, HeaderFaults, Layo
 from odm.formats.csv.numbers import Decimals, RowFaults
 from odm.formats.csv.records import SURROGATE, Records, cut
 from odm.issues import Code, Log
+from odm.names import BAD_CLASS_NAME
 from odm.tables import Builder, Floats, Ints, Longs
 
 BAD_FLAG = Code(

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from odm.files import accept_name
-from odm.formats._shared.codes import BAD_CLASS_NAME, BAD_IMAGE_SIZE
+from odm.formats._shared.codes import BAD_IMAGE_SIZE
 from odm.formats._shared.pictures import parse_pixels
 from odm.formats._shared.safe_xml import SafeXmlParser
 from odm.formats.voc.gather import Images, Rows
 from odm.formats.voc.terms import BLANKS, EDGES, FLAGS, NUMBER, SCORES, number_of, refuse_class
 from odm.issues import Code, Log
+from odm.names import BAD_CLASS_NAME
 from odm.tables import Builder
 
 WRONG_ROOT = Code(

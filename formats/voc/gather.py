@@ -7,14 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from odm.codes import SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Source, accept_name
-from odm.formats._shared.codes import (
-    DUPLICATE_IMAGE,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
-    SIZE_FROM_PICTURE,
-    SIZE_MISSING,
-)
+from odm.formats._shared.codes import DUPLICATE_IMAGE, SIZE_FROM_PICTURE, SIZE_MISSING
 from odm.formats._shared.pictures import Picture, Pictures
 from odm.formats.voc.terms import FLAGS, VocOptions, count_from_zero
 from odm.issues import Code, Log

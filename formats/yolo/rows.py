@@ -9,17 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import NUMBERED_CLASSES, SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Source
 from odm.formats._shared.class_lists import add_list
-from odm.formats._shared.codes import (
-    NUMBERED_CLASSES,
-    RELATIVE_RANGE,
-    SCORE_MISSING,
-    SCORE_RANGE,
-    SCORE_UNEXPECTED,
-    UNKNOWN_CLASS,
-    WRONG_COUNT,
-)
+from odm.formats._shared.codes import RELATIVE_RANGE, SCORE_RANGE, UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.pictures import FAR, are_far
 from odm.formats._shared.text_tokens import Chunk, Rows, check_number, chunks, every, explain_rows
 from odm.formats.yolo.layouts import Plan, YoloOptions
