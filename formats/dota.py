@@ -42,7 +42,7 @@ from odm.codes import SCORE_UNEXPECTED
 from odm.files import BAD_NAME, Output, Source, accept_name
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.class_lists import UNWRITABLE
-from odm.formats._shared.codes import BAD_MARK, OUTLINES, WRONG_COUNT
+from odm.formats._shared.codes import BAD_FLAG, OUTLINES, WRONG_COUNT
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions, Pictures
 from odm.formats._shared.text_rows import (
@@ -204,7 +204,7 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
     good = settle_kind(found, builder, log)
     mark = found.values[:, 8]
     wrong = good & ~np.isin(mark, (0, 1, 2))
-    report_marks(found, log, BAD_MARK, wrong, -2 if builder.kind == "det" else -1, "difficult", "0 or 1")
+    report_marks(found, log, BAD_FLAG, wrong, -2 if builder.kind == "det" else -1, "difficult", "0 or 1")
     good &= ~wrong
     flags = np.where(mark > 0, np.uint16(Flag.DIFFICULT), np.uint16(0))
     xyxy = _upright(found, good, builder, log)

@@ -177,27 +177,12 @@ MISSING_BOX_KEY = Code(
     "A box needs its image, its category and its place.",
     row=True,
 )
-SOME_SCORES = Code(
-    "some-scores",
-    "warning",
-    "{found} of {total} annotations have a score; the file is read as ground truth, its scores are ignored",
-    "remove the scores, or give every annotation one if these are detections",
-    "In a file of detections every annotation has a score. A few scores in ground truth are left-overs.",
-)
 OUTLINES = Code(
     "outlines-as-boxes",
     "warning",
     "{n} of {total} objects are {what}, read as their bounding boxes; this is the first",
     "nothing to do if boxes are what you want",
     "A polygon, an ellipse or a rotated box says more than an upright box; what is beyond it is not read.",
-)
-BAD_MARK = Code(
-    "bad-mark",
-    "error",
-    "expected {expected}, found {value!r}",
-    "write one of these values",
-    "Marks such as occluded, truncated or ignored decide what counts, so other values are not guessed.",
-    row=True,
 )
 DUPLICATE_ID = Code(
     "duplicate-id",
@@ -229,5 +214,67 @@ UNKNOWN_CATEGORY = Code(
     "there is no category with the id {value}{near}",
     "correct the id, or add the category",
     "The box belongs to a category that the file, or the ground truth of a results file, does not list.",
+    row=True,
+)
+NO_FILES = Code(
+    "no-annotation-file",
+    "error",
+    "expected {expected}, found none among {n} files",
+    "name the file itself or the folder that holds it, or the right format",
+    "A folder is read by those of its files that look like the format.",
+)
+BAD_FLAG = Code(
+    "bad-flag",
+    "error",
+    "expected {expected}, found {value!r}",
+    "write one of these values",
+    "Flags such as difficult, crowd, occluded or truncated decide what an evaluation counts, so other values "
+    "are not guessed.",
+    row=True,
+)
+BAD_FRAME = Code(
+    "bad-frame",
+    "error",
+    "expected the number of a frame{among}, found {value!r}",
+    "write a whole number, or correct the number of frames",
+    "The number of a frame says which image of a video the box belongs to.",
+    row=True,
+)
+FILE_NAME_DIFFERS = Code(
+    "file-name-differs",
+    "warning",
+    "{where} says {value!r}; the image is taken to be {name!r}, after this file",
+    "rename this file, or correct {where}",
+    "A file that was copied or renamed often keeps the old name inside. The name of the file itself decides.",
+)
+FILE_NAME_MISSING = Code(
+    "file-name-missing",
+    "warning",
+    "no {where}; the image is taken to be {name!r}, after {source}",
+    "add {where} with the name of the image's file",
+    "Images are joined with other files by name, and here the name is not given.",
+)
+UNKNOWN_SHAPE = Code(
+    "unknown-shape",
+    "error",
+    "there is no shape {value!r}",
+    "write {shapes}, or remove the shape",
+    "Only the name of a shape says what its numbers mean.",
+    row=True,
+)
+DUPLICATE_KEY = Code(
+    "duplicate-key",
+    "error",
+    "expected {value!r} once, found it twice",
+    "remove one of the two",
+    "Nothing says which of the two holds, and programs differ in which one they take.",
+    file=True,
+)
+DUPLICATE_BOX_KEY = Code(
+    "duplicate-box-key",
+    "error",
+    "expected {value!r} once in an annotation, found it twice",
+    "remove one of the two, or make it an annotation of its own",
+    "Nothing says which of the two holds, and programs differ in which one they take.",
     row=True,
 )

@@ -53,6 +53,15 @@ XML_DOCTYPE = Code(
     "remove the <!DOCTYPE ...> line",
     "The file refers to a definition elsewhere. It is not read, which changes nothing for annotations.",
 )
+WRONG_ROOT = Code(
+    "xml-root",
+    "error",
+    "expected the root element <{expected}>, found <{value}>",
+    "export the file as {title}, or name the format that it has",
+    "The root element says which format a file has. Another root, a namespace or another letter case is "
+    "another format, and reading it as this one would find no objects.",
+    file=True,
+)
 BLANKS = " \t\r\n"
 _DECLARED = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"']")
 DOCTYPE = re.compile(r"<!DOCTYPE(?:[^\[>\"']|\"[^\"]*\"|'[^']*')*([\[>])")

@@ -93,3 +93,37 @@ NO_PICTURE = Code(
     "Other labels have a picture and this one has none, so one of the two may be misnamed, and nothing can "
     "be trained or drawn with it.",
 )
+COORDINATES_NOT_FINITE = Code(
+    "coordinates-not-finite",
+    "error",
+    "expected finite coordinates, found {value}",
+    "find out where it came from, or leave the box out (--skip-bad of convert, eval and stats)",
+    "An edge, a width or an area is infinite or not a number, for instance because left + width is too "
+    "large for a number, or so large that an area computed from it would be. Such a box overlaps with "
+    "nothing and no format can hold it.",
+    row=True,
+)
+SCORE_NOT_FINITE = Code(
+    "score-not-finite",
+    "error",
+    "expected a detection with a finite score, found {value}",
+    "write the detector's confidence, or leave the box out (--skip-bad of convert, eval and stats)",
+    "Detections are ranked by their score; one without a finite score has no place in the ranking.",
+    row=True,
+)
+SOME_SCORES = Code(
+    "some-scores",
+    "warning",
+    "{found} of {total} boxes of the ground truth have a score, which is ignored",
+    "remove the scores, or say --kind det if these are detections",
+    "Ground truth has no confidence. In a file of detections every box has a score; a few in ground truth "
+    "are left over from a detector.",
+)
+COORDINATES_DIFFER = Code(
+    "coordinates-differ",
+    "error",
+    "{relative} lie in 0..1{small}, {absolute} are in pixels{large}",
+    "if one side is relative and the other in pixels, say so: --gt-coords and --det-coords, and give the "
+    "image sizes",
+    "Relative coordinates next to pixels overlap with nothing, so every metric would be 0.",
+)
