@@ -344,7 +344,7 @@ def test_every_file_without_underscore_is_a_format(name):
 def test_a_code_says_what_to_do(code):
     assert re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", code.name)
     assert code.severity in ("error", "warning")
-    for text in (code.template, code.mend):
+    for text in (code.template, code.advice):
         assert text.strip() == text
         assert text
         assert not text.endswith(".")

@@ -42,7 +42,7 @@ SYNTAX = Code(
     "json-syntax",
     "error",
     "this is not JSON: {reason}",
-    "mend the file at this place, or export it again",
+    "correct the file at this place, or export it again",
     "The text breaks the rules of JSON here, so nothing behind this place can be trusted. A file that was "
     "cut off while it was written or copied ends in the middle.",
     file=True,

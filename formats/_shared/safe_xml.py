@@ -16,7 +16,7 @@ XML_SYNTAX = Code(
     "xml-syntax",
     "error",
     "expected well-formed XML, found: {reason}",
-    "mend the file, or export it again",
+    "correct the file, or export it again",
     "The file is no XML document, or it was cut. What it holds up to the fault may not be all that it held, "
     "so nothing of it is used.",
     file=True,
