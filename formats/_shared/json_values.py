@@ -43,17 +43,15 @@ from odm.formats._shared.codes import (
 from odm.formats._shared.json_columns import (
     _PYTHON,
     SYNTAX,
-    TOO_DEEP,
     Broken,
     Document,
-    JsonPreview,
     Repeated,
     Token,
     escape,
-    glance,
     load,
     show,
 )
+from odm.formats._shared.json_preview import TOO_DEEP, JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
 from odm.issues import Log, Trusted, printable, shorten
 from odm.names import BAD_CLASS_NAME, refuse_class

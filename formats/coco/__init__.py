@@ -53,7 +53,7 @@ from odm.codes import UNKNOWN_SPLIT
 from odm.files import UNREADABLE, Output, Source, Unreadable, read_head
 from odm.formats._contract import LIKELY, RELATIONAL, SURE, Format, Sniff, option, parse_bool
 from odm.formats._shared.codes import NO_FILES
-from odm.formats._shared.json_columns import JsonPreview, glance
+from odm.formats._shared.json_preview import JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats.coco.ids import result_ids
 from odm.formats.coco.reader import Reader
