@@ -10,17 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm import checks, inputs
+from odm.codes import ALL_SCORED, NO_SCORES, NUMBERED_CLASSES, SCORE_MISSING, SCORE_UNEXPECTED, UNKNOWN_SPLIT
 from odm.converters.skipping import LeftOut, read_good_files, without_left_out
 from odm.files import MAX_SIZE, Source
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
-from odm.formats._shared.codes import (
-    ALL_SCORED,
-    NO_SCORES,
-    NUMBERED_CLASSES,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
-    UNKNOWN_SPLIT,
-)
 from odm.issues import CODES, Code, DataError, Log, PathError, UsageError, printable
 from odm.tables import Builder, Dataset, Kind
 
@@ -179,7 +172,7 @@ def _read_pair(
         check_shared({name: value for name, value in shared.items() if name not in spare}, uses)
     for one, two in (sides, sides[::-1]):
         if one.format is two.format and one.own_options() == two.own_options():
-            one.peers = [two.source]
+            one.decides_with = two
         one.forgives_split = True
     datasets = []
     for one, two in (sides, sides[::-1]):
@@ -320,7 +313,10 @@ class _Side:
         self.log = log
         self.source = Source(request.path, follow_links=request.follow_links, max_size=request.max_size)
         self.format: Format | None = None
-        self.peers: list[Source] = []
+        self.decides_with: _Side | None = None
+        """The other side, where both have one format and the same options."""
+        self._decided: Any = None
+        """The options with what was decided with the other side, until this side is read."""
         self.forgives_split = False
         """Whether a split that is asked of both sides may be unknown here, where there are no splits."""
         self.without_split: Log | None = None
@@ -381,7 +377,7 @@ class _Side:
                 f"{printable(self.source.path)}: {what} not read ({printable(self.source.hidden[0])}"
                 f"{', ...' if n > 1 else ''})"
             )
-        self.source.memo.clear()
+        self.source.forget()
         dataset = dataclasses.replace(dataset, path=self.source.path)
         if "order" not in self.format.adapted(options).keeps:
             categories = dataclasses.replace(dataset.categories, ordered=False)
@@ -418,7 +414,7 @@ class _Side:
         if first.counts[UNKNOWN_SPLIT.name]:
             # Only where the source has no splits at all is it taken whole.
             self.without_split = first
-            self.source.memo.clear()
+            self.source.forget()
             whole = self.log.fresh()
             again = self._read_with(other, whole)
             wanted = self.request.shared["split"]
@@ -433,14 +429,26 @@ class _Side:
     def _builder(self, other: Callable[[], Dataset | None] | None) -> Builder:
         builder = Builder(other)
         builder.kind = self.request.kind
-        builder.peers = list(self.peers)
         return builder
+
+    def _decided_options(self, log: Log) -> Any:
+        """The options, with what both sides decide together where the format does that."""
+        assert self.format is not None
+        options, other, decide = self.own_options(), self.decides_with, self.format.decide_together
+        if decide is None or other is None:
+            return options
+        decided, self._decided = self._decided, None
+        if decided is None:
+            decided, theirs = decide(self.source, other.source, log, options)
+            if other._dataset is None:  # noqa: SLF001 -- one of this class
+                other._decided = theirs  # noqa: SLF001
+        return decided
 
     def _read_with(self, other: Callable[[], Dataset | None] | None, log: Log) -> Dataset:
         assert self.format is not None
         builder = self._builder(other)
         with np.errstate(over="ignore", invalid="ignore"):  # what becomes infinite is judged afterwards
-            self.format.read(self.source, builder, log, self.own_options())
+            self.format.read(self.source, builder, log, self._decided_options(log))
         return builder.build()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import ALL_SCORED, COORDINATES_DIFFER, COORDINATES_NOT_FINITE, NO_SCORES, SCORE_NOT_FINITE
 from odm.issues import INVERTED, PERCENT, Code, Log, Trusted, without_noise
 from odm.pairing import (
     source_of,
@@ -43,53 +44,6 @@ NO_DETECTIONS = Code(
 )
 
 
-TRUTH_AS_DETECTIONS = Code(
-    "ground-truth-as-detections",
-    "error",
-    "expected detections, found {n} boxes without any score",
-    "give the detections as the second argument, or add their scores",
-    "Ground truth given as detections matches itself, and every metric would be perfect.",
-)
-
-
-DETECTIONS_AS_TRUTH = Code(
-    "detections-as-ground-truth",
-    "error",
-    "expected ground truth, found {n} boxes with scores",
-    "give the ground truth as the first argument, or remove the scores if that is what these are",
-    "Detections given as ground truth are the wrong thing to measure against.",
-)
-
-
-SCORE_NOT_FINITE = Code(
-    "score-not-finite",
-    "error",
-    "expected a finite score, found {value}",
-    "add the score, or remove the detection",
-    "Detections are ranked by score, so one without a finite score cannot be evaluated.",
-    row=True,
-)
-
-
-BOX_NOT_FINITE = Code(
-    "box-not-finite",
-    "error",
-    "expected finite coordinates, found {value}",
-    "find out where it came from, or remove the box",
-    "NaN and infinity overlap with nothing and would silently be counted as a miss.",
-    row=True,
-)
-
-
-COORDINATES_DIFFER = Code(
-    "coordinates-differ",
-    "error",
-    "{relative} lie in 0..1 (largest value {small}), {absolute} are in pixels (largest value {large})",
-    "say --coords rel for the side in 0..1 and give the image sizes",
-    "Relative coordinates next to pixels overlap with nothing, so every metric would be 0.",
-)
-
-
 FILTERED = 0.25
 """Detections that all score at least this look as if a threshold had been applied."""
 
@@ -102,7 +56,7 @@ def check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
         log.report(NO_BOXES, source_of(truth), n=len(truth.images))
     scored = len(truth) and not np.isnan(truth.boxes.score).any()
     if scored or (truth.kind == "det" and len(truth)):
-        log.report(DETECTIONS_AS_TRUTH, source_of(truth), n=len(truth))
+        log.report(ALL_SCORED, source_of(truth), n=len(truth))
     _check_scores(detections, log)
     for side in (truth, detections):
         _check_finite(side, log)
@@ -117,7 +71,7 @@ def _check_scores(detections: Dataset, log: Log) -> None:
     if not len(detections):
         log.report(NO_DETECTIONS, source_of(detections))
     elif np.isnan(score).all():
-        log.report(TRUTH_AS_DETECTIONS, source_of(detections), n=len(score))
+        log.report(NO_SCORES, source_of(detections), n=len(score))
     else:
         wrong = np.flatnonzero(~np.isfinite(score))
         if len(wrong):
@@ -134,7 +88,7 @@ def _check_finite(side: Dataset, log: Log) -> None:
     if np.isfinite(xyxy).all() and np.isfinite(wh).all():
         return
     wrong = np.flatnonzero(~_finite(side))
-    log.report_rows(BOX_NOT_FINITE, side, wrong, lambda row: {"value": str(xyxy[row].tolist())})
+    log.report_rows(COORDINATES_NOT_FINITE, side, wrong, lambda row: {"value": str(xyxy[row].tolist())})
 
 
 def _finite(side: Dataset) -> NDArray[np.bool_]:
@@ -201,6 +155,6 @@ def _check_coordinates(truth: Dataset, detections: Dataset, log: Log) -> None:
                 source_of((truth, detections)[small]),
                 relative=sides[0],
                 absolute=sides[1],
-                small=f"{largest[small]:g}",
-                large=f"{largest[large]:g}",
+                small=f" (largest value {largest[small]:g})",
+                large=f" (largest value {largest[large]:g})",
             )

@@ -30,10 +30,11 @@ from typing import Any
 
 import numpy as np
 
+from odm.codes import NO_SIZE
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.gather import At
-from odm.formats._shared.json_columns import JsonPreview
+from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import (
     Nothing,
     Reader,
@@ -45,7 +46,6 @@ from odm.formats._shared.json_values import (
     sniff_json,
 )
 from odm.formats._shared.number_text import short_wh
-from odm.formats._shared.pictures import NO_SIZE
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Floats

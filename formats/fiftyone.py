@@ -32,11 +32,13 @@ from typing import Any
 
 import numpy as np
 
+from odm.codes import NO_SIZE
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._shared.codes import UNKNOWN_CLASS
 from odm.formats._shared.gather import At
-from odm.formats._shared.json_columns import JsonPreview, show
+from odm.formats._shared.json_columns import show
+from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
     Nothing,
@@ -50,7 +52,6 @@ from odm.formats._shared.json_values import (
     sniff_json,
 )
 from odm.formats._shared.number_text import fixed_rows
-from odm.formats._shared.pictures import NO_SIZE
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.formats._shared.text_tokens import places_for
 from odm.issues import Log, Trusted

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from odm.files import Output, Source
 from odm.formats import coco, make_options
 from odm.formats._shared import json_columns as columns
+from odm.formats._shared import json_preview
 from odm.formats.coco import ids as coco_ids
 from odm.formats.coco import reader as coco_reader
 from odm.issues import Log, UsageError
@@ -450,7 +451,7 @@ def test_all_faults_in_one_run():
         "unknown-category-id": 1,
         "duplicate-box-id": 1,
         "wrong-box-type": 3,
-        "bad-iscrowd": 1,
+        "bad-flag": 1,
     }
     assert (len(dataset), dataset.skipped) == (1, 5)
 
@@ -459,7 +460,7 @@ def test_skipped_and_kept_rows_balance():
     boxes = [{**BOX, "id": k, "iscrowd": k % 3} for k in range(1, 31)]
     dataset, log = both(instances(boxes))
     assert len(dataset) + dataset.skipped == 30
-    assert codes(log) == {"bad-iscrowd": 10}
+    assert codes(log) == {"bad-flag": 10}
     assert dataset.boxes.line.tolist() == [k - 1 for k in range(1, 31) if k % 3 != 2]
 
 
@@ -586,7 +587,7 @@ def test_it_leaves_others_alone(tmp_path, data):
 
 @given(st.binary(max_size=60) | st.text('[]{}",:\\ a1', max_size=60).map(str.encode))
 def test_a_glance_never_fails(head):
-    coco._looks_like(columns.glance(head))
+    coco._looks_like(json_preview.glance(head))
 
 
 # ------------------------------------------------------------------------------------------- folders

@@ -16,7 +16,9 @@ import odm
 from odm.files import Output, Source
 from odm.formats import SURE, get, make_options
 from odm.formats import voc as module
-from odm.formats.voc import elements, results, shapes
+from odm.formats.voc import elements as voc_elements
+from odm.formats.voc import results as voc_results
+from odm.formats.voc import shapes as voc_shapes
 from odm.issues import Log, UsageError
 from odm.tables import Builder, Dataset, Flag, stem
 
@@ -79,7 +81,7 @@ def both_ways(path, **options):
     """What the quick way and lxml make of it; they must agree."""
     quick = facts(*read(path, **options))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shapes.Shapes, "read", lambda *_: False)
+        patch.setattr(voc_shapes.Shapes, "read", lambda *_: False)
         slow = facts(*read(path, **options))
     assert quick == slow
     return quick
@@ -244,7 +246,7 @@ def test_the_quick_way_is_taken(tmp_path, monkeypatch):
         xyxy=[[1, 2, 3, 4.5]] * 3, width=[9, 9], height=[9, 9], score=[0.5, 1e-3, 1],
     )  # fmt: skip
     write(dataset, tmp_path / "out")
-    monkeypatch.setattr(elements.Elements, "read", lambda *_: pytest.fail("the slow way was taken"))
+    monkeypatch.setattr(voc_elements.Elements, "read", lambda *_: pytest.fail("the slow way was taken"))
     back, _ = read(tmp_path / "out")
     assert back.boxes.score.tolist() == [0.5, 1e-3, 1]
     assert [back.place(i)[1] for i in range(3)] == [9, 23, 9]
@@ -364,7 +366,7 @@ BOMB = "<!DOCTYPE annotation [<!ENTITY a0 'dog'>{}]>".format(
         (document().replace("dog", "d&x;g"), "xml-syntax"),
         (
             document().replace("<annotation>", "<v:annotation xmlns:v='u'>").replace("</ann", "</v:ann"),
-            "voc-root",
+            "xml-root",
         ),
         (document() + document(), "xml-syntax"),
         (
@@ -416,7 +418,7 @@ def test_all_faults_of_a_file_are_reported_and_the_rest_is_read(tmp_path):
     assert dataset.boxes.line.tolist() == [2, 5]
     assert dataset.skipped == 2
     assert [i.line for i in log] == [3, 3, 4]
-    assert log.counts == {"not-a-number": 2, "voc-missing-element": 1}
+    assert log.counts == {"not-a-number": 2, "missing-box-key": 1}
     assert [i.field for i in log] == ["object/bndbox/xmin", "object/bndbox/ymax", "object/name"]
 
 
@@ -494,7 +496,7 @@ def test_words_for_a_mark(tmp_path, word, mark):
 @pytest.mark.parametrize("word", ["2", "y", "on", "difficult", "-1", "unknown"])
 def test_other_words_for_a_mark_are_refused(tmp_path, word):
     _, log = one(tmp_path, document(f"<object>{BOX}<difficult>{word}</difficult></object>"))
-    assert codes(log) == ["voc-bad-flag"]
+    assert codes(log) == ["bad-flag"]
 
 
 @pytest.mark.parametrize(
@@ -521,7 +523,7 @@ def test_the_image_is_named_after_the_file(tmp_path, file, filename, name):
 def test_a_filename_that_differs_gives_its_extension(tmp_path):
     dataset, log = one(tmp_path, document().replace("a.jpg", "old.png"))
     assert dataset.images.name == ("a.png",)
-    assert codes(log) == ["voc-filename-differs"]
+    assert codes(log) == ["file-name-differs"]
 
 
 # ------------------------------------------------------------------------------------------------ sizes
@@ -750,12 +752,12 @@ def test_result_rows_read_alike_at_once_and_one_by_one(tmp_path_factory, lines):
     path = folder / "comp4_det_test_dog.txt"
     path.write_bytes("\n".join(lines).encode())
     quick = facts(*read(path))
-    original = results._split_results
+    original = voc_results._split_results
     try:
-        results._split_results = lambda _: None
+        voc_results._split_results = lambda _: None
         assert facts(*read(path)) == quick
     finally:
-        results._split_results = original
+        voc_results._split_results = original
 
 
 def test_many_detections_are_read_at_once(tmp_path):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import NO_SIZE
 from odm.files import Source, accept_name
 from odm.formats._shared.codes import (
     BAD_IMAGE_SIZE,
@@ -23,7 +24,8 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
-from odm.formats._shared.pictures import NO_SIZE, ImageOptions, are_far, parse_pixels
+from odm.formats._shared.pictures import ImageOptions, are_far, parse_pixels
+from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT
 from odm.issues import Code, Log, Trusted, shorten
 from odm.tables import Builder, Dataset, Floats, Ints, stem
 
@@ -195,13 +197,11 @@ class Quote:
 # ------------------------------------------------------------------------------- tables with fixed columns
 
 _DIGITS = b"0123456789.+-eE"
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-_NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.ASCII | re.IGNORECASE)
 
 
 def is_number(text: str) -> bool:
     """Whether a text is a finite decimal number, as every program reads it."""
-    return _NUMBER.fullmatch(text) is not None
+    return NUMBER_TEXT.fullmatch(text) is not None
 
 
 def head_rows(source: Source, file: str, n: int = 20) -> list[list[str]]:
@@ -355,10 +355,10 @@ class Collector:
         for i, text in enumerate(texts):
             if not text:
                 continue
-            if _NUMBER.fullmatch(text) and np.isfinite(value := float(text)):
+            if NUMBER_TEXT.fullmatch(text) and np.isfinite(value := float(text)):
                 values[i] = value
                 continue
-            finite = _NUMBER.fullmatch(text) or _NOT_FINITE.fullmatch(text)
+            finite = NUMBER_TEXT.fullmatch(text) or NON_FINITE_TEXT.fullmatch(text)
             code = NOT_FINITE if finite else NOT_A_NUMBER
             self._log.report(code, columns.path, line=columns.line[i], field=field, value=cells[i])
             good[i] = False

@@ -12,21 +12,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import ALL_SCORED, SCORE_MISSING, SCORE_UNEXPECTED, SOME_SCORES
 from odm.files import Source, accept_name
-from odm.formats._shared.class_lists import refuse_class
-from odm.formats._shared.codes import (
-    ALL_SCORED,
-    BAD_CLASS_NAME,
-    BAD_LISTED_CLASS,
-    DUPLICATE_IMAGE,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
-    SIZE_FROM_PICTURE,
-    SIZE_MISSING,
-    SOME_SCORES,
-)
+from odm.formats._shared.codes import BAD_LISTED_CLASS, DUPLICATE_IMAGE, SIZE_FROM_PICTURE, SIZE_MISSING
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
 from odm.issues import Log, Trusted, printable
+from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import PICTURE_SUFFIXES, Builder, Floats, Id, stem
 
 NAN = float("nan")

@@ -19,11 +19,14 @@ import numpy as np
 
 from odm.files import Source
 from odm.formats._contract import Sniff
-from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
+from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import (
     BAD_IMAGE_SIZE,
+    DUPLICATE_BOX_KEY,
+    DUPLICATE_KEY,
     MISSING_BOX_KEY,
     MISSING_KEY,
+    NO_FILES,
     NOT_FINITE,
     OUTLINES,
     UNNAMED_IMAGE,
@@ -34,30 +37,20 @@ from odm.formats._shared.codes import (
 from odm.formats._shared.gather import NAN, At, Corners, Gather
 from odm.formats._shared.json_columns import (
     _PYTHON,
-    DUPLICATE_KEY,
-    DUPLICATE_ROW_KEY,
     SYNTAX,
-    TOO_DEEP,
     Broken,
     Document,
-    JsonPreview,
     Repeated,
     Token,
-    glance,
     load,
     show,
 )
+from odm.formats._shared.json_preview import TOO_DEEP, JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions, Picture
-from odm.issues import Code, Log, Trusted, printable, shorten
+from odm.formats._shared.text_tokens import NUMBER_TEXT
+from odm.issues import Log, Trusted, printable, shorten
+from odm.names import refuse_class
 from odm.tables import Builder, Dataset, Flag, stem
-
-NO_FILES = Code(
-    "no-annotation-file",
-    "error",
-    "no file here looks like {title}",
-    "name the file itself, or choose another format",
-    "A folder is read by those of its files that look like the format.",
-)
 
 _NUMBER = frozenset({int, float})
 _EMPTY: tuple[Any, ...] = (None, [], {}, "")
@@ -87,13 +80,12 @@ LOOKED_AT = 50
 
 
 def fitting(source: Source, says: Judge, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
-    """The files of a folder that fit, of the first fifty; answers from memory the second time."""
-    key = says.__module__
-    if key not in source.memo:
-        files = source.with_suffix(*suffixes)[:LOOKED_AT]
-        source.memo[key] = [file for file in files if judge(source.head(file), says)]
-    found: list[str] = source.memo[key]
-    return found
+    """The files of a folder that fit, of the first fifty."""
+    return source.once(_fitting, says, suffixes)
+
+
+def _fitting(source: Source, says: Judge, suffixes: tuple[str, ...]) -> list[str]:
+    return [file for file in source.with_suffix(*suffixes)[:LOOKED_AT] if judge(source.head(file), says)]
 
 
 def sniff_json(source: Source, says: Judge, suffixes: tuple[str, ...] = (".json",)) -> Sniff | None:
@@ -179,7 +171,7 @@ class Reader(Gather):
         later = [file for file in given[LOOKED_AT:] if judge(self.source.head(file), says)]
         files = fitting(self.source, says, suffixes) + later
         if not files:
-            self.log.report(NO_FILES, self.source.path, title=Trusted(title))
+            self.log.report(NO_FILES, self.source.path, expected=Trusted(title), n=len(self.source.files))
         chosen = set(files)
         others = [file for file in given if file not in chosen]
         if files and others:
@@ -217,7 +209,7 @@ class Reader(Gather):
         if type(value) is dict:
             return value
         if isinstance(value, Repeated):
-            code = DUPLICATE_ROW_KEY if row else DUPLICATE_KEY
+            code = DUPLICATE_BOX_KEY if row else DUPLICATE_KEY
             there = at / value.repeated
             self.log.report(code, at.path, **there.where, field=value.repeated, value=value.repeated)
         else:
@@ -301,7 +293,7 @@ class Reader(Gather):
         if as_text and isinstance(value, str):
             if not value.strip():
                 return NAN
-            if DECIMAL.fullmatch(value):
+            if NUMBER_TEXT.fullmatch(value.strip(" \t")):
                 number = float(value)
                 value = number if abs(number) != float("inf") else Token(value)
         return NAN if value is None else self.number(value, at)
@@ -423,9 +415,6 @@ def is_upright(points: Sequence[Sequence[float]]) -> bool:
         return False
     return all((a[0] == b[0]) or (a[1] == b[1]) for a, b in zip(ring, [*ring[1:], ring[0]], strict=True))
 
-
-DECIMAL = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*", re.ASCII)
-"""A number as it stands in text."""
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 

@@ -15,14 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Output, Source
-from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
-from odm.formats._shared.codes import (
-    NOT_A_NUMBER,
-    NOT_FINITE,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
-)
+from odm.formats._shared.class_lists import UNWRITABLE
+from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE
 from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_tokens import (
@@ -38,6 +34,7 @@ from odm.formats._shared.text_tokens import (
     text_of,
 )
 from odm.issues import Code, Log, Trusted, printable
+from odm.names import refuse_class
 from odm.tables import Builder, Dataset, Floats, Ints, stem
 
 Cell = tuple[int, bytes]
@@ -366,18 +363,14 @@ def sampled(source: Source, files: Sequence[str], sep: bytes | None = None) -> I
     """The values of the first lines of some files, spread evenly."""
     step = max(1, len(files) // 50)
     for file in list(files)[::step][:50]:
-        lines = _head_lines(source, file)
+        lines = source.once(_head_lines, file)
         for line in lines[: 50 if len(lines) < 50 else -1][:50]:
             if line.strip():
                 yield line.split() if sep is None else [cell.strip(b" \t") for cell in line.split(sep)]
 
 
 def _head_lines(source: Source, file: str) -> list[bytes]:
-    held = source.memo.setdefault("head lines", {})
-    if file not in held:
-        held[file] = text_of(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
-    lines: list[bytes] = held[file]
-    return lines
+    return text_of(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
 
 
 def are_text(source: Source) -> bool:

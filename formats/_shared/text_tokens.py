@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import STRAY_FILE
 from odm.files import Source
-from odm.formats._shared.codes import LONG_LINE, NOT_A_NUMBER, NOT_FINITE, NOT_UTF8, STRAY_FILE, WRONG_COUNT
+from odm.formats._shared.codes import LONG_LINE, NOT_A_NUMBER, NOT_FINITE, NOT_UTF8, WRONG_COUNT
 from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.number_text import Cells, fixed_cells
 from odm.issues import Code, Log, printable, shorten
@@ -39,6 +40,9 @@ BOM = b"\xef\xbb\xbf"
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """A finite decimal number, as every program reads it."""
 NON_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+NUMBER_TEXT = re.compile(NUMBER.pattern.decode(), re.ASCII)
+NON_FINITE_TEXT = re.compile(NON_FINITE.pattern.decode(), re.ASCII | re.IGNORECASE)
+"""The same of decoded text."""
 
 _VALUE = rb"[ \t]*[0-9.+-]+[ \t]*"
 SEPARATED = re.compile(rb"[^,;|]+([,;|])(?:" + _VALUE + rb"\1)?(?:" + _VALUE + rb"\1){3}" + _VALUE)
@@ -421,11 +425,11 @@ class Listing:
 
 
 def listing(source: Source) -> Listing:
-    """Sort the files of `source`; kept in its memo. A single file is a label, whatever its name."""
-    if not source.is_dir:
-        return Listing([""], [], [], [])
-    if isinstance(held := source.memo.get("listing"), Listing):
-        return held
+    """The files of `source`, sorted. A single file is a label, whatever its name."""
+    return source.once(_listing) if source.is_dir else Listing([""], [], [], [])
+
+
+def _listing(source: Source) -> Listing:
     labels: list[str] = []
     pictures: list[str] = []
     others: list[str] = []
@@ -440,8 +444,7 @@ def listing(source: Source) -> Listing:
             known.append(file)
         else:
             others.append(file)
-    found = source.memo["listing"] = Listing(labels, pictures, others, known)
-    return found
+    return Listing(labels, pictures, others, known)
 
 
 _LISTS = re.compile(r"(autosplit_)?(train|val|valid|test|trainval)[0-9]*\.txt")
@@ -493,13 +496,14 @@ class Sample:
 
 
 def sample(source: Source, labels: Sequence[str]) -> Sample:
-    """Look at the first lines of some of the files, spread evenly. What was found is kept in the memo."""
-    key = f"sample:{len(labels)}:{labels[0] if labels else ''}"
-    if isinstance(known := source.memo.get(key), Sample):
-        return known
-    found = source.memo[key] = Sample()
+    """Look at the first lines of some of the files, spread evenly."""
     step = max(1, len(labels) // SAMPLE)
-    for file in list(labels)[::step][:SAMPLE]:
+    return source.once(_sample, tuple(labels[::step][:SAMPLE]))
+
+
+def _sample(source: Source, labels: tuple[str, ...]) -> Sample:
+    found = Sample()
+    for file in labels:
         found.files += 1
         data = text_of(source.head(file), "", Log())
         lines = data.split(b"\n")

@@ -7,25 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from odm.formats._shared.codes import FILE_NAME_DIFFERS, FILE_NAME_MISSING
 from odm.formats._shared.gather import At, Gather, decide_kind, with_extension
 from odm.formats.voc.terms import FLAGS, count_from_zero
-from odm.issues import Code
 from odm.tables import stem
-
-FILENAME_DIFFERS = Code(
-    "voc-filename-differs",
-    "warning",
-    "<filename> says {value!r}; the image is taken to be {name!r}, after the XML file",
-    "rename the XML file, or correct <filename>",
-    "A file that was copied or renamed often keeps the old name inside. The XML file's own name decides.",
-)
-FILENAME_MISSING = Code(
-    "voc-filename-missing",
-    "warning",
-    "no <filename>; the image is taken to be {name!r}, after the XML file",
-    "add <filename> with the name of the image's file",
-    "The file does not name its image, so the XML file's own name is used.",
-)
 
 
 class Images:
@@ -56,14 +41,30 @@ class Images:
             elif said != base:
                 name = key + said[len(cut) :]
                 if cut != stem(base):
-                    log.report(FILENAME_DIFFERS, path, line=line, field="filename", value=filename, name=name)
+                    log.report(
+                        FILE_NAME_DIFFERS,
+                        path,
+                        line=line,
+                        field="filename",
+                        where="<filename>",
+                        value=filename,
+                        name=name,
+                    )
         picture = None
         if gather.pictures:
             picture = gather.picture(name, at, key, key.rsplit("/", 1)[-1])
             if stem(name) == name:
                 name = with_extension(name, picture)
         if filename is None or filename == "":
-            log.report(FILENAME_MISSING, path, line=line, field="filename", name=name)
+            log.report(
+                FILE_NAME_MISSING,
+                path,
+                line=line,
+                field="filename",
+                where="<filename>",
+                name=name,
+                source="the XML file",
+            )
         row = gather.image(
             name,
             at,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import NO_PICTURE
 from odm.files import Source
-from odm.formats._shared.codes import NO_PICTURE
 from odm.formats._shared.gather import At, Gather, with_extension
 from odm.formats._shared.pictures import Picture, Pictures, picture_in
 from odm.formats._shared.text_tokens import listing

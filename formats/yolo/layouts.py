@@ -7,10 +7,11 @@ import os
 import re
 from collections.abc import Collection
 
+from odm.codes import UNKNOWN_SPLIT
 from odm.files import Source
 from odm.formats._contract import option
 from odm.formats._shared.class_lists import read_list
-from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE, UNKNOWN_SPLIT
+from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.splits import SPLITS
 from odm.formats._shared.text_tokens import Listing
@@ -253,7 +254,8 @@ def _names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
 
 def file_set(source: Source) -> frozenset[str]:
     """The files of a source, to look one up."""
-    if "files" not in source.memo:
-        source.memo["files"] = frozenset(source.files)
-    found: frozenset[str] = source.memo["files"]
-    return found
+    return source.once(_file_set)
+
+
+def _file_set(source: Source) -> frozenset[str]:
+    return frozenset(source.files)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm import pairing
+from odm.codes import COORDINATES_NOT_FINITE, SCORE_NOT_FINITE, SOME_SCORES
 from odm.issues import INVERTED, PERCENT, Code, Log, Trusted, printable, without_noise
 from odm.pairing import candidates
 from odm.pairing import iou as _iou
@@ -27,24 +28,6 @@ TOLERANCE = 0.5
 
 # ------------------------------------------------------------------------------------- codes, one pass
 
-COORDINATES_NOT_FINITE = Code(
-    "coordinates-not-finite",
-    "error",
-    "expected finite coordinates, found {value}",
-    "find out where it came from, or leave the box out (--skip-bad of convert, eval and stats)",
-    "An edge, a width or an area is infinite or not a number, for instance because left + width is too "
-    "large for a number, or so large that an area computed from it would be. Such a box overlaps with "
-    "nothing and no format can hold it.",
-    row=True,
-)
-NO_SCORE = Code(
-    "detection-without-score",
-    "error",
-    "expected a detection with a finite score, found {value}",
-    "write the detector's confidence, or leave the box out (--skip-bad of convert, eval and stats)",
-    "Detections are ranked by their score; one without a finite score has no place in the ranking.",
-    row=True,
-)
 EMPTY_BOX = Code(
     "empty-box",
     "warning",
@@ -80,15 +63,6 @@ SCORE_BEYOND = Code(
     "AP depends on the order of the scores alone, but thresholds, curves and other formats take them as "
     "confidences between 0 and 1.",
     row=True,
-)
-TRUTH_SCORED = Code(
-    "ground-truth-with-scores",
-    "warning",
-    "{n} of {total} boxes of the ground truth have a score",
-    "say --kind det if these are detections, else remove the scores",
-    "Ground truth has no confidence. Either these are detections, or a detector's output was taken for "
-    "ground "
-    "truth.",
 )
 NEGATIVE_AREA = Code(
     "negative-area",
@@ -565,7 +539,7 @@ def _truth_scored(facts: DerivedColumns) -> Iterator[tuple[tuple[str, int, str],
         if scored.any():
             yield (
                 facts.dataset.place(int(scored.argmax())),
-                {"n": int(scored.sum()), "total": len(facts.boxes)},
+                {"found": int(scored.sum()), "total": len(facts.boxes)},
             )
 
 
@@ -882,13 +856,13 @@ def _off_by_one(facts: DerivedColumns) -> Iterator[tuple[tuple[str, int, str], d
 RULES: tuple[BoxRule | SetRule, ...] = (
     BoxRule(COORDINATES_NOT_FINITE, lambda f: f.not_finite, _not_finite_of),
     BoxRule(INVERTED, lambda f: f.inverted, _inverted_of),
-    BoxRule(NO_SCORE, _scoreless, _score_of, "score"),
+    BoxRule(SCORE_NOT_FINITE, _scoreless, _score_of, "score"),
     BoxRule(EMPTY_BOX, _empty, _edges_of),
     BoxRule(OUTSIDE, lambda f: f.outside, _outside_of),
     BoxRule(DUPLICATE, lambda f: f.duplicates[0], _duplicate_of, ""),
     BoxRule(SCORE_BEYOND, _finite_beyond_one, _score_of, "score"),
     BoxRule(NEGATIVE_AREA, _negative_area, _area_of, "area"),
-    SetRule(TRUTH_SCORED, _truth_scored),
+    SetRule(SOME_SCORES, _truth_scored),
     SetRule(NORMALISED, _normalised),
     SetRule(SIMILAR_IMAGES, _similar_images),
     SetRule(SIMILAR_CLASSES, _similar_classes),
