@@ -321,7 +321,7 @@ def repair(
     check_shared(shared, [(loaded.format, "read"), (to_format, "write")])
     ledger = _open_ledger(loaded, to_format, dry_run=dry_run)
     dataset = mend(loaded.dataset, wanted, ledger, log)
-    wrong = checks.run(dataset, log, reading_options(loaded.format), deep=True, tolerance=tolerance)
+    wrong = checks.run(dataset, log, reading_options(loaded.format), all_rules=True, tolerance=tolerance)
     if loaded.left_out.refuses(log, skip_bad=skip_bad):
         raise refusal(log, source, skip_bad=skip_bad)
     dataset = ledger.leave_out(dataset, wrong, BAD_ROWS)
@@ -409,7 +409,7 @@ def _write(
         ledger = _open_ledger(loaded, format_, dry_run=dry_run)
     renamed = apply(edits, dataset, ledger)
     if renamed.categories.name != dataset.categories.name:
-        checks.judge_classes(renamed, log)
+        checks.report_similar_classes(renamed, log)
     dataset = renamed
     if clip:
         dataset = clip_boxes(dataset, ledger, log)

@@ -1,7 +1,7 @@
 """Validation: everything that is wrong or doubtful in the files, all of it, each with its place.
 
 The readers and the rules are those of a conversion and an evaluation, so the three agree on what is an
-error; here the deep rules run too, pictures are looked at, and bad data is never refused.
+error; here the rules marked `validate_only` run too, pictures are looked at, and bad data is never refused.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def examine(
     if gt is not None and against is not None:
         raise UsageError("give the ground truth of a results file, or detections to compare with, not both")
     check_tolerance(tolerance)
-    check = functools.partial(checks.run, deep=True, tolerance=tolerance)
+    check = functools.partial(checks.run, all_rules=True, tolerance=tolerance)
     reference = None if gt is None else _Reference(gt, log)
     loaded: tuple[Loaded, ...]
     other = None if reference is None else reference.dataset

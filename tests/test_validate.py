@@ -595,7 +595,7 @@ def test_rename():
     from odm import checks
 
     left = Log()
-    checks.run(made, left, deep=True)
+    checks.run(made, left, all_rules=True)
     assert "similar-image-names" not in left.counts
     again, ledger, _ = apply(made, "rename")
     assert again.images.name == made.images.name
