@@ -48,9 +48,9 @@ def message(code: Code) -> str:
     return _without_values(code.template)
 
 
-def mend(code: Code) -> str:
+def advice(code: Code) -> str:
     """The way out, empty where only the message itself knows it."""
-    text = _without_values(code.mend)
+    text = _without_values(code.advice)
     return text if any(c.isalpha() for c in text) else ""
 
 
@@ -74,7 +74,7 @@ def _entry(code: Code) -> dict[str, Any]:
         "file": code.file,
         "message": message(code),
         "why": code.why,
-        "mend": mend(code),
+        "advice": advice(code),
         "example": {"input": line, "printed": printed} if printed else None,
     }
 
@@ -82,8 +82,8 @@ def _entry(code: Code) -> dict[str, Any]:
 def _text(code: Code) -> str:
     line, printed = EXAMPLES.get(code.name, ("", ""))
     lines = [f"{code.name} ({_kind(code)})", "", _wrap(message(code)), "", _wrap(code.why)]
-    if mend(code):
-        lines += ["", _wrap(f"To mend it: {mend(code)}.")]
+    if advice(code):
+        lines += ["", _wrap(f"To fix it: {advice(code)}.")]
     if printed:
         lines += ["", "  Example:"]
         lines += [f"    {row}" for row in [*line.splitlines(), printed]]
@@ -114,8 +114,8 @@ def _page(codes: Sequence[Code]) -> str:
             "",
             markdown(code.why),
         ]
-        if mend(code):
-            lines += ["", f"**To mend it:** {markdown(mend(code))}."]
+        if advice(code):
+            lines += ["", f"**To fix it:** {markdown(advice(code))}."]
         if printed:
             lines += ["", "```text", *([line, ""] if line else []), printed, "```"]
         lines.append("")

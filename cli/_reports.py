@@ -181,13 +181,13 @@ def _sarif(report: Report) -> str:
 
 
 def _rule(code: Code) -> dict[str, Any]:
-    from odm.cli._explain import mend, message
+    from odm.cli._explain import advice, message
 
     return {
         "id": code.name,
         "shortDescription": {"text": message(code)},
         "fullDescription": {"text": code.why},
-        "help": {"text": f"{code.why} To mend it: {mend(code) or 'see the message'}."},
+        "help": {"text": f"{code.why} To fix it: {advice(code) or 'see the message'}."},
         "defaultConfiguration": {"level": code.severity},
     }
 

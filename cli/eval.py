@@ -21,6 +21,7 @@ from odm.cli._common import (
     terminal_log,
 )
 from odm.cli._print import say, show
+from odm.codes import CATEGORY_POSITION_GUESSED
 from odm.converters import Edits, Ledger, Request, load_pair
 from odm.converters.edit import apply, parse_renames
 from odm.converters.labels import read_descriptions, read_hierarchy, read_image_labels
@@ -29,7 +30,6 @@ from odm.evaluate.gates import check_gates, failures, parse_gate
 from odm.evaluate.join import DOUBTFUL
 from odm.evaluate.protocols import check_scores
 from odm.files import Output
-from odm.formats._shared.codes import CATEGORY_POSITION_GUESSED
 from odm.issues import Log, UsageError
 from odm.tables import Dataset, Kind
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from odm.coco80 import IDS, NAMES
 from odm.converters.ledger import Ledger
-from odm.formats._shared.class_lists import refuse_class
 from odm.issues import UsageError, hint, shorten
+from odm.names import refuse_class
 from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, ImageLabels, Ints, LabelState
 
 

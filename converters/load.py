@@ -10,17 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm import checks, inputs
+from odm.codes import ALL_SCORED, NO_SCORES, NUMBERED_CLASSES, SCORE_MISSING, SCORE_UNEXPECTED, UNKNOWN_SPLIT
 from odm.converters.skipping import LeftOut, read_good_files, without_left_out
 from odm.files import MAX_SIZE, Source
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
-from odm.formats._shared.codes import (
-    ALL_SCORED,
-    NO_SCORES,
-    NUMBERED_CLASSES,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
-    UNKNOWN_SPLIT,
-)
 from odm.issues import CODES, Code, DataError, Log, PathError, UsageError, printable
 from odm.tables import Builder, Dataset, Kind
 

@@ -27,9 +27,8 @@ from odm.converters.repairs import repair as mend
 from odm.converters.validation import check_tolerance
 from odm.files import BAD_NAME, MAX_SIZE, Output, accept_name, refuse_name
 from odm.formats import Format, for_target, get, make_options
-from odm.formats._shared.class_lists import refuse_class
-from odm.formats._shared.codes import BAD_CLASS_NAME
 from odm.issues import DataError, Log, PathError, printable, shorten
+from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Dataset, Kind, stem
 
 

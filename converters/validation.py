@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from odm import checks
+from odm.codes import NO_PICTURE, NO_SIZE, SIZE_OUT_OF_REACH, STRAY_FILE
 from odm.converters.load import Loaded, Request, check_shared, load, load_pair
 from odm.files import Source
 from odm.formats import FORMATS, option_specs
-from odm.formats._shared.codes import NO_PICTURE, STRAY_FILE
-from odm.formats._shared.pictures import NO_SIZE, SIZE_OUT_OF_REACH, picture_size
 from odm.issues import CODES, Code, DataError, Issue, Log, UsageError, hint, printable, shorten
+from odm.pictures import picture_size
 from odm.tables import PICTURE_SUFFIXES, Dataset, Kind, stem
 
 NO_ANNOTATION = Code(

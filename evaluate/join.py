@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import ALL_SCORED, COORDINATES_DIFFER, COORDINATES_NOT_FINITE, NO_SCORES, SCORE_NOT_FINITE
 from odm.evaluate.protocols import PROTOCOLS, Protocol, check_scores
 from odm.issues import INVERTED, PERCENT, Code, DataError, Log, Trusted, UsageError, hint, without_noise
 from odm.pairing import (
@@ -53,43 +54,6 @@ NO_DETECTIONS = Code(
     "expected detections, found none: the result is 0 for every class with ground truth",
     "check the path of the detections",
     "A detector that finds nothing is possible; an output that was never written is more likely.",
-)
-TRUTH_AS_DETECTIONS = Code(
-    "ground-truth-as-detections",
-    "error",
-    "expected detections, found {n} boxes without any score",
-    "give the detections as the second argument, or add their scores",
-    "Ground truth given as detections matches itself, and every metric would be perfect.",
-)
-DETECTIONS_AS_TRUTH = Code(
-    "detections-as-ground-truth",
-    "error",
-    "expected ground truth, found {n} boxes with scores",
-    "give the ground truth as the first argument, or remove the scores if that is what these are",
-    "Detections given as ground truth are the wrong thing to measure against.",
-)
-SCORE_NOT_FINITE = Code(
-    "score-not-finite",
-    "error",
-    "expected a finite score, found {value}",
-    "add the score, or remove the detection",
-    "Detections are ranked by score, so one without a finite score cannot be evaluated.",
-    row=True,
-)
-BOX_NOT_FINITE = Code(
-    "box-not-finite",
-    "error",
-    "expected finite coordinates, found {value}",
-    "find out where it came from, or remove the box",
-    "NaN and infinity overlap with nothing and would silently be counted as a miss.",
-    row=True,
-)
-COORDINATES_DIFFER = Code(
-    "coordinates-differ",
-    "error",
-    "{relative} lie in 0..1 (largest value {small}), {absolute} are in pixels (largest value {large})",
-    "say --coords rel for the side in 0..1 and give the image sizes",
-    "Relative coordinates next to pixels overlap with nothing, so every metric would be 0.",
 )
 GROUPS_AS_OBJECTS = Code(
     "groups-as-objects",
@@ -387,12 +351,12 @@ def _check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
         log.report(NO_BOXES, source_of(truth), n=len(truth.images))
     scored = len(truth) and not np.isnan(truth.boxes.score).any()
     if scored or (truth.kind == "det" and len(truth)):
-        log.report(DETECTIONS_AS_TRUTH, source_of(truth), n=len(truth))
+        log.report(ALL_SCORED, source_of(truth), n=len(truth))
     score = detections.boxes.score
     if not len(detections):
         log.report(NO_DETECTIONS, source_of(detections))
     elif np.isnan(score).all():
-        log.report(TRUTH_AS_DETECTIONS, source_of(detections), n=len(score))
+        log.report(NO_SCORES, source_of(detections), n=len(score))
     else:
         wrong = np.flatnonzero(~np.isfinite(score))
         if len(wrong):
@@ -406,7 +370,7 @@ def _check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
         if not (np.isfinite(boxes.xyxy).all() and np.isfinite(boxes.wh).all()):
             finite = np.isfinite(boxes.xyxy).all(axis=1) & np.isfinite(boxes.wh).all(axis=1)
             log.report_rows(
-                BOX_NOT_FINITE,
+                COORDINATES_NOT_FINITE,
                 side,
                 np.flatnonzero(~finite),
                 lambda row, boxes=boxes: {"value": str(boxes.xyxy[row].tolist())},  # type: ignore[misc]
@@ -472,8 +436,8 @@ def _check_coordinates(truth: Dataset, detections: Dataset, log: Log) -> None:
                 source_of((truth, detections)[small]),
                 relative=sides[0],
                 absolute=sides[1],
-                small=f"{largest[small]:g}",
-                large=f"{largest[large]:g}",
+                small=f" (largest value {largest[small]:g})",
+                large=f" (largest value {largest[large]:g})",
             )
 
 

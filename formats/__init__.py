@@ -7,16 +7,8 @@ import pkgutil
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from odm.files import (
-    NOT_TEXT,
-    UNREADABLE,
-    Source,
-    Unreadable,
-    names_entry_point,
-    other_kind,
-    read_head,
-    refuse_nuls,
-)
+from odm.files import Source, names_entry_point
+from odm.formats import _detect
 from odm.formats._contract import (
     DESCRIBING,
     LIKELY,
@@ -29,11 +21,7 @@ from odm.formats._contract import (
     option,
     option_specs,
 )
-from odm.formats._shared.codes import NOT_UTF8
-from odm.formats._shared.encodings import wide_encoding
-from odm.formats._shared.json_columns import TOO_DEEP, line_column, too_deep
-from odm.issues import DataError, Log, Trusted, UsageError, hint, printable
-from odm.tables import stem
+from odm.issues import Log, UsageError, hint, printable
 
 __all__ = [
     "DESCRIBING",
@@ -121,57 +109,7 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
     DataError
         If no format does, and there are files that cannot be read.
     """
-    answers = {
-        name: answer
-        for name, format_ in FORMATS.items()
-        if (not among or name in among) and (answer := format_.sniff(source)) is not None
-    }
-    shown = printable(source.path)
-    if not answers:
-        _say_unreadable(source, log)
-        what = f"{len(source.files)} files" if source.is_dir else "this file"
-        if not any(source.head(file).strip() for file in source.files[:1000]):
-            what = "empty files" if source.files else "an empty folder"
-            what = what if source.is_dir else "an empty file"
-        raise UsageError(
-            f"{shown}: no format recognises {what}; say which it is with {flag} ({', '.join(FORMATS)})"
-        )
-    best = max(answer.confidence for answer in answers.values())
-    winners = {name: answer for name, answer in answers.items() if answer.confidence == best}
-    if len(winners) > 1:
-        _say_unreadable(source, log)
-        reasons = "; ".join(f"{name}: {answer.reason}" for name, answer in winners.items())
-        flags = " or ".join(f"{flag} {name}" for name in winners)
-        raise UsageError(f"{shown}: more than one format fits ({reasons}); say {flags}")
-    (name, answer), *_ = winners.items()
-    log.note(f"{shown}: read as {name}, because {answer.reason}")
-    return FORMATS[name]
-
-
-def _say_unreadable(source: Source, log: Log) -> None:
-    """DataError, with an issue for each, if there are files that no format can recognise as they are."""
-    source.report_links(log)
-    for file in source.files[:1000]:
-        path = source.full(file)
-        try:
-            head = read_head(path, 2**14)
-            refuse_nuls(head)
-        except Unreadable as e:
-            log.report(UNREADABLE, path, reason=str(e))
-            continue
-        if stem(file) != file:  # a picture
-            continue
-        if what := other_kind(head):
-            log.report(NOT_TEXT, path, value=Trusted(what))
-        elif wide := wide_encoding(head):
-            log.report(NOT_UTF8, path, line=1, value=wide)
-        elif (place := too_deep(head)) >= 0:
-            line, column = line_column(head, place)
-            log.report(TOO_DEEP, path, line=line, column=column)
-    if log.errors:
-        raise DataError(
-            f"{printable(source.path)}: the format cannot be told, for there are unreadable files", log
-        )
+    return _detect.detect(source, log, {name: FORMATS[name] for name in among or FORMATS}, flag)
 
 
 def for_target(path: str) -> Format:

@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from odm.codes import NO_SIZE
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.json_columns import JsonPreview
@@ -46,7 +47,6 @@ from odm.formats._shared.json_values import (
     split_of,
 )
 from odm.formats._shared.number_text import short_wh
-from odm.formats._shared.pictures import NO_SIZE
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Floats

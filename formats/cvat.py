@@ -50,20 +50,20 @@ from typing import Any
 
 import numpy as np
 
+from odm.codes import SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import BAD_NAME, Output, Source, accept_name
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
-from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
+from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import (
-    BAD_CLASS_NAME,
+    BAD_FLAG,
+    BAD_FRAME,
     BAD_IMAGE_SIZE,
-    BAD_MARK,
     DUPLICATE_IMAGE,
     MISSING_BOX_KEY,
+    NO_FILES,
     NOT_A_NUMBER,
     NOT_FINITE,
     OUTLINES,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
     SIZE_FROM_PICTURE,
     SIZE_MISSING,
     UNNAMED_IMAGE,
@@ -71,36 +71,12 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import Picture, Pictures, parse_pixels
-from odm.formats._shared.safe_xml import BLANKS, DOCTYPE, SafeXmlParser, after_prolog, narrow
+from odm.formats._shared.safe_xml import BLANKS, DOCTYPE, WRONG_ROOT, SafeXmlParser, after_prolog, narrow
 from odm.formats._shared.splits import SplitOptions, miss_split
 from odm.formats._shared.text_tokens import NON_FINITE, NUMBER
-from odm.issues import Code, Log
+from odm.issues import Log
+from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Flag
-
-WRONG_ROOT = Code(
-    "cvat-root",
-    "error",
-    "expected the root element <annotations>, found <{value}>",
-    "export the file as CVAT for images 1.1, or name the format that it has",
-    "Only <annotations> is the root of a CVAT file; another root is another format, and reading it as this "
-    "one would find no objects.",
-    file=True,
-)
-NO_FILES = Code(
-    "cvat-no-files",
-    "error",
-    "expected annotations.xml, found no XML file among {n} files",
-    "name the folder that holds it, or the right format",
-    "There is nothing to read as CVAT XML here.",
-)
-BAD_FRAME = Code(
-    "cvat-bad-frame",
-    "error",
-    "expected the number of a frame, from 0, found {value!r}",
-    "write a whole number",
-    "An object of a track belongs to the frame whose number it names.",
-    row=True,
-)
 
 MARKS = {
     "difficult": Flag.DIFFICULT,
@@ -145,7 +121,7 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     """Read a file, or every XML file of a folder."""
     files = source.with_suffix(".xml") if source.is_dir else source.files
     if not files:
-        log.report(NO_FILES, source.path, n=len(source.files))
+        log.report(NO_FILES, source.path, expected="annotations.xml", n=len(source.files))
     reader = _Reader(source, builder, log, options)
     for file in log.track(files, "reading"):
         reader.read_file(file)
@@ -188,7 +164,14 @@ class _Reader:
         if root is None:
             return
         if root.tag != "annotations":
-            self.log.report(WRONG_ROOT, self.path, line=root.sourceline or 0, value=root.tag)
+            self.log.report(
+                WRONG_ROOT,
+                self.path,
+                line=root.sourceline or 0,
+                value=root.tag,
+                expected="annotations",
+                title="CVAT for images 1.1",
+            )
             return
         self.file = self.builder.file(self.path)
         self.paths[self.file] = self.path
@@ -268,7 +251,9 @@ class _Reader:
                 text = (shape.get("frame") or "").strip(BLANKS)
                 if not re.fullmatch("[0-9]{1,9}", text, re.ASCII):
                     line = shape.sourceline or 0
-                    self.log.report(BAD_FRAME, self.path, line=line, field="frame", value=text)
+                    self.log.report(
+                        BAD_FRAME, self.path, line=line, field="frame", value=text, among=", from 0"
+                    )
                     self.builder.skipped += 1
                     continue
                 shapes.setdefault(int(text), []).append((shape, track.get("label")))
@@ -349,7 +334,7 @@ class _Reader:
         text = shape.get(name, "0").strip(BLANKS).lower()
         if text not in _TRUE | _FALSE:
             line = shape.sourceline or 0
-            self.log.report(BAD_MARK, self.path, line=line, field=name, value=text, expected="0 or 1")
+            self.log.report(BAD_FLAG, self.path, line=line, field=name, value=text, expected="0 or 1")
             if name == "occluded":
                 raise _Bad
         return text in _TRUE

@@ -38,16 +38,11 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import SCORE_UNEXPECTED
 from odm.files import BAD_NAME, Output, Source, accept_name
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
-from odm.formats._shared.codes import (
-    BAD_CLASS_NAME,
-    BAD_MARK,
-    OUTLINES,
-    SCORE_UNEXPECTED,
-    WRONG_COUNT,
-)
+from odm.formats._shared.class_lists import UNWRITABLE
+from odm.formats._shared.codes import BAD_FLAG, OUTLINES, WRONG_COUNT
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions, Pictures
 from odm.formats._shared.text_rows import (
@@ -77,6 +72,7 @@ from odm.formats._shared.text_rows import (
 )
 from odm.formats._shared.text_tokens import NUMBER, Chunk, lines_are
 from odm.issues import Log, UsageError
+from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag, Floats, stem
 
 FIELDS = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")
@@ -208,7 +204,7 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
     good = settle_kind(found, builder, log)
     mark = found.values[:, 8]
     wrong = good & ~np.isin(mark, (0, 1, 2))
-    report_marks(found, log, BAD_MARK, wrong, -2 if builder.kind == "det" else -1, "difficult", "0 or 1")
+    report_marks(found, log, BAD_FLAG, wrong, -2 if builder.kind == "det" else -1, "difficult", "0 or 1")
     good &= ~wrong
     flags = np.where(mark > 0, np.uint16(Flag.DIFFICULT), np.uint16(0))
     xyxy = _upright(found, good, builder, log)

@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from odm.codes import NO_SIZE
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._shared.codes import UNKNOWN_CLASS
@@ -51,7 +52,6 @@ from odm.formats._shared.json_values import (
     split_of,
 )
 from odm.formats._shared.number_text import fixed_rows
-from odm.formats._shared.pictures import NO_SIZE
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.formats._shared.text_tokens import places_for
 from odm.issues import Log, Trusted

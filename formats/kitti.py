@@ -36,8 +36,7 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
-from odm.formats._shared.class_lists import refuse_class
-from odm.formats._shared.codes import BAD_CLASS_NAME, BAD_MARK, WRONG_COUNT
+from odm.formats._shared.codes import BAD_FLAG, WRONG_COUNT
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_rows import (
@@ -66,6 +65,7 @@ from odm.formats._shared.text_rows import (
 )
 from odm.formats._shared.text_tokens import NUMBER, Chunk, lines_are
 from odm.issues import Log
+from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag
 
 FIELDS = (
@@ -162,9 +162,9 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     truncated, occluded = found.values[:, 0], found.values[:, 1]
     last = -15 if builder.kind == "det" else -14
     wrong = good & ~((truncated == -1) | ((truncated >= 0) & (truncated <= 2)))
-    report_marks(found, log, BAD_MARK, wrong, last, "truncated", "0..1, or -1 for unknown")
+    report_marks(found, log, BAD_FLAG, wrong, last, "truncated", "0..1, or -1 for unknown")
     odd = good & ~np.isin(occluded, (-1, 0, 1, 2, 3))
-    report_marks(found, log, BAD_MARK, odd, last + 1, "occluded", "0, 1, 2, 3, or -1 for unknown")
+    report_marks(found, log, BAD_FLAG, odd, last + 1, "occluded", "0, 1, 2, 3, or -1 for unknown")
     good &= ~wrong & ~odd
     flags = np.where(truncated > 0, np.uint16(Flag.TRUNCATED), np.uint16(0))
     flags |= np.where((occluded == 1) | (occluded == 2), np.uint16(Flag.OCCLUDED), np.uint16(0))

@@ -39,10 +39,10 @@ from typing import Any
 
 from odm.files import Output, Source, accept_name
 from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._shared.codes import FILE_NAME_DIFFERS, NO_FILES, UNKNOWN_SHAPE
 from odm.formats._shared.json_columns import JsonPreview
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
-    NO_FILES,
     At,
     Corners,
     Nothing,
@@ -59,24 +59,8 @@ from odm.formats._shared.json_values import (
     sniff_json,
 )
 from odm.formats._shared.pictures import ImageOptions
-from odm.issues import Code, Log, Trusted
+from odm.issues import Log, Trusted
 from odm.tables import Builder, Dataset, stem
-
-PATH_DIFFERS = Code(
-    "labelme-path-differs",
-    "warning",
-    "imagePath says {value!r}; the image is taken to be {name!r}, after the JSON file",
-    "rename the JSON file, or correct imagePath",
-    "A file that was copied or renamed often keeps the old name inside. The JSON file's own name decides.",
-)
-UNKNOWN_SHAPE = Code(
-    "labelme-shape-type",
-    "error",
-    "there is no shape_type {value!r}",
-    "write rectangle or polygon, or remove the shape",
-    "Only the kind of a shape says what its points mean.",
-    row=True,
-)
 
 _TOP = frozenset({"version", "flags", "shapes", "imagePath", "imageData", "imageHeight", "imageWidth"})
 _SHAPE = frozenset(
@@ -110,7 +94,7 @@ def read(source: Source, builder: Builder, log: Log, options: LabelmeOptions) ->
     """Read every .json file."""
     files = source.with_suffix(".json") if source.is_dir else [""]
     if not files:
-        log.report(NO_FILES, source.path, title=Trusted("LabelMe JSON"))
+        log.report(NO_FILES, source.path, expected=Trusted("LabelMe JSON"), n=len(source.files))
     reader = Reader(source, builder, log, options, (source.path,) if source.is_dir else (), sized=True)
     for file in log.track(files, "reading"):
         value = reader.value(file)
@@ -165,7 +149,13 @@ def _name(reader: Reader, file: str, record: dict[str, Any], at: At) -> str | No
     name = key + said[len(stem(said)) :]
     if stem(said) != base:
         reader.log.report(
-            PATH_DIFFERS, at.path, pointer="/imagePath", field="imagePath", value=path, name=name
+            FILE_NAME_DIFFERS,
+            at.path,
+            pointer="/imagePath",
+            field="imagePath",
+            where="imagePath",
+            value=path,
+            name=name,
         )
     return name
 
@@ -185,7 +175,12 @@ def _read_shape(reader: Reader, value: Any, at: At, image: int, rows: int, line:
     if kind != "rectangle" and (not isinstance(kind, str) or kind not in _OUTLINES):
         if isinstance(kind, str):
             reader.log.report(
-                UNKNOWN_SHAPE, at.path, pointer=f"{at.pointer}/shape_type", field="shape_type", value=kind
+                UNKNOWN_SHAPE,
+                at.path,
+                pointer=f"{at.pointer}/shape_type",
+                field="shape_type",
+                value=kind,
+                shapes="rectangle or polygon",
             )
         else:
             reader.wrong(at / "shape_type", "text", kind, row=True)

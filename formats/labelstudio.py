@@ -43,6 +43,7 @@ from typing import Any
 
 import numpy as np
 
+from odm.codes import NO_SIZE
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.json_columns import JsonPreview
@@ -62,7 +63,7 @@ from odm.formats._shared.json_values import (
     sniff_json,
 )
 from odm.formats._shared.number_text import fixed_rows
-from odm.formats._shared.pictures import NO_SIZE, ImageOptions
+from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_tokens import places_for
 from odm.issues import Code, Log, Trusted, printable
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset

@@ -47,7 +47,7 @@ from odm.files import Output, Source
 from odm.formats._contract import NARROWER, RELATIONAL, Format, Sniff
 from odm.formats._shared.class_lists import DUPLICATE_CLASS
 from odm.formats._shared.codes import (
-    BAD_MARK,
+    BAD_FLAG,
     DUPLICATE_BOX_ID,
     DUPLICATE_ID,
     MISSING_KEY,
@@ -382,7 +382,7 @@ def _hand_over(
     for row in np.flatnonzero((ignore != 0) & (ignore != 1)).tolist():
         there = at / int(index[row]) / "ignore"
         where = {**there.where, "field": "ignore", "value": int(ignore[row]), "expected": Trusted("0 or 1")}
-        reader.log.report(BAD_MARK, at.path, **where)
+        reader.log.report(BAD_FLAG, at.path, **where)
         good[row] = False
     reader.builder.skipped += int(np.count_nonzero(~good))
     box = numbers[:, :4]

@@ -41,14 +41,16 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source, accept_name
 from odm.formats._contract import LIKELY, SURE, Format, Sniff, option
 from odm.formats._shared.class_lists import read_list
 from odm.formats._shared.codes import (
+    BAD_FLAG,
+    BAD_FRAME,
     BAD_IMAGE_SIZE,
-    BAD_MARK,
     DUPLICATE_IMAGE,
-    SCORE_UNEXPECTED,
+    NO_FILES,
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
@@ -74,27 +76,12 @@ from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are, lis
 from odm.issues import Code, Log, printable
 from odm.tables import Builder, Dataset, Flag, Kind, Longs, stem
 
-BAD_FRAME = Code(
-    "mot-bad-frame",
-    "error",
-    "expected the number of a frame{among}, found {value!r}",
-    "write a whole number, or correct the number of frames",
-    "The first column is the number of the frame that shows the box.",
-    row=True,
-)
 BAD_LIST = Code(
     "mot-bad-image-list",
     "error",
     "a line of images.txt is blank, so the numbers of the frames after it shift",
     "write one name per line",
     "The position of a name in images.txt is the number of its frame.",
-)
-NO_FILES = Code(
-    "mot-no-files",
-    "error",
-    "expected {expected}, found none among {n} files",
-    "name the folder that holds it, or the right format",
-    "There is nothing to read as a MOTChallenge sequence here.",
 )
 CLASSES = (
     *("", "pedestrian", "person on vehicle", "car", "bicycle", "motorbike", "non motorized vehicle"),
@@ -308,7 +295,7 @@ class _Frames:
             report_marks(found, log, SCORE_UNEXPECTED, wrong, 6, "conf", "1, or 0 for what is ignored")
             good &= ~wrong
             odd = good & ~((visibility == -1) | ((visibility >= 0) & (visibility <= 1)))
-            report_marks(found, log, BAD_MARK, odd, 8, "visibility", "0..1, or -1 for unknown")
+            report_marks(found, log, BAD_FLAG, odd, 8, "visibility", "0..1, or -1 for unknown")
             good &= ~odd
             flags |= np.where(conf == 0, np.uint16(Flag.CROWD), np.uint16(0))
             count_extra(builder, "visibility", good & (visibility >= 0) & (visibility < 1))

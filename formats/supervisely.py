@@ -42,11 +42,11 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.json_columns import JsonPreview
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
     NAN,
-    NO_FILES,
     At,
     Nothing,
     Reader,
@@ -115,7 +115,9 @@ def read(source: Source, builder: Builder, log: Log, options: SuperviselyOptions
     """Read the annotation files of all data sets."""
     files = _annotations(source) if source.is_dir else [""]
     if not files and not source.with_suffix("meta.json"):  # a project may have no image yet
-        log.report(NO_FILES, source.path, title=Trusted("an annotation of Supervisely"))
+        log.report(
+            NO_FILES, source.path, expected=Trusted("an annotation of Supervisely"), n=len(source.files)
+        )
     homes = dict.fromkeys(_home(file) for file in files) if source.is_dir else {}
     folders = tuple(source.full(f"{home}/img".lstrip("/")) for home in homes)
     reader = Reader(source, builder, log, options, folders, sized=True)

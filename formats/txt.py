@@ -45,18 +45,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import COORDINATES_DIFFER, NO_SIZE, SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Output, Source, accept_name
 from odm.formats._contract import LIKELY, POOR, Format, Sniff, option
-from odm.formats._shared.class_lists import UNWRITABLE, add_list, read_list, refuse_class
+from odm.formats._shared.class_lists import UNWRITABLE, add_list, read_list
 from odm.formats._shared.codes import (
-    BAD_CLASS_NAME,
     COMMENTED,
     DUPLICATE_IMAGE,
     NOT_A_NUMBER,
     RELATIVE_RANGE,
-    SCORE_MISSING,
     SCORE_RANGE,
-    SCORE_UNEXPECTED,
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
@@ -64,7 +62,6 @@ from odm.formats._shared.number_text import Cells, decimal_cells, fixed_cells, s
 from odm.formats._shared.pictures import (
     FAR,
     LINKED_PICTURE,
-    NO_SIZE,
     ImageOptions,
     Pictures,
     are_far,
@@ -89,6 +86,7 @@ from odm.formats._shared.text_tokens import (
     second_row,
 )
 from odm.issues import Code, Log, Trusted, printable, shorten
+from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Dataset, Floats, Ints, Kind, stem
 
 LAYOUT_UNCLEAR = Code(
@@ -116,13 +114,6 @@ LAYOUTS_MAY_DIFFER = Code(
     "if this side holds corners, say --gt-box and --det-box",
     "Both sides of an evaluation are usually written by one tool, so they decide together what their numbers "
     "mean. Where one side alone would be read otherwise, the two may differ.",
-)
-SIDES_DIFFER = Code(
-    "sides-differ",
-    "error",
-    "all boxes here lie in 0..1, those of {other!r} do not",
-    "if one side is relative and the other in pixels, say so: --gt-coords and --det-coords",
-    "Relative coordinates against pixels never overlap, so the evaluation would be 0 without a reason.",
 )
 QUOTED = re.compile(r"""(["']).*\1""", re.DOTALL)
 DAMAGED = re.compile(r".*[ \t][+-]?\.?[0-9][^ \t]*")
@@ -531,7 +522,14 @@ def _find_coords(sides: list[Scan], log: Log) -> bool | None:
         whole = every(side.box == np.rint(side.box))
         if not len(rows) and not whole.all():
             other = next(s for s, o in zip(sides, outside, strict=True) if len(o))
-            log.report(SIDES_DIFFER, side.source.path, other=other.source.path)
+            log.report(
+                COORDINATES_DIFFER,
+                side.source.path,
+                relative="all boxes here",
+                small="",
+                absolute=f"those of {other.source.path!r}",
+                large="",
+            )
             return None
         clear = ~whole
         clear[rows] = False

@@ -45,7 +45,7 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._shared.codes import WRONG_COUNT
+from odm.formats._shared.codes import UNKNOWN_SHAPE, WRONG_COUNT
 from odm.formats._shared.json_columns import JsonPreview
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
@@ -76,14 +76,6 @@ NO_ATTRIBUTE = Code(
     "say which one with -O attribute=NAME, or the class of all regions with -O category=NAME",
     "VIA knows only attributes with names that the user chose, so it must be clear which one is the class.",
     file=True,
-)
-NO_SHAPE = Code(
-    "via-shape",
-    "error",
-    "there is no shape {value!r}",
-    "write rect or polygon, or remove the region",
-    "Only the name of a shape says what its numbers mean.",
-    row=True,
 )
 
 HEADER = (
@@ -348,7 +340,9 @@ def _place(reader: Reader, region: _Region) -> tuple[Corners, tuple[float, float
     if kind == "polygon":
         corners = _polygon(reader, region)
         return None if corners is None else (corners, None)
-    reader.log.report(NO_SHAPE, at.path, **(at / "name").where, field="name", value=kind)
+    reader.log.report(
+        UNKNOWN_SHAPE, at.path, **(at / "name").where, field="name", value=kind, shapes="rect or polygon"
+    )
     return None
 
 

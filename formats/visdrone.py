@@ -37,10 +37,11 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.class_lists import read_list
-from odm.formats._shared.codes import BAD_MARK, SCORE_RANGE, SCORE_UNEXPECTED, UNKNOWN_CLASS, WRONG_COUNT
+from odm.formats._shared.codes import BAD_FLAG, SCORE_RANGE, UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_rows import (
@@ -194,7 +195,7 @@ def _marks(found: Scan, good: NDArray[np.bool_], log: Log) -> NDArray[np.bool_]:
     sound = np.ones(len(found), bool)
     for at, expected in ((6, (-1, 0, 1)), (7, (-1, 0, 1, 2))):
         wrong = good & ~np.isin(found.values[:, at], expected)
-        report_marks(found, log, BAD_MARK, wrong, at, FIELDS[at], " or ".join(map(str, expected)))
+        report_marks(found, log, BAD_FLAG, wrong, at, FIELDS[at], " or ".join(map(str, expected)))
         sound &= ~wrong
     return sound
 

@@ -43,17 +43,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from odm.codes import SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import BAD_NAME, Output, Source, accept_name
 from odm.formats._contract import SURE, Format, Sniff
-from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
-from odm.formats._shared.codes import (
-    BAD_CLASS_NAME,
-    BAD_MARK,
-    DUPLICATE_IMAGE,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
-    WRONG_COUNT,
-)
+from odm.formats._shared.class_lists import UNWRITABLE
+from odm.formats._shared.codes import BAD_FLAG, DUPLICATE_IMAGE, NO_FILES, WRONG_COUNT
 from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats._shared.pictures import Pictures
 from odm.formats._shared.splits import SplitOptions, files_of_split
@@ -66,6 +60,7 @@ from odm.formats._shared.text_rows import (
 )
 from odm.formats._shared.text_tokens import NUMBER, cells, listing, say_others, text_of
 from odm.issues import Code, Log, shorten
+from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Flag, Kind
 
 BAD_COUNT = Code(
@@ -76,13 +71,6 @@ BAD_COUNT = Code(
     "The number before the rows says where the next image begins. If it is wrong, faces would be counted to "
     "another image.",
     file=True,
-)
-NO_FILES = Code(
-    "widerface-no-files",
-    "error",
-    "expected text files, found none among {n} files",
-    "name the folder that holds them, or the right format",
-    "There is nothing to read as WIDER FACE here.",
 )
 FIELDS = (
     *("left", "top", "width", "height", "blur", "expression"),
@@ -202,7 +190,7 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     if source.is_dir:
         say_others(source, listing(source), log)
     if not files:
-        log.report(NO_FILES, source.path, n=len(source.files))
+        log.report(NO_FILES, source.path, expected="text files", n=len(source.files))
     files = files_of_split(files, functools.partial(_split_of, source), options.split, source, log)
     reader = _Reader(source, builder, log, options)
     for file in log.track(files, "reading"):
@@ -301,7 +289,7 @@ class _Reader:
         for value, field, known in ((invalid, "invalid", (0, 1)), (occlusion, "occlusion", (0, 1, 2))):
             if value not in known:
                 expected = " or ".join(map(str, known))
-                self.log.report(BAD_MARK, path, line=line, field=field, value=value, expected=expected)
+                self.log.report(BAD_FLAG, path, line=line, field=field, value=value, expected=expected)
                 return False
         for field, value in zip(FIELDS[4:], values[4:] if n == 10 else (), strict=False):
             if value and field not in ("invalid", "occlusion"):

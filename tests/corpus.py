@@ -777,13 +777,13 @@ case(
     Refused("", "in/a.xml:5"),
 )
 case(
-    "voc", "upper-case", edited("voc", "annotation>", "ANNOTATION>", count=2), Refused("voc-root", "in/a.xml")
+    "voc", "upper-case", edited("voc", "annotation>", "ANNOTATION>", count=2), Refused("xml-root", "in/a.xml")
 )
 case(
     "voc",
     "namespace",
     edited("voc", "<annotation>", '<annotation xmlns="urn:x">'),
-    Refused("voc-root", "in/a.xml"),
+    Refused("xml-root", "in/a.xml"),
 )
 case(
     "voc",
@@ -967,7 +967,7 @@ case(
     "coco",
     "iscrowd-2",
     edited("coco", '"iscrowd": 0', '"iscrowd": 2'),
-    Refused("bad-iscrowd", json_place("annotations/0/iscrowd")),
+    Refused("bad-flag", json_place("annotations/0/iscrowd")),
 )
 case(
     "coco",

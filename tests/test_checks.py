@@ -77,7 +77,7 @@ def reference(data, tolerance):
             seen.setdefault(key, i)
         if data.kind == "det":
             if not math.isfinite(score):
-                codes.add("detection-without-score")
+                codes.add("score-not-finite")
             elif not 0 <= score <= 1:
                 codes.add("score-beyond-one")
         if area < 0:
@@ -95,7 +95,7 @@ def test_the_rules_agree_with_a_plain_reference(data, tolerance):
     counts = Counter(code for codes in expected for code in codes)
     about_sets = {rule.code.name for rule in checks.RULES if isinstance(rule, checks.SetRule)}
     assert {k: v for k, v in log.counts.items() if k not in about_sets} == dict(counts)
-    errors = {"coordinates-not-finite", "inverted-box", "detection-without-score"}
+    errors = {"coordinates-not-finite", "inverted-box", "score-not-finite"}
     assert wrong.tolist() == [bool(codes & errors) for codes in expected]
     assert wrong.dtype == bool
     for issue in log:
@@ -272,7 +272,7 @@ def test_scores():
     for no_percentages in ([1.7], [*[0.5] * 9, 95.0], [1.5, 2.5, 4.25], [50, 60, 101], [-1, 50, 60]):
         found = codes(grid(len(no_percentages), "det", score=no_percentages))
         assert set(found) == {"score-beyond-one"}
-    assert codes(grid(20, score=[0.5] * 10 + [0.25] * 10)) == {"ground-truth-with-scores": 1}
+    assert codes(grid(20, score=[0.5] * 10 + [0.25] * 10)) == {"some-scores": 1}
     assert codes(grid(4, score=[math.nan] * 4)) == {}
 
 

@@ -450,7 +450,7 @@ def test_all_faults_in_one_run():
         "unknown-category-id": 1,
         "duplicate-box-id": 1,
         "wrong-box-type": 3,
-        "bad-iscrowd": 1,
+        "bad-flag": 1,
     }
     assert (len(dataset), dataset.skipped) == (1, 5)
 
@@ -459,7 +459,7 @@ def test_skipped_and_kept_rows_balance():
     boxes = [{**BOX, "id": k, "iscrowd": k % 3} for k in range(1, 31)]
     dataset, log = both(instances(boxes))
     assert len(dataset) + dataset.skipped == 30
-    assert codes(log) == {"bad-iscrowd": 10}
+    assert codes(log) == {"bad-flag": 10}
     assert dataset.boxes.line.tolist() == [k - 1 for k in range(1, 31) if k % 3 != 2]
 
 

@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, example, given, settings
 import odm
 from odm.files import Output, Source
 from odm.formats import csv, detect, make_options
-from odm.formats._shared.class_lists import refuse_class
 from odm.formats.csv import layouts as csv_layouts
 from odm.formats.csv import reader as csv_reader
 from odm.formats.csv import records as csv_records
 from odm.issues import DataError, Log, UsageError
+from odm.names import refuse_class
 from odm.tables import Builder, Dataset, Flag, stem
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

@@ -136,11 +136,11 @@ def test_numbers_beyond_the_list_are_ids():
 @pytest.mark.parametrize(
     ("truth", "det", "code"),
     [
-        (side(["a"], [(0, 0)]), side(["a"], [(0, 0)]), "ground-truth-as-detections"),
-        (scored(["a"], [(0, 0)]), scored(["a"], [(0, 0)]), "detections-as-ground-truth"),
+        (side(["a"], [(0, 0)]), side(["a"], [(0, 0)]), "no-scores"),
+        (scored(["a"], [(0, 0)]), scored(["a"], [(0, 0)]), "all-boxes-scored"),
         (side(["a"], [(0, 0)]), scored(["a"], [(0, 0)] * 2, score=[0.5, np.nan]), "score-not-finite"),
         (side(["a"], [(0, 0)]), scored(["a"], [(0, 0)] * 2, score=[0.5, np.inf]), "score-not-finite"),
-        (side(["a"], [(0, 0)]), scored(["a"], [(0, 0)], ltwh=[(0, np.nan, 3, 3)]), "box-not-finite"),
+        (side(["a"], [(0, 0)]), scored(["a"], [(0, 0)], ltwh=[(0, np.nan, 3, 3)]), "coordinates-not-finite"),
         (side(["a"], [(0, 0)]), scored(["a"], [(0, 0)], ltwh=[(0.1, 0.2, 0.3, 0.3)]), "coordinates-differ"),
         (side(["a"], [(0, 0)], ltwh=[(0.1, 0.2, 0.3, 0.3)]), scored(["a"], [(0, 0)]), "coordinates-differ"),
         (side(["a"], [(0, 0)], ltwh=[(9, 9, -3, 3)]), scored(["a"], [(0, 0)]), "inverted-box"),

@@ -68,7 +68,7 @@ def home(name):
     return parts[1] if len(parts) > 1 else "odm"
 
 
-CORE = {"tables", "issues", "files", "inputs", "coco80"}
+CORE = {"tables", "issues", "files", "inputs", "coco80", "codes", "names", "pictures"}
 MAY_IMPORT = {
     "tables": {"tables", "files"},  # what a picture is called
     "issues": {"issues", "tables"},  # the tables for their type alone
@@ -76,9 +76,12 @@ MAY_IMPORT = {
     "inputs": {"inputs", "issues"},
     "parallel": set(),
     "coco80": set(),
+    "codes": {"issues"},
+    "names": {"files", "issues"},
+    "pictures": {"files", "issues"},
     "pairing": {"tables", "issues"},
     "screen": {"issues"},
-    "checks": {"checks", "pairing", "tables", "issues"},
+    "checks": {"checks", "codes", "pairing", "tables", "issues"},
     "formats": {*CORE, "parallel", "formats"},
     "evaluate": {"tables", "issues", "pairing", "screen", "parallel", "evaluate"},
     "converters": {*CORE, "formats", "checks", "converters"},
@@ -121,14 +124,31 @@ def test_issues_needs_the_tables_only_for_types():
     assert not any("odm" in ast.unparse(n) for n in top)
 
 
+SHARED = ("odm.formats._shared", "odm.formats._contract")
+"""What a format may import of the formats besides its own modules; what is shared may not import a format."""
+
+
 @checkout
 @pytest.mark.parametrize("name", [n for n in sorted(MODULES) if n.startswith("odm.formats.")])
-def test_formats_do_not_import_each_other(name):
-    own = name.split(".")[2]
+def test_a_format_imports_what_is_shared_and_no_other_format(name):
+    own = ".".join(name.split(".")[:3])
     for other in imported(MODULES[name]):
-        parts = other.split(".")
-        if parts[:2] == ["odm", "formats"] and len(parts) > 2 and parts[2] != own:
-            assert parts[2].startswith("_") or f"odm.formats.{parts[2]}" not in MODULES, other
+        if other == "odm.formats" or other.startswith("odm.formats."):
+            allowed = any(other == part or other.startswith(f"{part}.") for part in (own, *SHARED))
+            assert allowed, other
+
+
+@checkout
+@pytest.mark.parametrize("name", [n for n in sorted(MODULES) if not f"{n}.".startswith("odm.formats.")])
+def test_what_formats_share_is_theirs_alone(name):
+    private = [n for n in imported(MODULES[name]) if re.match(r"odm\.formats\._", n)]
+    assert not private, "what others need belongs to the core, or is exported by odm.formats"
+
+
+@checkout
+def test_few_private_files_lie_beside_the_formats():
+    flat = [p.name for p in (ROOT / "formats").glob("_*.py") if p.name != "__init__.py"]
+    assert len(flat) <= 4, flat
 
 
 @checkout
@@ -326,7 +346,7 @@ def test_every_file_without_underscore_is_a_format(name):
 def test_a_code_says_what_to_do(code):
     assert re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", code.name)
     assert code.severity in ("error", "warning")
-    for text in (code.template, code.mend):
+    for text in (code.template, code.advice):
         assert text.strip() == text
         assert text
         assert not text.endswith(".")

@@ -21,13 +21,13 @@ from odm.issues import (
 from odm.tables import Dataset, SourceFile
 
 
-def declare(name, severity="error", template="found {value!r}", mend="write {wanted}", *, row=False):
-    return CODES.get(name) or Code(name, severity, template, mend, "why", row)
+def declare(name, severity="error", template="found {value!r}", advice="write {wanted}", *, row=False):
+    return CODES.get(name) or Code(name, severity, template, advice, "why", row)
 
 
 FAULT = declare("test-fault")
 DOUBT = declare("test-doubt", "warning", "found {value}", "look at it", row=True)
-ROW = declare("test-row", template="found {value}", mend="mend it", row=True)
+ROW = declare("test-row", template="found {value}", advice="mend it", row=True)
 
 
 def test_a_code_is_declared_once():

@@ -403,7 +403,7 @@ def test_lvis_ignored_objects_are_difficult(tmp_path, slow):
     document["annotations"][0]["ignore"] = 2
     (tmp_path / "a.json").write_text(json.dumps(document))
     _, log = read(tmp_path / "a.json", "lvis")
-    assert [(issue.code, issue.pointer) for issue in log.issues] == [("bad-mark", "/annotations/0/ignore")]
+    assert [(issue.code, issue.pointer) for issue in log.issues] == [("bad-flag", "/annotations/0/ignore")]
 
 
 @pytest.mark.parametrize("value", [0.1 + 0.2, 1 / 3, 123456.789, 1e-7, 77.7, 2**31 + 0.5])

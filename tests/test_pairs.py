@@ -489,8 +489,8 @@ def test_a_box_too_far_outside_for_relative_coordinates(tmp_path, name, options)
         ({"images": ["../a.jpg"]}, "bad-name"),
         ({"images": ["\ud800.jpg"]}, "bad-name"),
         ({"categories": ["a\nb"]}, "bad-class-name"),
-        ({"score": [float("nan")], "kind": "det"}, "detection-without-score"),
-        ({"score": [float("inf")], "kind": "det"}, "detection-without-score"),
+        ({"score": [float("nan")], "kind": "det"}, "score-not-finite"),
+        ({"score": [float("inf")], "kind": "det"}, "score-not-finite"),
     ],
 )
 def test_tables_that_no_reader_would_make_are_not_written(tmp_path, name, wrong, code):

@@ -298,7 +298,7 @@ def test_polygons_beside_boxes_stay_polygons(tmp_path):
     log = Log()
     dataset = odm.read(tmp_path, "yolo", image_size="100x100", log=log)
     assert len(dataset) == 3
-    assert log.counts["yolo-outlines"] == 1
+    assert log.counts["outlines-as-boxes"] == 1
 
 
 # ----------------------------------------------------------------------------------- names that are formulas

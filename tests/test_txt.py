@@ -272,7 +272,7 @@ def test_pixels_against_fractions_are_refused(tmp_path):
     log = Log()
     read(one, kind="gt", peers=[two], log=log)
     read(two, kind="det", peers=[one], log=log)
-    assert [(i.path, i.code) for i in log] == [(str(sides[1]), "sides-differ")]
+    assert [(i.path, i.code) for i in log] == [(str(sides[1]), "coordinates-differ")]
 
 
 def test_faults_of_both_sides_are_said_once(tmp_path):

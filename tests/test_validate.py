@@ -477,7 +477,7 @@ def test_explain(odm_run):
 
 def test_values_are_not_shown_in_an_explanation():
     for code in CODES.values():
-        for text in (_explain.message(code), _explain.mend(code)):
+        for text in (_explain.message(code), _explain.advice(code)):
             assert not re.search(r"\{\w*(![rs])?\}", text)
 
 

@@ -363,7 +363,7 @@ BOMB = "<!DOCTYPE annotation [<!ENTITY a0 'dog'>{}]>".format(
         (document().replace("dog", "d&x;g"), "xml-syntax"),
         (
             document().replace("<annotation>", "<v:annotation xmlns:v='u'>").replace("</ann", "</v:ann"),
-            "voc-root",
+            "xml-root",
         ),
         (document() + document(), "xml-syntax"),
         (
@@ -415,7 +415,7 @@ def test_all_faults_of_a_file_are_reported_and_the_rest_is_read(tmp_path):
     assert dataset.boxes.line.tolist() == [2, 5]
     assert dataset.skipped == 2
     assert [i.line for i in log] == [3, 3, 4]
-    assert log.counts == {"not-a-number": 2, "voc-missing-element": 1}
+    assert log.counts == {"not-a-number": 2, "missing-box-key": 1}
     assert [i.field for i in log] == ["object/bndbox/xmin", "object/bndbox/ymax", "object/name"]
 
 
@@ -493,7 +493,7 @@ def test_words_for_a_mark(tmp_path, word, mark):
 @pytest.mark.parametrize("word", ["2", "y", "on", "difficult", "-1", "unknown"])
 def test_other_words_for_a_mark_are_refused(tmp_path, word):
     _, log = one(tmp_path, document(f"<object>{BOX}<difficult>{word}</difficult></object>"))
-    assert codes(log) == ["voc-bad-flag"]
+    assert codes(log) == ["bad-flag"]
 
 
 @pytest.mark.parametrize(
@@ -520,7 +520,7 @@ def test_the_image_is_named_after_the_file(tmp_path, file, filename, name):
 def test_a_filename_that_differs_gives_its_extension(tmp_path):
     dataset, log = one(tmp_path, document().replace("a.jpg", "old.png"))
     assert dataset.images.name == ("a.png",)
-    assert codes(log) == ["voc-filename-differs"]
+    assert codes(log) == ["file-name-differs"]
 
 
 # ------------------------------------------------------------------------------------------------ sizes

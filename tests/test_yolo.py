@@ -106,7 +106,7 @@ def test_all_faults_are_found_in_one_run(tmp_path):
 def test_outlines_are_read_as_their_boxes(tmp_path):
     text = "0 .1 .2 .5 .3 .4 .6\n1 .1 .1 .3 .1 .3 .2 .1 .2\n" + BOX
     data, log = read(put(tmp_path, {"x.txt": text, "classes.txt": "a\nb"}), **SIZE)
-    assert codes(log) == ["yolo-outlines"]
+    assert codes(log) == ["outlines-as-boxes"]
     assert "2 of 3 rows" in log.issues[0].message
     assert rows(data)[:2] == [("x", "a", 10, 20, 50, 60), ("x", "b", 10, 10, 30, 20)]
     assert data.extras == {"segmentation": 1, "rotation": 1}
@@ -676,5 +676,5 @@ def test_rows_lost_and_rows_read_add_up(tmp_path_factory, lines):
     for kind in ("gt", "det"):
         data, log = read(folder, kind=kind, **SIZE)
         assert len(data) + data.skipped == sum(map(bool, lines))
-        assert sum(n for code, n in log.counts.items() if code != "yolo-outlines") == data.skipped
+        assert sum(n for code, n in log.counts.items() if code != "outlines-as-boxes") == data.skipped
         assert np.isfinite(data.boxes.xyxy).all()

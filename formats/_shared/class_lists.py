@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
-from odm.files import BOM, Source
+from odm.files import Source
 from odm.formats._shared.codes import BAD_CLASS_LIST, BAD_LISTED_CLASS
 from odm.formats._shared.safe_yaml import Node, is_none, load, shown
 from odm.formats._shared.text_tokens import text_of
 from odm.issues import Code, Log, shorten
+from odm.names import refuse_class
 from odm.tables import Builder
 
 DUPLICATE_CLASS = Code(
@@ -40,23 +40,6 @@ UNWRITABLE = Code(
     "{way}",
     "What would be written would be read back as another class, or as another box.",
 )
-
-
-def refuse_class(name: str) -> str | None:
-    """Why `name` cannot be the name of a class, or None if it can."""
-    if not name or not name.strip():
-        return "it is empty"
-    if name.isascii() and name.isprintable():
-        return None
-    if name.startswith(BOM):
-        return "it begins with a byte order mark; files may have been joined"
-    for c in name:
-        kind = unicodedata.category(c)
-        if kind in {"Cc", "Zl", "Zp"}:
-            return "it holds a control character or a line separator"
-        if kind == "Cs":
-            return "it holds a lone surrogate"
-    return None
 
 
 def read_list(source: Source, file: str, log: Log) -> list[str] | None:

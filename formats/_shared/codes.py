@@ -52,53 +52,12 @@ COMMENTED = Code(
     "delete the line if it was meant as a comment",
     "Nothing marks a comment in these files, so a row that somebody commented out still counts.",
 )
-SCORE_MISSING = Code(
-    "score-missing",
-    "error",
-    "expected a detection with a score, found a box without one",
-    "add the score, or say --kind gt if this is ground truth (to eval, give it first)",
-    "Detections are ranked by score, so one without a score cannot be evaluated.",
-    row=True,
-)
-SCORE_UNEXPECTED = Code(
-    "score-unexpected",
-    "error",
-    "expected ground truth without scores, found the score {value!r}",
-    "remove the score, or say --kind det if these are detections (to eval, give them second)",
-    "A score in ground truth usually means that detections were given in its place.",
-    row=True,
-)
-ALL_SCORED = Code(
-    "all-boxes-scored",
-    "error",
-    "expected ground truth without scores, found one with every box ({n})",
-    "say --kind det if these are detections (to eval, give them second), else remove the scores",
-    "Only detections have a score with every box. Taken for ground truth they would match themselves, and "
-    "every metric would be perfect.",
-)
-NO_SCORES = Code(
-    "no-scores",
-    "error",
-    "expected detections with scores, found none with any box ({n})",
-    "add the scores, or say --kind gt if this is ground truth (to eval, give it first)",
-    "Detections are ranked by score, so those without cannot be evaluated. Boxes without any score are "
-    "mostly ground truth.",
-)
 SCORE_RANGE = Code(
     "score-out-of-range",
     "error",
     "expected a score in 0..1, found {value!r}",
     "divide percentages by 100, and check that this column is the score",
     "Scores of this format lie in 0..1. Another value is a percentage, a logit, or another column.",
-    row=True,
-)
-BAD_CLASS_NAME = Code(
-    "bad-class-name",
-    "error",
-    "{value!r} cannot be the name of a class: {reason}",
-    "rename the class",
-    "Control characters and line separators in a class name break lines and tables, and an empty name "
-    "cannot be told from a missing one.",
     row=True,
 )
 DUPLICATE_IMAGE = Code(
@@ -133,21 +92,6 @@ UNNAMED_IMAGE = Code(
     "The entry of an image does not say which one it is, so none of its boxes can be placed.",
     file=True,
 )
-STRAY_FILE = Code(
-    "stray-file",
-    "warning",
-    "this file is not part of the data set and is not read",
-    "move it elsewhere, or delete it if it is not needed",
-    "A file among the annotations is neither an annotation nor a picture. It may be litter of the operating "
-    "system, or an annotation that was misnamed.",
-)
-UNKNOWN_SPLIT = Code(
-    "unknown-split",
-    "error",
-    "there is no split {value!r}, found {found}",
-    "give one of these with --split",
-    "The data set names its splits, and the one asked for is not among them.",
-)
 BAD_CLASS_LIST = Code(
     "bad-class-list",
     "error",
@@ -178,22 +122,6 @@ RELATIVE_RANGE = Code(
     "Relative coordinates far beyond 1 are pixels, or belong to another image.",
     row=True,
 )
-NUMBERED_CLASSES = Code(
-    "numbered-classes",
-    "warning",
-    "the classes are only numbers, so these are taken as their names: {value}{near}",
-    "give the list of class names with --classes",
-    "Without names, an evaluation or a conversion cannot tell whether class 0 here is class 0 there.",
-)
-CATEGORY_POSITION_GUESSED = Code(
-    "category-position-guessed",
-    "warning",
-    "category ids here are read as positions, from 1, in the ground truth's classes, which are only in order "
-    "of appearance: {order}",
-    "give ground truth whose categories have ids, or a list of the classes",
-    "Ids mean something only together with the list they count in. A format without a list, such as XML "
-    "files of objects, has its classes in the order in which they appear, which need not be that of the ids.",
-)
 BAD_IMAGE_SIZE = Code(
     "bad-image-size",
     "error",
@@ -216,14 +144,6 @@ SIZE_FROM_PICTURE = Code(
     "the size of image {value!r} is not given; {size} is taken from the picture",
     "write it",
     "The file does not say how large the image is, or says 0, so the picture was asked.",
-)
-NO_PICTURE = Code(
-    "picture-missing",
-    "warning",
-    "there is no picture for the labels of {value!r}",
-    "add the picture, or remove the labels",
-    "Other labels have a picture and this one has none, so one of the two may be misnamed, and nothing can "
-    "be trained or drawn with it.",
 )
 WRONG_TYPE = Code(
     "wrong-type",
@@ -257,27 +177,12 @@ MISSING_BOX_KEY = Code(
     "A box needs its image, its category and its place.",
     row=True,
 )
-SOME_SCORES = Code(
-    "some-scores",
-    "warning",
-    "{found} of {total} annotations have a score; the file is read as ground truth, its scores are ignored",
-    "remove the scores, or give every annotation one if these are detections",
-    "In a file of detections every annotation has a score. A few scores in ground truth are left-overs.",
-)
 OUTLINES = Code(
     "outlines-as-boxes",
     "warning",
     "{n} of {total} objects are {what}, read as their bounding boxes; this is the first",
     "nothing to do if boxes are what you want",
     "A polygon, an ellipse or a rotated box says more than an upright box; what is beyond it is not read.",
-)
-BAD_MARK = Code(
-    "bad-mark",
-    "error",
-    "expected {expected}, found {value!r}",
-    "write one of these values",
-    "Marks such as occluded, truncated or ignored decide what counts, so other values are not guessed.",
-    row=True,
 )
 DUPLICATE_ID = Code(
     "duplicate-id",
@@ -309,5 +214,67 @@ UNKNOWN_CATEGORY = Code(
     "there is no category with the id {value}{near}",
     "correct the id, or add the category",
     "The box belongs to a category that the file, or the ground truth of a results file, does not list.",
+    row=True,
+)
+NO_FILES = Code(
+    "no-annotation-file",
+    "error",
+    "expected {expected}, found none among {n} files",
+    "name the file itself or the folder that holds it, or the right format",
+    "A folder is read by those of its files that look like the format.",
+)
+BAD_FLAG = Code(
+    "bad-flag",
+    "error",
+    "expected {expected}, found {value!r}",
+    "write one of these values",
+    "Flags such as difficult, crowd, occluded or truncated decide what an evaluation counts, so other values "
+    "are not guessed.",
+    row=True,
+)
+BAD_FRAME = Code(
+    "bad-frame",
+    "error",
+    "expected the number of a frame{among}, found {value!r}",
+    "write a whole number, or correct the number of frames",
+    "The number of a frame says which image of a video the box belongs to.",
+    row=True,
+)
+FILE_NAME_DIFFERS = Code(
+    "file-name-differs",
+    "warning",
+    "{where} says {value!r}; the image is taken to be {name!r}, after this file",
+    "rename this file, or correct {where}",
+    "A file that was copied or renamed often keeps the old name inside. The name of the file itself decides.",
+)
+FILE_NAME_MISSING = Code(
+    "file-name-missing",
+    "warning",
+    "no {where}; the image is taken to be {name!r}, after {source}",
+    "add {where} with the name of the image's file",
+    "Images are joined with other files by name, and here the name is not given.",
+)
+UNKNOWN_SHAPE = Code(
+    "unknown-shape",
+    "error",
+    "there is no shape {value!r}",
+    "write {shapes}, or remove the shape",
+    "Only the name of a shape says what its numbers mean.",
+    row=True,
+)
+DUPLICATE_KEY = Code(
+    "duplicate-key",
+    "error",
+    "expected {value!r} once, found it twice",
+    "remove one of the two",
+    "Nothing says which of the two holds, and programs differ in which one they take.",
+    file=True,
+)
+DUPLICATE_BOX_KEY = Code(
+    "duplicate-box-key",
+    "error",
+    "expected {value!r} once in an annotation, found it twice",
+    "remove one of the two, or make it an annotation of its own",
+    "Nothing says which of the two holds, and programs differ in which one they take.",
     row=True,
 )

@@ -12,22 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import NO_SIZE, SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Source, accept_name
-from odm.formats._shared.class_lists import refuse_class
 from odm.formats._shared.codes import (
-    BAD_CLASS_NAME,
     BAD_IMAGE_SIZE,
     NO_IMAGE_NAME,
     NOT_A_NUMBER,
     NOT_FINITE,
     NOT_UTF8,
     RELATIVE_RANGE,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
 )
 from odm.formats._shared.encodings import wide_encoding
-from odm.formats._shared.pictures import NO_SIZE, ImageOptions, Pictures, are_far, parse_pixels
+from odm.formats._shared.pictures import ImageOptions, Pictures, are_far, parse_pixels
 from odm.issues import Code, Log, Trusted, shorten
+from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Floats, Ints, stem
 
 NO_HEADER = Code(

@@ -33,7 +33,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.formats._shared.codes import NOT_UTF8
+from odm.formats._shared.codes import DUPLICATE_KEY, NOT_UTF8
 from odm.formats._shared.encodings import wide_encoding
 from odm.issues import Code, Log, shorten
 from odm.parallel import Worker, worker_count
@@ -42,7 +42,7 @@ SYNTAX = Code(
     "json-syntax",
     "error",
     "this is not JSON: {reason}",
-    "mend the file at this place, or export it again",
+    "correct the file at this place, or export it again",
     "The text breaks the rules of JSON here, so nothing behind this place can be trusted. A file that was "
     "cut off while it was written or copied ends in the middle.",
     file=True,
@@ -54,22 +54,6 @@ TOO_DEEP = Code(
     "remove the nesting",
     "No annotation file needs hundreds of levels. Such a file is damaged, or made to exhaust its reader.",
     file=True,
-)
-DUPLICATE_KEY = Code(
-    "duplicate-key",
-    "error",
-    "the key {value!r} stands twice in one object",
-    "remove one of the two",
-    "JSON does not say which of two equal keys holds, and programs differ in which one they take.",
-    file=True,
-)
-DUPLICATE_ROW_KEY = Code(
-    "duplicate-box-key",
-    "error",
-    "the key {value!r} stands twice in one annotation",
-    "remove one of the two",
-    "JSON does not say which of two equal keys holds, and programs differ in which one they take.",
-    row=True,
 )
 
 NONE = int(np.iinfo(np.int64).min)

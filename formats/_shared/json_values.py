@@ -18,23 +18,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import ALL_SCORED, SCORE_MISSING, SOME_SCORES
 from odm.files import Source, accept_name
 from odm.formats._contract import Sniff
-from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
+from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import (
-    ALL_SCORED,
-    BAD_CLASS_NAME,
     BAD_IMAGE_SIZE,
     BAD_LISTED_CLASS,
+    DUPLICATE_BOX_KEY,
     DUPLICATE_IMAGE,
+    DUPLICATE_KEY,
     MISSING_BOX_KEY,
     MISSING_KEY,
+    NO_FILES,
     NOT_FINITE,
     OUTLINES,
-    SCORE_MISSING,
     SIZE_FROM_PICTURE,
     SIZE_MISSING,
-    SOME_SCORES,
     UNNAMED_IMAGE,
     WRONG_BOX_TYPE,
     WRONG_COUNT,
@@ -42,8 +42,6 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.json_columns import (
     _PYTHON,
-    DUPLICATE_KEY,
-    DUPLICATE_ROW_KEY,
     SYNTAX,
     TOO_DEEP,
     Broken,
@@ -57,16 +55,9 @@ from odm.formats._shared.json_columns import (
     show,
 )
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
-from odm.issues import Code, Log, Trusted, printable, shorten
+from odm.issues import Log, Trusted, printable, shorten
+from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag, Id, stem
-
-NO_FILES = Code(
-    "no-annotation-file",
-    "error",
-    "no file here looks like {title}",
-    "name the file itself, or choose another format",
-    "A folder is read by those of its files that look like the format.",
-)
 
 Corners = tuple[float, float, float, float]
 _NUMBER = frozenset({int, float})
@@ -245,7 +236,7 @@ class Reader:
         later = [file for file in given[LOOKED_AT:] if judge(self.source.head(file), says)]
         files = fitting(self.source, says, suffixes) + later
         if not files:
-            self.log.report(NO_FILES, self.source.path, title=Trusted(title))
+            self.log.report(NO_FILES, self.source.path, expected=Trusted(title), n=len(self.source.files))
         chosen = set(files)
         others = [file for file in given if file not in chosen]
         if files and others:
@@ -283,7 +274,7 @@ class Reader:
         if type(value) is dict:
             return value
         if isinstance(value, Repeated):
-            code = DUPLICATE_ROW_KEY if row else DUPLICATE_KEY
+            code = DUPLICATE_BOX_KEY if row else DUPLICATE_KEY
             there = at / value.repeated
             self.log.report(code, at.path, **there.where, field=value.repeated, value=value.repeated)
         else:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-import warnings
 from collections import Counter
 from collections.abc import Collection
 from typing import Any
@@ -17,20 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.files import MAX_SIZE, Source, Unreadable, open_binary
+from odm.codes import NO_SIZE, SIZE_OUT_OF_REACH
+from odm.files import MAX_SIZE, Source
 from odm.formats._contract import Options, option, parse_size
 from odm.issues import Code, Log, PathError, Trusted, printable, shorten
+from odm.pictures import picture_size
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Floats, stem
 
-NO_SIZE = Code(
-    "image-size-unknown",
-    "error",
-    "the size of image {value!r} is not known, and relative coordinates need it",
-    "give --images DIR, --image-size WxH or --image-sizes FILE.csv",
-    "Relative coordinates become pixels only by the width and height of the image, and neither the file, "
-    "nor a picture, nor an option says them.",
-    file=True,
-)
 LINKED_PICTURE = Code(
     "picture-behind-link",
     "error",
@@ -38,15 +30,6 @@ LINKED_PICTURE = Code(
     "give --follow-links, or name the folder of the pictures with --images DIR",
     "A link that leads outside the source is not opened unless that is asked for, because a data set from "
     "the internet could use one to have other files of this machine read.",
-    file=True,
-)
-SIZE_OUT_OF_REACH = Code(
-    "image-size-out-of-reach",
-    "error",
-    "the size of image {value!r} is not known, and relative coordinates need it: {reason}",
-    "{way}",
-    "There are sizes of images, on the other side or in the pictures of the data set itself, but none can be "
-    "said to be that of this image.",
     file=True,
 )
 FAR_OUTSIDE = Code(
@@ -57,14 +40,6 @@ FAR_OUTSIDE = Code(
     "cut the boxes to their images with --clip, or write a format in pixels",
     "Where relative coordinates lie far beyond 0..1, readers, odm among them, take them for pixels or for "
     "those of another image, so such a box would not be read back.",
-)
-BAD_PICTURE = Code(
-    "unreadable-picture",
-    "error",
-    "the picture's size cannot be read: {reason}",
-    "replace the picture, or say the size with --image-size or --image-sizes",
-    "The header of a picture that should tell the size of its image is damaged or of an unknown kind.",
-    file=True,
 )
 BAD_SIZE_ROW = Code(
     "bad-size-row",
@@ -347,34 +322,3 @@ def parse_pixels(text: str) -> int:
     if not (1 <= value < 2**31 and value.is_integer()):
         raise ValueError("not a whole number of pixels in 1..2147483647")
     return int(value)
-
-
-def picture_size(path: str, log: Log) -> tuple[int, int] | None:
-    """Width and height in pixels as a viewer shows the picture (EXIF orientation counts), from its header.
-
-    None, and an issue, if the header cannot be read.
-    """
-    from PIL import ExifTags, Image, UnidentifiedImageError
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of large pictures: no pixel is decoded here
-            with open_binary(path) as stream, Image.open(stream) as image:
-                width, height = image.size
-                turned = image.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
-    except Unreadable as e:
-        log.report(BAD_PICTURE, path, reason=str(e))
-        return None
-    except UnidentifiedImageError:
-        log.report(BAD_PICTURE, path, reason="it is cut or of no known kind")
-        return None
-    except Image.DecompressionBombError as e:
-        log.report(BAD_PICTURE, path, reason=str(e))
-        return None
-    except Exception as e:  # noqa: BLE001 -- a damaged header makes Pillow raise almost anything
-        log.report(BAD_PICTURE, path, reason=f"its header is damaged ({type(e).__name__})")
-        return None
-    if not (0 < width < 2**31 and 0 < height < 2**31):
-        log.report(BAD_PICTURE, path, reason=f"its header claims {width}x{height} pixels")
-        return None
-    return (height, width) if turned else (width, height)

@@ -16,7 +16,7 @@ XML_SYNTAX = Code(
     "xml-syntax",
     "error",
     "expected well-formed XML, found: {reason}",
-    "mend the file, or export it again",
+    "correct the file, or export it again",
     "The file is no XML document, or it was cut. What it holds up to the fault may not be all that it held, "
     "so nothing of it is used.",
     file=True,
@@ -52,6 +52,15 @@ XML_DOCTYPE = Code(
     "the document type {value!r} is defined outside the file; it is not looked at",
     "remove the <!DOCTYPE ...> line",
     "The file refers to a definition elsewhere. It is not read, which changes nothing for annotations.",
+)
+WRONG_ROOT = Code(
+    "xml-root",
+    "error",
+    "expected the root element <{expected}>, found <{value}>",
+    "export the file as {title}, or name the format that it has",
+    "The root element says which format a file has. Another root, a namespace or another letter case is "
+    "another format, and reading it as this one would find no objects.",
+    file=True,
 )
 BLANKS = " \t\r\n"
 _DECLARED = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"']")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 
+from odm.codes import UNKNOWN_SPLIT
 from odm.files import Source
 from odm.formats._contract import option
-from odm.formats._shared.codes import UNKNOWN_SPLIT
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log
 

@@ -15,15 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Output, Source, accept_name
-from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
-from odm.formats._shared.codes import (
-    DUPLICATE_IMAGE,
-    NOT_A_NUMBER,
-    NOT_FINITE,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
-)
+from odm.formats._shared.class_lists import UNWRITABLE
+from odm.formats._shared.codes import DUPLICATE_IMAGE, NOT_A_NUMBER, NOT_FINITE
 from odm.formats._shared.pictures import ImageOptions, Pictures
 from odm.formats._shared.text_tokens import (
     NON_FINITE,
@@ -38,6 +33,7 @@ from odm.formats._shared.text_tokens import (
     text_of,
 )
 from odm.issues import Code, Log, Trusted, printable
+from odm.names import refuse_class
 from odm.tables import Builder, Dataset, Floats, Ints, stem
 
 Cell = tuple[int, bytes]

@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import STRAY_FILE
 from odm.files import Source
-from odm.formats._shared.codes import LONG_LINE, NOT_A_NUMBER, NOT_FINITE, NOT_UTF8, STRAY_FILE, WRONG_COUNT
+from odm.formats._shared.codes import LONG_LINE, NOT_A_NUMBER, NOT_FINITE, NOT_UTF8, WRONG_COUNT
 from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.number_text import Cells, fixed_cells
 from odm.issues import Code, Log, printable, shorten

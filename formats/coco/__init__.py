@@ -49,24 +49,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from odm.codes import UNKNOWN_SPLIT
 from odm.files import UNREADABLE, Output, Source, Unreadable, read_head
 from odm.formats._contract import LIKELY, RELATIONAL, SURE, Format, Sniff, option, parse_bool
-from odm.formats._shared.codes import UNKNOWN_SPLIT
+from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.json_columns import JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats.coco.ids import result_ids
 from odm.formats.coco.reader import Reader
 from odm.formats.coco.writer import object_of, results_of
-from odm.issues import Code, Log, UsageError, printable
+from odm.issues import Log, UsageError, printable
 from odm.tables import Builder, Dataset
-
-NO_COCO_FILE = Code(
-    "no-coco-file",
-    "error",
-    "no file here looks like COCO JSON",
-    "name the file itself, or choose another format",
-    "A folder is read by its .json files that have images, annotations and categories.",
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -233,7 +226,7 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
         files += [(file, _split_of(file)) for file in others if others[file]]
         if not files:
             if log.errors == errors:
-                log.report(NO_COCO_FILE, source.path)
+                log.report(NO_FILES, source.path, expected="COCO JSON", n=len(source.files))
             return
         if passed := [file for file in others if not others[file]]:
             shown = ", ".join(passed[:5]) + (", ..." if len(passed) > 5 else "")

@@ -9,14 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.formats._shared.codes import (
-    ALL_SCORED,
-    DUPLICATE_BOX_ID,
-    SCORE_MISSING,
-    SOME_SCORES,
-    UNKNOWN_CATEGORY,
-    UNKNOWN_IMAGE,
-)
+from odm.codes import ALL_SCORED, SCORE_MISSING, SOME_SCORES
+from odm.formats._shared.codes import DUPLICATE_BOX_ID, UNKNOWN_CATEGORY, UNKNOWN_IMAGE
 from odm.formats._shared.json_columns import NONE, show
 from odm.formats.coco.ids import listed, look_up, near
 from odm.issues import KEPT_PER_CODE, Code, Log, Trusted

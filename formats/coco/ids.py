@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.coco80 import IDS, NAMES
-from odm.formats._shared.codes import CATEGORY_POSITION_GUESSED
+from odm.codes import CATEGORY_POSITION_GUESSED
 from odm.formats._shared.json_columns import show
 from odm.issues import Code, Log, Trusted, hint, printable, shorten
 from odm.tables import NO_ID, Categories, Dataset, Id, Longs, stem

@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import Source, accept_name
-from odm.formats._shared.class_lists import DUPLICATE_CLASS, refuse_class
+from odm.formats._shared.class_lists import DUPLICATE_CLASS
 from odm.formats._shared.codes import (
     BAD_IMAGE_SIZE,
     BAD_LISTED_CLASS,
+    DUPLICATE_BOX_KEY,
     DUPLICATE_IMAGE,
+    DUPLICATE_KEY,
+    FILE_NAME_MISSING,
     MISSING_BOX_KEY,
     MISSING_KEY,
     SIZE_FROM_PICTURE,
@@ -22,8 +25,6 @@ from odm.formats._shared.codes import (
     WRONG_TYPE,
 )
 from odm.formats._shared.json_columns import (
-    DUPLICATE_KEY,
-    DUPLICATE_ROW_KEY,
     NONE,
     Broken,
     Chunk,
@@ -48,15 +49,9 @@ from odm.formats.coco.ids import (
 )
 from odm.formats.coco.values import ANNOTATION, CATEGORY, IMAGE, RESULT, Values
 from odm.issues import Code, Log, Trusted, printable
+from odm.names import refuse_class
 from odm.tables import Builder, Dataset, Id
 
-NO_FILE_NAME = Code(
-    "file-name-missing",
-    "warning",
-    "the image has no file_name, so it is called {value!r} after its id",
-    "add the file_name",
-    "Images are joined with other files by name.",
-)
 NO_REFERENCE = Code(
     "results-without-reference",
     "error",
@@ -240,7 +235,9 @@ class Reader:
                 continue
             if name is None:
                 name = str(id_)  # noqa: PLW2901
-                log.report(NO_FILE_NAME, path, pointer=place, value=name)
+                log.report(
+                    FILE_NAME_MISSING, path, pointer=place, where="file_name", name=name, source="its id"
+                )
             table.images[id_] = -2
             if name is False:
                 continue
@@ -393,7 +390,7 @@ class Reader:
         codes = (MISSING_BOX_KEY, WRONG_BOX_TYPE)
         keys = {field.key for field in fields}
         rows: list[tuple[Any, ...]] = []
-        for i, place, record in values.objects(chunk, table.pointer, fields, (*codes, DUPLICATE_ROW_KEY)):
+        for i, place, record in values.objects(chunk, table.pointer, fields, (*codes, DUPLICATE_BOX_KEY)):
             errors = self._log.errors
             image = values.id(record, "image_id", place, table.pointer, codes)
             category = values.id(record, "category_id", place, table.pointer, codes)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from odm.formats._shared.codes import DUPLICATE_ID, MISSING_BOX_KEY, NOT_FINITE, WRONG_BOX_TYPE, WRONG_COUNT
+from odm.formats._shared.codes import (
+    BAD_FLAG,
+    DUPLICATE_ID,
+    MISSING_BOX_KEY,
+    NOT_FINITE,
+    WRONG_BOX_TYPE,
+    WRONG_COUNT,
+)
 from odm.formats._shared.json_columns import Chunk, Field, Repeated, Token, show
 from odm.issues import Code, Log, Trusted
 from odm.tables import Builder, Id
@@ -17,14 +24,6 @@ FLOAT_ID = Code(
     "write ids without a point",
     "Table programs turn columns with gaps into decimal numbers. Other tools may refuse such ids, or lose "
     "digits of large ones. Only the first one of each kind is reported.",
-)
-BAD_CROWD = Code(
-    "bad-iscrowd",
-    "error",
-    "expected iscrowd to be 0 or 1, found {value}",
-    "write 0 for a single object and 1 for a crowd",
-    "A crowd stands for many objects and is evaluated otherwise, so it must be clear which boxes are one.",
-    row=True,
 )
 IMAGE = (
     Field("id", "id", required=True),
@@ -96,7 +95,7 @@ class Values:
     def bad_crowd(self, place: str, value: Any) -> None:
         """Report an ``iscrowd`` that is neither 0 nor 1."""
         self._log.report(
-            BAD_CROWD, self.path, pointer=f"{place}/iscrowd", field="iscrowd", value=Trusted(show(value))
+            BAD_FLAG, self.path, pointer=f"{place}/iscrowd", field="iscrowd", value=value, expected="0 or 1"
         )
 
     def wrong(self, code: Code, place: str, key: str, expected: str, value: Any) -> None:

@@ -9,15 +9,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Source, accept_name
 from odm.formats._shared.codes import (
-    BAD_CLASS_NAME,
+    BAD_FLAG,
     BAD_IMAGE_SIZE,
     NO_IMAGE_NAME,
     NOT_UTF8,
     RELATIVE_RANGE,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
     WRONG_COUNT,
 )
 from odm.formats._shared.csv_tables import (
@@ -34,17 +33,9 @@ from odm.formats.csv.images import Images, Origin
 from odm.formats.csv.layouts import FLAGS, FORMS, CsvOptions, HeaderFaults, Layout, find_layout, sep_line
 from odm.formats.csv.numbers import Decimals, RowFaults
 from odm.formats.csv.records import SURROGATE, Records, cut
-from odm.issues import Code, Log
+from odm.issues import Log
+from odm.names import BAD_CLASS_NAME
 from odm.tables import Builder, Floats, Ints, Longs
-
-BAD_FLAG = Code(
-    "bad-flag",
-    "error",
-    "expected 0 or 1, found {value!r}",
-    "write 1 where the mark is set, 0 or nothing where it is not",
-    "Marks such as difficult or truncated decide what an evaluation counts, so other values are not guessed.",
-    row=True,
-)
 
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False)
@@ -418,7 +409,7 @@ class _Rows:
             values = {kind: _flag(kind, unknown=unknown) for kind in kinds}
             column = np.fromiter(map(values.__getitem__, cells), np.int8, n)
             for i in np.nonzero(column < 0)[0].tolist():
-                faults.add(i, roles[name], BAD_FLAG, value=cells[i])
+                faults.add(i, roles[name], BAD_FLAG, value=cells[i], expected="0 or 1")
             flags |= np.where(column > 0, np.uint16(bit), np.uint16(0))
         return flags
 

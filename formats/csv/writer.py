@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import COLLISION
-from odm.formats._shared.codes import BAD_CLASS_NAME
 from odm.formats._shared.csv_tables import Quote, merged
 from odm.formats._shared.number_text import decimals, texts
 from odm.formats._shared.pictures import relative_to_images
@@ -24,6 +23,7 @@ from odm.formats.csv.layouts import (
     TFOD,
 )
 from odm.issues import Log
+from odm.names import BAD_CLASS_NAME
 from odm.tables import Dataset, Flag, Floats, stem
 
 

@@ -59,12 +59,13 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
+from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.safe_xml import DOCTYPE, after_prolog, narrow
 from odm.formats.voc.elements import Elements
 from odm.formats.voc.gather import Images, Rows
 from odm.formats.voc.results import RESULT_NAME, ResultReader, result_files, write_results
 from odm.formats.voc.shapes import Shapes
-from odm.formats.voc.terms import FLAGS, NO_FILES, VocOptions
+from odm.formats.voc.terms import FLAGS, VocOptions
 from odm.formats.voc.trees import find_splits, name_strays, picture_folders, places
 from odm.formats.voc.writer import write_xml
 from odm.issues import Log, UsageError
@@ -143,7 +144,7 @@ def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> Non
     if options.results or is_result:
         ResultReader(source, builder, log, options).run()
     elif not files:
-        log.report(NO_FILES, source.path, n=len(source.files))
+        log.report(NO_FILES, source.path, expected="XML files", n=len(source.files))
     else:
         _read_xml(source, files, builder, log, options)
 

@@ -12,23 +12,22 @@ from typing import Any
 import numpy as np
 
 from odm.files import accept_name
-from odm.formats._shared.codes import BAD_CLASS_NAME, BAD_IMAGE_SIZE
+from odm.formats._shared.codes import (
+    BAD_FLAG,
+    BAD_IMAGE_SIZE,
+    DUPLICATE_BOX_KEY,
+    DUPLICATE_KEY,
+    MISSING_BOX_KEY,
+    WRONG_BOX_TYPE,
+)
 from odm.formats._shared.pictures import parse_pixels
-from odm.formats._shared.safe_xml import SafeXmlParser
+from odm.formats._shared.safe_xml import WRONG_ROOT, SafeXmlParser
 from odm.formats.voc.gather import Images, Rows
 from odm.formats.voc.terms import BLANKS, EDGES, FLAGS, NUMBER, SCORES, number_of, refuse_class
-from odm.issues import Code, Log
+from odm.issues import Code, Log, Trusted
+from odm.names import BAD_CLASS_NAME
 from odm.tables import Builder
 
-WRONG_ROOT = Code(
-    "voc-root",
-    "error",
-    "expected the root element <annotation>, found <{value}>",
-    "export the file as Pascal VOC XML, with plain lower-case element names and no namespace",
-    "Only <annotation> is the root of a Pascal VOC file. Another root, a namespace or another letter case is "
-    "another format, and reading it as this one would find no objects.",
-    file=True,
-)
 STRANGE_ELEMENT = Code(
     "voc-misplaced-element",
     "error",
@@ -37,47 +36,6 @@ STRANGE_ELEMENT = Code(
     "An element that looks like a part of the format stands where the format has none, or is spelt with "
     "capitals or a namespace. What it holds would be lost.",
     file=True,
-)
-HEADER_TWICE = Code(
-    "voc-duplicate-header",
-    "error",
-    "a second <{value}>",
-    "remove one of the two",
-    "The file says twice what its image is called or how large it is, so it is unclear which holds.",
-    file=True,
-)
-ELEMENT_TWICE = Code(
-    "voc-duplicate-element",
-    "error",
-    "a second <{value}> in one object",
-    "remove one of the two, or make it an object of its own",
-    "The object says the same thing twice, so it is unclear which holds; programs differ in which they take.",
-    row=True,
-)
-ELEMENT_MISSING = Code(
-    "voc-missing-element",
-    "error",
-    "the object has no <{value}>",
-    "add it, or remove the object",
-    "Without a name and the four edges in one <bndbox> an object is no box.",
-    row=True,
-)
-NESTED_VALUE = Code(
-    "voc-nested-value",
-    "error",
-    "expected text in <{value}>, found the element <{found}>",
-    "write the value alone",
-    "Elements stand where a plain value is expected; reading only the text around them would lose a part.",
-    row=True,
-)
-BAD_FLAG = Code(
-    "voc-bad-flag",
-    "error",
-    "expected 0 or 1 (or no, yes, false, true), found {value!r}",
-    "write 0 or 1",
-    "The marks 'difficult', 'truncated' and 'occluded' are yes or no. Which of them another word means is "
-    "not guessed, because an evaluation leaves difficult objects out.",
-    row=True,
 )
 
 _HEADER = frozenset(("filename", "size", "object"))
@@ -120,7 +78,7 @@ class Elements:
                 objects.append(child)
             elif tag == "filename":
                 if seen_filename:
-                    log.report(HEADER_TWICE, path, line=child.sourceline, field=tag, value=tag)
+                    log.report(DUPLICATE_KEY, path, line=child.sourceline, field=tag, value=tag)
                     usable = False
                     continue
                 seen_filename = True
@@ -129,7 +87,7 @@ class Elements:
                 usable &= filename is not None
             elif tag == "size":
                 if size is not None:
-                    log.report(HEADER_TWICE, path, line=child.sourceline, field=tag, value=tag)
+                    log.report(DUPLICATE_KEY, path, line=child.sourceline, field=tag, value=tag)
                     usable = False
                     continue
                 size_line = child.sourceline
@@ -159,7 +117,7 @@ class Elements:
             if tag not in _SIZE:
                 sound &= self._unread(part, path, "in <size>")
             elif tag in size:
-                self._log.report(HEADER_TWICE, path, line=part.sourceline, field=field, value=tag)
+                self._log.report(DUPLICATE_KEY, path, line=part.sourceline, field=field, value=tag)
                 sound = False
             else:
                 text = self._text(part, path, field)
@@ -268,14 +226,16 @@ class Elements:
             tag = child.tag
             if tag == "bndbox":
                 if has_box:
-                    log.report(ELEMENT_TWICE, path, line=child.sourceline, field="object/bndbox", value=tag)
+                    log.report(
+                        DUPLICATE_BOX_KEY, path, line=child.sourceline, field="object/bndbox", value=tag
+                    )
                     sound = False
                     continue
                 has_box = True
                 for edge in child:
                     if edge.tag in edges:
                         field = f"object/bndbox/{edge.tag}"
-                        log.report(ELEMENT_TWICE, path, line=edge.sourceline, field=field, value=edge.tag)
+                        log.report(DUPLICATE_BOX_KEY, path, line=edge.sourceline, field=field, value=edge.tag)
                         sound = False
                     elif edge.tag in EDGES:
                         edges[edge.tag] = edge
@@ -283,7 +243,9 @@ class Elements:
                         sound &= self._unread(edge, path, "in <bndbox>")
             elif tag in _OBJECT:
                 if tag in texts or (tag in SCORES and any(t in texts for t in SCORES)):
-                    log.report(ELEMENT_TWICE, path, line=child.sourceline, field=f"object/{tag}", value=tag)
+                    log.report(
+                        DUPLICATE_BOX_KEY, path, line=child.sourceline, field=f"object/{tag}", value=tag
+                    )
                     sound = False
                     continue
                 text = self._text(child, path, f"object/{tag}")
@@ -301,7 +263,7 @@ class Elements:
             return False
         for tag, there in (("name", "name" in texts), ("bndbox", has_box)):
             if not there:
-                log.report(ELEMENT_MISSING, path, line=line, field=f"object/{tag}", value=tag)
+                log.report(MISSING_BOX_KEY, path, line=line, field=f"object/{tag}", value=tag)
                 sound = False
         category = -1
         if "name" in texts:
@@ -312,7 +274,7 @@ class Elements:
             edge = edges.get(tag)
             field = f"object/bndbox/{tag}"
             if edge is None:
-                log.report(ELEMENT_MISSING, path, line=line, field=field, value=tag)
+                log.report(MISSING_BOX_KEY, path, line=line, field=field, value=tag)
                 sound = False
                 continue
             text = self._text(edge, path, field)
@@ -331,7 +293,8 @@ class Elements:
             text = texts.get(tag, "").strip(BLANKS)
             mark = _TRUTH.get(text.lower())
             if mark is None:
-                log.report(BAD_FLAG, path, line=line, field=f"object/{tag}", value=text)
+                expected = "0 or 1 (or no, yes, false, true)"
+                log.report(BAD_FLAG, path, line=line, field=f"object/{tag}", value=text, expected=expected)
                 sound = False
             marks[tag] = b"1" if mark else b"0"
         if not sound or image is None:
@@ -373,7 +336,12 @@ class Elements:
                 )
                 return None
             self._log.report(
-                NESTED_VALUE, path, line=element.sourceline, field=field, value=element.tag, found=found
+                WRONG_BOX_TYPE,
+                path,
+                line=element.sourceline,
+                field=field,
+                expected=f"text in <{element.tag}>",
+                value=f"the element <{found}>",
             )
             return None
         return element.text or ""
@@ -408,7 +376,14 @@ class Elements:
         """The root <annotation> of a harmless document; None, and an issue, if there is none."""
         root = self._door.root(data, path, self._log)
         if root is not None and root.tag != "annotation":
-            self._log.report(WRONG_ROOT, path, line=root.sourceline or 0, value=root.tag)
+            self._log.report(
+                WRONG_ROOT,
+                path,
+                line=root.sourceline or 0,
+                value=root.tag,
+                expected="annotation",
+                title=Trusted("Pascal VOC XML, with plain lower-case element names and no namespace"),
+            )
             return None
         return root
 

@@ -7,33 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from odm.codes import SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Source, accept_name
 from odm.formats._shared.codes import (
     DUPLICATE_IMAGE,
-    SCORE_MISSING,
-    SCORE_UNEXPECTED,
+    FILE_NAME_DIFFERS,
+    FILE_NAME_MISSING,
     SIZE_FROM_PICTURE,
     SIZE_MISSING,
 )
 from odm.formats._shared.pictures import Picture, Pictures
 from odm.formats.voc.terms import FLAGS, VocOptions, count_from_zero
-from odm.issues import Code, Log
+from odm.issues import Log
 from odm.tables import Builder, stem
-
-FILENAME_DIFFERS = Code(
-    "voc-filename-differs",
-    "warning",
-    "<filename> says {value!r}; the image is taken to be {name!r}, after the XML file",
-    "rename the XML file, or correct <filename>",
-    "A file that was copied or renamed often keeps the old name inside. The XML file's own name decides.",
-)
-FILENAME_MISSING = Code(
-    "voc-filename-missing",
-    "warning",
-    "no <filename>; the image is taken to be {name!r}, after the XML file",
-    "add <filename> with the name of the image's file",
-    "The file does not name its image, so the XML file's own name is used.",
-)
 
 
 class Images:
@@ -77,7 +63,15 @@ class Images:
             elif said != base:
                 name = key + said[len(cut) :]
                 if cut != stem(base):
-                    log.report(FILENAME_DIFFERS, path, line=line, field="filename", value=filename, name=name)
+                    log.report(
+                        FILE_NAME_DIFFERS,
+                        path,
+                        line=line,
+                        field="filename",
+                        where="<filename>",
+                        value=filename,
+                        name=name,
+                    )
         picture: Picture | None = None
         if pictures:
             picture = pictures.named(name) if stem(name) != name else None
@@ -88,7 +82,15 @@ class Images:
             if picture is not None and stem(name) == name:
                 name += picture.name[len(stem(picture.name)) :]
         if filename is None or filename == "":
-            log.report(FILENAME_MISSING, path, line=line, field="filename", name=name)
+            log.report(
+                FILE_NAME_MISSING,
+                path,
+                line=line,
+                field="filename",
+                where="<filename>",
+                name=name,
+                source="the XML file",
+            )
         if not accept_name(name, log, path):
             return None
         if size is None:

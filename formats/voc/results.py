@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from odm.files import COLLISION, Output, Source, accept_name
-from odm.formats._shared.codes import NOT_UTF8, WRONG_COUNT
+from odm.formats._shared.codes import NO_FILES, NOT_UTF8, WRONG_COUNT
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import Pictures
 from odm.formats._shared.text_tokens import second_row
 from odm.formats.voc.terms import (
     EDGES,
-    NO_FILES,
     UNWRITABLE,
     WHITE,
     VocOptions,
@@ -61,7 +60,7 @@ class ResultReader:
         else:
             files = source.with_suffix(".txt") if self._options.results else result_files(source)
         if not files:
-            log.report(NO_FILES, source.path, n=len(source.files))
+            log.report(NO_FILES, source.path, expected="XML files", n=len(source.files))
         loaded = []
         for file in log.track(files, "reading"):
             path = source.full(file)

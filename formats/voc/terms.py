@@ -14,13 +14,6 @@ from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Code, Log
 from odm.tables import Flag, Floats
 
-NO_FILES = Code(
-    "voc-no-files",
-    "error",
-    "expected XML files, found none among {n} files",
-    "name the folder that holds them, or the right format",
-    "There is nothing to read as Pascal VOC here.",
-)
 UNWRITABLE = Code(
     "voc-unwritable-name",
     "error",

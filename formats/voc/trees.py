@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from odm.codes import UNKNOWN_SPLIT
 from odm.files import Source
-from odm.formats._shared.codes import NOT_UTF8, UNKNOWN_SPLIT
+from odm.formats._shared.codes import NOT_UTF8
 from odm.formats.voc.terms import BLANKS
 from odm.issues import Code, Log, printable
 from odm.tables import PICTURE_SUFFIXES, stem

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import NO_PICTURE
 from odm.files import Source, accept_name
-from odm.formats._shared.codes import DUPLICATE_IMAGE, NO_PICTURE
+from odm.formats._shared.codes import DUPLICATE_IMAGE
 from odm.formats._shared.pictures import Picture, Pictures, picture_in
 from odm.formats._shared.text_tokens import listing
 from odm.formats.yolo.layouts import Group, Plan, YoloOptions, file_set

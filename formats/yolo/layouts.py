@@ -7,10 +7,11 @@ import os
 import re
 from collections.abc import Collection
 
+from odm.codes import UNKNOWN_SPLIT
 from odm.files import Source
 from odm.formats._contract import option
 from odm.formats._shared.class_lists import read_list
-from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE, UNKNOWN_SPLIT
+from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_tokens import Listing
 from odm.issues import Log, PathError, printable, shorten

@@ -9,17 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import NUMBERED_CLASSES, SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Source
 from odm.formats._shared.class_lists import add_list
-from odm.formats._shared.codes import (
-    NUMBERED_CLASSES,
-    RELATIVE_RANGE,
-    SCORE_MISSING,
-    SCORE_RANGE,
-    SCORE_UNEXPECTED,
-    UNKNOWN_CLASS,
-    WRONG_COUNT,
-)
+from odm.formats._shared.codes import OUTLINES, RELATIVE_RANGE, SCORE_RANGE, UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.pictures import FAR, are_far
 from odm.formats._shared.text_tokens import Chunk, Rows, check_number, chunks, every, explain_rows
 from odm.formats.yolo.layouts import Plan, YoloOptions
@@ -33,13 +26,6 @@ BAD_ID = Code(
     "write the position of the class in the list of names, from 0",
     "The first value of a row is the id of a class: a whole number from 0.",
     row=True,
-)
-OUTLINES = Code(
-    "yolo-outlines",
-    "warning",
-    "{n} of {total} rows are {what}, read as their bounding boxes; this is the first",
-    "nothing to do if boxes are what you want",
-    "A polygon or a rotated box says more than an upright box; what is beyond the box is not read.",
 )
 _SLACK = 0.01
 """How far a plausible box may leave the image."""

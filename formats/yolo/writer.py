@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from odm.files import Output
-from odm.formats._shared.class_lists import UNWRITABLE, refuse_class
+from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.number_text import decimal_cells
 from odm.formats._shared.pictures import relative_to_images
 from odm.formats._shared.text_tokens import pages, relative
 from odm.formats.yolo.layouts import YoloOptions
 from odm.issues import Code, Log
+from odm.names import refuse_class
 from odm.tables import Dataset, stem
 
 NOTHING_TO_PUT = Code(

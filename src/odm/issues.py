@@ -33,7 +33,7 @@ CODES: dict[str, Code] = {}
 class Code:
     """A kind of fault, declared once, next to its use.
 
-    ``template`` is filled with the values given to `Log.report` and says what was found; ``mend`` says the
+    ``template`` is filled with the values given to `Log.report` and says what was found; ``advice`` says the
     way out and ends the printed line. ``why`` tells in a sentence or two what it means and why it matters.
     ``row`` is true where the fault concerns one box, so that ``--skip-bad`` can leave it out; ``file`` where
     it concerns one file of annotations, which ``--skip-bad-files`` can. Every other fault is one of the whole
@@ -43,7 +43,7 @@ class Code:
     name: str
     severity: Severity
     template: str
-    mend: str
+    advice: str
     why: str
     row: bool = False
     file: bool = False
@@ -149,7 +149,7 @@ class Log:
         self.counts[code.name] += 1
         if self.counts[code.name] <= self._keep:
             shown = {k: _shown(v) for k, v in values.items()}
-            message = f"{code.template.format(**shown)}; {code.mend.format(**shown)}"
+            message = f"{code.template.format(**shown)}; {code.advice.format(**shown)}"
             self.issues.append(Issue(path, line, column, field, code.name, code.severity, message, pointer))
 
     def report_rows(
@@ -242,7 +242,7 @@ class Log:
 
     @property
     def fatal(self) -> int:
-        """How many errors concern more than one row, so that skipping rows does not mend them."""
+        """How many errors concern more than one row, so that skipping rows does not remove them."""
         return sum(
             n for name, n in self.counts.items() if CODES[name].severity == "error" and not CODES[name].row
         )

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from odm.checks.derived_columns import DerivedColumns
 from odm.checks.rules import BoxRule, edges, location_text, number, option, values_of_edges
+from odm.codes import COORDINATES_NOT_FINITE
 from odm.issues import INVERTED, Code, Trusted
 
 
@@ -21,16 +22,7 @@ def _not_finite_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
 
 
 NOT_FINITE = BoxRule(
-    Code(
-        "coordinates-not-finite",
-        "error",
-        "expected finite coordinates, found {value}",
-        "find out where it came from, or leave the box out (--skip-bad of convert, eval and stats)",
-        "An edge, a width or an area is infinite or not a number, for instance because left + width is too "
-        "large for a number, or so large that an area computed from it would be. Such a box overlaps with "
-        "nothing and no format can hold it.",
-        row=True,
-    ),
+    COORDINATES_NOT_FINITE,
     find=lambda columns: columns.not_finite,
     values=_not_finite_of,
 )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from odm.checks.derived_columns import DerivedColumns
 from odm.checks.duplicates import NO_ROWS
 from odm.checks.rules import BoxRule, Found, SetRule, common_location, number
+from odm.codes import SCORE_NOT_FINITE, SOME_SCORES
 from odm.issues import PERCENT, Code, Trusted
 from odm.tables import Floats
 
@@ -26,14 +27,7 @@ def _score_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
 
 
 NO_SCORE = BoxRule(
-    Code(
-        "detection-without-score",
-        "error",
-        "expected a detection with a finite score, found {value}",
-        "write the detector's confidence, or leave the box out (--skip-bad of convert, eval and stats)",
-        "Detections are ranked by their score; one without a finite score has no place in the ranking.",
-        row=True,
-    ),
+    SCORE_NOT_FINITE,
     find=_scoreless,
     values=_score_of,
     field="score",
@@ -78,19 +72,12 @@ def _truth_scored(columns: DerivedColumns) -> Found:
         if scored.any():
             yield (
                 columns.dataset.place(int(scored.argmax())),
-                {"n": int(scored.sum()), "total": len(columns.boxes)},
+                {"found": int(scored.sum()), "total": len(columns.boxes)},
             )
 
 
 TRUTH_SCORED = SetRule(
-    Code(
-        "ground-truth-with-scores",
-        "warning",
-        "{n} of {total} boxes of the ground truth have a score",
-        "say --kind det if these are detections, else remove the scores",
-        "Ground truth has no confidence. Either these are detections, or a detector's output was taken for "
-        "ground truth.",
-    ),
+    SOME_SCORES,
     find=_truth_scored,
 )
 

@@ -1,0 +1,66 @@
+"""Detection: every format is asked about a source, and one must be surest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, other_kind, read_head, refuse_nuls
+from odm.formats._contract import Format
+from odm.formats._shared.codes import NOT_UTF8
+from odm.formats._shared.encodings import wide_encoding
+from odm.formats._shared.json_columns import TOO_DEEP, line_column, too_deep
+from odm.issues import DataError, Log, Trusted, UsageError, printable
+from odm.tables import stem
+
+
+def detect(source: Source, log: Log, formats: Mapping[str, Format], flag: str) -> Format:
+    """The one of `formats` that a source has; see `odm.formats.detect`."""
+    answers = {
+        name: answer for name, format_ in formats.items() if (answer := format_.sniff(source)) is not None
+    }
+    shown = printable(source.path)
+    if not answers:
+        _report_unreadable(source, log)
+        what = f"{len(source.files)} files" if source.is_dir else "this file"
+        if not any(source.head(file).strip() for file in source.files[:1000]):
+            what = "empty files" if source.files else "an empty folder"
+            what = what if source.is_dir else "an empty file"
+        raise UsageError(
+            f"{shown}: no format recognises {what}; say which it is with {flag} ({', '.join(formats)})"
+        )
+    best = max(answer.confidence for answer in answers.values())
+    winners = {name: answer for name, answer in answers.items() if answer.confidence == best}
+    if len(winners) > 1:
+        _report_unreadable(source, log)
+        reasons = "; ".join(f"{name}: {answer.reason}" for name, answer in winners.items())
+        flags = " or ".join(f"{flag} {name}" for name in winners)
+        raise UsageError(f"{shown}: more than one format fits ({reasons}); say {flags}")
+    (name, answer), *_ = winners.items()
+    log.note(f"{shown}: read as {name}, because {answer.reason}")
+    return formats[name]
+
+
+def _report_unreadable(source: Source, log: Log) -> None:
+    """DataError, with an issue for each, if there are files that no format can recognise as they are."""
+    source.report_links(log)
+    for file in source.files[:1000]:
+        path = source.full(file)
+        try:
+            head = read_head(path, 2**14)
+            refuse_nuls(head)
+        except Unreadable as e:
+            log.report(UNREADABLE, path, reason=str(e))
+            continue
+        if stem(file) != file:  # a picture
+            continue
+        if what := other_kind(head):
+            log.report(NOT_TEXT, path, value=Trusted(what))
+        elif wide := wide_encoding(head):
+            log.report(NOT_UTF8, path, line=1, value=wide)
+        elif (place := too_deep(head)) >= 0:
+            line, column = line_column(head, place)
+            log.report(TOO_DEEP, path, line=line, column=column)
+    if log.errors:
+        raise DataError(
+            f"{printable(source.path)}: the format cannot be told, for there are unreadable files", log
+        )
