@@ -300,16 +300,7 @@ class Dataset:
                 source_id=None if category_ids is None else category_ids[i],
                 frequency="" if frequency is None else frequency[i],
             )
-        if (xyxy is None) == (ltwh is None):
-            raise ValueError("give xyxy or ltwh, one of the two")
-        wh: Floats | None = None
-        if ltwh is not None:
-            given = np.array(ltwh, np.float64).reshape(-1, 4)
-            wh = given[:, 2:]
-            with np.errstate(over="ignore", invalid="ignore"):
-                corners = np.concatenate([given[:, :2], given[:, :2] + wh], axis=1)
-        else:
-            corners = np.array(xyxy, np.float64).reshape(-1, 4)
+        corners, wh = _corners(xyxy, ltwh)
         builder.boxes(
             image=_row_numbers(image, "image"),
             category=_row_numbers(category, "category"),
@@ -575,6 +566,18 @@ def _image_labels(chunks: Sequence[NDArray[np.int32]]) -> ImageLabels:
     table = np.concatenate([np.zeros((0, 3), np.int32), *chunks])
     image, category, verdict = (np.ascontiguousarray(column) for column in table.T)
     return ImageLabels(_frozen(image), _frozen(category), _frozen(verdict.astype(np.uint8)))
+
+
+def _corners(xyxy: ArrayLike | None, ltwh: ArrayLike | None) -> tuple[Floats, Floats | None]:
+    """(n, 4) edges, and (n, 2) widths and heights if these were given; ValueError unless one of the two is."""
+    if (xyxy is None) == (ltwh is None):
+        raise ValueError("give xyxy or ltwh, one of the two")
+    if ltwh is None:
+        return np.array(xyxy, np.float64).reshape(-1, 4), None
+    given = np.array(ltwh, np.float64).reshape(-1, 4)
+    wh = given[:, 2:]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.concatenate([given[:, :2], given[:, :2] + wh], axis=1), wh
 
 
 def _row_numbers(rows: ArrayLike, what: str) -> Longs:
