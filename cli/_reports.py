@@ -9,7 +9,7 @@ from typing import Any
 
 import odm
 from odm.files import Unreadable, read_bytes
-from odm.issues import CODES, Code, Issue, Log, printable
+from odm.issues import CODES, Code, Issue, Log, plural, printable
 from odm.screen import json_text
 
 VERSION = 1
@@ -57,8 +57,7 @@ def _contents(source: dict[str, Any]) -> str:
 
 
 def _count(n: int, what: str) -> str:
-    plural = what + ("es" if what.endswith(("s", "x")) else "s")
-    return f"{n or 'no'} {what if n == 1 else plural}"
+    return plural(n or "no", what)
 
 
 def render(report: Report, output: str) -> str:
