@@ -214,17 +214,16 @@ def _locations(issue: Issue, line: int) -> dict[str, Any]:
     return {"locations": [location]} if location else {}
 
 
-_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
-
-
 def uri(path: str) -> str:
     """A path as a URI reference: relative to the working folder, or ``file:`` for an absolute one."""
+    from urllib.parse import quote
+
     if os.sep == "\\":
         path = path.replace("\\", "/")
     absolute = os.path.isabs(path)
     while path.startswith("./"):
         path = path[2:].lstrip("/")
-    text = "".join(chr(b) if b in _PLAIN else f"%{b:02X}" for b in os.fsencode(path))
+    text = quote(os.fsencode(path))
     return f"file://{'' if text.startswith('/') else '/'}{text}" if absolute else text or "."
 
 

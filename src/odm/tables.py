@@ -569,7 +569,7 @@ def _image_labels(chunks: Sequence[NDArray[np.int32]]) -> ImageLabels:
 
 
 def _corners(xyxy: ArrayLike | None, ltwh: ArrayLike | None) -> tuple[Floats, Floats | None]:
-    """(n, 4) edges, and (n, 2) widths and heights if these were given; ValueError unless one of the two is."""
+    """(n, 4) edges, and (n, 2) widths and heights if these were given; ValueError unless just one is."""
     if (xyxy is None) == (ltwh is None):
         raise ValueError("give xyxy or ltwh, one of the two")
     if ltwh is None:
