@@ -261,7 +261,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'json-syntax': (
         '"categorie',
-        'input.json:10:1: error json-syntax this is not JSON: it ends too early, as if the file was cut; mend the file at this place, or export it again',
+        'input.json:10:1: error json-syntax this is not JSON: it ends too early, as if the file was cut; correct the file at this place, or export it again',
     ),
     'json-too-deep': (
         '',
@@ -629,7 +629,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'xml-syntax': (
         '<name>dog</name><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>30</xmax><ymax>40</ymax></bn',
-        "input/a.xml:5:87: error xml-syntax expected well-formed XML, found: expected '>'; mend the file, or export it again",
+        "input/a.xml:5:87: error xml-syntax expected well-formed XML, found: expected '>'; correct the file, or export it again",
     ),
     'yolo-class-count': (
         'nc: 3',

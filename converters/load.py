@@ -162,7 +162,7 @@ def _read_pair(
         check_shared({**sides[0].request.shared, **sides[1].request.shared}, uses)
     for one, two in (sides, sides[::-1]):
         if one.format is two.format and one.own_options() == two.own_options():
-            one.peers = [two.source]
+            one.decides_with = two
         one.forgives_split = True
     datasets = []
     for one, two in (sides, sides[::-1]):
@@ -304,7 +304,10 @@ class PendingSource:
         self.log = log
         self.source = Source(request.path, follow_links=request.follow_links, max_size=request.max_size)
         self.format: Format | None = None
-        self.peers: list[Source] = []
+        self.decides_with: PendingSource | None = None
+        """The other side, where both have one format and the same options."""
+        self._decided: Any = None
+        """The options with what was decided with the other side, until this side is read."""
         self.forgives_split = False
         """Whether a split that is asked of both sides may be unknown here, where there are no splits."""
         self.without_split: Log | None = None
@@ -367,7 +370,7 @@ class PendingSource:
                 f"{printable(self.source.path)}: {what} not read ({printable(self.source.hidden[0])}"
                 f"{', ...' if n > 1 else ''})"
             )
-        self.source.memo.clear()
+        self.source.forget()
         dataset = dataclasses.replace(dataset, path=self.source.path)
         if "order" not in self.format.adapted(options).keeps:
             categories = dataclasses.replace(dataset.categories, ordered=False)
@@ -404,7 +407,7 @@ class PendingSource:
         if first.counts[UNKNOWN_SPLIT.name]:
             # Only where the source has no splits at all is it taken whole.
             self.without_split = first
-            self.source.memo.clear()
+            self.source.forget()
             whole = self.log.fresh()
             again = self._read_with(counterpart, whole)
             wanted = self.request.shared["split"]
@@ -419,14 +422,26 @@ class PendingSource:
     def _builder(self, counterpart: Callable[[], Dataset | None] | None) -> Builder:
         builder = Builder(counterpart)
         builder.kind = self.request.kind
-        builder.peers = list(self.peers)
         return builder
+
+    def _decided_options(self, log: Log) -> Any:
+        """The options, with what both sides decide together where the format does that."""
+        assert self.format is not None
+        options, other, decide = self.own_options(), self.decides_with, self.format.decide_together
+        if decide is None or other is None:
+            return options
+        decided, self._decided = self._decided, None
+        if decided is None:
+            decided, theirs = decide(self.source, other.source, log, options)
+            if other._dataset is None:  # noqa: SLF001 -- one of this class
+                other._decided = theirs  # noqa: SLF001
+        return decided
 
     def _read_with(self, counterpart: Callable[[], Dataset | None] | None, log: Log) -> Dataset:
         assert self.format is not None
         builder = self._builder(counterpart)
         with np.errstate(over="ignore", invalid="ignore"):  # what becomes infinite is checked afterwards
-            self.format.read(self.source, builder, log, self.own_options())
+            self.format.read(self.source, builder, log, self._decided_options(log))
         return builder.build()
 
 

@@ -90,6 +90,9 @@ class Format:
     """Whether it can be written only for images whose size is known."""
     crowd_class: str | None = None
     """For a format that can mark crowd boxes of this one class alone: its name."""
+    decide_together: Callable[[Source, Source, Log, Any], tuple[Any, Any]] | None = None
+    """For a format whose files do not say what their numbers mean: the options of two sources that are read
+    with the same options, completed by what both together show. Issues go to the log when they are read."""
     adapt: Callable[[Any], Mapping[str, Any]] | None = None
     """For a format with dialects: what options of writing change about the three declarations above."""
 

@@ -8,7 +8,7 @@ from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, other_kind, read
 from odm.formats._contract import Format
 from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.encodings import wide_encoding
-from odm.formats._shared.json_columns import TOO_DEEP, line_column, too_deep
+from odm.formats._shared.json_preview import TOO_DEEP, line_column, too_deep
 from odm.issues import DataError, Log, Trusted, UsageError, printable
 from odm.tables import stem
 

@@ -35,7 +35,7 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
-from odm.formats._shared.json_columns import JsonPreview
+from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import (
     At,
     Nothing,

@@ -36,7 +36,8 @@ from odm.codes import NO_SIZE
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._shared.codes import UNKNOWN_CLASS
-from odm.formats._shared.json_columns import JsonPreview, show
+from odm.formats._shared.json_columns import show
+from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
     At,

@@ -40,7 +40,7 @@ from typing import Any
 from odm.files import Output, Source, accept_name
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._shared.codes import FILE_NAME_DIFFERS, NO_FILES, UNKNOWN_SHAPE
-from odm.formats._shared.json_columns import JsonPreview
+from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
     At,

@@ -46,7 +46,7 @@ import numpy as np
 from odm.codes import NO_SIZE
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._shared.json_columns import JsonPreview
+from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import (
     NAN,
     At,

@@ -54,7 +54,8 @@ from odm.formats._shared.codes import (
     UNKNOWN_CATEGORY,
     UNKNOWN_IMAGE,
 )
-from odm.formats._shared.json_columns import NONE, Broken, Chunk, Document, Field, JsonPreview, load
+from odm.formats._shared.json_columns import NONE, Broken, Chunk, Document, Field, load
+from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import (
     NAN,
     At,

@@ -166,6 +166,8 @@ class TxtOptions(ImageOptions):
         side="read",
         path=True,
     )
+    decided: Decided | None = dataclasses.field(default=None, repr=False, compare=False)
+    """What the source and the other side of an evaluation mean together; no option of the user."""
 
 
 # ----------------------------------------------------------------------------------------------- sniffing
@@ -235,13 +237,15 @@ class Scan:
 
 def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> None:
     """Read a folder of text files, or one."""
-    scan = _scan(source, log, options)
+    decided = options.decided or _decide([_scan(source, log, options)], log, options)[0]
+    scan, meaning = decided.scan, decided.meaning
     log.extend(scan.log)
     if source.is_dir:
         say_others(source, listing(source), log)
     builder.skipped += scan.lost
-    meaning = _decide(scan, [peer for peer in builder.peers if peer is not source], log, options)
-    source.memo.pop(_memo_key(options), None)
+    log.extend(decided.log)
+    for reason in meaning.reasons:
+        log.note(f"{printable(source.path)}: {reason}")
     where = scan.rows
     good = _check_scores(scan, where, builder, log)
     files = np.array([builder.file(source.full(f)) for f in scan.files], np.int32)
@@ -276,15 +280,8 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
     )
 
 
-def _memo_key(options: TxtOptions) -> str:
-    return f"txt:{options.sep}:{options.classes}"
-
-
 def _scan(source: Source, log: Log, options: TxtOptions) -> Scan:
-    """All rows of a source; kept in its memo until the source is read itself."""
-    key = _memo_key(options)
-    if isinstance(held := source.memo.get(key), Scan):
-        return held
+    """All rows of a source."""
     own = log.fresh()
     files = _labels(source) if source.is_dir else [""]
     if options.classes is not None:
@@ -304,9 +301,7 @@ def _scan(source: Source, log: Log, options: TxtOptions) -> Scan:
         parts.append((none, np.zeros(0), np.zeros((0, 4)), none, none))
     name, score, box, file, line = (np.concatenate(column) for column in zip(*parts, strict=True))
     rows = Rows(source, files, file, line, options.sep or None)
-    scan = Scan(source, own, files, names.texts, name, score, box, file, line, lost, rows)
-    source.memo[key] = scan
-    return scan
+    return Scan(source, own, files, names.texts, name, score, box, file, line, lost, rows)
 
 
 class _Names:
@@ -447,17 +442,29 @@ class Meaning:
     """False where it could not be decided; the issue is in the log, and no box can be made."""
 
 
-def _decide(scan: Scan, peers: list[Source], log: Log, options: TxtOptions) -> Meaning:
-    """What the numbers mean; both sides of an evaluation decide together, and once."""
-    meaning = scan.source.memo.pop(f"{_memo_key(options)}:meaning", None)
-    if not isinstance(meaning, Meaning):
-        sides = [scan, *(_scan(peer, log, options) for peer in peers)]
-        meaning = _find_meaning(sides, log, options)
-        for peer in peers:
-            peer.memo[f"{_memo_key(options)}:meaning"] = meaning
-    for reason in meaning.reasons:
-        log.note(f"{printable(scan.source.path)}: {reason}")
-    return meaning
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Decided:
+    """The rows of a source, what they mean, and the issues of deciding that."""
+
+    scan: Scan
+    meaning: Meaning
+    log: Log
+
+
+def _decide(sides: list[Scan], log: Log, options: TxtOptions) -> list[Decided]:
+    """What the numbers of all sides mean; the issues are told with the first."""
+    own = log.fresh()
+    meaning = _find_meaning(sides, own, options)
+    return [Decided(side, meaning, own if side is sides[0] else log.fresh()) for side in sides]
+
+
+def decide_together(
+    source: Source, other: Source, log: Log, options: TxtOptions
+) -> tuple[TxtOptions, TxtOptions]:
+    """The options for two sides of an evaluation, which are usually written by one tool."""
+    both = _decide([_scan(source, log, options), _scan(other, log, options)], log, options)
+    one, two = (dataclasses.replace(options, decided=decided) for decided in both)
+    return one, two
 
 
 SURE_ALONE = 20
@@ -766,6 +773,7 @@ FORMAT = Format(
     single=False,
     sniff=sniff,
     read=read,
+    decide_together=decide_together,
     write=write,
     options=TxtOptions,
     keeps=frozenset({"score", "empty"}),

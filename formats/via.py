@@ -46,7 +46,7 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.codes import UNKNOWN_SHAPE, WRONG_COUNT
-from odm.formats._shared.json_columns import JsonPreview
+from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
     At,

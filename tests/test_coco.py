@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from odm.files import Output, Source
 from odm.formats import coco, make_options
 from odm.formats._shared import json_columns as columns
+from odm.formats._shared import json_preview
 from odm.formats.coco import ids as coco_ids
 from odm.formats.coco import reader as coco_reader
 from odm.issues import Log, UsageError
@@ -586,7 +587,7 @@ def test_it_leaves_others_alone(tmp_path, data):
 
 @given(st.binary(max_size=60) | st.text('[]{}",:\\ a1', max_size=60).map(str.encode))
 def test_a_glance_never_fails(head):
-    coco._looks_like(columns.glance(head))
+    coco._looks_like(json_preview.glance(head))
 
 
 # ------------------------------------------------------------------------------------------- folders

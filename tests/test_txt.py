@@ -26,11 +26,23 @@ def put(folder, files):
     return folder
 
 
-def read(path, *, kind=None, peers=(), log=None, **options):
+def read_both(truth, detections):
+    """Two sides of an evaluation, which decide together what their numbers mean, and one log."""
+    log, sources = Log(), [Source(str(path)) for path in (truth, detections)]
+    both = TXT.decide_together(*sources, log, make_options(TXT, {}))
+    data = []
+    for source, kind, options in zip(sources, ("gt", "det"), both, strict=True):
+        builder = Builder()
+        builder.kind = kind
+        TXT.read(source, builder, log, options)
+        data.append(builder.build())
+    return *data, log
+
+
+def read(path, *, kind=None, log=None, **options):
     log = Log() if log is None else log
     builder = Builder()
     builder.kind = kind
-    builder.peers = list(peers)
     source = path if isinstance(path, Source) else Source(str(path))
     TXT.read(source, builder, log, make_options(TXT, options))
     return builder.build(), log
@@ -242,10 +254,8 @@ def test_both_sides_decide_together(tmp_path):
     found = folder_of(tmp_path, ["50 60 30 40"] * 3, "det", start=".5 ")
     alone, _ = read(truth)
     assert alone.boxes.xyxy.tolist() == [[10, 20, 30, 40]]
-    one, two, log = Source(str(truth)), Source(str(found)), Log()
-    together, _ = read(one, kind="gt", peers=[two], log=log)
+    together, other, log = read_both(truth, found)
     assert together.boxes.xyxy.tolist() == [[10, 20, 40, 60]]
-    other, _ = read(two, kind="det", peers=[one], log=log)
     assert other.boxes.xyxy[0].tolist() == [50, 60, 80, 100]
     assert not log.counts
     assert sum("both sides together" in note for note in log.notes) == 2
@@ -256,10 +266,7 @@ def test_an_unclear_pair_is_one_error(tmp_path):
         folder_of(tmp_path, ["10 20 30 40"] * 100, "gt"),
         folder_of(tmp_path, ["50 60 3 4"], "det", start="1 "),
     )
-    one, two = (Source(str(s)) for s in sides)
-    log = Log()
-    read(one, kind="gt", peers=[two], log=log)
-    read(two, kind="det", peers=[one], log=log)
+    *_, log = read_both(*sides)
     assert [(i.path, i.code) for i in log] == [(str(sides[1] / "a.txt"), "box-layout-unclear")]
 
 
@@ -268,10 +275,7 @@ def test_pixels_against_fractions_are_refused(tmp_path):
         folder_of(tmp_path, ["10 20 30 40"], "gt"),
         folder_of(tmp_path, [".5 .5 .2 .2"], "det", start="1 "),
     )
-    one, two = (Source(str(s)) for s in sides)
-    log = Log()
-    read(one, kind="gt", peers=[two], log=log)
-    read(two, kind="det", peers=[one], log=log)
+    *_, log = read_both(*sides)
     assert [(i.path, i.code) for i in log] == [(str(sides[1]), "coordinates-differ")]
 
 
@@ -280,10 +284,7 @@ def test_faults_of_both_sides_are_said_once(tmp_path):
         folder_of(tmp_path, ["1 2 3", "1 2 3 4"], "gt"),
         folder_of(tmp_path, ["1 2 3 4", "1 2 3 x"], "det", "1 "),
     )
-    one, two = (Source(str(s)) for s in sides)
-    log = Log()
-    read(one, kind="gt", peers=[two], log=log)
-    read(two, kind="det", peers=[one], log=log)
+    *_, log = read_both(*sides)
     assert codes(log) == ["not-a-number", "wrong-count"]
 
 
@@ -680,9 +681,7 @@ def areas_under(table, total):
 
 
 def illustrated():
-    one, two, log = Source(str(ILLUSTRATED / "groundtruths")), Source(str(ILLUSTRATED / "detections")), Log()
-    truth, _ = read(one, kind="gt", peers=[two], log=log)
-    found, _ = read(two, kind="det", peers=[one], log=log)
+    truth, found, log = read_both(ILLUSTRATED / "groundtruths", ILLUSTRATED / "detections")
     assert not log.counts
     assert sum("read as ltwh" in note for note in log.notes) == 2
     return truth, found

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from odm.formats._shared.codes import DUPLICATE_KEY, NOT_UTF8
 from odm.formats._shared.encodings import wide_encoding
+from odm.formats._shared.json_preview import TOKEN, TOO_DEEP, line_column
 from odm.issues import Code, Log, shorten
 from odm.parallel import Worker, worker_count
 
@@ -45,14 +46,6 @@ SYNTAX = Code(
     "correct the file at this place, or export it again",
     "The text breaks the rules of JSON here, so nothing behind this place can be trusted. A file that was "
     "cut off while it was written or copied ends in the middle.",
-    file=True,
-)
-TOO_DEEP = Code(
-    "json-too-deep",
-    "error",
-    "lists and objects are nested too deeply here",
-    "remove the nesting",
-    "No annotation file needs hundreds of levels. Such a file is damaged, or made to exhaust its reader.",
     file=True,
 )
 
@@ -153,115 +146,6 @@ def load(data: bytes, log: Log, path: str) -> bytes:
         log.report(SYNTAX, path, line=1, reason="the file is empty")
         raise Broken
     return data
-
-
-_DEEP = 200
-"""Levels that no annotation file has; fewer than the parser's own bound."""
-_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]|\\.)*+"[^"\[\]{}]*+)*+([\[\]{}])', re.DOTALL)
-
-
-def too_deep(head: bytes) -> int:
-    """Where the first bytes of a JSON text go deeper than any annotation file does; -1 if nowhere."""
-    if not head.lstrip(b" \t\r\n").startswith((b"[", b"{")):
-        return -1
-    at = depth = 0
-    while match := _BRACKET.match(head, at):
-        at = match.end()
-        depth += 1 if match[1] in b"[{" else -1
-        if depth > _DEEP:
-            return match.start(1)
-    return -1
-
-
-def line_column(data: bytes, place: int) -> tuple[int, int]:
-    """Line and column, both from 1, of a byte; the column counts characters."""
-    begin = data.rfind(b"\n", 0, place) + 1
-    return data.count(b"\n", 0, place) + 1, len(data[begin:place].decode("utf-8", "replace")) + 1
-
-
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+("?)|[\[\]{}:,]|[^\s"\[\]{}:,]++', re.DOTALL)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class JsonPreview:
-    """What the first bytes of a text show: what it is, and the keys outermost and in the first records.
-
-    ``top`` is the first character, or ``[]`` for an empty list. ``keys`` maps each key of the outermost
-    object to the first character of its value; ``first`` maps such a key (``""`` for an outermost list) to
-    the keys of the first record of its list, in the same way. ``cut`` says that more follows.
-    """
-
-    top: str
-    keys: dict[str, str]
-    first: dict[str, dict[str, str]]
-    cut: bool
-
-
-def _pass_over(text: bytes, at: int, stack: list[str]) -> int:
-    """Where the innermost list of `stack` ends, or the end of the text if it is cut before."""
-    depth = 1
-    while depth and (match := _BRACKET.match(text, at)):
-        depth += 1 if match[1] in b"[{" else -1
-        at = match.end()
-    if depth:
-        return len(text)
-    stack.pop()
-    return at
-
-
-@functools.lru_cache(maxsize=128)
-def glance(head: bytes) -> JsonPreview:
-    """Look at the first bytes of a JSON text, which may be cut anywhere. It never fails.
-
-    Every format that is JSON asks the same of the same bytes, so the answer is kept.
-    """
-    head = head.removeprefix(codecs.BOM_UTF8).lstrip(b" \t\r\n")
-    keys: dict[str, str] = {}
-    first: dict[str, dict[str, str]] = {}
-    stack: list[str] = []
-    key = inner = ""
-    label: bytes | None = None  # the text that was read last, a key if a colon follows
-    records = 0  # how many records the current list has begun
-    after_colon = False
-    at = 0
-    while match := _TOKEN.search(head, at):
-        at = match.end()
-        token = match[0]
-        what = token[:1].decode("latin-1")
-        if after_colon:
-            after_colon = False
-            if len(stack) == 1:
-                keys.setdefault(key, what)
-                records = 0
-            elif records == 1 and "".join(stack) in ("{[{", "[{"):
-                first.setdefault(key, {}).setdefault(inner, what)
-        if what == '"':
-            label = token[1:-1] if match[1] else None
-        elif what == ":":
-            if label is not None:
-                text = label.decode("utf-8", "replace")
-                if stack == ["{"]:
-                    key = text
-                else:
-                    inner = text
-            after_colon = True
-        elif what in "{[":
-            if what == "{" and "".join(stack) in ("{[", "["):
-                records += 1
-                if records == 1:
-                    first.setdefault(key, {})
-                else:  # a list shows no more: look for its end alone
-                    at = _pass_over(head, match.start(), stack)
-                    continue
-            stack.append(what)
-            if len(stack) > 100:
-                break
-        elif what in "]}":
-            if not stack:
-                break
-            stack.pop()
-    top = "[]" if _EMPTY.match(head) else head[:1].decode("latin-1")
-    return JsonPreview(top, keys, first, bool(stack))
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -587,7 +471,7 @@ class Document:
 
     def _too_deep(self) -> NoReturn:
         depth = place = 0
-        for match in _TOKEN.finditer(self._data):
+        for match in TOKEN.finditer(self._data):
             if (what := match[0]) in (b"{", b"["):
                 depth += 1
                 if depth > 500:

@@ -43,17 +43,15 @@ from odm.formats._shared.codes import (
 from odm.formats._shared.json_columns import (
     _PYTHON,
     SYNTAX,
-    TOO_DEEP,
     Broken,
     Document,
-    JsonPreview,
     Repeated,
     Token,
     escape,
-    glance,
     load,
     show,
 )
+from odm.formats._shared.json_preview import TOO_DEEP, JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
 from odm.issues import Log, Trusted, printable, shorten
 from odm.names import BAD_CLASS_NAME, refuse_class
@@ -134,13 +132,12 @@ LOOKED_AT = 50
 
 
 def fitting(source: Source, says: Judge, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
-    """The files of a folder that fit, of the first fifty; answers from memory the second time."""
-    key = says.__module__
-    if key not in source.memo:
-        files = source.with_suffix(*suffixes)[:LOOKED_AT]
-        source.memo[key] = [file for file in files if judge(source.head(file), says)]
-    found: list[str] = source.memo[key]
-    return found
+    """The files of a folder that fit, of the first fifty."""
+    return source.once(_fitting, says, suffixes)
+
+
+def _fitting(source: Source, says: Judge, suffixes: tuple[str, ...]) -> list[str]:
+    return [file for file in source.with_suffix(*suffixes)[:LOOKED_AT] if judge(source.head(file), says)]
 
 
 def sniff_json(source: Source, says: Judge, suffixes: tuple[str, ...] = (".json",)) -> Sniff | None:

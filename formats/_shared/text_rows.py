@@ -373,18 +373,14 @@ def sampled(source: Source, files: Sequence[str], sep: bytes | None = None) -> I
     """The values of the first lines of some files, spread evenly."""
     step = max(1, len(files) // 50)
     for file in list(files)[::step][:50]:
-        lines = _head_lines(source, file)
+        lines = source.once(_head_lines, file)
         for line in lines[: 50 if len(lines) < 50 else -1][:50]:
             if line.strip():
                 yield line.split() if sep is None else [cell.strip(b" \t") for cell in line.split(sep)]
 
 
 def _head_lines(source: Source, file: str) -> list[bytes]:
-    held = source.memo.setdefault("head lines", {})
-    if file not in held:
-        held[file] = text_of(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
-    lines: list[bytes] = held[file]
-    return lines
+    return text_of(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
 
 
 def are_text(source: Source) -> bool:

@@ -422,11 +422,11 @@ class Listing:
 
 
 def listing(source: Source) -> Listing:
-    """Sort the files of `source`; kept in its memo. A single file is a label, whatever its name."""
-    if not source.is_dir:
-        return Listing([""], [], [], [])
-    if isinstance(held := source.memo.get("listing"), Listing):
-        return held
+    """The files of `source`, sorted. A single file is a label, whatever its name."""
+    return source.once(_listing) if source.is_dir else Listing([""], [], [], [])
+
+
+def _listing(source: Source) -> Listing:
     labels: list[str] = []
     pictures: list[str] = []
     others: list[str] = []
@@ -441,8 +441,7 @@ def listing(source: Source) -> Listing:
             known.append(file)
         else:
             others.append(file)
-    found = source.memo["listing"] = Listing(labels, pictures, others, known)
-    return found
+    return Listing(labels, pictures, others, known)
 
 
 _LISTS = re.compile(r"(autosplit_)?(train|val|valid|test|trainval)[0-9]*\.txt")
@@ -494,13 +493,14 @@ class Sample:
 
 
 def sample(source: Source, labels: Sequence[str]) -> Sample:
-    """Look at the first lines of some of the files, spread evenly. What was found is kept in the memo."""
-    key = f"sample:{len(labels)}:{labels[0] if labels else ''}"
-    if isinstance(known := source.memo.get(key), Sample):
-        return known
-    found = source.memo[key] = Sample()
+    """Look at the first lines of some of the files, spread evenly."""
     step = max(1, len(labels) // SAMPLE)
-    for file in list(labels)[::step][:SAMPLE]:
+    return source.once(_sample, tuple(labels[::step][:SAMPLE]))
+
+
+def _sample(source: Source, labels: tuple[str, ...]) -> Sample:
+    found = Sample()
+    for file in labels:
         found.files += 1
         data = text_of(source.head(file), "", Log())
         lines = data.split(b"\n")

@@ -53,7 +53,7 @@ from odm.codes import UNKNOWN_SPLIT
 from odm.files import UNREADABLE, Output, Source, Unreadable, read_head
 from odm.formats._contract import LIKELY, RELATIONAL, SURE, Format, Sniff, option, parse_bool
 from odm.formats._shared.codes import NO_FILES
-from odm.formats._shared.json_columns import JsonPreview, glance
+from odm.formats._shared.json_preview import JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats.coco.ids import result_ids
 from odm.formats.coco.reader import Reader
@@ -142,7 +142,7 @@ def sniff(source: Source) -> Sniff | None:
             return None
         found = _judge(head)
         return Sniff(*found) if found else None
-    chosen = _choose(source)
+    chosen, _ = source.once(_choose)
     if not chosen:
         return None
     names = [file for file, _ in chosen]
@@ -158,24 +158,20 @@ _LOOKS = 50
 """Files of a folder that are looked at; a folder of one file per image has thousands, and is not COCO."""
 
 
-def _choose(source: Source) -> list[tuple[str, str]]:
-    """The files of a folder that are read, each with its split; answers from memory the second time."""
-    if "coco" not in source.memo:
-        found: dict[str, bytes] = {}
-        listed = source.with_suffix(".json")
-        for number, file in enumerate(listed):
-            if number >= _LOOKS and not found:
-                break
-            head = source.head(file)
-            if _judge(head):
-                found[file] = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-        objects = [file for file, top in found.items() if top == b"{"]
-        named = [file for file in objects if file.rsplit("/", 1)[-1].lower().startswith("instances")]
-        files = named or objects or list(found)
-        source.memo["coco"] = [(file, _split_of(file)) for file in files]
-        source.memo["coco-others"] = [file for file in listed if file not in files]
-    chosen: list[tuple[str, str]] = source.memo["coco"]
-    return chosen
+def _choose(source: Source) -> tuple[list[tuple[str, str]], list[str]]:
+    """The files of a folder that are read, each with its split, and the other ``.json`` files."""
+    found: dict[str, bytes] = {}
+    listed = source.with_suffix(".json")
+    for number, file in enumerate(listed):
+        if number >= _LOOKS and not found:
+            break
+        head = source.head(file)
+        if _judge(head):
+            found[file] = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    objects = [file for file, top in found.items() if top == b"{"]
+    named = [file for file in objects if file.rsplit("/", 1)[-1].lower().startswith("instances")]
+    files = named or objects or list(found)
+    return [(file, _split_of(file)) for file in files], [file for file in listed if file not in files]
 
 
 def _unlike(source: Source, files: Sequence[str], log: Log) -> dict[str, bool]:
@@ -220,9 +216,10 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
             )
             return
     else:
-        files = list(_choose(source))
+        chosen, unlike = source.once(_choose)
+        files = list(chosen)
         errors = log.errors
-        others = _unlike(source, source.memo["coco-others"], log)
+        others = _unlike(source, unlike, log)
         files += [(file, _split_of(file)) for file in others if others[file]]
         if not files:
             if log.errors == errors:

@@ -254,7 +254,8 @@ def _names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
 
 def file_set(source: Source) -> frozenset[str]:
     """The files of a source, to look one up."""
-    if "files" not in source.memo:
-        source.memo["files"] = frozenset(source.files)
-    found: frozenset[str] = source.memo["files"]
-    return found
+    return source.once(_file_set)
+
+
+def _file_set(source: Source) -> frozenset[str]:
+    return frozenset(source.files)

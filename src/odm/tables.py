@@ -333,9 +333,6 @@ class Builder:
         self.named = True
         self.extras: dict[str, int] = {}
         self.skipped = 0
-        self.peers: list[Any] = []
-        """Sources on the other side with the same format and options: a reader may look at them to decide
-        together what both mean, and keeps what it parsed in their ``memo`` so that it is done once."""
         self._other = other
         self._files: list[SourceFile] = []
         self._image_rows: dict[str, int] = {}

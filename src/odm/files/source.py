@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, TypeVar
 
 from odm.files.names import BAD_NAME, PICTURE_SUFFIXES, refuse_name
 from odm.files.opening import (
@@ -21,6 +21,8 @@ from odm.files.opening import (
     reason_of,
 )
 from odm.issues import Code, Log, PathError, Trusted, hint, printable
+
+T = TypeVar("T")
 
 LEADS_OUTSIDE = Code(
     "link-outside",
@@ -40,7 +42,7 @@ class Source:
     nothing depends on the order in which the file system lists them. Names that begin with a dot and
     ``__MACOSX`` folders are not looked at and counted in ``hidden``. For a single file the list is ``[""]``.
 
-    ``memo`` is a place where a reader may keep what it parsed while it looked at the other side.
+    What detection finds out is kept, so that reading does not look again: see `once`.
     """
 
     def __init__(self, path: str, *, follow_links: bool = False, max_size: int = MAX_SIZE) -> None:
@@ -55,7 +57,7 @@ class Source:
         They are no fault, for data sets are made so, and they are not opened."""
         self.left_out: set[str] = set()
         """Paths of the files that were left out."""
-        self.memo: dict[str, Any] = {}
+        self._found: dict[tuple[object, ...], Any] = {}
         self._files: list[str] | None = None
         if path == "-":
             raise PathError(f"-: the standard input cannot be read here; {GIVE_A_PATH}")
@@ -84,7 +86,22 @@ class Source:
         self.left_out |= {self.full(file) for file in files}
         self._files = [file for file in self.files if file not in files]
         self.bad_links = [link for link in self.bad_links if link[0] not in files]
-        self.memo.clear()
+        self.forget()
+
+    def once(self, find: Callable[..., T], *args: Any) -> T:
+        """``find(self, *args)``, worked out the first time and kept until files are left out.
+
+        For what detection and reading both ask; `args` are hashable.
+        """
+        key = (find, *args)
+        if key not in self._found:
+            self._found[key] = find(self, *args)
+        found: T = self._found[key]
+        return found
+
+    def forget(self) -> None:
+        """Let go of what was found out."""
+        self._found.clear()
 
     def full(self, file: str = "") -> str:
         """The path of one of `files`, as it is opened and shown."""
