@@ -324,16 +324,16 @@ class Dataset:
 class Builder:
     """Makes the tables. A reader says what it sees; rows keep the order in which they are said.
 
-    ``other`` gives the other side of an evaluation, or the ground truth that a results file refers to,
+    ``counterpart`` gives the other side of an evaluation, or the ground truth that a results file refers to,
     and reads it at the first call; it answers None where there is none.
     """
 
-    def __init__(self, other: Callable[[], Dataset | None] | None = None) -> None:
+    def __init__(self, counterpart: Callable[[], Dataset | None] | None = None) -> None:
         self.kind: Kind | None = None
         self.named = True
         self.extras: dict[str, int] = {}
         self.skipped = 0
-        self._other = other
+        self._counterpart = counterpart
         self._files: list[SourceFile] = []
         self._image_rows: dict[str, int] = {}
         self._image_columns: dict[str, list[Any]] = {
@@ -346,9 +346,9 @@ class Builder:
         self._labels: list[NDArray[np.int32]] = []
         self._chunks: list[dict[str, NDArray[Any]]] = []
 
-    def other(self) -> Dataset | None:
+    def counterpart(self) -> Dataset | None:
         """The dataset on the other side, if there is one."""
-        return self._other() if self._other else None
+        return self._counterpart() if self._counterpart else None
 
     def file(self, path: str, pointer: str = "") -> int:
         """Register a file that rows come from; its number goes into the ``file`` columns."""
