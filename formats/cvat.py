@@ -44,6 +44,7 @@ all their digits. Marks and scores are written as attributes, and only where the
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from typing import Any
@@ -494,7 +495,11 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
     lines += ["  <meta>", "    <task>", f"      <size>{len(images)}</size>", "      <mode>annotation</mode>"]
     lines += ["      <labels>"]
     for text in classes:
-        lines += ["        <label>", f"          <name>{_escape(text)}</name>", "          <type>any</type>"]
+        lines += [
+            "        <label>",
+            f"          <name>{html.escape(text, quote=False)}</name>",
+            "          <type>any</type>",
+        ]
         lines += ["        </label>"]
     lines += ["      </labels>", "    </task>", "  </meta>"]
     order = np.argsort(boxes.image, kind="stable")
@@ -527,12 +532,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
     target.write(name, "\n".join(lines).encode())
 
 
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
 def _quote(text: str) -> str:
-    return '"' + _escape(text).replace('"', "&quot;") + '"'
+    return '"' + html.escape(text, quote=False).replace('"', "&quot;") + '"'
 
 
 FORMAT = Format(

@@ -384,7 +384,6 @@ def _place(
 
 
 _UPLOAD = re.compile(r"[0-9a-f]{8}-(?=.)")
-_PERCENT = re.compile(rb"%([0-9a-fA-F]{2})")
 
 
 def image_name(text: str) -> str:
@@ -398,19 +397,12 @@ def image_name(text: str) -> str:
 
 
 def _unquote(text: str) -> str:
-    raw = _PERCENT.sub(lambda m: bytes([int(m[1], 16)]), text.encode("utf-8", "surrogatepass"))
+    from urllib.parse import unquote_to_bytes
+
     try:
-        return raw.decode()
+        return unquote_to_bytes(text.encode("utf-8", "surrogatepass")).decode()
     except UnicodeDecodeError:
         return text
-
-
-_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
-
-
-def _quote(text: str) -> str:
-    """`text` as it may stand in a URL (RFC 3986)."""
-    return "".join(chr(b) if b in _PLAIN else f"%{b:02X}" for b in text.encode())
 
 
 # ----------------------------------------------------------------------------------------------- writing
@@ -418,6 +410,8 @@ def _quote(text: str) -> str:
 
 def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOptions) -> None:
     """Write one file of tasks."""
+    from urllib.parse import quote
+
     name = "" if target.single else "tasks.json"
     images, boxes = dataset.images, dataset.boxes
     fits = may_write(dataset, log) and (not name or target.plan([name], ["the tasks"], log))
@@ -461,7 +455,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
                 },
             }
             results.append(result | {"score": number(float(boxes.score[i]))} if is_det else result)
-        data: dict[str, Any] = {"image": options.prefix + (_quote(image) if quotes else image)}
+        data: dict[str, Any] = {"image": options.prefix + (quote(image) if quotes else image)}
         if width > 0 and height > 0:
             data |= {"width": width, "height": height}
         held: dict[str, Any] = {"annotations": [{"result": results}]}

@@ -93,7 +93,7 @@ MAY_IMPORT = {
     "screen": {"issues"},
     "checks": {"checks", "codes", "pairing", "tables", "issues"},
     "formats": {*CORE, "parallel", "formats"},
-    "evaluate": {"tables", "issues", "pairing", "screen", "parallel", "evaluate"},
+    "evaluate": {"codes", "tables", "issues", "pairing", "screen", "parallel", "evaluate"},
     "converters": {*CORE, "formats", "checks", "converters"},
     "cli": {
         *CORE,
@@ -220,7 +220,8 @@ NO_FILES = {
 def test_only_files_touches_the_disk(name):
     tree = MODULES[name]
     others = NO_FILES.get(name, set())
-    used = {n.split(".")[0] for n in imported(tree)} & (FORBIDDEN_MODULES - others)
+    modules = {n.split(".")[0] for n in imported(tree) if not n.startswith("urllib.parse")}  # text alone
+    used = modules & (FORBIDDEN_MODULES - others)
     assert not used, used
     allowed = set()
     for node in ast.walk(tree):

@@ -14,8 +14,11 @@ from hypothesis import HealthCheck, example, given, settings
 
 import odm
 from odm.files import Output, Source
-from odm.formats import SURE, _voc_elements, _voc_results, _voc_shapes, get, make_options
+from odm.formats import SURE, get, make_options
 from odm.formats import voc as module
+from odm.formats.voc import elements as voc_elements
+from odm.formats.voc import results as voc_results
+from odm.formats.voc import shapes as voc_shapes
 from odm.issues import Log, UsageError
 from odm.tables import Builder, Dataset, Flag, stem
 
@@ -78,7 +81,7 @@ def both_ways(path, **options):
     """What the quick way and lxml make of it; they must agree."""
     quick = facts(*read(path, **options))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_voc_shapes.Shapes, "read", lambda *_: False)
+        patch.setattr(voc_shapes.Shapes, "read", lambda *_: False)
         slow = facts(*read(path, **options))
     assert quick == slow
     return quick
@@ -243,7 +246,7 @@ def test_the_quick_way_is_taken(tmp_path, monkeypatch):
         xyxy=[[1, 2, 3, 4.5]] * 3, width=[9, 9], height=[9, 9], score=[0.5, 1e-3, 1],
     )  # fmt: skip
     write(dataset, tmp_path / "out")
-    monkeypatch.setattr(_voc_elements.Elements, "read", lambda *_: pytest.fail("the slow way was taken"))
+    monkeypatch.setattr(voc_elements.Elements, "read", lambda *_: pytest.fail("the slow way was taken"))
     back, _ = read(tmp_path / "out")
     assert back.boxes.score.tolist() == [0.5, 1e-3, 1]
     assert [back.place(i)[1] for i in range(3)] == [9, 23, 9]
@@ -749,12 +752,12 @@ def test_result_rows_read_alike_at_once_and_one_by_one(tmp_path_factory, lines):
     path = folder / "comp4_det_test_dog.txt"
     path.write_bytes("\n".join(lines).encode())
     quick = facts(*read(path))
-    original = _voc_results._split_results
+    original = voc_results._split_results
     try:
-        _voc_results._split_results = lambda _: None
+        voc_results._split_results = lambda _: None
         assert facts(*read(path)) == quick
     finally:
-        _voc_results._split_results = original
+        voc_results._split_results = original
 
 
 def test_many_detections_are_read_at_once(tmp_path):

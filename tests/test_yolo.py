@@ -107,7 +107,7 @@ def test_outlines_are_read_as_their_boxes(tmp_path):
     text = "0 .1 .2 .5 .3 .4 .6\n1 .1 .1 .3 .1 .3 .2 .1 .2\n" + BOX
     data, log = read(put(tmp_path, {"x.txt": text, "classes.txt": "a\nb"}), **SIZE)
     assert codes(log) == ["outlines-as-boxes"]
-    assert "2 of 3 rows" in log.issues[0].message
+    assert "2 of 3 objects" in log.issues[0].message
     assert rows(data)[:2] == [("x", "a", 10, 20, 50, 60), ("x", "b", 10, 10, 30, 20)]
     assert data.extras == {"segmentation": 1, "rotation": 1}
 

@@ -24,6 +24,7 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.pictures import ImageOptions, Pictures, are_far, parse_pixels
+from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT
 from odm.issues import Code, Log, Trusted, shorten
 from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Floats, Ints, stem
@@ -196,13 +197,11 @@ class Quote:
 # ------------------------------------------------------------------------------- tables with fixed columns
 
 _DIGITS = b"0123456789.+-eE"
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-_NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.ASCII | re.IGNORECASE)
 
 
 def is_number(text: str) -> bool:
     """Whether a text is a finite decimal number, as every program reads it."""
-    return _NUMBER.fullmatch(text) is not None
+    return NUMBER_TEXT.fullmatch(text) is not None
 
 
 def head_rows(source: Source, file: str, n: int = 20) -> list[list[str]]:
@@ -361,10 +360,10 @@ class Collector:
         for i, text in enumerate(texts):
             if not text:
                 continue
-            if _NUMBER.fullmatch(text) and np.isfinite(value := float(text)):
+            if NUMBER_TEXT.fullmatch(text) and np.isfinite(value := float(text)):
                 values[i] = value
                 continue
-            finite = _NUMBER.fullmatch(text) or _NOT_FINITE.fullmatch(text)
+            finite = NUMBER_TEXT.fullmatch(text) or NON_FINITE_TEXT.fullmatch(text)
             code = NOT_FINITE if finite else NOT_A_NUMBER
             self._log.report(code, columns.path, line=columns.line[i], field=field, value=cells[i])
             good[i] = False

@@ -652,15 +652,9 @@ class _Shape:
                 numbers = self._floats(values, n, 1)[:, 0]
                 if not always:
                     keys = n - int(np.isnan(numbers).sum())
-                if kind == "float-id":
-                    ids = numbers[~np.isnan(numbers)]
-                    if not bool(((ids == np.rint(ids)) & (np.abs(ids) < 2.0**53)).all()):
-                        return None
-                    whole = np.full(n, NONE, np.int64)
-                    whole[~np.isnan(numbers)] = ids.astype(np.int64)
-                    column = whole
-                else:
-                    column = numbers
+                column = _whole_ids(numbers) if kind == "float-id" else numbers
+                if column is None:
+                    return None
             elif kind == "numbers":
                 if not always:
                     return None
@@ -703,6 +697,18 @@ class _Shape:
 
 _NO_FIELD = re.compile(r'[\x00-\x1f"\\]')
 """What a key of a record type of msgspec must not hold."""
+
+
+def _whole_ids(numbers: NDArray[np.float64]) -> NDArray[np.int64] | None:
+    """Ids that are written as ``1.0``, `NONE` for NaN; None if one is no whole number."""
+    given = ~np.isnan(numbers)
+    ids = numbers[given]
+    if not bool(((ids == np.rint(ids)) & (np.abs(ids) < 2.0**53)).all()):
+        return None
+    whole = np.full(len(numbers), NONE, np.int64)
+    whole[given] = ids.astype(np.int64)
+    return whole
+
 
 _EMPTY_VALUES = (b"", b"null", b"[]", b"{}", b'""', b"[ ]", b"{ }", b"[[]]")
 # An attribute that is named in the code is read twice as fast as one that is looked up by name.

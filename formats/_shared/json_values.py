@@ -53,6 +53,7 @@ from odm.formats._shared.json_columns import (
 )
 from odm.formats._shared.json_preview import TOO_DEEP, JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
+from odm.formats._shared.text_tokens import NUMBER_TEXT
 from odm.issues import Log, Trusted, printable, shorten
 from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag, Id, stem
@@ -355,7 +356,7 @@ class Reader:
         if as_text and isinstance(value, str):
             if not value.strip():
                 return NAN
-            if DECIMAL.fullmatch(value):
+            if NUMBER_TEXT.fullmatch(value.strip(" \t")):
                 number = float(value)
                 value = number if abs(number) != float("inf") else Token(value)
         return NAN if value is None else self.number(value, at)
@@ -621,9 +622,6 @@ def is_upright(points: Sequence[Sequence[float]]) -> bool:
         return False
     return all((a[0] == b[0]) or (a[1] == b[1]) for a, b in zip(ring, [*ring[1:], ring[0]], strict=True))
 
-
-DECIMAL = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*", re.ASCII)
-"""A number as it stands in text."""
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 

@@ -40,6 +40,9 @@ BOM = b"\xef\xbb\xbf"
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """A finite decimal number, as every program reads it."""
 NON_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+NUMBER_TEXT = re.compile(NUMBER.pattern.decode(), re.ASCII)
+NON_FINITE_TEXT = re.compile(NON_FINITE.pattern.decode(), re.ASCII | re.IGNORECASE)
+"""The same of decoded text."""
 
 _VALUE = rb"[ \t]*[0-9.+-]+[ \t]*"
 SEPARATED = re.compile(rb"[^,;|]+([,;|])(?:" + _VALUE + rb"\1)?(?:" + _VALUE + rb"\1){3}" + _VALUE)

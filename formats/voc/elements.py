@@ -22,8 +22,9 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.pictures import parse_pixels
 from odm.formats._shared.safe_xml import WRONG_ROOT, SafeXmlParser
+from odm.formats._shared.text_tokens import NUMBER_TEXT
 from odm.formats.voc.gather import Images, Rows
-from odm.formats.voc.terms import BLANKS, EDGES, FLAGS, NUMBER, SCORES, number_of, refuse_class
+from odm.formats.voc.terms import BLANKS, EDGES, FLAGS, SCORES, number_of, refuse_class
 from odm.issues import Code, Log, Trusted
 from odm.names import BAD_CLASS_NAME
 from odm.tables import Builder
@@ -134,28 +135,12 @@ class Elements:
         marks: dict[str, list[bytes]] = {flag: [] for flag in FLAGS}
         poses = parts = scored = 0
         for element in objects:
-            texts: dict[str, str] = {}
-            box: dict[str, str] = {}
-            n = 0
-            for child in element:
-                tag = child.tag
-                if tag == "bndbox":
-                    box = {edge.tag: edge.text for edge in child if not len(edge)}
-                    if len(box) != 4 or len(child) != 4:
-                        return False
-                    n += 1
-                elif tag in _PLAIN:
-                    if len(child):
-                        return False
-                    texts[tag] = child.text
-                    n += 1
-                elif tag == "part":
-                    parts += 1
-                else:
-                    return False
-            name = texts.get("name")
-            if len(texts) + 1 != n or not box or name is None:
+            found = _plain_parts(element)
+            if found is None:
                 return False
+            texts, box, n_parts = found
+            parts += n_parts
+            name = texts["name"]
             if name not in self._names:
                 plain = _plain_class(name)
                 if refuse_class(plain) is not None:
@@ -204,7 +189,7 @@ class Elements:
         for tag in ("width", "height"):
             text = (size or {}).get(tag, "")
             try:
-                if text == "" or (NUMBER.fullmatch(text) and float(text) == 0):
+                if text == "" or (NUMBER_TEXT.fullmatch(text) and float(text) == 0):
                     values.append(0)
                 else:
                     values.append(parse_pixels(text))
@@ -217,40 +202,55 @@ class Elements:
 
     def _object(self, element: Any, path: str, image: int | None, line: int) -> bool:
         """Add the box of one <object>; False, and its faults reported, if there is none."""
-        log = self._log
+        texts, edges, sound = self._parts(element, path)
+        if not sound:
+            return False
+        for tag, there in (("name", "name" in texts), ("bndbox", edges is not None)):
+            if not there:
+                self._log.report(MISSING_BOX_KEY, path, line=line, field=f"object/{tag}", value=tag)
+                sound = False
+        category = self._category(texts["name"], path, line) if "name" in texts else -1
+        corners = [] if edges is None else self._corners(edges, path, line)
+        score = self._score(texts, path, line)
+        marks = self._marks(texts, path, line)
+        if not sound or category < 0 or None in corners or score is None or marks is None or image is None:
+            return False
+        rows = self._rows
+        rows.image.append(image)
+        rows.category.append(category)
+        for column, value in zip(rows.edges, corners, strict=True):
+            assert value is not None
+            column.append(value)
+        for tag, written in marks.items():
+            rows.flags[tag].append(written)
+        rows.score.append(score)
+        rows.line.append(line)
+        return True
+
+    def _parts(self, element: Any, path: str) -> tuple[dict[str, str], dict[str, Any] | None, bool]:
+        """The texts in an <object>, the edges of its <bndbox>, None without one, and whether all is sound."""
         texts: dict[str, str] = {}
-        edges: dict[str, Any] = {}
-        has_box = False
+        edges: dict[str, Any] | None = None
         sound = True
         for child in element:
             tag = child.tag
-            if tag == "bndbox":
-                if has_box:
-                    log.report(
-                        DUPLICATE_BOX_KEY, path, line=child.sourceline, field="object/bndbox", value=tag
-                    )
-                    sound = False
-                    continue
-                has_box = True
+            twice = tag in texts or (tag in SCORES and any(t in texts for t in SCORES))
+            if twice or (tag == "bndbox" and edges is not None):
+                self._report_twice(child, f"object/{tag}", path)
+                sound = False
+            elif tag == "bndbox":
+                edges = {}
                 for edge in child:
                     if edge.tag in edges:
-                        field = f"object/bndbox/{edge.tag}"
-                        log.report(DUPLICATE_BOX_KEY, path, line=edge.sourceline, field=field, value=edge.tag)
+                        self._report_twice(edge, f"object/bndbox/{edge.tag}", path)
                         sound = False
                     elif edge.tag in EDGES:
                         edges[edge.tag] = edge
                     else:
                         sound &= self._unread(edge, path, "in <bndbox>")
             elif tag in _OBJECT:
-                if tag in texts or (tag in SCORES and any(t in texts for t in SCORES)):
-                    log.report(
-                        DUPLICATE_BOX_KEY, path, line=child.sourceline, field=f"object/{tag}", value=tag
-                    )
-                    sound = False
-                    continue
                 text = self._text(child, path, f"object/{tag}")
-                if text is None:
-                    sound = False
+                sound &= text is not None
                 texts[tag] = text or ""
             elif tag == "pose":
                 if (child.text or "").strip(BLANKS).lower() not in _SAYS_NOTHING:
@@ -259,57 +259,49 @@ class Elements:
                 self._rows.count("part")
             else:
                 sound &= self._unread(child, path, "in <object>")
-        if not sound:
-            return False
-        for tag, there in (("name", "name" in texts), ("bndbox", has_box)):
-            if not there:
-                log.report(MISSING_BOX_KEY, path, line=line, field=f"object/{tag}", value=tag)
-                sound = False
-        category = -1
-        if "name" in texts:
-            category = self._category(texts["name"], path, line)
-            sound &= category >= 0
-        corners = []
-        for tag in EDGES if has_box else ():
-            edge = edges.get(tag)
-            field = f"object/bndbox/{tag}"
+        return texts, edges, sound
+
+    def _report_twice(self, element: Any, field: str, path: str) -> None:
+        line = element.sourceline
+        self._log.report(DUPLICATE_BOX_KEY, path, line=line, field=field, value=element.tag)
+
+    def _corners(self, edges: dict[str, Any], path: str, line: int) -> list[float | None]:
+        """The numbers of the four edges; None, and an issue, for one that is missing or no number."""
+        corners: list[float | None] = []
+        for tag in EDGES:
+            edge, field = edges.get(tag), f"object/bndbox/{tag}"
             if edge is None:
-                log.report(MISSING_BOX_KEY, path, line=line, field=field, value=tag)
-                sound = False
+                self._log.report(MISSING_BOX_KEY, path, line=line, field=field, value=tag)
+                corners.append(None)
                 continue
             text = self._text(edge, path, field)
-            value = None if text is None else number_of(text.strip(BLANKS), log, path, edge.sourceline, field)
-            if value is None:
-                sound = False
-            else:
-                corners.append(value)
-        score: float | None = np.nan
+            value = text and text.strip(BLANKS)
+            corners.append(
+                None if value is None else number_of(value, self._log, path, edge.sourceline, field)
+            )
+        return corners
+
+    def _score(self, texts: dict[str, str], path: str, line: int) -> float | None:
+        """The score, NaN where there is none; None, and an issue, where it is no number."""
         for tag in SCORES:
-            if texts.get(tag, "").strip(BLANKS):
-                score = number_of(texts[tag].strip(BLANKS), log, path, line, f"object/{tag}")
-                sound &= score is not None
+            if text := texts.get(tag, "").strip(BLANKS):
+                return number_of(text, self._log, path, line, f"object/{tag}")
+        return np.nan
+
+    def _marks(self, texts: dict[str, str], path: str, line: int) -> dict[str, bytes] | None:
+        """Whether each flag is set, as ``0`` or ``1``; None, and an issue, where one is neither."""
         marks = {}
         for tag in FLAGS:
             text = texts.get(tag, "").strip(BLANKS)
             mark = _TRUTH.get(text.lower())
             if mark is None:
                 expected = "0 or 1 (or no, yes, false, true)"
-                log.report(BAD_FLAG, path, line=line, field=f"object/{tag}", value=text, expected=expected)
-                sound = False
-            marks[tag] = b"1" if mark else b"0"
-        if not sound or image is None:
-            return False
-        assert score is not None
-        rows = self._rows
-        rows.image.append(image)
-        rows.category.append(category)
-        for column, value in zip(rows.edges, corners, strict=True):
-            column.append(value)
-        for tag, written in marks.items():
-            rows.flags[tag].append(written)
-        rows.score.append(score)
-        rows.line.append(line)
-        return True
+                self._log.report(
+                    BAD_FLAG, path, line=line, field=f"object/{tag}", value=text, expected=expected
+                )
+            else:
+                marks[tag] = b"1" if mark else b"0"
+        return marks if len(marks) == len(FLAGS) else None
 
     def _category(self, text: str, path: str, line: int) -> int:
         """The row of a class, -1 and an issue if its name cannot be one."""
@@ -395,6 +387,30 @@ def _homes(tag: str) -> str:
     if tag in _SIZE:
         return "in <size>"
     return "in <annotation>" if tag in _HEADER else "in <object>"
+
+
+def _plain_parts(element: Any) -> tuple[dict[str, str], dict[str, str], int] | None:
+    """The texts in an <object> and in its <bndbox>, and how many parts it has; None if it is unusual."""
+    texts: dict[str, str] = {}
+    box: dict[str, str] = {}
+    n = parts = 0
+    for child in element:
+        tag = child.tag
+        if tag == "bndbox":
+            box = {edge.tag: edge.text for edge in child if not len(edge)}
+            if len(box) != 4 or len(child) != 4:
+                return None
+            n += 1
+        elif tag in _PLAIN:
+            if len(child):
+                return None
+            texts[tag] = child.text
+            n += 1
+        elif tag == "part":
+            parts += 1
+        else:
+            return None
+    return None if len(texts) + 1 != n or not box or texts.get("name") is None else (texts, box, parts)
 
 
 def _plain_numbers(texts: list[str]) -> bool:

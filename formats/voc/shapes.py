@@ -148,8 +148,19 @@ class Shapes:
             self._images.add(path, key, said, (int(width), int(height)))
             return True
         found = self._match(body)
-        if found is None:
-            return False
+        return found is not None and self._take(data, end, found, path, key, said, (int(width), int(height)))
+
+    def _take(
+        self,
+        data: bytes,
+        end: int,
+        found: tuple[_Shape, list[bytes], int],
+        path: str,
+        key: str,
+        said: str,
+        size: tuple[int, int],
+    ) -> bool:
+        """Add the image and its objects, which begin at `end`; False if one has no name, and nothing done."""
         shape, pieces, spread = found
         step = shape.step
         n = len(pieces) // step
@@ -161,7 +172,7 @@ class Shapes:
                 if not name.strip(WHITE):
                     return False
                 categories[name] = self._builder.category(name.decode("ascii"))
-        row = self._images.add(path, key, said, (int(width), int(height)))
+        row = self._images.add(path, key, said, size)
         if row is None:
             self._builder.skipped += n
             return True

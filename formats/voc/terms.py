@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from odm.formats._contract import option
 from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT
 from odm.issues import Code, Log
 from odm.tables import Flag, Floats
 
@@ -47,15 +47,13 @@ WHITE = BLANKS.encode()
 EDGES = ("xmin", "ymin", "xmax", "ymax")
 FLAGS = {"difficult": Flag.DIFFICULT, "truncated": Flag.TRUNCATED, "occluded": Flag.OCCLUDED}
 SCORES = ("confidence", "score")
-NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-_NO_NUMBER = re.compile(r"[+-]?(?:nan|inf|infinity)", re.ASCII | re.IGNORECASE)
 
 
 def number_of(text: str, log: Log, path: str, line: int, field: str) -> float | None:
     """A finite number; None, and an issue, if the text is none."""
-    if NUMBER.fullmatch(text) and np.isfinite(value := float(text)):
+    if NUMBER_TEXT.fullmatch(text) and np.isfinite(value := float(text)):
         return value
-    is_number = NUMBER.fullmatch(text) or _NO_NUMBER.fullmatch(text)
+    is_number = NUMBER_TEXT.fullmatch(text) or NON_FINITE_TEXT.fullmatch(text)
     log.report(NOT_FINITE if is_number else NOT_A_NUMBER, path, line=line, field=field, value=text)
     return None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+
 import numpy as np
 
 from odm.files import Output
@@ -44,7 +46,7 @@ def write_xml(dataset: Dataset, target: Output, log: Log, options: VocOptions, e
         size % (w, h) if w > 0 and h > 0 else ""
         for w, h in zip(images.width.tolist(), images.height.tolist(), strict=True)
     ]
-    names = map(_escape, images.name)
+    names = [html.escape(name, quote=False) for name in images.name]
     objects = assemble(len(images), boxes.image, _object(dataset, edges))
     for file, name, size, text in zip(log.track(files, "writing"), names, sizes, objects, strict=True):
         head = f"<annotation>\n\t<filename>{name}</filename>\n{size}\t<segmented>0</segmented>\n"
@@ -64,7 +66,7 @@ def _object(dataset: Dataset, edges: Floats) -> list[bytes | Column]:
     for kind in unique.tolist():
         category, flags = divmod(kind, 65536)
         starts.append(
-            f"\t<object>\n\t\t<name>{_escape(dataset.categories.name[category])}</name>\n"
+            f"\t<object>\n\t\t<name>{html.escape(dataset.categories.name[category], quote=False)}</name>\n"
             f"\t\t<pose>Unspecified</pose>\n"
             f"\t\t<truncated>{int(flags & Flag.TRUNCATED > 0)}</truncated>\n"
             f"\t\t<difficult>{int(flags & Flag.DIFFICULT > 0)}</difficult>\n"
@@ -83,7 +85,3 @@ def _object(dataset: Dataset, edges: Floats) -> list[bytes | Column]:
     for i, name in enumerate((b"xmin", b"ymin", b"xmax", b"ymax")):
         pieces += [b"\t\t\t<%b>" % name, texts[i::4], b"</%b>\n" % name]
     return [*pieces, b"\t\t</bndbox>\n\t</object>\n"]
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -88,21 +88,40 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
     if (node := entries.get("path")) is not None and isinstance(node.value, str) and not is_none(node):
         base = _base(source, node.value)
     wanted = options.wanted
+    named = _named_splits(entries)
+    absent = _add_splits(plan, named, base, path, options, log)
+    check_split(plan, path, named, options, log)
+    code = ABSENT_SPLIT if plan.groups and wanted is None else MISSING_SPLIT
+    for item, key in absent:
+        log.report(code, path, line=item.line, field=key, value=item.value)
+        plan.sound &= code is ABSENT_SPLIT
+
+
+def _named_splits(entries: dict[str, Node]) -> dict[str, list[Node]]:
+    """What each split is made of: the values of ``train``, ``val``, ... one by one."""
     named: dict[str, list[Node]] = {}
     for key, node in entries.items():
         is_split = key in SPLITS or (isinstance(node.value, str) and node.value == f"images/{key}")
         if is_split and not is_none(node):
             items = node.value if isinstance(node.value, list) else [node]
             named.setdefault(ALIASES.get(key, key), []).extend(items)
+    return named
+
+
+def _add_splits(
+    plan: Plan, named: dict[str, list[Node]], base: str, path: str, options: YoloOptions, log: Log
+) -> list[tuple[Node, str]]:
+    """Add the places of the splits that are wanted to the plan; those where nothing is, with their split."""
     owners: dict[str, list[str]] = {}
     for split, items in named.items():
         for item in items:
-            owners.setdefault(_normal(source, item), []).append(split)
+            owners.setdefault(_normal(plan.source, item), []).append(split)
     absent: list[tuple[Node, str]] = []
     done = set()
+    wanted = options.wanted
     for split, items in named.items():
         for item in items if wanted in {None, split} else ():
-            place = _normal(source, item)
+            place = _normal(plan.source, item)
             if place in done:
                 continue
             done.add(place)
@@ -123,11 +142,7 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
                 split_of = split
             if not _add_place(plan, item.value, base, split_of, path, item.line, options, log):
                 absent.append((item, split))
-    check_split(plan, path, named, options, log)
-    code = ABSENT_SPLIT if plan.groups and wanted is None else MISSING_SPLIT
-    for item, key in absent:
-        log.report(code, path, line=item.line, field=key, value=item.value)
-        plan.sound &= code is ABSENT_SPLIT
+    return absent
 
 
 def _normal(source: Source, item: Node) -> str:
