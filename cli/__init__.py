@@ -14,7 +14,7 @@ def main() -> None:
 
     if os.name == "posix" and not sys.flags.utf8_mode and sys.getfilesystemencoding() != "utf-8":
         # Names of files and words of the command line mean the same in every locale; Python settles their
-        # encoding when it starts, so it is started anew.
+        # encoding when it starts, so it is started again.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
     # OpenBLAS, a part of NumPy, starts a thread per processor when it is loaded, none of which is used here,
     # and where the system grants it none it sends SIGINT, which looks like ctrl-C.

@@ -13,7 +13,7 @@ from odm import inputs
 from odm.cli._print import progress_screen, say
 from odm.files import MAX_SIZE, Unreadable, read_bytes
 from odm.formats import FORMATS, OptionSpec, option_specs
-from odm.issues import KEPT_PER_CODE, Code, Issue, Log, PathError, printable
+from odm.issues import KEPT_PER_CODE, Code, Issue, Log, PathError, plural, printable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -248,18 +248,14 @@ def _place(issue: Issue) -> tuple[str, int, int]:
 
 
 def _summary(log: Log, printed: int, *, quiet: bool) -> str:
-    parts = [_count(log.errors, "error")] if log.errors else []
+    parts = [plural(log.errors, "error")] if log.errors else []
     if log.warnings and not quiet:
-        parts.append(_count(log.warnings, "warning"))
+        parts.append(plural(log.warnings, "warning"))
     total = log.errors + (0 if quiet else log.warnings)
     if total > printed:
         parts.append(f"{printed} of them printed")
     by_code = ", ".join(f"{name} {n}" for name, n in log.counts.most_common())
     return f"{', '.join(parts)} ({by_code})"
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}{'s' if n != 1 else ''}"
 
 
 def reading(keywords: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import odm
 from odm.files import Unreadable, read_bytes
-from odm.issues import CODES, Code, Issue, Log, printable
+from odm.issues import CODES, Code, Issue, Log, plural, printable
 from odm.screen import json_text
 
 VERSION = 1
@@ -57,8 +57,7 @@ def _contents(source: dict[str, Any]) -> str:
 
 
 def _count(n: int, what: str) -> str:
-    plural = what + ("es" if what.endswith(("s", "x")) else "s")
-    return f"{n or 'no'} {what if n == 1 else plural}"
+    return plural(n or "no", what)
 
 
 def render(report: Report, output: str) -> str:
@@ -215,17 +214,16 @@ def _locations(issue: Issue, line: int) -> dict[str, Any]:
     return {"locations": [location]} if location else {}
 
 
-_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
-
-
 def uri(path: str) -> str:
     """A path as a URI reference: relative to the working folder, or ``file:`` for an absolute one."""
+    from urllib.parse import quote
+
     if os.sep == "\\":
         path = path.replace("\\", "/")
     absolute = os.path.isabs(path)
     while path.startswith("./"):
         path = path[2:].lstrip("/")
-    text = "".join(chr(b) if b in _PLAIN else f"%{b:02X}" for b in os.fsencode(path))
+    text = quote(os.fsencode(path))
     return f"file://{'' if text.startswith('/') else '/'}{text}" if absolute else text or "."
 
 

@@ -35,7 +35,7 @@ Examples:
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC", type=click.Path())
 @click.argument("target", metavar="DST", type=TargetPath())
-@format_choice("--from", "from_", help="Format of SRC; sniffed if left out")
+@format_choice("--from", "from_", help="Format of SRC; detected if left out")
 @format_choice("--to", help="Format of DST; decided by its suffix if left out")
 @click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
 @click.option("--gt", type=click.Path(), help="The ground truth that a results file refers to.")

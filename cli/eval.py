@@ -164,8 +164,8 @@ SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic")
     help="Open Images' verified image labels (CSV); LVIS has its own in GT.",
 )
 @click.option("--hierarchy", type=click.Path(), metavar="FILE", help="Open Images' class hierarchy (JSON).")
-@format_choice("--gt-format", help="Format of GT; sniffed if left out")
-@format_choice("--det-format", help="Format of DET; sniffed if left out")
+@format_choice("--gt-format", help="Format of GT; detected if left out")
+@format_choice("--det-format", help="Format of DET; detected if left out")
 @click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
 @click.option(
     "--skip-bad-files",

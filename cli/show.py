@@ -52,7 +52,7 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
     request = Request(path=source, format=given["format_"], kind=given["kind"], options=own, **reading(given))
     try:
         other = reference(given["gt"], log)
-        loaded = load(request, log, skip_bad=given["skip_bad"], other=other, spare=("images",))
+        loaded = load(request, log, skip_bad=given["skip_bad"], counterpart=other, spare=("images",))
     finally:
         print_log(log, quiet=given["quiet"], limit=given["max_errors"])
     dataset = loaded.dataset

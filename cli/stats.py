@@ -37,7 +37,7 @@ Examples:
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC", type=click.Path())
-@format_choice("--format", "format_", help="Format of SRC; sniffed if left out")
+@format_choice("--format", "format_", help="Format of SRC; detected if left out")
 @click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
 @click.option("--gt", type=click.Path(), help="The ground truth that a results file refers to.")
 @click.option(
@@ -67,9 +67,9 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
         request = Request(
             path=source, format=given["format_"], kind=given["kind"], options=options[""], **reading(given)
         )
-        other = reference(given["gt"], log)
+        truth = reference(given["gt"], log)
         spare = ("images",) if given["report"] else ()
-        loaded = load(request, log, skip_bad=given["skip_bad"], other=other, spare=spare)
+        loaded = load(request, log, skip_bad=given["skip_bad"], counterpart=truth, spare=spare)
         statistics = describe(loaded.dataset)
         if given["plots"] is not None:
             files = save_plots(
@@ -112,69 +112,60 @@ MOST_SIZES = 10
 def render(statistics: Statistics, style: str) -> str:
     """The tables, ending with a new line; `style` is one of tabulate's."""
     s = statistics
-    empty = sum(row.boxes == 0 for row in s.classes)
-    blocks = [
-        _table(
-            "",
-            [
-                [
-                    "images",
-                    s.images,
-                    f"{s.images_without_boxes} without boxes, {s.images_without_size} without size",
-                ],
-                ["classes", len(s.classes), f"{empty} without boxes"],
-                ["boxes", s.boxes, "ground truth" if s.kind == "gt" else "detections"],
-                *(["", n, f"marked {name.replace('_', ' ')}"] for name, n in s.flags.items()),
-                *(["", n, f"images of the split {cell(name)}"] for name, n in s.splits.items()),
-            ],
-            ["what", "number", ""],
-            style,
-        ),
-        _table("", _measures(s), ["pixels", "min", "median", "mean", "max"], style),
-        _table(
-            "Boxes by area",
-            [
-                [f"{name} ({bounds})", n, _share(n, s.boxes)]
-                for (name, n), bounds in zip(s.areas.items(), _AREA_TEXTS, strict=True)
-            ],
-            ["area", "boxes", "share"],
-            style,
-        ),
-        _table(
-            "Boxes by width / height",
-            [[_bounds(group), group.n, _share(group.n, s.aspect.n)] for group in s.aspects],
-            ["aspect ratio", "boxes", "share"],
-            style,
-        ),
-        _table("Images by number of boxes", _per_image(s), ["boxes", "images", "share"], style),
+    tables: list[tuple[str, list[str], list[list[Any]]]] = [
+        ("", ["what", "number", ""], _contents(s)),
+        ("", ["pixels", "min", "median", "mean", "max"], _measures(s)),
+        ("Boxes by area", ["area", "boxes", "share"], _by_area(s)),
+        ("Boxes by width / height", ["aspect ratio", "boxes", "share"], _shares(s.aspects, s.aspect.n)),
+        ("Images by number of boxes", ["boxes", "images", "share"], _per_image(s)),
     ]
     if s.image_sizes:
-        rows: list[list[Any]] = [
-            [f"{w} x {h}", n, _share(n, s.images)] for w, h, n in s.image_sizes[:MOST_SIZES]
-        ]
-        rest = s.image_sizes[MOST_SIZES:]
-        if rest:
-            n = sum(row[2] for row in rest)
-            rows.append([f"{len(rest)} other sizes", n, _share(n, s.images)])
-        blocks.append(_table("Images by size", rows, ["width x height", "images", "share"], style))
+        tables.append(("Images by size", ["width x height", "images", "share"], _by_size(s)))
     if s.scores:
-        scores = [[_bounds(group), group.n, _share(group.n, s.score.n)] for group in s.scores]
-        blocks.append(_table("Boxes by score", scores, ["score", "boxes", "share"], style))
-    classes = [
-        [
-            cell(row.name),
-            row.boxes,
-            _share(row.boxes, s.boxes),
-            row.images,
-            row.small,
-            row.medium,
-            row.large,
-        ]
-        for row in s.classes
+        tables.append(("Boxes by score", ["score", "boxes", "share"], _shares(s.scores, s.score.n)))
+    classes = ["class", "boxes", "share", "images", "small", "medium", "large"]
+    tables.append(("Classes", classes, _classes(s)))
+    return "\n\n".join(_table(title, rows, headers, style) for title, headers, rows in tables) + "\n"
+
+
+def _contents(s: Statistics) -> list[list[Any]]:
+    images = f"{s.images_without_boxes} without boxes, {s.images_without_size} without size"
+    empty = sum(row.boxes == 0 for row in s.classes)
+    return [
+        ["images", s.images, images],
+        ["classes", len(s.classes), f"{empty} without boxes"],
+        ["boxes", s.boxes, "ground truth" if s.kind == "gt" else "detections"],
+        *(["", n, f"marked {name.replace('_', ' ')}"] for name, n in s.flags.items()),
+        *(["", n, f"images of the split {cell(name)}"] for name, n in s.splits.items()),
     ]
-    headers = ["class", "boxes", "share", "images", "small", "medium", "large"]
-    blocks.append(_table("Classes", classes, headers, style))
-    return "\n\n".join(blocks) + "\n"
+
+
+def _by_area(s: Statistics) -> list[list[Any]]:
+    return [
+        [f"{name} ({bounds})", n, _share(n, s.boxes)]
+        for (name, n), bounds in zip(s.areas.items(), _AREA_TEXTS, strict=True)
+    ]
+
+
+def _shares(groups: Sequence[Group], total: int) -> list[list[Any]]:
+    return [[_bounds(group), group.n, _share(group.n, total)] for group in groups]
+
+
+def _by_size(s: Statistics) -> list[list[Any]]:
+    """Image sizes, the most frequent first, those after `MOST_SIZES` in one row."""
+    rows: list[list[Any]] = [[f"{w} x {h}", n, _share(n, s.images)] for w, h, n in s.image_sizes[:MOST_SIZES]]
+    rest = s.image_sizes[MOST_SIZES:]
+    if rest:
+        n = sum(row[2] for row in rest)
+        rows.append([f"{len(rest)} other sizes", n, _share(n, s.images)])
+    return rows
+
+
+def _classes(s: Statistics) -> list[list[Any]]:
+    return [
+        [cell(c.name), c.boxes, _share(c.boxes, s.boxes), c.images, c.small, c.medium, c.large]
+        for c in s.classes
+    ]
 
 
 _AREA_TEXTS = ("below 32 x 32", "32 x 32 to 96 x 96", "from 96 x 96")
@@ -194,7 +185,7 @@ def _table(title: str, rows: Sequence[Sequence[Any]], headers: Sequence[str], st
     return heading + text if title else text
 
 
-def _measures(s: Statistics) -> list[list[str]]:
+def _measures(s: Statistics) -> list[list[Any]]:
     rows: list[tuple[str, Distribution]] = [
         ("image width", s.image_width),
         ("image height", s.image_height),

@@ -53,14 +53,14 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC", type=click.Path(), required=False)
-@format_choice("--format", "format_", help="Format of SRC; sniffed if left out")
+@format_choice("--format", "format_", help="Format of SRC; detected if left out")
 @click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
 @click.option("--gt", type=click.Path(), help="The ground truth that SRC, a results file, refers to.")
 @click.option(
     "--against", metavar="DET", type=click.Path(), help="Detections to compare with SRC, the ground truth."
 )
-@format_choice("--gt-format", help="Format of the file of --gt; sniffed if left out")
-@format_choice("--det-format", help="Format of DET; sniffed if left out")
+@format_choice("--gt-format", help="Format of the file of --gt; detected if left out")
+@format_choice("--det-format", help="Format of DET; detected if left out")
 @click.option(
     "--output",
     type=click.Choice(list(OUTPUTS)),

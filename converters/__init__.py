@@ -1,10 +1,11 @@
-"""The convert pipeline: load, edit, fit to the target, write, and the ledger of what happened."""
+"""The jobs: load, edit, drop what the target cannot hold, write, and the ledger of what happened."""
 
 from odm.converters.edit import Edits
 from odm.converters.ledger import Ledger
 from odm.converters.load import Loaded, Request, load, load_pair
-from odm.converters.pipeline import StrictLoss, convert, read, reference, repair, write
+from odm.converters.pipeline import convert, read, reference, repair, write
 from odm.converters.validation import chosen, examine, validate
+from odm.converters.writing import StrictLoss
 
 __all__ = [
     "Edits",

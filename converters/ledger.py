@@ -100,7 +100,7 @@ class Ledger:
             self.lost[what] = self.lost.get(what, 0) + n
 
 
-def fit(
+def drop_unsupported(
     dataset: Dataset, source: Format, target: Format, ledger: Ledger, *, keep_groups: bool = False
 ) -> Dataset:
     """The part of a dataset that the target can hold; what it cannot is booked.

@@ -1,4 +1,4 @@
-"""Reading what the user named: find the format, read, judge. All three jobs come here."""
+"""Reading what the user named: find the format, read, check. All three jobs come here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from odm.codes import ALL_SCORED, NO_SCORES, NUMBERED_CLASSES, SCORE_MISSING, SC
 from odm.converters.skipping import LeftOut, read_good_files, without_left_out
 from odm.files import MAX_SIZE, Source
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
-from odm.issues import CODES, Code, DataError, Log, PathError, UsageError, printable
+from odm.issues import CODES, Code, DataError, Log, PathError, UsageError, plural, printable
 from odm.tables import Builder, Dataset, Kind
 
 NO_IMAGES = Code(
@@ -65,8 +65,8 @@ class Loaded:
 
 
 Check = Callable[[Dataset, Log, Collection[str]], NDArray[np.bool_]]
-"""Judges a dataset that was read with options of these names: reports to the log and answers the (n,) mask of
-the boxes that have an error.
+"""Checks a dataset that was read with options of these names: reports to the log, and returns the (n,) mask
+of the boxes that have an error.
 """
 
 
@@ -76,12 +76,12 @@ def load(
     *,
     skip_bad: bool = False,
     skip_bad_files: bool = False,
-    other: Callable[[], Dataset | None] | None = None,
+    counterpart: Callable[[], Dataset | None] | None = None,
     check: Check = checks.run,
     refuse: bool = True,
     spare: Collection[str] = (),
 ) -> Loaded:
-    """Read and judge one source.
+    """Read and check one source.
 
     Parameters
     ----------
@@ -89,12 +89,12 @@ def load(
         Leave out the rows that have errors instead of refusing the data.
     skip_bad_files
         Leave out the files that have errors of more than a row, with their images.
-    other
+    counterpart
         Gives the dataset that this one refers to, such as the ground truth of a results file.
     check
-        How the dataset is judged.
+        What checks the dataset.
     refuse
-        Whether errors raise; if not, the log alone tells them, and what could be read is answered.
+        Whether errors raise; if not, only the log tells them, and what could be read is returned.
     spare
         Options that are used for something else too, so the format need not have them.
 
@@ -105,17 +105,17 @@ def load(
     UsageError, PathError
         If the request does not fit or the path is not usable.
     """
-    side = _Side(request, log, skip_bad_files=skip_bad_files)
+    side = PendingSource(request, log, skip_bad_files=skip_bad_files)
     side.format = side.find_format()
     if spare:
         known = reading_options(side.format)
         fitting = {k: v for k, v in request.options.items() if k not in spare or k in known}
         side.request = dataclasses.replace(request, options=fitting)
-    dataset = side.read(other)
+    dataset = side.read(counterpart)
     assert dataset is not None
     if not (len(dataset) or len(dataset.images) or log.errors or request.kind == "det"):
         log.report(NO_IMAGES, request.path)
-    return _judge(side, dataset, log, skip_bad, check, refuse=refuse)
+    return _check(side, dataset, log, skip_bad, check, refuse=refuse)
 
 
 def load_pair(
@@ -129,10 +129,10 @@ def load_pair(
     refuse: bool = True,
     spare: Collection[str] = (),
 ) -> tuple[Loaded, Loaded]:
-    """Read and judge the two sides of an evaluation.
+    """Read and check the two sides of an evaluation.
 
     Each side may ask the other for what its own files do not say (image sizes, the images and categories of
-    a results file), and two sides of one format are sniffed together. An empty side takes the other side's
+    a results file), and two sides of one format are detected together. An empty side takes the other side's
     format. The images of a file that is left out of one side are left out of the other, too. The shared
     options in `spare` are used for something else too, so no format needs to have them.
 
@@ -144,8 +144,8 @@ def load_pair(
         If the requests do not fit or a path is not usable.
     """
     sides = (
-        _Side(truth, log.fresh(), skip_bad_files=skip_bad_files),
-        _Side(detections, log.fresh(), skip_bad_files=skip_bad_files),
+        PendingSource(truth, log.fresh(), skip_bad_files=skip_bad_files),
+        PendingSource(detections, log.fresh(), skip_bad_files=skip_bad_files),
     )
     try:
         loaded = _read_pair(sides, skip_bad, check, refuse=refuse, spare=spare)
@@ -154,7 +154,7 @@ def load_pair(
             log.extend(side.log)
     if refuse and any(side.left_out.refuses(side.log, skip_bad=skip_bad) for side in sides):
         counts = [(side.request.path, side.log.errors) for side in sides if side.log.errors]
-        said = ", ".join(f"{printable(path)}: {n} error{'s' if n != 1 else ''}" for path, n in counts)
+        said = ", ".join(f"{printable(path)}: {plural(n, 'error')}" for path, n in counts)
         raise DataError(f"{said} in the data", log)
     if refuse and skip_bad:
         for side, one in zip(sides, loaded, strict=True):
@@ -163,7 +163,12 @@ def load_pair(
 
 
 def _read_pair(
-    sides: tuple[_Side, _Side], skip_bad: bool, check: Check, *, refuse: bool, spare: Collection[str]
+    sides: tuple[PendingSource, PendingSource],
+    skip_bad: bool,
+    check: Check,
+    *,
+    refuse: bool,
+    spare: Collection[str],
 ) -> tuple[Loaded, Loaded]:
     _find_formats(sides)
     if refuse:
@@ -176,7 +181,7 @@ def _read_pair(
         one.forgives_split = True
     datasets = []
     for one, two in (sides, sides[::-1]):
-        dataset = one.read(lambda two=two, one=one: two.read(one.answer))  # type: ignore[misc]
+        dataset = one.read(lambda two=two, one=one: two.read(one.counterpart))  # type: ignore[misc]
         assert dataset is not None
         datasets.append(dataset)
     datasets = [
@@ -187,17 +192,17 @@ def _read_pair(
         for side in sides:  # neither has it: the option meant nothing
             if side.without_split is not None:
                 side.log.extend(side.without_split)
-    _say_if_swapped(sides, datasets)
+    _report_swapped(sides, datasets)
     for side, own, other in zip(sides, datasets, datasets[::-1], strict=True):
         if not own.categories.named and other.categories.named and len(other.categories):
             side.log.withdraw(NUMBERED_CLASSES.name)  # the other side names them
     return (
-        _judge(sides[0], datasets[0], sides[0].log, skip_bad, check, refuse=False),
-        _judge(sides[1], datasets[1], sides[1].log, skip_bad, check, refuse=False),
+        _check(sides[0], datasets[0], sides[0].log, skip_bad, check, refuse=False),
+        _check(sides[1], datasets[1], sides[1].log, skip_bad, check, refuse=False),
     )
 
 
-def _say_of_all(dataset: Dataset, kind: Kind | None, log: Log) -> None:
+def _report_kind(dataset: Dataset, kind: Kind | None, log: Log) -> None:
     """One error in place of one per row where detections were given for ground truth, or the reverse."""
     for row, whole in ((SCORE_UNEXPECTED, ALL_SCORED), (SCORE_MISSING, NO_SCORES)):
         n = log.counts[row.name]
@@ -212,7 +217,7 @@ def _say_of_all(dataset: Dataset, kind: Kind | None, log: Log) -> None:
         log.report(whole, path, line=line, pointer=pointer, n=len(dataset))
 
 
-def _say_if_swapped(sides: tuple[_Side, _Side], datasets: list[Dataset]) -> None:
+def _report_swapped(sides: tuple[PendingSource, PendingSource], datasets: list[Dataset]) -> None:
     """One error for both sides where ground truth and detections changed places."""
     truth, detections = (side.log for side in sides)
     scored = (SCORE_UNEXPECTED.name, ALL_SCORED.name, "results-as-ground-truth")
@@ -226,7 +231,9 @@ def _say_if_swapped(sides: tuple[_Side, _Side], datasets: list[Dataset]) -> None
         truth.report(SIDES_SWAPPED, path, other=sides[1].request.path)
 
 
-def _judge(side: _Side, dataset: Dataset, log: Log, skip_bad: bool, check: Check, *, refuse: bool) -> Loaded:
+def _check(
+    side: PendingSource, dataset: Dataset, log: Log, skip_bad: bool, check: Check, *, refuse: bool
+) -> Loaded:
     assert side.format is not None
     wrong = check(dataset, log, reading_options(side.format))
     if refuse and side.left_out.refuses(log, skip_bad=skip_bad):
@@ -241,7 +248,7 @@ def _judge(side: _Side, dataset: Dataset, log: Log, skip_bad: bool, check: Check
     return loaded
 
 
-def _check_left(side: _Side, loaded: Loaded) -> None:
+def _check_left(side: PendingSource, loaded: Loaded) -> None:
     """DataError where leaving out rows with errors leaves no box, or leaves out none."""
     if loaded.bad and not len(loaded.dataset):
         n = loaded.bad
@@ -256,8 +263,7 @@ def _check_left(side: _Side, loaded: Loaded) -> None:
 
 def refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
     """The error that refuses data with the errors that `log` holds."""
-    n = log.errors
-    text = f"{printable(path)}: {n} error{'s' if n != 1 else ''} in the data"
+    text = f"{printable(path)}: {plural(log.errors, 'error')} in the data"
     if skip_bad and log.fatal:
         codes = [name for name in log.counts if CODES[name].severity == "error" and not CODES[name].row]
         text += f"; --skip-bad leaves out rows, and these concern more than a row: {', '.join(codes)}"
@@ -305,7 +311,7 @@ def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> N
             raise UsageError(f"the option {name.replace('_', '-')!r} has no meaning when {names}{advice}")
 
 
-class _Side:
+class PendingSource:
     """One source on its way to a dataset; read at most once."""
 
     def __init__(self, request: Request, log: Log, *, skip_bad_files: bool = False) -> None:
@@ -313,25 +319,27 @@ class _Side:
         self.log = log
         self.source = Source(request.path, follow_links=request.follow_links, max_size=request.max_size)
         self.format: Format | None = None
-        self.decides_with: _Side | None = None
+        self.decides_with: PendingSource | None = None
         """The other side, where both have one format and the same options."""
         self._decided: Any = None
         """The options with what was decided with the other side, until this side is read."""
         self.forgives_split = False
         """Whether a split that is asked of both sides may be unknown here, where there are no splits."""
         self.without_split: Log | None = None
-        """What was said of the split that is unknown here, if it was forgiven."""
+        """What was reported of the split that is unknown here, if it was forgiven."""
         self._dataset: Dataset | None = None
         self._reading = False
         self.left_out = LeftOut()
         self._skip_bad_files = skip_bad_files
 
     def find_format(self) -> Format:
+        """The format that the user named, else the one that is detected."""
         if self.request.format is not None:
             return get(self.request.format)
         return detect(self.source, self.log, flag=self.request.flag)
 
     def own_options(self) -> Any:
+        """The options for reading, complete."""
         assert self.format is not None
         return choose_options(self.format, self.request.options, self._shared(), "read")
 
@@ -352,11 +360,11 @@ class _Side:
         """Whether there is nothing to read: no file at all, or none with a byte in it."""
         return not any(self.source.head(file) for file in self.source.files)
 
-    def answer(self) -> Dataset | None:
-        """What this side can tell the other: nothing while it is being read itself."""
+    def counterpart(self) -> Dataset | None:
+        """What the other side can learn from this one: nothing while it is being read itself."""
         return None if self._reading else self._dataset
 
-    def read(self, other: Callable[[], Dataset | None] | None) -> Dataset | None:
+    def read(self, counterpart: Callable[[], Dataset | None] | None) -> Dataset | None:
         """The dataset; None if it is asked for while it is being read."""
         if self._dataset is not None:
             return self._dataset
@@ -365,14 +373,14 @@ class _Side:
         assert self.format is not None
         self._reading = True
         try:
-            dataset = self._read_good_files(other) if self._skip_bad_files else self._read(other)
+            dataset = self._read_good_files(counterpart) if self._skip_bad_files else self._read(counterpart)
         finally:
             self._reading = False
         options = self.own_options()
         self.source.report_links(self.log)
         if self.source.hidden:
             n = len(self.source.hidden)
-            what = "1 hidden file or folder is" if n == 1 else f"{n} hidden files and folders are"
+            what = plural(n, "hidden file or folder is", "hidden files and folders are")
             self.log.note(
                 f"{printable(self.source.path)}: {what} not read ({printable(self.source.hidden[0])}"
                 f"{', ...' if n > 1 else ''})"
@@ -382,16 +390,16 @@ class _Side:
         if "order" not in self.format.adapted(options).keeps:
             categories = dataclasses.replace(dataset.categories, ordered=False)
             dataset = dataclasses.replace(dataset, categories=categories)
-        _say_of_all(dataset, self.request.kind, self.log)
+        _report_kind(dataset, self.request.kind, self.log)
         self._dataset = dataset
         return self._dataset
 
-    def _read_good_files(self, other: Callable[[], Dataset | None] | None) -> Dataset:
+    def _read_good_files(self, counterpart: Callable[[], Dataset | None] | None) -> Dataset:
         log = self.log
 
         def read(own: Log) -> Dataset:
             self.log = own
-            return self._read(other)
+            return self._read(counterpart)
 
         try:
             dataset, self.left_out = read_good_files(self.source, log, read)
@@ -401,22 +409,22 @@ class _Side:
             log.note(f"{printable(path)}: left out, with its images (--skip-bad-files)")
         return dataset
 
-    def _read(self, other: Callable[[], Dataset | None] | None) -> Dataset:
+    def _read(self, counterpart: Callable[[], Dataset | None] | None) -> Dataset:
         if self.source.is_dir and not self.source.files and not self.source.bad_links:
             if self.request.kind != "det":
                 raise PathError(f"{printable(self.source.path)}: there is no file in this folder")
             self.log.note(f"{printable(self.source.path)}: an empty folder, so there are no detections")
-            return self._builder(other).build()
+            return self._builder(counterpart).build()
         if not (self.forgives_split and self.has_option("split")):
-            return self._read_with(other, self.log)
+            return self._read_with(counterpart, self.log)
         first = self.log.fresh()
-        dataset = self._read_with(other, first)
+        dataset = self._read_with(counterpart, first)
         if first.counts[UNKNOWN_SPLIT.name]:
             # Only where the source has no splits at all is it taken whole.
             self.without_split = first
             self.source.forget()
             whole = self.log.fresh()
-            again = self._read_with(other, whole)
+            again = self._read_with(counterpart, whole)
             wanted = self.request.shared["split"]
             if set(again.images.split) <= {"", wanted}:
                 whole.note(f"{printable(self.source.path)}: there are no splits here, so all of it is read")
@@ -426,8 +434,8 @@ class _Side:
         self.log.extend(first)
         return dataset
 
-    def _builder(self, other: Callable[[], Dataset | None] | None) -> Builder:
-        builder = Builder(other)
+    def _builder(self, counterpart: Callable[[], Dataset | None] | None) -> Builder:
+        builder = Builder(counterpart)
         builder.kind = self.request.kind
         return builder
 
@@ -444,16 +452,16 @@ class _Side:
                 other._decided = theirs  # noqa: SLF001
         return decided
 
-    def _read_with(self, other: Callable[[], Dataset | None] | None, log: Log) -> Dataset:
+    def _read_with(self, counterpart: Callable[[], Dataset | None] | None, log: Log) -> Dataset:
         assert self.format is not None
-        builder = self._builder(other)
-        with np.errstate(over="ignore", invalid="ignore"):  # what becomes infinite is judged afterwards
+        builder = self._builder(counterpart)
+        with np.errstate(over="ignore", invalid="ignore"):  # what becomes infinite is checked afterwards
             self.format.read(self.source, builder, log, self._decided_options(log))
         return builder.build()
 
 
-def _find_formats(sides: tuple[_Side, _Side]) -> None:
-    undecided: list[tuple[_Side, UsageError]] = []
+def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:
+    undecided: list[tuple[PendingSource, UsageError]] = []
     for side in sides:
         try:
             side.format = side.find_format()

@@ -11,7 +11,7 @@ import numpy as np
 
 from odm.converters.statistics import AREAS, Statistics, areas_of, aspects_of
 from odm.files import Output
-from odm.issues import Log, UsageError, printable
+from odm.issues import Log, UsageError, plural, printable
 from odm.tables import Dataset, Floats
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _classes(axes: Axes, statistics: Statistics) -> None:
     rows = sorted(statistics.classes, key=lambda row: -row.boxes)[:MOST]
     at = np.arange(len(rows))
     bars = axes.barh(at, [row.boxes for row in rows], color=BLUE)
-    labels = [f" {row.boxes} in {row.images} image{'' if row.images == 1 else 's'}" for row in rows]
+    labels = [f" {row.boxes} in {plural(row.images, 'image')}" for row in rows]
     axes.bar_label(bars, labels, fontsize=7, color="#333333")
     names = [printable(row.name) for row in rows]
     axes.set_yticks(at, [n if len(n) <= 40 else n[:39] + "…" for n in names], fontsize=8, parse_math=False)

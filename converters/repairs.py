@@ -1,4 +1,4 @@
-"""Repairs of tables: what can be mended without asking anyone, each change booked in the ledger.
+"""Repairs of tables: what can be corrected without asking anyone, each change booked in the ledger.
 
 Only the tables are edited. Boxes that are not finite are never touched: nobody knows what they were.
 """
@@ -22,7 +22,7 @@ from odm.issues import Log, UsageError, hint, printable
 from odm.tables import Boxes, Dataset, Floats, stem
 
 
-def repair(dataset: Dataset, repairs: Iterable[str], ledger: Ledger, log: Log) -> Dataset:
+def apply_repairs(dataset: Dataset, repairs: Iterable[str], ledger: Ledger, log: Log) -> Dataset:
     """The dataset with some of `REPAIRS` applied, in the order in which that table lists them.
 
     Raises
@@ -31,9 +31,9 @@ def repair(dataset: Dataset, repairs: Iterable[str], ledger: Ledger, log: Log) -
         If there is no such repair.
     """
     wanted = check_repairs(repairs)
-    for name, mend in REPAIRS.items():
+    for name, repair in REPAIRS.items():
         if name in wanted:
-            dataset = mend(dataset, ledger, log)
+            dataset = repair(dataset, ledger, log)
     return dataset
 
 
@@ -108,7 +108,7 @@ def drop_duplicates(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     return ledger.leave_out(dataset, again, "boxes that are there already (dedupe)")
 
 
-def mend_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
+def repair_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     """Make the names of images usable everywhere, and merge classes that differ only by blanks.
 
     An image gets the composed Unicode form; blanks and dots at the end of a part go, characters that Windows
@@ -117,7 +117,7 @@ def mend_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     composed Unicode form and single blanks; those that are then equal are merged. Their letter case is kept:
     ``a`` and ``A`` may be two classes.
     """
-    dataset = _mend_images(dataset, ledger, log)
+    dataset = _repair_image_names(dataset, ledger, log)
     renames = {
         name: better for name in dataset.categories.name if (better := _one_blank(name)) not in ("", name)
     }
@@ -128,7 +128,7 @@ def _one_blank(name: str) -> str:
     return " ".join(unicodedata.normalize("NFC", name).split())
 
 
-def _mend_images(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
+def _repair_image_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     names = dataset.images.name
     wished = [_portable(name) for name in names]
     # Names that are fine already have the first claim on themselves.
@@ -203,6 +203,6 @@ REPAIRS: dict[str, Callable[[Dataset, Ledger, Log], Dataset]] = {
     "clip": clip_boxes,
     "drop-empty": drop_empty,
     "dedupe": drop_duplicates,
-    "rename": mend_names,
+    "rename": repair_names,
 }
 """Every repair by the name that ``--fix`` takes, in the order in which they are applied."""

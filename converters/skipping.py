@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from odm.files import Source
 from odm.formats import DESCRIBING
-from odm.issues import CODES, DataError, Log, printable
+from odm.issues import CODES, DataError, Log, plural, printable
 from odm.tables import Dataset, ImageLabels, stem
 
 EVERY = 10**6
@@ -88,8 +88,8 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
 
 
 def _nothing_left(source: Source, left_out: LeftOut, log: Log) -> DataError:
-    n = len(left_out.files)
-    text = f"{n} file{' has' if n == 1 else 's have'} errors, and --skip-bad-files leaves no image"
+    files = plural(len(left_out.files), "file has", "files have")
+    text = f"{files} errors, and --skip-bad-files leaves no image"
     return DataError(f"{printable(source.path)}: {text}", log)
 
 

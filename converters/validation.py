@@ -1,7 +1,7 @@
 """Validation: everything that is wrong or doubtful in the files, all of it, each with its place.
 
 The readers and the rules are those of a conversion and an evaluation, so the three agree on what is an
-error; here the deep rules run too, pictures are looked at, and bad data is never refused.
+error; here the rules marked `validate_only` run too, pictures are looked at, and bad data is never refused.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def validate(
     path
         A file or a folder.
     format
-        Its name; left out, it is sniffed.
+        Its name; left out, it is detected.
     kind
-        ``"gt"`` or ``"det"``, to say which it is instead of having it sniffed.
+        ``"gt"`` or ``"det"``, to say which it is instead of having it detected.
     gt
         The ground truth that a results file refers to.
     against
-        Detections to be compared with `path`, which is then ground truth; their format is sniffed.
+        Detections to be compared with `path`, which is then ground truth; their format is detected.
     images
         Folder of the pictures, whose names and sizes are compared with the annotations.
     tolerance
@@ -126,7 +126,7 @@ def examine(
     against: Request | None = None,
     tolerance: float = checks.TOLERANCE,
 ) -> tuple[Loaded, ...]:
-    """Read and judge one source, or ground truth and detections; `log` takes whatever is wrong.
+    """Read and check one source, or ground truth and detections; `log` takes whatever is wrong.
 
     The option ``images`` of a request names a folder of pictures, whether the format has it or not.
 
@@ -152,15 +152,15 @@ def examine(
     if gt is not None and against is not None:
         raise UsageError("give the ground truth of a results file, or detections to compare with, not both")
     check_tolerance(tolerance)
-    check = functools.partial(checks.run, deep=True, tolerance=tolerance)
+    check = functools.partial(checks.run, all_rules=True, tolerance=tolerance)
     reference = None if gt is None else _Reference(gt, log)
     loaded: tuple[Loaded, ...]
-    other = None if reference is None else reference.dataset
+    counterpart = None if reference is None else reference.dataset
     try:
         if against is not None:
             loaded = load_pair(source, against, log, check=check, refuse=False)
         else:
-            loaded = (load(source, log, other=other, check=check, refuse=False),)
+            loaded = (load(source, log, counterpart=counterpart, check=check, refuse=False),)
     except DataError:  # nothing could be read at all, not even the format
         return ()
     if len(loaded) == 2 and all(len(one.dataset) or not one.dataset.skipped for one in loaded):
@@ -179,7 +179,7 @@ def examine(
         assert request is not None
         assert one.source is not None
         _report_litter(one.source, log)
-        _say_if_only_others(one.dataset, request.path, log)
+        _report_other_shapes(one.dataset, request.path, log)
         folder = {**request.shared, **request.options}.get("images")
         if folder is not None and folder not in folders:
             folders.add(folder)
@@ -216,8 +216,8 @@ def _report_litter(source: Source, log: Log) -> None:
             log.report(STRAY_FILE, source.full(name))
 
 
-def _say_if_only_others(dataset: Dataset, path: str, log: Log) -> None:
-    """Say what there is where no box is, such as polylines: a conversion's ledger would name it."""
+def _report_other_shapes(dataset: Dataset, path: str, log: Log) -> None:
+    """Name what there is where no box is, such as polylines, as the summary of a conversion would."""
     if not len(dataset) and not dataset.skipped and dataset.extras:
         others = ", ".join(f"{n} {printable(shorten(name))}" for name, n in dataset.extras.items())
         log.note(f"{printable(path)}: there is no box in it; not read: {others}")
@@ -230,20 +230,20 @@ def _check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> 
     pictures = source.with_suffix(*PICTURE_SUFFIXES)
     find = _finder(pictures)
     used: dict[int, str] = {}
-    told = sum(
+    reported = sum(
         log.counts[code.name] for code in (NO_PICTURE, NO_SIZE, SIZE_OUT_OF_REACH)
     )  # by the reader, which needs the pictures
     for row, name in enumerate(images.name):
         picture = find(name)
         if picture is not None:
             used[row] = picture
-        elif not told:
+        elif not reported:
             path, line, pointer = dataset.image_place(row)
             log.report(NO_PICTURE, path, line=line, pointer=pointer, value=name)
     alone = sorted(set(pictures) - set(used.values()))
     if alone:
         log.report(NO_ANNOTATION, folder, n=len(alone), total=len(pictures), value=alone[0] or folder)
-    if "size" not in loaded.format.keeps and not _told_sizes(loaded, request):
+    if "size" not in loaded.format.keeps and not _sizes_are_given(loaded, request):
         return  # the sizes are the pictures' own
     known = np.minimum(images.width, images.height) > 0
     sizes = {}
@@ -258,7 +258,7 @@ def _check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> 
     checks.compare_pictures(dataset, sizes, log)
 
 
-def _told_sizes(loaded: Loaded, request: Request) -> bool:
+def _sizes_are_given(loaded: Loaded, request: Request) -> bool:
     """Whether an option gives sizes, so that they need not be the pictures'."""
     given = {**request.shared, **request.options}
     names = {spec.name for spec in option_specs(loaded.format.options)} & {"image_size", "image_sizes"}

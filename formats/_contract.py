@@ -11,7 +11,7 @@ shared tests find it by themselves.
     Says to the `Builder` what it sees. What cannot be a box becomes an issue in the log, ``builder.skipped``
     counts the rows so lost, and reading goes on to the end. Nothing is shifted, rounded or clipped.
     ``builder.kind``, where it is set before, tells whether ground truth or detections are wanted; else the
-    reader sets it. ``builder.other()`` is the dataset on the other side, where there is one.
+    reader sets it. ``builder.counterpart()`` is the dataset on the other side, where there is one.
 ``write(dataset, target, log, options) -> None``
     Calls `Output.plan` for all file names, then writes each once. It is given only what the format can hold:
     boxes that would be lost are left out, and counted in the ledger, before.

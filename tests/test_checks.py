@@ -100,9 +100,9 @@ def test_the_rules_agree_with_a_plain_reference(data, tolerance):
     assert wrong.dtype == bool
     for issue in log:
         assert str(issue).isprintable()
-    deep = Log()
-    assert checks.run(data, deep, deep=True, tolerance=tolerance).tolist() == wrong.tolist()
-    assert {k: v for k, v in deep.counts.items() if k in log.counts} == log.counts
+    everything = Log()
+    assert checks.run(data, everything, all_rules=True, tolerance=tolerance).tolist() == wrong.tolist()
+    assert {k: v for k, v in everything.counts.items() if k in log.counts} == log.counts
 
 
 @settings(max_examples=200, deadline=None)
@@ -148,15 +148,15 @@ def make(boxes=((10, 10, 60, 60),), *, size=(640, 480), images=("a.jpg",), categ
     return Dataset.from_arrays(images=list(images), categories=list(categories), **given)
 
 
-def codes(data, *, deep=True):
+def codes(data, *, all_rules=True):
     log = Log()
-    checks.run(data, log, deep=deep)
+    checks.run(data, log, all_rules=all_rules)
     return dict(log.counts)
 
 
-def messages(data, *, deep=True):
+def messages(data, *, all_rules=True):
     log = Log()
-    checks.run(data, log, deep=deep)
+    checks.run(data, log, all_rules=all_rules)
     return [i.message for i in log]
 
 
@@ -176,7 +176,7 @@ def test_clean_data_gives_no_noise(kind):
 
 
 def test_messages_say_what_was_found():
-    (message,) = messages(make([[100, 10, 50, 60]]), deep=False)
+    (message,) = messages(make([[100, 10, 50, 60]]), all_rules=False)
     assert message.startswith(
         "expected left <= right and top <= bottom, found left 100, top 10, right 50, bottom 60; "
     )
@@ -186,7 +186,7 @@ def test_messages_say_what_was_found():
     )
     (message,) = messages(make([[600, 10, 697.8699999999999, 326.03000000000003]]))
     assert "57.87 px beyond the image (640x480): left 600, top 10, right 697.87, bottom 326.03; " in message
-    (message,) = messages(make([[9.50000002, 10, 9.50000001, 60]]), deep=False)
+    (message,) = messages(make([[9.50000002, 10, 9.50000001, 60]]), all_rules=False)
     assert "left 9.50000002, top 10, right 9.50000001," in message  # what is wrong is seen
     (message,) = messages(make([[-7, 10, 60, 60]], size=None))
     assert "reaches 7 px beyond the image (of unknown size)" in message
@@ -194,7 +194,7 @@ def test_messages_say_what_was_found():
     assert "is there already, in box 0; " in message
     (message,) = messages(make([[10, 10, 60, 60]], score=[float("nan")]))
     assert message.startswith("expected a detection with a finite score, found none; ")
-    (message,) = messages(make([[10, 10, 60, 60]], score=[1.25]), deep=False)
+    (message,) = messages(make([[10, 10, 60, 60]], score=[1.25]), all_rules=False)
     assert message.startswith("expected a score in 0..1, found 1.25; ")
     (message,) = messages(make(area=[-2.5]))
     assert message.startswith("expected an area of at least 0, found -2.5; ")
@@ -264,7 +264,10 @@ def test_scores():
         "score-beyond-one": 20,
         "scores-in-percent": 1,
     }
-    assert codes(grid(2, "det", score=[-1, -1]), deep=False) == {"score-beyond-one": 2, "equal-scores": 1}
+    assert codes(grid(2, "det", score=[-1, -1]), all_rules=False) == {
+        "score-beyond-one": 2,
+        "equal-scores": 1,
+    }
     assert codes(grid(20, "det", score=np.linspace(0, 1.05, 20))) == {"score-beyond-one": 1}
     for no_percentages in ([1.7], [*[0.5] * 9, 95.0], [1.5, 2.5, 4.25], [50, 60, 101], [-1, 50, 60]):
         found = codes(grid(len(no_percentages), "det", score=no_percentages))
@@ -307,7 +310,7 @@ def test_conventions():
 
 def told(data, options=()):
     log = Log()
-    checks.run(data, log, options, deep=True)
+    checks.run(data, log, options, all_rules=True)
     return log
 
 
@@ -390,7 +393,7 @@ def test_rare_classes_and_the_rest():
 
 def test_hashes_that_collide_are_not_duplicates(monkeypatch):
     data = make([[10, 10, 60, 60], [10, 10, 60, 61], [10, 10, 60, 60], [5, 5, 6, 6], [10, 10, 60, 61]])
-    monkeypatch.setattr(checks, "_hashes", lambda dataset: np.zeros(len(dataset), np.uint64))
+    monkeypatch.setattr(checks.duplicates, "_hashes", lambda dataset: np.zeros(len(dataset), np.uint64))
     later, first = checks.DerivedColumns(data, 0.5).duplicates
     assert (later.tolist(), first.tolist()) == ([2, 4], [0, 1])
 
@@ -416,7 +419,7 @@ def best_of(n, call):
 
 def test_the_cost_of_one_pass():
     data = big(500_000)
-    assert codes(data, deep=False) == {}
+    assert codes(data, all_rules=False) == {}
     assert best_of(5, lambda: checks.run(data, Log())) < 0.2  # 0.02 on an idle machine
 
 
@@ -430,7 +433,7 @@ def test_the_cost_when_everything_is_wrong():
     ):
         data = make(boxes)
         log = Log()
-        assert best_of(1, lambda data=data, log=log: checks.run(data, log, deep=True)) < 2
+        assert best_of(1, lambda data=data, log=log: checks.run(data, log, all_rules=True)) < 2
         assert max(log.counts.values()) >= n - 1
         assert len(log.issues) <= 300
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from odm import files
 from odm.files import (
     BAD_NAME,
     CASE_COLLISION,
@@ -30,7 +29,9 @@ from odm.files import (
     read_bytes,
     read_head,
     refuse_name,
+    staging,
 )
+from odm.files import output as writing
 from odm.issues import Log, PathError
 
 NAMES = ["data.yaml", "labels/train/a.txt", "labels/train/b.txt", "labels/val/c.txt"]
@@ -76,7 +77,7 @@ def litter(folder):
 
 
 class Faults:
-    """Stands in for the module `os` inside odm.files: fails, or kills the process, at the n-th call that changes the disk."""
+    """Stands in for the module `os` where odm.files writes: fails, or kills the process, at the n-th call that changes the disk."""
 
     CALLS = (
         "mkdir",
@@ -165,12 +166,18 @@ def old_file(folder):
 SCENES = [new_folder, empty_folder, below_new_parents, new_file, old_file]
 
 
+def stand_in(faults, put=setattr):
+    """Have all that writes go through `faults`."""
+    for module in (writing, staging):
+        put(module, "os", faults)
+    sync = staging.sync_file_system
+    put(staging, "sync_file_system", lambda folder: (faults.step("syncfs"), sync(folder)))
+
+
 def run_with(monkeypatch, scene, folder, at, action):
     faults = Faults(at, action)
     with monkeypatch.context() as m:
-        m.setattr(files, "os", faults)
-        sync = files._sync_file_system
-        m.setattr(files, "_sync_file_system", lambda folder: (faults.step("syncfs"), sync(folder)))
+        stand_in(faults, m.setattr)
         try:
             scene(folder)
         except PathError as e:
@@ -263,7 +270,6 @@ import importlib.util, os, signal, sys
 spec = importlib.util.spec_from_file_location("test_files", sys.argv[1])
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
-from odm import files
 from pathlib import Path
 
 at = 0
@@ -274,10 +280,7 @@ while True:
     (folder / "bystander").write_text("untouched")
     child = os.fork()
     if child == 0:
-        faults = module.Faults(at, lambda name: os.kill(os.getpid(), signal.SIGKILL))
-        files.os = faults
-        sync = files._sync_file_system
-        files._sync_file_system = lambda folder: (faults.step("syncfs"), sync(folder))
+        module.stand_in(module.Faults(at, lambda name: os.kill(os.getpid(), signal.SIGKILL)))
         getattr(module, sys.argv[2])(folder)
         os._exit(7)
     _, status = os.waitpid(child, 0)
@@ -527,7 +530,7 @@ def test_a_file_system_without_locks_still_works(tmp_path, monkeypatch):
 
 
 def test_a_system_without_syncfs_and_links_still_works(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_syncfs", lambda: None)
+    monkeypatch.setattr(staging, "syncfs", lambda: None)
 
     def refuse(*_):
         raise OSError(errno.EPERM, "no links here")
@@ -583,10 +586,9 @@ def test_what_was_written_is_durable_before_it_appears_and_its_name_after(
         def step(self, name):
             calls.append(name)
 
-    monkeypatch.setattr(files, "os", Listening(0, None))
-    monkeypatch.setattr(files, "_sync_file_system", lambda _: calls.append("syncfs"))
+    stand_in(Listening(0, None), monkeypatch.setattr)
     if not has_syncfs:
-        monkeypatch.setattr(files, "_syncfs", lambda: None)
+        monkeypatch.setattr(staging, "syncfs", lambda: None)
     if single:
         write_single(tmp_path / "out")
     else:
@@ -1068,7 +1070,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch, 
             stream.truncate(max(0, size + change))
         return status
 
-    monkeypatch.setattr(files.os, "fstat", fstat)
+    monkeypatch.setattr(os, "fstat", fstat)
     if size + change < 0:
         assert read_bytes(str(path)) == b""
     else:
@@ -1081,7 +1083,7 @@ def test_a_file_system_that_reads_in_pieces(tmp_path, monkeypatch):
     data = os.urandom(3_000_000)
     path.write_bytes(data)
     real = os.read
-    monkeypatch.setattr(files.os, "read", lambda d, n: real(d, min(n, 65_536)))
+    monkeypatch.setattr(os, "read", lambda d, n: real(d, min(n, 65_536)))
     assert read_bytes(str(path)) == data
     assert read_head(str(path), 100_000) == data[:100_000]
 
@@ -1249,6 +1251,6 @@ def test_the_parent_may_be_one_that_cannot_be_listed(tmp_path, monkeypatch):
             raise PermissionError(errno.EACCES, "no")
         return real(path)
 
-    monkeypatch.setattr(files.os, "scandir", scandir)
+    monkeypatch.setattr(os, "scandir", scandir)
     write_folder(tmp_path / "out")
     assert (tmp_path / "out" / "data.yaml").exists()

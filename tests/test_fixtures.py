@@ -53,7 +53,7 @@ class Case:
     def __post_init__(self):
         described = self.folder / "case.json"
         self.said = json.loads(described.read_text(encoding="utf-8")) if described.exists() else {}
-        known = {"format", "options", "kind", "gt", "place", "deep", "lacks", "doubts"}
+        known = {"format", "options", "kind", "gt", "place", "lacks", "doubts"}
         assert set(self.said) <= known, f"{described}: unknown keys {set(self.said) - known}"
         others = [p for p in sorted(self.folder.iterdir()) if p.name != "case.json"]
         entries = [p for p in others if p.name.startswith("input")] or others
@@ -112,7 +112,7 @@ def test_mixed_reads_to_the_same_tables(folder, log):
     data = case.read(format_, log)
     doubts = set(case.said.get("doubts", ()))
     assert set(log.counts) == doubts, list(map(str, log))
-    assert not checks.run(data, log, deep=True).any()
+    assert not checks.run(data, log, all_rules=True).any()
     assert set(log.counts) == doubts, list(map(str, log))
     assert data.skipped == 0
     keeps = format_.keeps - set(case.said.get("lacks", ()))
@@ -225,7 +225,7 @@ def test_reading_changes_nothing_on_the_disk(folder, log):
 
 # -------------------------------------------------------------------------------------------- bad input
 
-DEEP = {rule.code.name for rule in checks.RULES if rule.deep}
+VALIDATE_ONLY = {rule.code.name for rule in checks.RULES if rule.validate_only}
 
 
 def expected_code(folder):
@@ -239,8 +239,8 @@ def test_bad_input_gives_its_code_and_no_other(folder, log):
     code = CODES[expected_code(folder)]
     case = Case(folder)
     data = case.read(case.format_of(folder.parent.name), log)
-    if not log.errors or code.name in DEEP:
-        wrong = checks.run(data, log, deep=code.name in DEEP)
+    if not log.errors or code.name in VALIDATE_ONLY:
+        wrong = checks.run(data, log, all_rules=code.name in VALIDATE_ONLY)
         if code.name in {rule.code.name for rule in checks.RULES} and code.severity == "error":
             assert wrong.any()
     shown = "\n".join(map(str, log))

@@ -90,7 +90,7 @@ def test_of_every_code_only_rows_are_skipped(folder):
     case = written.fixture(folder)
     with contextlib.chdir(case.folder):
         request, gt, _ = case.requests()
-        found = skipping(request, other=None if gt is None else reference(gt.path, Log()))
+        found = skipping(request, counterpart=None if gt is None else reference(gt.path, Log()))
     if found is not None and f"{folder.parent.name}/{folder.name}" not in ONE_CELL:
         assert only_rows(*found)
 

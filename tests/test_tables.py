@@ -144,8 +144,8 @@ def test_the_other_side_is_read_when_it_is_asked_for():
     calls = []
     builder = Builder(lambda: calls.append(1) or other)
     assert calls == []
-    assert builder.other() is other
-    assert Builder().other() is None
+    assert builder.counterpart() is other
+    assert Builder().counterpart() is None
 
 
 def test_what_is_said_of_whole_images():

@@ -15,8 +15,7 @@ import pytest
 import odm
 from odm.cli import _app, _explain, _reports
 from odm.converters import Ledger, Request, chosen, load_pair, repair
-from odm.converters.repairs import REPAIRS
-from odm.converters.repairs import repair as mend
+from odm.converters.repairs import REPAIRS, apply_repairs
 from odm.converters.validation import sort_issues
 from odm.formats import FORMATS, option_specs
 from odm.issues import CODES, Code, DataError, Issue, Log, UsageError
@@ -513,7 +512,7 @@ def dataset(
 def apply(data, *repairs):
     log, ledger = Log(), Ledger("a", "a", read=len(data))
     before = data.boxes.xyxy.copy()
-    made = mend(data, repairs, ledger, log)
+    made = apply_repairs(data, repairs, ledger, log)
     np.testing.assert_array_equal(data.boxes.xyxy, before)
     ledger.written = len(made)
     assert ledger.balances
@@ -595,7 +594,7 @@ def test_rename():
     from odm import checks
 
     left = Log()
-    checks.run(made, left, deep=True)
+    checks.run(made, left, all_rules=True)
     assert "similar-image-names" not in left.counts
     again, ledger, _ = apply(made, "rename")
     assert again.images.name == made.images.name

@@ -258,7 +258,7 @@ class Pictures:
             return picture_size(picture.path, self._log)
         if self._others is None:
             self._others = {}
-            if (other := self._builder.other()) is not None:
+            if (other := self._builder.counterpart()) is not None:
                 sizes = zip(other.images.width.tolist(), other.images.height.tolist(), strict=True)
                 for other_name, size in zip(other.images.name, sizes, strict=True):
                     if min(size) > 0:
@@ -291,7 +291,7 @@ class Pictures:
                 reason,
                 "leave out --images, or in eval say for which side it is: --gt-images or --det-images",
             )
-        other = self._builder.other()
+        other = self._builder.counterpart()
         if other is None or not (other.images.width > 0).any():
             return None
         last = stem(name).rpartition("/")[2]

@@ -430,7 +430,7 @@ class Reader:
         document.end()
         if self._own:
             return
-        reference = self._builder.other()
+        reference = self._builder.counterpart()
         if reference is None:
             if table.seen:
                 self._log.report(NO_REFERENCE, path)

@@ -130,7 +130,7 @@ class Log:
         self.counts: Counter[str] = Counter()
         self.issues: list[Issue] = []
         self.notes: list[str] = []
-        """Decisions that were taken for the user, each a sentence to be said aloud."""
+        """Decisions that were taken for the user, each a sentence to be printed."""
         self._keep = keep
         self._track = track
 
@@ -193,7 +193,7 @@ class Log:
         return self._keep - self.counts[code.name]
 
     def note(self, text: str) -> None:
-        """Say a decision aloud, once."""
+        """Keep a decision to be printed, once."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -326,6 +326,13 @@ def shorten(value: object, limit: int = 80) -> str:
         value = value[: 4 * limit + 4].decode("utf-8", "backslashreplace")
     text = printable(str(value)[: limit + 1])
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def plural(n: int | str, one: str, many: str = "") -> str:
+    """``1 error``, ``3 errors``, ``no boxes``; `many` where the plural of `one` is not regular."""
+    if n == 1:
+        return f"1 {one}"
+    return f"{n} {many or one + ('es' if one.endswith(('s', 'x')) else 's')}"
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.issues import Code, Log, Trusted, nearest, shorten
+from odm.issues import Code, Log, Trusted, nearest, plural, shorten
 from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs, stem
 
 NO_IMAGE_IN_COMMON = Code(
@@ -202,7 +202,7 @@ def report_images(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
             path or source_of(detections),
             line=line,
             pointer=pointer,
-            n=Trusted(f"{n} images" if n > 1 else "1 image"),
+            n=Trusted(plural(n, "image")),
             first=Trusted(", the first is" if n > 1 else ","),
             value=names[row],
             hint=Trusted(did_you_mean(near)),

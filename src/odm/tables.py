@@ -303,16 +303,7 @@ class Dataset:
                 source_id=None if category_ids is None else category_ids[i],
                 frequency="" if frequency is None else frequency[i],
             )
-        if (xyxy is None) == (ltwh is None):
-            raise ValueError("give xyxy or ltwh, one of the two")
-        wh: Floats | None = None
-        if ltwh is not None:
-            given = np.array(ltwh, np.float64).reshape(-1, 4)
-            wh = given[:, 2:]
-            with np.errstate(over="ignore", invalid="ignore"):
-                corners = np.concatenate([given[:, :2], given[:, :2] + wh], axis=1)
-        else:
-            corners = np.array(xyxy, np.float64).reshape(-1, 4)
+        corners, wh = _corners(xyxy, ltwh)
         builder.boxes(
             image=_row_numbers(image, "image"),
             category=_row_numbers(category, "category"),
@@ -336,16 +327,16 @@ class Dataset:
 class Builder:
     """Makes the tables. A reader says what it sees; rows keep the order in which they are said.
 
-    ``other`` gives the other side of an evaluation, or the ground truth that a results file refers to,
+    ``counterpart`` gives the other side of an evaluation, or the ground truth that a results file refers to,
     and reads it at the first call; it answers None where there is none.
     """
 
-    def __init__(self, other: Callable[[], Dataset | None] | None = None) -> None:
+    def __init__(self, counterpart: Callable[[], Dataset | None] | None = None) -> None:
         self.kind: Kind | None = None
         self.named = True
         self.extras: dict[str, int] = {}
         self.skipped = 0
-        self._other = other
+        self._counterpart = counterpart
         self._files: list[SourceFile] = []
         self._image_rows: dict[str, int] = {}
         self._image_columns: dict[str, list[Any]] = {
@@ -358,9 +349,9 @@ class Builder:
         self._labels: list[NDArray[np.int32]] = []
         self._chunks: list[dict[str, NDArray[Any]]] = []
 
-    def other(self) -> Dataset | None:
+    def counterpart(self) -> Dataset | None:
         """The dataset on the other side, if there is one."""
-        return self._other() if self._other else None
+        return self._counterpart() if self._counterpart else None
 
     def file(self, path: str, pointer: str = "") -> int:
         """Register a file that rows come from; its number goes into the ``file`` columns."""
@@ -583,6 +574,18 @@ def _image_labels(chunks: Sequence[NDArray[np.int32]]) -> ImageLabels:
     table = np.concatenate([np.zeros((0, 3), np.int32), *chunks])
     image, category, verdict = (np.ascontiguousarray(column) for column in table.T)
     return ImageLabels(_frozen(image), _frozen(category), _frozen(verdict.astype(np.uint8)))
+
+
+def _corners(xyxy: ArrayLike | None, ltwh: ArrayLike | None) -> tuple[Floats, Floats | None]:
+    """(n, 4) edges, and (n, 2) widths and heights if these were given; ValueError unless just one is."""
+    if (xyxy is None) == (ltwh is None):
+        raise ValueError("give xyxy or ltwh, one of the two")
+    if ltwh is None:
+        return np.array(xyxy, np.float64).reshape(-1, 4), None
+    given = np.array(ltwh, np.float64).reshape(-1, 4)
+    wh = given[:, 2:]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.concatenate([given[:, :2], given[:, :2] + wh], axis=1), wh
 
 
 def _row_numbers(rows: ArrayLike, what: str) -> Longs:

@@ -1,0 +1,155 @@
+"""The second half of a conversion: edit what was read, drop what the target cannot hold, write the rest."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from odm import checks
+from odm.converters.edit import Edits, apply
+from odm.converters.ledger import BAD_FILES, Ledger, drop_unsupported
+from odm.converters.load import Loaded
+from odm.converters.repairs import clip_boxes
+from odm.files import BAD_NAME, Output, refuse_name
+from odm.formats import Format
+from odm.issues import DataError, Log, PathError, plural, printable, shorten
+from odm.tables import Dataset, stem
+
+BAD_ROWS = "rows with errors (--skip-bad)"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Target:
+    """What to write and how; `Request` is the same for what is read."""
+
+    path: str
+    format: Format
+    options: Any
+    """The options of the format, all of them."""
+    overwrite: bool = False
+    dry_run: bool = False
+    strict: bool = False
+    """Refuse, with nothing written, if anything would be left out or lost."""
+    keep_groups: bool = False
+    """Write crowd and group-of boxes as ordinary ones where the format cannot mark them."""
+    clip: bool = False
+    """Cut boxes to their image."""
+    edits: Edits = Edits()
+
+
+class StrictLoss(DataError):
+    """With ``strict`` something would have been lost; ``ledger`` says what."""
+
+    def __init__(self, message: str, log: Log, ledger: Ledger) -> None:
+        super().__init__(message, log)
+        self.ledger = ledger
+
+
+def open_output(path: str, format_: Format, *, overwrite: bool, dry_run: bool) -> Output:
+    """The output for a target; PathError if it cannot be used. Nothing is touched before it is entered."""
+    single = format_.single and path.lower().endswith(format_.suffixes) and not os.path.isdir(path)
+    return Output(path, single=single, overwrite=overwrite, dry_run=dry_run)
+
+
+def open_ledger(loaded: Loaded, target: str, *, dry_run: bool) -> Ledger:
+    """The ledger of what was read, before anything is done with it; `target` names a format."""
+    ledger = Ledger(loaded.format.name, target, read=len(loaded.dataset) + loaded.bad, dry_run=dry_run)
+    if loaded.bad:
+        ledger.left_out[BAD_ROWS] = loaded.bad
+    ledger.bad_files = tuple(loaded.left_out.files)
+    return ledger
+
+
+def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger | None = None) -> Ledger:
+    """Edit what was read and write it, all or nothing; see `odm.convert` for what is raised."""
+    format_ = target.format.adapted(target.options)
+    if ledger is None:
+        ledger = open_ledger(loaded, format_.name, dry_run=target.dry_run)
+    dataset = _edit(loaded.dataset, target, ledger, log)
+    dataset = drop_unsupported(dataset, loaded.format, format_, ledger, keep_groups=target.keep_groups)
+    if not (target.edits.order or target.edits.coco_ids):
+        _note_order(dataset, format_, log)
+    ledger.written = len(dataset)
+    ledger.images, ledger.categories = len(dataset.images), len(dataset.categories)
+    if target.strict and not ledger.lossless:
+        raise _strict_loss(target, ledger, log)
+    output = open_output(target.path, format_, overwrite=target.overwrite, dry_run=target.dry_run)
+    _check_apart(dataset, output)
+    _put(dataset, output, format_, target.options, log)
+    ledger.files, ledger.stayed = tuple(output.written), tuple(output.stayed)
+    return ledger
+
+
+def _edit(dataset: Dataset, target: Target, ledger: Ledger, log: Log) -> Dataset:
+    edited = apply(target.edits, dataset, ledger)
+    if edited.categories.name != dataset.categories.name:
+        checks.report_similar_classes(edited, log)
+    return clip_boxes(edited, ledger, log) if target.clip else edited
+
+
+def _put(dataset: Dataset, output: Output, format_: Format, options: Any, log: Log) -> None:
+    """Have the format write into the output; DataError, and nothing is written, if it reports an error."""
+    writing = log.fresh()
+    if "extension" not in format_.keeps:
+        _check_stems(dataset, writing)
+    with output:
+        try:
+            format_.write(dataset, output, writing, options)
+        finally:
+            writing.set_place(output.target)
+            log.extend(writing)
+        if writing.errors:
+            raise not_written(log, output.target)
+        # An empty folder is read as no detections, and holds no classes.
+        has_classes = bool(len(dataset.categories)) and "unused" in format_.keeps
+        if not output.written and (dataset.kind != "det" or has_classes):
+            raise DataError(
+                f"{printable(output.target)}: not written, because the data has no image and {format_.name} "
+                "has a file for each image, so there would be nothing to read; coco can hold classes alone",
+                log,
+            )
+
+
+def not_written(log: Log, target: str) -> DataError:
+    """The error that leaves a target unwritten, with the errors that `log` holds; they are the source's."""
+    return DataError(f"{printable(target)}: not written, because of {plural(log.errors, 'error')}", log)
+
+
+def _strict_loss(target: Target, ledger: Ledger, log: Log) -> StrictLoss:
+    ledger.dry_run = True
+    rows = [(n, what) for what, n in {**ledger.left_out, **ledger.lost}.items()]
+    rows += [(len(ledger.bad_files), BAD_FILES)] if ledger.bad_files else []
+    losses = ", ".join(f"{n} {what}" for n, what in rows)
+    shown = printable(target.path)
+    return StrictLoss(f"{shown}: --strict, and there would be a loss: {losses}", log, ledger)
+
+
+def _note_order(dataset: Dataset, target: Format, log: Log) -> None:
+    """Note in which order classes are numbered where the source gives none and the target does."""
+    names = dataset.categories.name
+    if dataset.categories.ordered or "order" not in target.keeps or len(names) < 2:
+        return
+    some = ", ".join(shorten(name, 30) for name in names[:8]) + (", ..." if len(names) > 8 else "")
+    log.note(
+        f"classes are listed and numbered as they first appear: {some} (--class-list FILE gives the order)"
+    )
+
+
+def _check_stems(dataset: Dataset, log: Log) -> None:
+    """Report images whose name without its extension, which is all that is written, could not be read."""
+    for row, name in enumerate(dataset.images.name):
+        if (reason := refuse_name(stem(name))) is not None:
+            path, line, pointer = dataset.image_place(row)
+            log.report(BAD_NAME, path, line=line, pointer=pointer, value=stem(name), reason=reason)
+
+
+def _check_apart(dataset: Dataset, output: Output) -> None:
+    """Refuse a target that holds a file that was read; a list file may have led to other folders."""
+    real = os.path.realpath(output.target)
+    for folder in dict.fromkeys(os.path.dirname(file.path) for file in dataset.files):
+        below = os.path.realpath(folder)
+        if below == real or below.startswith(real.rstrip(os.sep) + os.sep):
+            raise PathError(
+                f"{printable(output.target)}: the target lies around files of the source; write elsewhere"
+            )

@@ -1,0 +1,203 @@
+"""Rules of single boxes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.checks.derived_columns import DerivedColumns
+from odm.checks.rules import BoxRule, edges, location_text, number, option, values_of_edges
+from odm.codes import COORDINATES_NOT_FINITE
+from odm.issues import INVERTED, Code, Trusted
+
+
+def _not_finite_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
+    boxes = columns.boxes
+    if np.isfinite(boxes.xyxy[row]).all():
+        other = f"width {boxes.wh[row, 0]}, height {boxes.wh[row, 1]}, area {boxes.area[row]}"
+        return {"value": Trusted(other)}
+    return values_of_edges(columns, row)
+
+
+NOT_FINITE = BoxRule(
+    COORDINATES_NOT_FINITE,
+    find=lambda columns: columns.not_finite,
+    values=_not_finite_of,
+)
+
+
+def _inverted_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
+    return {"value": edges(columns, row), "option": option(columns, "box", " (--box)")}
+
+
+INVERTED_BOX = BoxRule(
+    INVERTED,
+    find=lambda columns: columns.inverted,
+    values=_inverted_of,
+)
+
+
+def _empty(columns: DerivedColumns) -> NDArray[np.intp]:
+    rows = columns.upright_suspects
+    xyxy = columns.boxes.xyxy[rows]
+    empty: NDArray[np.intp] = rows[(xyxy[:, 2:] == xyxy[:, :2]).any(axis=1)]
+    return empty
+
+
+EMPTY = BoxRule(
+    Code(
+        "empty-box",
+        "warning",
+        "the box has no area: {value}",
+        "remove it (validate --fix drop-empty), or check the annotation",
+        "Width or height is 0. Many trainers refuse such a box, and no detection can ever match it.",
+        row=True,
+    ),
+    find=_empty,
+    values=values_of_edges,
+)
+
+
+def _outside_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
+    beyond = columns.beyond[np.searchsorted(columns.upright_suspects, row)]
+    images, image = columns.dataset.images, columns.boxes.image[row]
+    size = f"{images.width[image]}x{images.height[image]}" if images.width[image] > 0 else "of unknown size"
+    return {"value": edges(columns, row), "beyond": Trusted(f"{beyond:.6g}"), "size": Trusted(size)}
+
+
+OUTSIDE = BoxRule(
+    Code(
+        "outside-image",
+        "warning",
+        "the box reaches {beyond} px beyond the image ({size}): {value}",
+        "check the size of the image and the format of the box, or cut it (convert --clip, validate --fix "
+        "clip)",
+        "The box lies partly or wholly outside its image, by more than the tolerance of half a pixel. Often "
+        "the coordinates belong to another size of the image, or are in another convention.",
+        row=True,
+    ),
+    find=lambda columns: columns.outside,
+    values=_outside_of,
+)
+
+
+def _duplicate_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
+    rows, first = columns.duplicates
+    return {"first": location_text(columns.dataset, int(first[np.searchsorted(rows, row)]))}
+
+
+DUPLICATE = BoxRule(
+    Code(
+        "duplicate-box",
+        "warning",
+        "the same box of the same class is there already, in {first}",
+        "remove one of the two (validate --fix dedupe)",
+        "Image, class, coordinates and score are equal to those of an earlier box. A detector can find it "
+        "only once, so the other one counts as a miss, or as a false positive among detections.",
+        row=True,
+    ),
+    find=lambda columns: columns.duplicates[0],
+    values=_duplicate_of,
+    field="",
+)
+
+
+def _near_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
+    later, first, iou = columns.near_duplicates
+    i = int(np.searchsorted(later, row))
+    return {"first": location_text(columns.dataset, int(first[i])), "iou": Trusted(f"{iou[i]:.3f}")}
+
+
+NEAR_DUPLICATE = BoxRule(
+    Code(
+        "near-duplicate-box",
+        "warning",
+        "the box overlaps with another of its class (IoU {iou}), in {first}",
+        "remove one of the two if they show the same object",
+        "Two boxes of one class with an IoU above 0.95 are nearly always one object that was annotated, or "
+        "detected, twice.",
+        row=True,
+    ),
+    find=lambda columns: columns.near_duplicates[0],
+    values=_near_of,
+    validate_only=True,
+)
+
+
+def _negative_area(columns: DerivedColumns) -> NDArray[np.intp]:
+    rows = np.flatnonzero(columns.boxes.area < 0)
+    return rows[np.isfinite(columns.boxes.area[rows])]
+
+
+def _area_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
+    return {"value": Trusted(number(columns.boxes.area[row]))}
+
+
+NEGATIVE_AREA = BoxRule(
+    Code(
+        "negative-area",
+        "warning",
+        "expected an area of at least 0, found {value}",
+        "remove the area, or compute it anew",
+        "The area decides to which size range an object belongs; a negative one belongs to none.",
+        row=True,
+    ),
+    find=_negative_area,
+    values=_area_of,
+    field="area",
+)
+
+
+def _tiny(columns: DerivedColumns) -> NDArray[np.intp]:
+    size = columns.boxes.xyxy[:, 2:] - columns.boxes.xyxy[:, :2]
+    if columns.normalised:
+        return np.zeros(0, np.intp)
+    return np.flatnonzero((size > 0).all(axis=1) & (size < 1).any(axis=1) & columns.upright)
+
+
+TINY = BoxRule(
+    Code(
+        "tiny-box",
+        "warning",
+        "the box is less than one pixel wide or high: {value}",
+        "check the annotation, or remove it",
+        "No picture shows an object of less than a pixel; mostly it is a slip of the mouse or a rounded box.",
+        row=True,
+    ),
+    find=_tiny,
+    values=values_of_edges,
+    validate_only=True,
+)
+
+
+EXTREME = 50
+"""Times that a box may be as long as wide."""
+
+
+def _aspect(columns: DerivedColumns) -> NDArray[np.intp]:
+    with np.errstate(invalid="ignore"):
+        size = columns.boxes.xyxy[:, 2:] - columns.boxes.xyxy[:, :2]
+    short, long = size.min(axis=1, initial=np.inf), size.max(axis=1, initial=0)
+    return np.flatnonzero((short >= 1) & (long > EXTREME * short) & columns.upright)
+
+
+def _aspect_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
+    size = columns.boxes.xyxy[row, 2:] - columns.boxes.xyxy[row, :2]
+    return {"ratio": Trusted(f"{size.max() / size.min():.0f}"), "value": edges(columns, row)}
+
+
+ASPECT = BoxRule(
+    Code(
+        "extreme-aspect-ratio",
+        "warning",
+        "the box is {ratio} times as long as wide: {value}",
+        "check the annotation",
+        "Few objects are more than 50 times as long as wide; mostly an edge is in the wrong place.",
+        row=True,
+    ),
+    find=_aspect,
+    values=_aspect_of,
+    validate_only=True,
+)

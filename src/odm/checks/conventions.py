@@ -1,0 +1,172 @@
+"""Rules that tell in which convention boxes were written, where it is not the one they were read in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.checks import boxes
+from odm.checks.derived_columns import DerivedColumns
+from odm.checks.rules import Found, Location, SetRule, option
+from odm.issues import INVERTED, Code, Trusted
+from odm.tables import Floats
+
+ODD = 0.05
+"""Share of the boxes that may be odd without hiding in which convention the others are."""
+NEARLY = 0.02
+"""Share of an image's size by which a box may leave it where a convention is judged."""
+
+
+def _normalised(columns: DerivedColumns) -> Found:
+    if columns.normalised:
+        advice = option(
+            columns, "coords", ", or say that they are relative (--coords rel, and the image sizes)"
+        )
+        yield columns.dataset.place(0), {"n": len(columns.boxes), "option": advice}
+
+
+NORMALISED = SetRule(
+    Code(
+        "looks-normalised",
+        "warning",
+        "expected pixels, found {n} boxes with all numbers in 0..1",
+        "multiply them by the image size{option}",
+        "No box is larger than one pixel, so the numbers are most probably relative to the image's size.",
+    ),
+    find=_normalised,
+)
+
+
+def _fits(columns: DerivedColumns, other: Floats) -> NDArray[np.bool_]:
+    """(n,) mask of the boxes that, read as `other`, are proper and at least nearly inside their images."""
+    size = columns.limits[columns.boxes.image]
+    slack = np.where(np.isfinite(size), size * NEARLY, 0) + columns.tolerance
+    inside = (other[:, :2] >= -slack) & (other[:, 2:] <= size + slack)
+    return np.asarray((inside & (other[:, 2:] > other[:, :2])).all(axis=1))
+
+
+def _looks_ltwh(columns: DerivedColumns) -> Found:
+    rows, total = columns.inverted, len(columns.boxes)
+    xyxy = columns.boxes.xyxy
+    if len(rows) < 3 or len(rows) * 4 < total:  # fewer are edges in the wrong order
+        return
+    axes = (xyxy[rows, 2:] < xyxy[rows, :2]).mean(axis=0)
+    if axes.min() < ODD:  # one axis alone was drawn from the other end
+        return
+    widths = np.concatenate([xyxy[:, :2], xyxy[:, :2] + xyxy[:, 2:]], axis=1)
+    if _fits(columns, widths).sum() >= (1 - ODD) * total:
+        values = {"n": len(rows), "total": total, "option": option(columns, "box", ", or say --box ltwh")}
+        yield columns.dataset.place(int(rows[0])), values
+
+
+LOOKS_LTWH = SetRule(
+    Code(
+        "looks-like-ltwh",
+        "warning",
+        "{n} of {total} boxes end before they begin, so the numbers look like left, top, width, height and "
+        "not corners",
+        "correct the export, as right = left + width and bottom = top + height{option}",
+        "If widths and heights are taken for right and bottom edges, boxes in the lower right of the image "
+        "turn inside out and all others have the wrong size.",
+    ),
+    find=_looks_ltwh,
+    explains=INVERTED,
+)
+
+
+def _enough(n: int, total: int) -> bool:
+    """Whether `n` of `total` boxes are more than single mistakes."""
+    return n >= 3 and n * 20 >= total
+
+
+def _outside_signs(columns: DerivedColumns) -> tuple[Location, dict[str, Any]] | None:
+    rows = columns.outside
+    total = len(columns.boxes)
+    if not columns.sized or not _enough(len(rows), total):
+        return None
+    if len(columns.not_finite) + len(columns.inverted) > ODD * total:
+        return None
+    return columns.dataset.place(int(rows[0])), {"n": len(rows), "total": total}
+
+
+def _misread(columns: DerivedColumns, other: Floats) -> tuple[Location, dict[str, Any]] | None:
+    """Where boxes leave their images, if they leave them far and as good as all would fit as `other`."""
+    found = _outside_signs(columns)
+    if found is None:
+        return None
+    size = columns.limits[columns.boxes.image[columns.upright_suspects]].max(axis=1)
+    far = np.count_nonzero(columns.beyond > NEARLY * size)
+    fits = _fits(columns, other)
+    rows = columns.outside
+    if 2 * far < len(rows) or fits.sum() < (1 - ODD) * len(fits):
+        return None
+    size = columns.limits[columns.boxes.image] + columns.tolerance
+    leaves = (other[:, :2] < -columns.tolerance).any(axis=1) | (other[:, 2:] > size).any(axis=1)
+    left = int(np.count_nonzero(leaves))
+    if left * 5 > len(rows):
+        return None
+    return found[0], {**found[1], "left": Trusted(f"only {left}" if left else "none")}
+
+
+def _looks_ltrb(columns: DerivedColumns) -> Found:
+    if not len(columns.outside):
+        return
+    found = _misread(columns, np.concatenate([columns.boxes.xyxy[:, :2], columns.boxes.wh], axis=1))
+    if found:
+        yield found[0], {**found[1], "option": option(columns, "box", ", or say --box ltrb")}
+
+
+LOOKS_LTRB = SetRule(
+    Code(
+        "looks-like-ltrb",
+        "warning",
+        "{n} of {total} boxes reach beyond the image, and {left} would if its width and height were right "
+        "and bottom edges",
+        "correct the export, as width = right - left and height = bottom - top{option}",
+        "If corners are taken for widths and heights, boxes become too large and leave the image.",
+    ),
+    find=_looks_ltrb,
+    explains=boxes.OUTSIDE.code,
+)
+
+
+def _looks_swapped(columns: DerivedColumns) -> Found:
+    found = _misread(columns, columns.boxes.xyxy[:, [1, 0, 3, 2]]) if len(columns.outside) else None
+    if found:
+        yield found
+
+
+LOOKS_SWAPPED = SetRule(
+    Code(
+        "looks-swapped",
+        "warning",
+        "{n} of {total} boxes reach beyond the image, and {left} would if x and y were exchanged",
+        "exchange x and y, or width and height of the images",
+        "Some tools write rows before columns. A picture that is turned by its EXIF data gives the same "
+        "signs.",
+    ),
+    find=_looks_swapped,
+    explains=boxes.OUTSIDE.code,
+)
+
+
+def _off_by_one(columns: DerivedColumns) -> Found:
+    found = _outside_signs(columns)
+    if found and columns.upright.all() and (columns.beyond[columns.beyond > columns.tolerance] == 1).all():
+        yield found
+
+
+OFF_BY_ONE = SetRule(
+    Code(
+        "off-by-one",
+        "warning",
+        "{n} of {total} boxes reach exactly one pixel beyond the image, and none further",
+        "check whether pixels are counted from 1 (for voc: -O origin=1)",
+        "Where pixels are counted from 1, or the last pixel is inside the box, edges are off by one against "
+        "the image's border.",
+    ),
+    find=_off_by_one,
+    explains=boxes.OUTSIDE.code,
+)

@@ -1,0 +1,180 @@
+"""Rules of a data set as a whole: names that are alike, rare classes, sizes and ids."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from odm.checks.derived_columns import DerivedColumns
+from odm.checks.rules import Found, SetRule, common_location
+from odm.issues import Code, Trusted
+from odm.tables import stem
+
+
+def _similar(names: Sequence[str], *, blanks: bool) -> Iterator[tuple[int, int, str]]:
+    """Pairs of names, by number, that are alike, and how they differ."""
+    if not blanks and all(map(str.isascii, names)) and len(set(map(str.lower, names))) == len(names):
+        return  # nearly always, and cheaply
+    forms: dict[str, int] = {}
+    for i, name in enumerate(names):
+        form = unicodedata.normalize("NFC", name)
+        key = unicodedata.normalize("NFC", form.casefold())
+        if blanks:
+            key = "".join(key.split())
+        first = forms.setdefault(key, i)
+        if first != i:
+            other = unicodedata.normalize("NFC", names[first])
+            if form == other:
+                how = "Unicode form"
+            else:
+                case = not blanks or "".join(form.split()) != "".join(other.split())
+                space = blanks and form.casefold() != other.casefold()
+                how = "letter case and blanks" if case and space else "letter case" if case else "blanks"
+            yield first, i, how
+
+
+def _similar_images(columns: DerivedColumns) -> Found:
+    images = columns.dataset.images
+    names = images.name
+    pairs = list(_similar(names, blanks=False))
+    if len({name[-4:] for name in names}) > 1:  # else equal extensions, and unique names have unique stems
+        stems: dict[str, int] = {}
+        for i, name in enumerate(names):
+            first = stems.setdefault(stem(name), i)
+            if first != i:
+                pairs.append((first, i, "extension"))
+    for first, second, how in pairs:
+        values = {"first": names[first], "second": names[second], "how": Trusted(how)}
+        yield columns.dataset.image_place(second), values
+
+
+SIMILAR_IMAGES = SetRule(
+    Code(
+        "similar-image-names",
+        "warning",
+        "{first!r} and {second!r} differ only by {how}",
+        "rename one of the two, or remove it if both are the same image",
+        "They are two images here, yet one file on some systems or in formats that name images without "
+        "extension.",
+    ),
+    find=_similar_images,
+)
+
+
+def similar_classes(columns: DerivedColumns) -> Found:
+    """Pairs of classes whose names differ only by letter case, blanks or Unicode form."""
+    names = columns.dataset.categories.name
+    for first, second, how in _similar(names, blanks=True):
+        values = {"first": names[first], "second": names[second], "how": Trusted(how)}
+        yield common_location(columns.dataset), values
+
+
+SIMILAR_CLASSES = SetRule(
+    Code(
+        "similar-class-names",
+        "warning",
+        "{first!r} and {second!r} differ only by {how}",
+        "rename one to the other if they are the same class (convert --rename OLD=NEW)",
+        "They are two classes here. If one spelling was meant, half of the objects are in the wrong class.",
+    ),
+    find=similar_classes,
+)
+
+
+def _same_last_part(columns: DerivedColumns) -> Found:
+    names = columns.dataset.images.name
+    if not any("/" in name for name in names):
+        return
+    seen: dict[str, int] = {}
+    again = []
+    for i, name in enumerate(names):
+        first = seen.setdefault(stem(name).rpartition("/")[2], i)
+        if first != i and names[first].rpartition("/")[0] != name.rpartition("/")[0]:
+            again.append((first, i))
+    if again:
+        first, second = again[0]
+        values = {"n": len(again), "first": names[first], "second": names[second]}
+        yield columns.dataset.image_place(second), values
+
+
+SAME_LAST_PART = SetRule(
+    Code(
+        "same-name-in-folders",
+        "warning",
+        "images whose name another has in a different folder or split: {n}, such as {first!r} and {second!r}",
+        "keep the folders in mind when images are copied into one",
+        "They are different images here, but become one file where a tool puts all images into one folder.",
+    ),
+    find=_same_last_part,
+    validate_only=True,
+)
+
+
+def _rare_classes(columns: DerivedColumns) -> Found:
+    names = columns.dataset.categories.name
+    counts = np.bincount(columns.boxes.category, minlength=len(names))
+    total, used = int(counts.sum()), int(np.count_nonzero(counts))
+    if columns.dataset.kind == "gt":
+        for c in np.flatnonzero((counts > 0) & (counts * 100 * used <= total)).tolist():
+            row = int((columns.boxes.category == c).argmax())
+            yield columns.dataset.place(row), {"value": names[c], "n": int(counts[c]), "total": total}
+
+
+RARE_CLASS = SetRule(
+    Code(
+        "rare-class",
+        "warning",
+        "the class {value!r} has {n} of {total} boxes, a hundredth or less of the mean of the classes",
+        "check its name, and whether it is meant",
+        "A class with next to no objects is often a misspelling, and its AP is a matter of chance.",
+    ),
+    find=_rare_classes,
+    validate_only=True,
+)
+
+
+def _no_sizes(columns: DerivedColumns) -> Found:
+    images = columns.dataset.images
+    missing = (images.width <= 0) | (images.height <= 0)
+    if missing.any() and not missing.all():
+        row = int(missing.argmax())
+        values = {"n": int(missing.sum()), "total": len(images), "value": images.name[row]}
+        yield columns.dataset.image_place(row), values
+
+
+NO_SIZES = SetRule(
+    Code(
+        "images-without-size",
+        "warning",
+        "{n} of {total} images have no size, the first is {value!r}",
+        "give --images DIR, or write width and height",
+        "Without its size it cannot be told whether boxes lie inside the image, and relative formats cannot "
+        "be written.",
+    ),
+    find=_no_sizes,
+    validate_only=True,
+    unless=("image-size-missing", "bad-image-size"),
+)
+
+
+def _id_zero(columns: DerivedColumns) -> Found:
+    zero = columns.boxes.source_id == 0
+    if columns.dataset.kind == "gt" and zero.any():
+        path, line, pointer = columns.dataset.place(int(zero.argmax()))
+        yield (path, line, f"{pointer}/id" if pointer else ""), {}
+
+
+ID_ZERO = SetRule(
+    Code(
+        "annotation-id-zero",
+        "warning",
+        "expected annotation ids from 1, found 0",
+        "number the annotations from 1; converting to coco does it",
+        "The official evaluation takes the id 0 for no match, so a detection that hits this object counts "
+        "as a false positive there. odm counts it rightly.",
+    ),
+    find=_id_zero,
+    validate_only=True,
+)

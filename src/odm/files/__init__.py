@@ -1,0 +1,58 @@
+"""The only door to the disk: one way to open a file, one way to accept a name, one output.
+
+Nothing else in the package opens, creates, renames or removes anything; a lint rule and a test say so.
+"""
+
+from odm.files.entry_points import names_entry_point
+from odm.files.names import (
+    BAD_NAME,
+    BOM,
+    DEVICE_NAME,
+    MAX_DEPTH,
+    PICTURE_SUFFIXES,
+    accept_name,
+    is_hidden,
+    refuse_name,
+)
+from odm.files.opening import (
+    HEAD,
+    MAX_SIZE,
+    NOT_TEXT,
+    UNREADABLE,
+    Unreadable,
+    open_binary,
+    other_kind,
+    read_bytes,
+    read_head,
+    refuse_nuls,
+)
+from odm.files.output import CASE_COLLISION, COLLISION, HIDDEN_NAME, Output
+from odm.files.source import LEADS_OUTSIDE, Source
+
+__all__ = [
+    "BAD_NAME",
+    "BOM",
+    "CASE_COLLISION",
+    "COLLISION",
+    "DEVICE_NAME",
+    "HEAD",
+    "HIDDEN_NAME",
+    "LEADS_OUTSIDE",
+    "MAX_DEPTH",
+    "MAX_SIZE",
+    "NOT_TEXT",
+    "PICTURE_SUFFIXES",
+    "UNREADABLE",
+    "Output",
+    "Source",
+    "Unreadable",
+    "accept_name",
+    "is_hidden",
+    "names_entry_point",
+    "open_binary",
+    "other_kind",
+    "read_bytes",
+    "read_head",
+    "refuse_name",
+    "refuse_nuls",
+]

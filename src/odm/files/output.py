@@ -1,0 +1,470 @@
+"""What is written: a file or a folder that appears whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import unicodedata
+from collections.abc import Collection, Sequence
+from typing import NoReturn, Self
+
+from odm import inputs
+from odm.files import staging
+from odm.files.names import accept_name, is_hidden, refuse_name
+from odm.files.opening import GIVE_A_PATH, Unreadable, kind_of, read_bytes, reason_of
+from odm.issues import Code, Log, PathError, printable, shorten
+
+COLLISION = Code(
+    "name-collision",
+    "error",
+    "{first!r} and {second!r} would both be written to {value!r}",
+    "rename one of the two images",
+    "Two images would be written to the same file, and the second would overwrite the first.",
+)
+HIDDEN_NAME = Code(
+    "hidden-name",
+    "error",
+    "{value!r} would be written for {owner!r}, and hidden files are not read",
+    "rename the image so that no part of its name begins with a dot",
+    "Files whose name begins with a dot, or that lie in a folder of such a name, are left out where a folder "
+    "is read, by odm as by most programs, so what is written there would be lost.",
+)
+CASE_COLLISION = Code(
+    "case-collision",
+    "warning",
+    "{first!r} and {second!r} differ only by letter case or Unicode form",
+    "rename one of them",
+    "On Windows and macOS the two names mean one file, so the second would replace the first there.",
+)
+
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class Output:
+    """A file or a folder that appears whole or not at all.
+
+    Everything is written beside the target, made durable by one call and put in place by one rename. With
+    `overwrite` and a target that exists, the files are complete beside it first and renamed one by one;
+    files that were there and are not written stay, and `stayed` names them.
+
+    Use it as a context manager: leaving it normally commits, an exception leaves the target as it was.
+
+    Parameters
+    ----------
+    target
+        The path that the user named.
+    single
+        Whether it is one file; then the one name to write is ``""``.
+    overwrite
+        Whether a target that exists may be replaced.
+    sources
+        Paths that are read besides the inputs of the run; a target equal to, inside or around one of all
+        these is refused.
+    dry_run
+        Check names and collisions and touch nothing.
+
+    Raises
+    ------
+    PathError
+        If the target cannot be used.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        single: bool = False,
+        overwrite: bool = False,
+        sources: Sequence[str] = (),
+        dry_run: bool = False,
+    ) -> None:
+        shown = printable(target)
+        if not target or "\0" in target:
+            raise PathError(f"{shown!r}: not a usable target")
+        if target == "-":
+            raise PathError(f"-: data cannot be written to the standard output; {GIVE_A_PATH}")
+        self.target = target
+        self.single = single
+        self.dry_run = dry_run
+        self.written: list[str] = []
+        self.stayed: list[str] = []
+        self._overwrite = overwrite
+        self._folders = {""}
+        self._planned: Collection[str] = ()
+        self._made: list[str] = []
+        self._placed = 0
+        self._held = -1
+        self._stage = ""
+        self._sync_each = single
+        self._real = os.path.realpath(target)
+        self._old: os.stat_result | None = None
+        self._sources = tuple(sources)
+        self.check_apart()
+        self._exists = self._check(shown)
+
+    # -- before the first write
+
+    def _check(self, shown: str) -> bool:
+        """Whether the target holds something already; PathError if it cannot be used."""
+        try:
+            self._old = os.stat(self._real)
+        except FileNotFoundError:
+            if os.path.exists(self.target):  # /dev/stdout leads to a pipe, which no path names
+                what = kind_of(os.stat(self.target).st_mode)
+                wanted = "a regular file" if self.single else "a folder"
+                raise PathError(f"{shown}: the target is {what}, not {wanted}") from None
+            self._check_parent(shown)
+            return False
+        except OSError as e:
+            raise PathError(f"{shown}: {reason_of(e)}") from None
+        mode = self._old.st_mode
+        if self.single:
+            if not stat.S_ISREG(mode):
+                raise PathError(f"{shown}: the target is {kind_of(mode)}, not a regular file")
+            if not self._overwrite:
+                raise PathError(f"{shown}: the target exists; give --overwrite to replace it")
+        elif not stat.S_ISDIR(mode):
+            raise PathError(f"{shown}: the target exists and is not a folder")
+        if not os.access(self._real, os.W_OK):
+            raise PathError(f"{shown}: the target may not be written to")
+        if self.single:
+            return True
+        try:
+            empty = all(map(staging.STAGE.fullmatch, os.listdir(self._real)))
+        except OSError as e:
+            raise PathError(f"{shown}: {reason_of(e)}") from None
+        if not empty and not self._overwrite:
+            raise PathError(f"{shown}: the target exists and is not empty; give --overwrite to write into it")
+        return not empty
+
+    def _check_parent(self, shown: str) -> None:
+        place = self.target
+        while place and not os.path.lexists(place):
+            place = os.path.dirname(place)
+        if place and not os.path.exists(place):
+            raise PathError(f"{shown}: {printable(place)} is a link that leads nowhere")
+        parent = os.path.dirname(self._real)
+        while not os.path.exists(parent):
+            parent = os.path.dirname(parent)
+        if not os.path.isdir(parent):
+            raise PathError(f"{shown}: {printable(parent)} is not a folder")
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise PathError(f"{shown}: nothing may be written into {printable(parent)}")
+
+    def check_apart(self) -> None:
+        """PathError if the target is, holds or lies in what is read, as far as that is known by now."""
+        inputs.refuse(self.target, self._sources)
+
+    def plan(self, names: Sequence[str], owners: Sequence[str], log: Log, path: str = "") -> bool:
+        """Whether these files can all be written; if not, every reason is in the log.
+
+        `names` are relative paths, `owners` what each is written for (the image), for the messages.
+
+        Raises
+        ------
+        PathError
+            If something that stands in a target to be overwritten is in the way.
+        """
+        errors = log.errors
+        seen: dict[str, int] = {}
+        folded: dict[str, int] = {}
+        for i, name in enumerate(names):
+            if accept_name(name, log, path) and is_hidden(name):
+                log.report(HIDDEN_NAME, path, value=name, owner=owners[i])
+            first = seen.setdefault(name, i)
+            if first != i:
+                log.report(COLLISION, path, first=owners[first], second=owners[i], value=name)
+                continue
+            key = name if name.isascii() else unicodedata.normalize("NFC", name)
+            near = folded.setdefault(key.casefold(), i)
+            if near != i:
+                log.report(CASE_COLLISION, path, first=owners[near], second=owners[i])
+        checked = {""}
+        for name in names:
+            folder = name.rpartition("/")[0]
+            while folder not in checked:
+                checked.add(folder)
+                if folder in seen:
+                    log.report(
+                        COLLISION,
+                        path,
+                        first=owners[seen[folder]],
+                        second=f"the folder {folder}",
+                        value=folder,
+                    )
+                    break
+                folder = folder.rpartition("/")[0]
+        if log.errors != errors:
+            return False
+        if self._exists and not self.single:
+            self._moves(names)
+        self._planned = seen
+        return True
+
+    # -- writing
+
+    def __enter__(self) -> Self:
+        if not self.dry_run:
+            try:
+                self._begin()
+            except BaseException as e:
+                self._clean()
+                if isinstance(e, OSError):
+                    self._fail(e)
+                raise
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                self.check_apart()  # writing may have opened more
+                if not self.dry_run:
+                    self._commit()
+        except OSError as e:
+            self._fail(e)
+        finally:
+            self._clean()
+
+    def write(self, name: str, data: bytes | memoryview) -> None:
+        """Write one file; `name` is relative, ``""`` for a single file."""
+        self.written.append(name)
+        if self.dry_run:
+            return
+        try:
+            descriptor = os.open(
+                self._place(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | staging.CLOEXEC, 0o666
+            )
+            try:
+                view = memoryview(data).cast("B")
+                while view:
+                    view = view[os.write(descriptor, view) :]
+                if self._sync_each:
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as e:
+            self._fail(e)
+
+    def link(self, name: str, picture: str) -> None:
+        """Put a symbolic link to `picture` into the folder."""
+        self.written.append(name)
+        with contextlib.suppress(OSError):  # a link that replaces its picture would lead to itself
+            inputs.opened(os.path.realpath(picture), os.stat(picture))
+        if not self.dry_run:
+            try:
+                os.symlink(os.path.realpath(picture), self._place(name))
+            except OSError as e:
+                self._fail(e)
+
+    def copy(self, name: str, picture: str) -> None:
+        """Copy `picture` into the folder."""
+        if self.dry_run:
+            self.written.append(name)
+            return
+        try:
+            data = read_bytes(picture)
+        except Unreadable as e:
+            raise PathError(f"{printable(picture)}: {e}") from None
+        self.write(name, data)
+
+    def _place(self, name: str) -> str:
+        if self.single:
+            return os.path.join(self._stage, "file")
+        # `plan` has told the user; this is the last door.
+        if name not in self._planned and refuse_name(name) is not None:
+            raise PathError(f"{printable(self.target)}: refusing to write {shorten(name)!r}")
+        tree = f"{self._stage}/tree"
+        folder = name.rpartition("/")[0]
+        if folder not in self._folders:
+            made = ""
+            for part in folder.split("/"):
+                made = f"{made}/{part}" if made else part
+                if made not in self._folders:
+                    os.mkdir(f"{tree}/{made}")
+                    self._folders.add(made)
+        return f"{tree}/{name}"
+
+    def _begin(self) -> None:
+        parent, name = os.path.split(self._real)
+        if not self.single and self._old is not None and self._must_stage_inside(parent):
+            self._new_stage(self._real, name)
+        else:
+            self._make_folders(parent)
+            try:
+                self._new_stage(parent, name)
+            except OSError as e:
+                if self.single or self._old is None or e.errno not in _NOT_ALLOWED:
+                    raise
+                self._new_stage(self._real, name)
+        if not self.single:
+            os.mkdir(os.path.join(self._stage, "tree"))
+            self._sync_each = staging.syncfs() is None
+
+    def _must_stage_inside(self, parent: str) -> bool:
+        """Whether one rename cannot put the tree in the place of the target, which is a folder.
+
+        A mount point cannot be replaced, and an empty working folder should not: the shell that stands in it
+        would be left in a folder that is gone.
+        """
+        assert self._old is not None
+        if os.path.ismount(self._real) or os.stat(parent).st_dev != self._old.st_dev:
+            return True
+        with contextlib.suppress(OSError):
+            return not self._exists and os.path.samestat(os.stat(os.getcwd()), self._old)
+        return False
+
+    def _make_folders(self, folder: str) -> None:
+        missing = []
+        while not os.path.exists(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        for path in reversed(missing):
+            self._made.append(path)
+            try:
+                os.mkdir(path)
+            except FileExistsError:  # another process was faster, and the folder is its own
+                self._made.pop()
+
+    def _new_stage(self, parent: str, name: str) -> None:
+        """Make a hidden folder in `parent`, and lock it, which tells that its maker lives."""
+        staging.remove_left_overs(parent)
+        short = name.encode(errors="ignore")[:80].decode(errors="ignore")
+        gone = False
+        for _ in range(100):
+            self._stage = os.path.join(parent, f".odm-{short}-{os.urandom(6).hex()}.tmp")
+            try:
+                os.mkdir(self._stage, 0o700)
+                held = staging.hold(self._stage)
+            except FileNotFoundError:  # a failing process took the parent that it had made away again
+                self._make_folders(parent)
+                gone = True
+                continue
+            if held is not None:
+                self._held = held
+                return
+        if gone:  # /proc and its like say so of every name
+            where = printable(parent)
+            raise PathError(f"{printable(self.target)}: the system lets no file be made in {where}")
+        raise OSError(errno.EAGAIN, "a temporary folder cannot be kept")
+
+    def _commit(self) -> None:
+        if self.single:
+            self._commit_file()
+            return
+        tree = os.path.join(self._stage, "tree")
+        if not self._sync_each:
+            staging.sync_file_system(tree)
+        if self._exists or os.path.dirname(self._stage) == self._real:
+            self._merge(tree)
+        else:
+            if self._old is not None:  # the empty folder that is replaced; its owner and mode stay
+                with contextlib.suppress(OSError, AttributeError):
+                    os.chown(tree, self._old.st_uid, self._old.st_gid)
+                with contextlib.suppress(OSError):
+                    os.chmod(tree, stat.S_IMODE(self._old.st_mode))
+                if os.name == "nt":
+                    os.rmdir(self._real)
+            os.rename(tree, self._real)
+        self._sync_parents()
+
+    def _commit_file(self) -> None:
+        if not self.written:
+            return
+        made = os.path.join(self._stage, "file")
+        try:
+            if self._exists:
+                os.replace(made, self._real)
+            else:
+                self._appear(made)
+        finally:
+            self._sync_parents()
+
+    def _appear(self, made: str) -> None:
+        """Put a file into a place that must be free: a rename would silently replace what came meanwhile."""
+        try:
+            os.link(made, self._real)
+        except FileExistsError:
+            raise PathError(f"{printable(self.target)}: another program made it meanwhile") from None
+        except (OSError, AttributeError, NotImplementedError):  # not every file system has links
+            os.rename(made, self._real)
+
+    def _sync_parents(self) -> None:
+        for folder in {os.path.dirname(self._real), *map(os.path.dirname, self._made)}:
+            staging.sync_folder(folder)
+
+    def _merge(self, tree: str) -> None:
+        for name in self._moves(self.written):
+            os.replace(os.path.join(tree, name), os.path.join(self._real, name))
+            self._placed += 1
+        ours = set(self.written)
+        stayed = []
+        for folder, folders, names in os.walk(self._real):
+            if folder == self._real:
+                folders[:] = [f for f in folders if not staging.STAGE.fullmatch(f)]
+            links = [f for f in folders if os.path.islink(os.path.join(folder, f))]
+            for n in [*names, *links]:
+                name = os.path.relpath(os.path.join(folder, n), self._real).replace(os.sep, "/")
+                if name not in ours:
+                    stayed.append(name)
+        self.stayed = sorted(stayed)
+
+    def _moves(self, names: Sequence[str]) -> list[str]:
+        """What is renamed into a target that exists: files, and folders that are new as a whole.
+
+        PathError if something is in the way, so this comes before the first rename.
+        """
+        moves: dict[str, None] = {}
+        there: set[str] = set()
+        for name in names:
+            parts = name.split("/")
+            for i in range(1, len(parts) + 1):
+                part = "/".join(parts[:i])
+                if part in there:
+                    continue
+                if part in moves:
+                    break
+                place = os.path.join(self._real, part)
+                try:
+                    mode = os.lstat(place).st_mode
+                except FileNotFoundError:
+                    moves[part] = None
+                    break
+                if i < len(parts):
+                    if not stat.S_ISDIR(mode):
+                        raise PathError(f"{printable(place)}: in the way, it is not a folder of the target")
+                    there.add(part)
+                elif stat.S_ISREG(mode) or stat.S_ISLNK(mode):  # of a link, the link is replaced
+                    moves[part] = None
+                else:
+                    raise PathError(f"{printable(place)}: in the way, it is {kind_of(mode)}")
+        return list(moves)
+
+    def _fail(self, e: OSError) -> NoReturn:
+        if isinstance(e, PathError):
+            raise e
+        shown = printable(self.target)
+        if isinstance(e, FileExistsError):
+            raise PathError(f"{shown}: two of the files have one name on this file system") from e
+        done = "nothing was changed there"
+        if self._placed:
+            done = f"{self._placed} of the new files and folders are in place, the others are as they were"
+        raise PathError(f"{shown}: {reason_of(e)}; {done}") from e
+
+    def _clean(self) -> None:
+        try:
+            if self._stage:
+                staging.remove_stage(self._stage, self._held)
+                self._stage = ""
+            for folder in reversed(self._made):
+                try:
+                    os.rmdir(folder)
+                except FileNotFoundError:
+                    continue
+                except OSError:  # not empty: the target is in there
+                    break
+        finally:
+            if self._held >= 0:
+                os.close(self._held)
+                self._held = -1

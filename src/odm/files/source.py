@@ -1,0 +1,239 @@
+"""What the user named for reading: a file, or a folder with everything below it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, TypeVar
+
+from odm.files.names import BAD_NAME, PICTURE_SUFFIXES, refuse_name
+from odm.files.opening import (
+    GIVE_A_PATH,
+    MAX_SIZE,
+    NOT_TEXT,
+    UNREADABLE,
+    Unreadable,
+    kind_of,
+    other_kind,
+    read_bytes,
+    read_head,
+    reason_of,
+)
+from odm.issues import Code, Log, PathError, Trusted, hint, printable
+
+T = TypeVar("T")
+
+LEADS_OUTSIDE = Code(
+    "link-outside",
+    "error",
+    "the link leads outside the source, to {target!r}",
+    "name the real folder on the command line, or give --follow-links",
+    "A symbolic link inside the source points to a place outside it. A data set from the internet could "
+    "use one to have other files of this machine read.",
+    file=True,
+)
+
+
+class Source:
+    """What the user named for reading: a file, or a folder with everything below it.
+
+    ``files`` are the relative paths of all that is not a folder, ``/``-separated, in code-point order, so
+    nothing depends on the order in which the file system lists them. Names that begin with a dot and
+    ``__MACOSX`` folders are not looked at and counted in ``hidden``. For a single file the list is ``[""]``.
+
+    What detection finds out is kept, so that reading does not look again: see `once`.
+    """
+
+    def __init__(self, path: str, *, follow_links: bool = False, max_size: int = MAX_SIZE) -> None:
+        self.path = path
+        self.follow_links = follow_links
+        self.max_size = max_size
+        self.hidden: list[str] = []
+        self.bad_links: list[tuple[str, str, bool]] = []
+        """Links that are not followed: relative path, where they lead, whether that is a place outside."""
+        self.picture_links: dict[str, str] = {}
+        """Links to pictures, or to a folder of them, outside the source: relative path, where they lead.
+        They are no fault, for data sets are made so, and they are not opened."""
+        self.left_out: set[str] = set()
+        """Paths of the files that were left out."""
+        self._found: dict[tuple[object, ...], Any] = {}
+        self._files: list[str] | None = None
+        if path == "-":
+            raise PathError(f"-: the standard input cannot be read here; {GIVE_A_PATH}")
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError) as e:
+            near = _nearest(path) if isinstance(e, FileNotFoundError) else ""
+            raise PathError(f"{printable(path)}: {reason_of(e)}{near}") from None
+        self.is_dir = stat.S_ISDIR(status.st_mode)
+        if not self.is_dir and not stat.S_ISREG(status.st_mode):
+            raise PathError(f"{printable(path)}: it is {kind_of(status.st_mode)}, not a file or a folder")
+
+    @property
+    def files(self) -> list[str]:
+        """Relative paths of all files, in code-point order; ``[""]`` for a single file."""
+        if self._files is None:
+            self._files = sorted(self._walk()) if self.is_dir else [""]
+        return self._files
+
+    def with_suffix(self, *suffixes: str) -> list[str]:
+        """The files whose name ends so, in any letter case."""
+        return [f for f in self.files if (f or self.path).lower().endswith(suffixes)]
+
+    def leave_out(self, files: Collection[str]) -> None:
+        """Take some of `files`, and links that are not followed, as if they were not there."""
+        self.left_out |= {self.full(file) for file in files}
+        self._files = [file for file in self.files if file not in files]
+        self.bad_links = [link for link in self.bad_links if link[0] not in files]
+        self.forget()
+
+    def once(self, find: Callable[..., T], *args: Any) -> T:
+        """``find(self, *args)``, worked out the first time and kept until files are left out.
+
+        For what detection and reading both ask; `args` are hashable.
+        """
+        key = (find, *args)
+        if key not in self._found:
+            self._found[key] = find(self, *args)
+        found: T = self._found[key]
+        return found
+
+    def forget(self) -> None:
+        """Let go of what was found out."""
+        self._found.clear()
+
+    def full(self, file: str = "") -> str:
+        """The path of one of `files`, as it is opened and shown."""
+        return os.path.join(self.path, *file.split("/")) if file else self.path
+
+    def read(self, file: str, log: Log) -> bytes | None:
+        """The content of one of `files`; None, and an issue in the log, where it cannot be had."""
+        path = self.full(file)
+        if file and not (file.isascii() and file.isprintable()):
+            # The stem becomes the name of an image, which every output must be able to hold.
+            reason = "it is not UTF-8" if _is_escaped(file) else refuse_name(file)
+            if reason is not None:
+                log.report(BAD_NAME, path, value=file, reason=reason)
+                return None
+        try:
+            data = read_bytes(path, max_size=self.max_size)
+        except Unreadable as e:
+            log.report(UNREADABLE, path, reason=str(e))
+            return None
+        if what := other_kind(data):
+            log.report(NOT_TEXT, path, value=Trusted(what))
+            return None
+        return data
+
+    def head(self, file: str = "") -> bytes:
+        """The first bytes of one of `files`, empty where it cannot be read."""
+        try:
+            return read_head(self.full(file))
+        except Unreadable:
+            return b""
+
+    def is_linked(self, path: str) -> bool:
+        """Whether a path that begins with the source's own leads outside it by a link not followed."""
+        top = self.path.rstrip(os.sep) + os.sep
+        if self.follow_links or not self.is_dir or not (path + os.sep).startswith(top):
+            return False
+        root = os.path.realpath(self.path)
+        return not (os.path.realpath(path) + os.sep).startswith(root.rstrip(os.sep) + os.sep)
+
+    def report_links(self, log: Log) -> None:
+        """Report the links that are not followed."""
+        self.files  # noqa: B018 -- the walk finds them
+        for file, target, outside in self.bad_links:
+            if outside:
+                log.report(LEADS_OUTSIDE, self.full(file), target=target)
+            else:
+                log.report(UNREADABLE, self.full(file), reason=target)
+
+    def _walk(self) -> Iterator[str]:
+        root = os.path.realpath(self.path)
+        pending = [("", self.path, frozenset((root,)))]
+        budget = _NESTED_LINKS
+        while pending:
+            relative, folder, above = pending.pop()
+            try:
+                with os.scandir(folder) as entries:
+                    listed = sorted(entries, key=lambda e: e.name)
+            except OSError as e:
+                if not relative:
+                    raise PathError(f"{printable(self.path)}: {reason_of(e)}") from None
+                self.bad_links.append((relative, reason_of(e), False))
+                continue
+            for entry in listed:
+                name = f"{relative}/{entry.name}" if relative else entry.name
+                if entry.name.startswith(".") or entry.name == "__MACOSX":
+                    self.hidden.append(name)
+                    continue
+                if not entry.is_symlink():
+                    if not entry.is_dir():
+                        yield name
+                    elif name.lower().endswith(_TEXT_SUFFIXES):
+                        self.bad_links.append((name, "it is a folder, not a regular file", False))
+                    else:
+                        pending.append((name, entry.path, above))
+                elif not self._may_follow(name, entry.path, root):
+                    if name in self.picture_links and name.lower().endswith(tuple(PICTURE_SUFFIXES)):
+                        yield name
+                elif not os.path.isdir(entry.path):
+                    yield name
+                elif (real := os.path.realpath(entry.path)) in above or _holds(real, folder):
+                    self.bad_links.append((name, "the link leads to a folder above it", False))
+                elif len(above) > 1 and not budget:
+                    self.bad_links.append((name, "too many links lie below links", False))
+                else:
+                    # The folders entered by links are kept, so that a loop over several of them ends; the
+                    # budget ends what is no loop but grows like one.
+                    budget -= len(above) > 1
+                    pending.append((name, entry.path, above | {real}))
+
+    def _may_follow(self, name: str, path: str, root: str) -> bool:
+        low = name.lower()
+        try:
+            real = os.path.realpath(path, strict=True)
+        except OSError as e:
+            if low.endswith(tuple(PICTURE_SUFFIXES)):
+                self.picture_links[name] = os.path.realpath(path)
+            else:
+                self.bad_links.append((name, reason_of(e), False))
+            return False
+        if self.follow_links or real == root or real.startswith(root.rstrip(os.sep) + os.sep):
+            return True
+        is_folder = os.path.isdir(real)
+        word = low.rpartition("/")[2]
+        if word in _PICTURE_FOLDERS if is_folder else word.endswith(tuple(PICTURE_SUFFIXES)):
+            self.picture_links[name] = real
+        else:
+            self.bad_links.append((name, real, True))
+        return False
+
+
+_TEXT_SUFFIXES = (".txt", ".xml", ".json", ".csv", ".tsv", ".yaml", ".yml")
+"""No folder is called so; one that is stands in the place of a file that something should be read from."""
+
+_PICTURE_FOLDERS = frozenset({"images", "jpegimages"})
+_NESTED_LINKS = 1000
+"""How many links below links a walk enters; a few folders full of links to each other have no end."""
+
+
+def _holds(folder: str, inner: str) -> bool:
+    return (os.path.realpath(inner) + os.sep).startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _is_escaped(name: str) -> bool:
+    """Whether a file name holds bytes that the system's encoding could not decode."""
+    return any("\udc80" <= c <= "\udcff" for c in name)
+
+
+def _nearest(path: str) -> str:
+    """A sentence that names what lies beside a path that is not there, if it is like it."""
+    folder, name = os.path.split(path.rstrip("/\\"))
+    try:
+        beside = sorted(os.listdir(folder or "."))
+    except (OSError, ValueError):
+        return ""
+    return hint(name, beside)
