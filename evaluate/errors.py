@@ -73,18 +73,18 @@ class Confusion:
     iou: float
 
 
-def _collapsed(joined: Joined) -> Joined:
+def collapsed(joined: Joined, name: str = "") -> Joined:
     """The same boxes as if all were of one class."""
 
     def one(side: SideTable) -> SideTable:
         return dataclasses.replace(side, category=np.zeros(len(side), np.int32))
 
     return dataclasses.replace(
-        joined, classes=("",), truth=one(joined.truth), detections=one(joined.detections)
+        joined, classes=(name,), truth=one(joined.truth), detections=one(joined.detections)
     )
 
 
-def _parts(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
+def parts(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
     """Consecutive images of a bounded number of pairs: first ground truth, first detection, the sides."""
     n_images = len(joined.images)
     edges = np.arange(n_images + 1)
@@ -118,9 +118,9 @@ def detection_table(joined: Joined, matches: Matches) -> DetectionTable:
     plain = dataclasses.replace(rules, crowd_flags=Flag(0), group_weight=None)
     n = len(joined.detections)
     same, same_counting, other_counting = np.zeros(n), np.zeros(n), np.zeros(n)
-    for gt_start, det_start, part in _parts(joined):
+    for gt_start, det_start, part in parts(joined):
         own = slice(det_start, det_start + len(part.detections))
-        for pairs in find_pairs(_collapsed(part), plain, 0.0).pieces():
+        for pairs in find_pairs(collapsed(part), plain, 0.0).pieces():
             of_class = part.detections.category[pairs.det] == part.truth.category[pairs.gt]
             counting = ~counts_as_nothing[pairs.gt + gt_start]
             _highest(pairs, of_class, same[own])
@@ -214,11 +214,11 @@ def confusion(
     nothing = _nothing(joined, rules)
     n = len(joined.classes)
     counts = np.zeros((n + 1, n + 1), np.int64)
-    for gt_start, _, part in _parts(joined):
+    for gt_start, _, part in parts(joined):
         void = nothing[gt_start : gt_start + len(part.truth)]
         on_void = np.zeros(len(part.detections), np.bool_)
         found = []
-        for pairs in find_pairs(_collapsed(part), rules, iou).pieces():
+        for pairs in find_pairs(collapsed(part), rules, iou).pieces():
             reaches = pairs.iou if pairs.ioa is None else np.maximum(pairs.iou, pairs.ioa)
             on_void[pairs.det[void[pairs.gt] & (reaches >= iou)]] = True
             kept = ~void[pairs.gt] & (pairs.iou >= iou)
