@@ -7,6 +7,8 @@ identical, bit by bit.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from odm.evaluate.accumulate import accumulate
 from odm.evaluate.curves import Curve, CurveArrays
 from odm.evaluate.evaluation import evaluate
@@ -17,6 +19,9 @@ from odm.evaluate.protocols import AREAS, PROTOCOLS, AreaRange, Protocol, resolv
 from odm.evaluate.render import OUTPUTS, render, save
 from odm.evaluate.results import VERSION, Evaluation, Result, Row
 from odm.evaluate.sides import Joined, JoinReport
+
+if TYPE_CHECKING:
+    from odm.evaluate.metric import Metric
 
 __all__ = [
     "AREAS",
@@ -30,6 +35,7 @@ __all__ = [
     "JoinReport",
     "Joined",
     "Matches",
+    "Metric",
     "Protocol",
     "Result",
     "Row",
@@ -42,3 +48,11 @@ __all__ = [
     "resolve",
     "save",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Metric":  # for training loops; the command line does without
+        from odm.evaluate.metric import Metric
+
+        return Metric
+    raise AttributeError(f"module 'odm.evaluate' has no attribute {name!r}")

@@ -64,3 +64,14 @@ def test_every_protocol_has_its_keys_in_the_contract():
     table = text.split("keys of `summary`")[1]
     for name in PROTOCOLS:
         assert f"`{name}`" in table
+
+
+def test_the_examples_of_the_training_page_run():
+    text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"(<!-- run -->\n)?```python\n(.*?)```", text, re.DOTALL)
+    assert sum(bool(run) for run, _ in blocks) >= 3
+    names = {}
+    for run, code in blocks:
+        compiled = compile(code, "training.md", "exec")
+        if run:
+            exec(compiled, names)

@@ -89,6 +89,7 @@ MAY_IMPORT = {
     "inputs": {"inputs", "issues"},
     "parallel": set(),
     "coco80": set(),
+    "arrays": set(),
     "codes": {"issues"},
     "names": {"files", "issues"},
     "pictures": {"files", "issues"},
@@ -96,8 +97,8 @@ MAY_IMPORT = {
     "screen": {"issues"},
     "checks": {"checks", "codes", "pairing", "tables", "issues"},
     "formats": {*CORE, "parallel", "formats"},
-    "evaluate": {"codes", "tables", "issues", "pairing", "screen", "parallel", "evaluate"},
-    "converters": {*CORE, "formats", "checks", "converters"},
+    "evaluate": {"arrays", "codes", "tables", "issues", "pairing", "screen", "parallel", "evaluate"},
+    "converters": {*CORE, "arrays", "formats", "checks", "converters"},
     "report": {*CORE, "evaluate", "report", "odm"},
     "cli": {
         *CORE,

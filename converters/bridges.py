@@ -1,0 +1,515 @@
+"""Data sets to and from the objects of other libraries, each imported only by the function that makes them.
+
+=================  ========================================  =======================================
+library            from                                      to
+=================  ========================================  =======================================
+supervision        `from_supervision`                        `to_supervision`
+pandas, polars,    `from_columns`                            `to_columns`
+pyarrow
+COCO dictionaries  `from_coco`                               `to_coco`
+torchvision        `from_torchvision`                        `to_torchvision`
+FiftyOne           `from_fiftyone`                           `to_fiftyone`
+=================  ========================================  =======================================
+
+Boxes are in pixels. Scores make a data set detections; without them it is ground truth.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.arrays import to_array
+from odm.issues import UsageError
+from odm.tables import NO_ID, Dataset, Flag, Kind, Longs
+
+FLAGS = {flag.name.lower(): flag for flag in Flag if flag.name}
+"""The columns of `to_columns` that mark boxes: ``crowd``, ``difficult``, ``truncated``, ..."""
+
+
+# ------------------------------------------------------------------------------------------ supervision
+
+
+def from_supervision(
+    detections: Any, classes: Sequence[str] | None = None, *, kind: Kind | None = None
+) -> Dataset:
+    """A data set from a `supervision.DetectionDataset`, or `supervision.Detections` by image name.
+
+    Parameters
+    ----------
+    detections
+        The data set, or a mapping.
+    classes
+        The names that ``class_id`` counts; without them those of the data set, or ``data["class_name"]``.
+    kind
+        ``gt`` or ``det`` where that is not to be seen, as with no boxes at all.
+
+    Masks and tracker ids are counted in `Dataset.extras` and not kept.
+
+    Raises
+    ------
+    ValueError
+        If a class has no name, or only some boxes have a confidence; the message names the image.
+    """
+    by_image = getattr(detections, "annotations", detections)
+    if classes is None:
+        classes = getattr(detections, "classes", None)
+    parts = []
+    extras = dict.fromkeys(("masks", "tracks"), 0)
+    for name, found in by_image.items():
+        n = len(found.xyxy)
+        names = found.data.get("class_name") if classes is None else None
+        labels = found.class_id if names is None else names
+        if n and (labels is None or (names is None and classes is None)):
+            raise ValueError(f"image {name}: class_id has no names: give classes, or data['class_name']")
+        parts.append(_Part(str(name), found.xyxy, labels if n else [], found.confidence))
+        extras["masks"] += n if found.mask is not None else 0
+        extras["tracks"] += n if found.tracker_id is not None else 0
+    dataset = _gather(parts, classes, kind)
+    return dataclasses.replace(dataset, extras={k: n for k, n in extras.items() if n})
+
+
+def to_supervision(dataset: Dataset) -> dict[str, Any]:
+    """A `supervision.Detections` for each image, by its name; images without boxes have an empty one."""
+    detections = _library("supervision").Detections
+    boxes, names = dataset.boxes, np.array(dataset.categories.name, object)
+    scored = dataset.kind == "det"
+    found = {}
+    for row, own in _by_image(dataset):
+        found[dataset.images.name[row]] = detections(
+            xyxy=boxes.xyxy[own].reshape(-1, 4),
+            confidence=boxes.score[own] if scored else None,
+            class_id=boxes.category[own].astype(int),
+            data={"class_name": names[boxes.category[own]].astype(str)},
+        )
+    return found
+
+
+# ---------------------------------------------------------------------------------------------- columns
+
+
+def to_columns(dataset: Dataset) -> dict[str, NDArray[Any]]:
+    """A row per box, for ``pandas.DataFrame``, ``polars.DataFrame`` or ``pyarrow.table``.
+
+    The columns are ``image``, ``class``, ``left``, ``top``, ``right``, ``bottom``; of detections ``score``;
+    ``area`` where the source has areas; and those of ``crowd``, ``difficult``, ``truncated``, ... that
+    some box has. Images without boxes have no row.
+    """
+    boxes = dataset.boxes
+    columns: dict[str, NDArray[Any]] = {
+        "image": np.array(dataset.images.name, object)[boxes.image],
+        "class": np.array(dataset.categories.name, object)[boxes.category],
+    }
+    columns |= dict(zip(("left", "top", "right", "bottom"), boxes.xyxy.T.copy(), strict=True))
+    if dataset.kind == "det":
+        columns["score"] = boxes.score
+    if not np.isnan(boxes.area).all():
+        columns["area"] = boxes.area
+    marks = {name: boxes.has(flag) for name, flag in FLAGS.items()}
+    return columns | {name: marked for name, marked in marks.items() if marked.any()}
+
+
+def from_columns(
+    table: Any, *, images: Sequence[str] | None = None, classes: Sequence[str] | None = None
+) -> Dataset:
+    """A data set from columns as `to_columns` names them: a mapping, or a table of pandas, polars or pyarrow.
+
+    Parameters
+    ----------
+    images, classes
+        All names, in order; without them those that occur, in the order of their first row.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or of another length, or a name is not among those given.
+    """
+    listed = table if isinstance(table, Mapping) else getattr(table, "column_names", None)
+    given = {str(name) for name in (table.columns if listed is None else listed)}
+
+    def column(name: str) -> NDArray[Any]:
+        if name not in given:
+            raise ValueError(f"there is no column {name!r}; there are: {', '.join(sorted(given))}")
+        values = table[name]
+        return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+
+    rows, names = {}, {}
+    for what, known in (("image", images), ("class", classes)):
+        values = [str(v) for v in column(what).tolist()]
+        names[what] = list(dict.fromkeys(values)) if known is None else list(known)
+        rows[what] = _rows_of(values, names[what], what)
+    corners = [to_array(column(side), side) for side in ("left", "top", "right", "bottom")]
+    lengths = {len(c) for c in corners} | {len(r) for r in rows.values()}
+    if len(lengths) > 1:
+        raise ValueError(f"the columns have different lengths: {', '.join(map(str, sorted(lengths)))}")
+    flags = np.zeros(len(rows["image"]), np.uint16)
+    for name, flag in FLAGS.items():
+        if name in given:
+            flags[column(name).astype(np.bool_)] |= np.uint16(flag)
+    return Dataset.from_arrays(
+        images=names["image"],
+        categories=names["class"],
+        image=rows["image"],
+        category=rows["class"],
+        xyxy=np.stack(corners, axis=1),
+        score=to_array(column("score"), "score") if "score" in given else None,
+        area=to_array(column("area"), "area") if "area" in given else None,
+        flags=flags,
+    )
+
+
+# ------------------------------------------------------------------------------------- COCO dictionaries
+
+
+def to_coco(dataset: Dataset) -> dict[str, list[dict[str, Any]]]:
+    """``images``, ``annotations`` and ``categories`` as pycocotools' ``COCO().dataset`` has them.
+
+    Ids are those of the source where all are whole numbers, else they count from 1; those of annotations
+    count from 1. Annotations of detections have a ``score``, so the list is also one for ``loadRes``.
+    """
+    images, categories, boxes = dataset.images, dataset.categories, dataset.boxes
+    image_ids, category_ids = _ids(images.source_id), _ids(categories.source_id)
+    listed = {
+        "images": [
+            {"id": id_, "file_name": name, "width": width, "height": height}
+            for id_, name, width, height in zip(
+                image_ids, images.name, images.width.tolist(), images.height.tolist(), strict=True
+            )
+        ],
+        "categories": [
+            {"id": id_, "name": name} for id_, name in zip(category_ids, categories.name, strict=True)
+        ],
+    }
+    wh = boxes.wh
+    area = np.where(np.isnan(boxes.area), wh[:, 0] * wh[:, 1], boxes.area)
+    columns = (
+        boxes.image.tolist(),
+        boxes.category.tolist(),
+        np.hstack([boxes.xyxy[:, :2], wh]).tolist(),
+        area.tolist(),
+        boxes.has(Flag.CROWD).astype(int).tolist(),
+        boxes.score.tolist(),
+    )
+    annotations: list[dict[str, Any]] = []
+    for image, category, bbox, size, crowd, score in zip(*columns, strict=True):
+        record = {
+            "id": len(annotations) + 1,
+            "image_id": image_ids[image],
+            "category_id": category_ids[category],
+            "bbox": bbox,
+            "area": size,
+            "iscrowd": crowd,
+        }
+        annotations.append(record if dataset.kind == "gt" else {**record, "score": score})
+    return {**listed, "annotations": annotations}
+
+
+def from_coco(data: Mapping[str, Any], results: Iterable[Mapping[str, Any]] | None = None) -> Dataset:
+    """Ground truth from a COCO dictionary; with `results`, a list of detections, these.
+
+    For files use `odm.read`, which also checks them.
+
+    Raises
+    ------
+    ValueError
+        If a record lacks what it needs or refers to an id that is not there; the message names the record.
+    """
+    what = "annotations" if results is None else "results"
+    records = list(data["annotations"] if results is None else results)
+    images = {_value(r, "id", "images", i): i for i, r in enumerate(data["images"])}
+    categories = {_value(r, "id", "categories", i): i for i, r in enumerate(data["categories"])}
+
+    def rows(key: str, known: Mapping[Any, int]) -> list[int]:
+        ids = [_value(r, key, what, i) for i, r in enumerate(records)]
+        unknown = next((i for i, id_ in enumerate(ids) if id_ not in known), None)
+        if unknown is not None:
+            raise ValueError(f"{what}[{unknown}]: there is no {key} {ids[unknown]!r}")
+        return [known[id_] for id_ in ids]
+
+    score = None if results is None else [_value(r, "score", what, i) for i, r in enumerate(records)]
+    if results is None and records and all("score" in r for r in records):
+        score = [r["score"] for r in records]
+    return Dataset.from_arrays(
+        images=[str(r.get("file_name", r["id"])) for r in data["images"]],
+        categories=[str(r.get("name", r["id"])) for r in data["categories"]],
+        image_ids=list(images),
+        category_ids=list(categories),
+        width=[r.get("width") or 0 for r in data["images"]],
+        height=[r.get("height") or 0 for r in data["images"]],
+        image=np.array(rows("image_id", images), np.int64),
+        category=np.array(rows("category_id", categories), np.int64),
+        ltwh=np.array([_value(r, "bbox", what, i) for i, r in enumerate(records)]).reshape(-1, 4),
+        score=score,
+        area=[np.nan if (a := r.get("area")) is None else a for r in records],
+        flags=[int(Flag.CROWD) if r.get("iscrowd") else 0 for r in records],
+        kind="gt" if score is None else "det",
+    )
+
+
+def _value(record: Mapping[str, Any], key: str, what: str, i: int) -> Any:
+    if key not in record:
+        raise ValueError(f"{what}[{i}]: there is no {key}")
+    return record[key]
+
+
+# ------------------------------------------------------------------------------------------ torchvision
+
+
+def from_torchvision(
+    targets: Iterable[Mapping[str, Any]],
+    classes: Sequence[str],
+    *,
+    image_ids: Iterable[Any] | None = None,
+    kind: Kind | None = None,
+) -> Dataset:
+    """A data set from the targets, or the outputs, of torchvision's detection models.
+
+    Parameters
+    ----------
+    targets
+        For each image ``boxes`` (n, 4) as left, top, right, bottom, ``labels`` (n,), and where it is there
+        ``scores``, ``iscrowd``, ``area`` and ``image_id``.
+    classes
+        The names that labels count, with the background, such as ``weights.meta["categories"]``.
+    image_ids
+        A name or number for each image; without them each ``image_id``, or the position.
+    kind
+        ``gt`` or ``det`` where that is not to be seen.
+
+    Raises
+    ------
+    ValueError
+        If a field is missing or does not fit, or a label has no name; the message names the image.
+    """
+    targets = list(targets)
+    ids = [_image_id(t, i) for i, t in enumerate(targets)] if image_ids is None else [*map(_plain, image_ids)]
+    if len(ids) != len(targets):
+        raise ValueError(f"image_ids has {len(ids)} entries for {len(targets)} images")
+    parts = []
+    for name, target in zip(map(str, ids), targets, strict=True):
+        if "boxes" not in target or "labels" not in target:
+            raise ValueError(f"image {name}: there is no {'labels' if 'boxes' in target else 'boxes'}")
+        scores, crowd, area = (target.get(key) for key in ("scores", "iscrowd", "area"))
+        parts.append(_Part(name, target["boxes"], target["labels"], scores, crowd, area))
+    dataset = _gather(parts, classes, kind)
+    if all(isinstance(i, int) for i in ids):
+        images = dataclasses.replace(dataset.images, source_id=np.array(ids, np.int64))
+        dataset = dataclasses.replace(dataset, images=images)
+    return dataset
+
+
+def to_torchvision(dataset: Dataset) -> list[dict[str, Any]]:
+    """A target of torchvision's detection models for each image, in the order of `Dataset.images`.
+
+    ``labels`` are rows of `Dataset.categories`: where the model counts the background as 0, add 1.
+    ``image_id`` is that of the source where all are whole numbers, else they count from 1.
+    """
+    tensor = _library("torch").as_tensor
+    boxes = dataset.boxes
+    area = np.where(np.isnan(boxes.area), boxes.wh[:, 0] * boxes.wh[:, 1], boxes.area)
+    ids = _ids(dataset.images.source_id)
+    targets = []
+    for row, own in _by_image(dataset):
+        target = {
+            "boxes": tensor(boxes.xyxy[own].astype(np.float32).reshape(-1, 4)),
+            "labels": tensor(boxes.category[own].astype(np.int64)),
+            "image_id": ids[row],
+        }
+        if dataset.kind == "det":
+            target["scores"] = tensor(boxes.score[own].astype(np.float32))
+        else:
+            target["area"] = tensor(area[own].astype(np.float32))
+            target["iscrowd"] = tensor(boxes.has(Flag.CROWD)[own].astype(np.int64))
+        targets.append(target)
+    return targets
+
+
+# --------------------------------------------------------------------------------------------- FiftyOne
+
+
+def from_fiftyone(
+    samples: Iterable[Any],
+    field: str = "ground_truth",
+    classes: Sequence[str] | None = None,
+    *,
+    kind: Kind | None = None,
+) -> Dataset:
+    """A data set from the `fiftyone.Detections` in a field of samples, such as a dataset or a view.
+
+    Parameters
+    ----------
+    classes
+        All names, in order; without them the labels that occur, in the order of their first box.
+    kind
+        ``gt`` or ``det`` where that is not to be seen.
+
+    Raises
+    ------
+    ValueError
+        If a sample has no size (call ``compute_metadata``), or a label is not among the classes.
+    """
+    parts = []
+    for sample in samples:
+        size = sample.metadata
+        if size is None or not size.width or not size.height:
+            raise ValueError(
+                f"{sample.filepath}: the size of the image is not known: call compute_metadata()"
+            )
+        scale = np.array([size.width, size.height, size.width, size.height])
+        value = sample[field]
+        found = value.detections if value is not None else []
+        ltwh = np.array([d.bounding_box for d in found], np.float64).reshape(-1, 4) * scale
+        xyxy = np.hstack([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]])
+        scores = [d.confidence for d in found]
+        crowd = [bool(getattr(d, "iscrowd", None)) for d in found]
+        scored = scores if any(s is not None for s in scores) else None
+        size = (size.width, size.height)
+        parts.append(_Part(sample.filepath, xyxy, [d.label for d in found], scored, crowd, size=size))
+    return _gather(parts, classes, kind)
+
+
+def to_fiftyone(dataset: Dataset, field: str = "ground_truth") -> list[Any]:
+    """A `fiftyone.Sample` for each image, with its boxes as `fiftyone.Detections` in `field`.
+
+    Raises
+    ------
+    ValueError
+        If the size of an image with boxes is not known.
+    """
+    fiftyone = _library("fiftyone")
+    boxes, images = dataset.boxes, dataset.images
+    samples = []
+    for row, own in _by_image(dataset):
+        size = np.array([images.width[row], images.height[row]], np.float64)
+        if len(own) and not size.all():
+            raise ValueError(
+                f"image {images.name[row]}: its size is not known, and FiftyOne's boxes are shares of it"
+            )
+        detections = [
+            fiftyone.Detection(
+                label=dataset.categories.name[category],
+                bounding_box=[*(start / size).tolist(), *(wh / size).tolist()],
+                **({"confidence": score} if dataset.kind == "det" else {}),
+                **({"iscrowd": True} if crowd else {}),
+            )
+            for category, start, wh, score, crowd in zip(
+                boxes.category[own].tolist(),
+                boxes.xyxy[own, :2],
+                boxes.wh[own],
+                boxes.score[own].tolist(),
+                boxes.has(Flag.CROWD)[own].tolist(),
+                strict=True,
+            )
+        ]
+        sample = fiftyone.Sample(filepath=images.path[row] or images.name[row])
+        sample[field] = fiftyone.Detections(detections=detections)
+        samples.append(sample)
+    return samples
+
+
+# ------------------------------------------------------------------------------------------------ shared
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Part:
+    """The boxes of one image; labels are positions or names."""
+
+    name: str
+    xyxy: Any
+    labels: Any
+    scores: Any = None
+    crowd: Any = None
+    area: Any = None
+    size: tuple[int, int] = (0, 0)
+
+
+def _gather(parts: Sequence[_Part], classes: Sequence[str] | None, kind: Kind | None) -> Dataset:
+    """The data set of some images; ValueError names the image that does not fit."""
+    columns: dict[str, list[NDArray[Any]]] = {k: [] for k in ("xyxy", "score", "crowd", "area")}
+    labels: list[list[Any]] = []
+    for part in parts:
+        xyxy = to_array(part.xyxy, f"image {part.name}: boxes").astype(np.float64).reshape(-1, 4)
+        own = [] if part.labels is None else [_plain(v) for v in part.labels]
+        labels.append(own)
+        columns["xyxy"].append(xyxy)
+        for key, given in (("score", part.scores), ("crowd", part.crowd), ("area", part.area)):
+            values = (
+                np.full(len(xyxy), np.nan) if given is None else to_array(given, f"image {part.name}: {key}")
+            )
+            columns[key].append(values.astype(np.float64).reshape(-1))
+        lengths = {len(xyxy), len(own), *(len(columns[key][-1]) for key in ("score", "crowd", "area"))}
+        if len(lengths) > 1:
+            raise ValueError(f"image {part.name}: boxes, labels and scores are not of one length")
+    score, crowd, area = (np.concatenate([np.zeros(0), *columns[key]]) for key in ("score", "crowd", "area"))
+    missing = np.isnan(score)
+    count = [len(own) for own in labels]
+    if missing.any() and not missing.all():
+        first = parts[int(np.searchsorted(np.cumsum(count), int(missing.argmax()), side="right"))]
+        raise ValueError(f"image {first.name}: a box has no score, while others have one")
+    names = _class_names(labels) if classes is None else list(classes)
+    rows = [
+        _rows_of(own, names, f"image {part.name}: label") for part, own in zip(parts, labels, strict=True)
+    ]
+    return Dataset.from_arrays(
+        images=[part.name for part in parts],
+        categories=names,
+        image=np.repeat(np.arange(len(parts)), count),
+        category=np.concatenate([np.zeros(0, np.int64), *rows]),
+        xyxy=np.concatenate([np.zeros((0, 4)), *columns["xyxy"]]),
+        score=None if missing.all() else score,
+        flags=np.where(np.nan_to_num(crowd) != 0, int(Flag.CROWD), 0),
+        area=area,
+        width=[part.size[0] for part in parts],
+        height=[part.size[1] for part in parts],
+        kind=kind,
+    )
+
+
+def _class_names(labels: Iterable[Iterable[Any]]) -> list[str]:
+    return list(dict.fromkeys(str(label) for own in labels for label in own))
+
+
+def _rows_of(labels: Sequence[Any], names: Sequence[str], what: str) -> Longs:
+    """(n,) the position of each label, which is a name or a position already."""
+    known = {name: i for i, name in enumerate(names)}
+    rows = [known.get(v, -1) if isinstance(v, str) else int(v) for v in labels]
+    wrong = next((v for v, row in zip(labels, rows, strict=True) if not 0 <= row < len(names)), None)
+    if wrong is not None:
+        raise ValueError(f"{what} {wrong!r} is not among the {len(names)} names")
+    return np.array(rows, np.int64)
+
+
+def _plain(value: Any) -> Any:
+    """A number or a text of Python's own."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _image_id(target: Mapping[str, Any], position: int) -> Any:
+    return _plain(target["image_id"]) if target.get("image_id") is not None else position
+
+
+def _ids(given: NDArray[Any]) -> list[int]:
+    """The ids of the source if all are different whole numbers, else numbers from 1."""
+    ids = given.tolist()
+    fits = all(isinstance(i, int) and i != NO_ID for i in ids) and len(set(ids)) == len(ids)
+    return ids if fits else list(range(1, len(ids) + 1))
+
+
+def _by_image(dataset: Dataset) -> Iterable[tuple[int, Longs]]:
+    """Row of each image, and the rows of its boxes in their order."""
+    order = np.argsort(dataset.boxes.image, kind="stable")
+    counts = np.bincount(dataset.boxes.image, minlength=len(dataset.images))
+    return enumerate(np.split(order, np.cumsum(counts)[:-1])) if len(dataset.images) else ()
+
+
+def _library(name: str) -> Any:
+    """A library that only one function needs."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        raise UsageError(f"this needs {name}: pip install {name}") from None

@@ -1,0 +1,378 @@
+"""What a `Metric` keeps: the boxes of some images in columns, read from arrays of any library.
+
+A batch is checked as a whole before anything of it is kept. `to_bytes` and `from_bytes` are the state of a
+metric as a header and arrays; nothing in it is executed when it is read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.arrays import to_array
+from odm.tables import NO_ID, Flag, Floats, Longs
+
+FLAGS = {"iscrowd": Flag.CROWD, "difficult": Flag.DIFFICULT}
+"""The fields of a target that mark boxes."""
+
+MAGIC = b"odm.Metric\n"
+STATE_VERSION = 1
+_MIXED = "some are whole numbers and some are text; use one kind"
+_DAMAGED = "the state of a metric is damaged"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ImageBoxes:
+    """The boxes of one side of some images, image by image, in the types that they were given in."""
+
+    count: NDArray[np.int32]
+    """(images,) how many boxes each image has."""
+    boxes: NDArray[np.floating[Any]]
+    """(n, 4)"""
+    label: NDArray[np.int32]
+    score: NDArray[np.floating[Any]]
+    """(n,), of ground truth (0,)."""
+    flags: NDArray[np.uint16]
+    """(n,), of detections (0,)."""
+    area: Floats
+    """(n,), NaN = width * height; (0,) where none was given."""
+
+    @classmethod
+    def join(cls, parts: Sequence[ImageBoxes]) -> ImageBoxes:
+        """The boxes of several batches, one batch after the other."""
+        columns = {name: [getattr(p, name) for p in parts] for name in _COLUMNS}
+        if any(len(p.area) for p in parts):
+            columns["area"] = [p.area if len(p.area) else np.full(len(p.label), np.nan) for p in parts]
+        return cls(**{name: np.concatenate(arrays) for name, arrays in columns.items()})
+
+    def take(self, images: Longs) -> ImageBoxes:
+        """The boxes of these images, in this order."""
+        count = self.count[images]
+        start = np.cumsum(self.count, dtype=np.int64) - self.count
+        offset = np.cumsum(count, dtype=np.int64) - count
+        rows = np.repeat(start[images] - offset, count) + np.arange(int(count.sum()))
+        columns = {name: getattr(self, name) for name in _COLUMNS[1:]}
+        return ImageBoxes(
+            count, **{k: column[rows] if len(column) else column for k, column in columns.items()}
+        )
+
+    def content(self) -> list[bytes]:
+        """The bytes of each image's boxes; the same whatever types the arrays have."""
+        columns = (
+            self.boxes.astype("<f8"),
+            self.label.astype("<i4")[:, None],
+            self.score.astype("<f8")[:, None],
+            self.flags.astype("<u2")[:, None],
+            self.area.astype("<f8")[:, None],
+        )
+        table = np.hstack(
+            [np.ascontiguousarray(c).view(np.uint8) for c in columns if len(c) == len(self.label)]
+        )
+        ends = np.cumsum(self.count, dtype=np.int64).tolist()
+        return [table[a:b].tobytes() for a, b in itertools.pairwise([0, *ends])]
+
+
+_COLUMNS = tuple(f.name for f in dataclasses.fields(ImageBoxes))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Some images with both their sides."""
+
+    ids: NDArray[Any] | None
+    """(images,) int64, or str as objects; None where none were given."""
+    detections: ImageBoxes
+    truth: ImageBoxes
+
+    def __len__(self) -> int:
+        return len(self.truth.count)
+
+    @classmethod
+    def join(cls, batches: Sequence[Batch]) -> Batch:
+        """Several batches as one; all have ids of one kind, or none has."""
+        ids = [b.ids for b in batches if b.ids is not None]
+        return cls(
+            np.concatenate(ids) if ids else None,
+            ImageBoxes.join([EMPTY.detections, *(b.detections for b in batches)]),
+            ImageBoxes.join([EMPTY.truth, *(b.truth for b in batches)]),
+        )
+
+    def take(self, images: Longs) -> Batch:
+        """These images, in this order."""
+        ids = None if self.ids is None else self.ids[images]
+        return Batch(ids, self.detections.take(images), self.truth.take(images))
+
+    def content(self) -> list[bytes]:
+        """The bytes of each image."""
+        sides = zip(self.truth.content(), self.detections.content(), strict=True)
+        return [b"%d " % len(truth) + truth + found for truth, found in sides]
+
+    @property
+    def id_kind(self) -> str:
+        """What identifies the images, in words."""
+        return "nothing" if self.ids is None else "whole numbers" if self.ids.dtype.kind == "i" else "text"
+
+
+_NONE = ImageBoxes(
+    np.zeros(0, np.int32),
+    np.zeros((0, 4), np.float16),  # which changes the type of nothing that it is joined with
+    np.zeros(0, np.int32),
+    np.zeros(0, np.float16),
+    np.zeros(0, np.uint16),
+    np.zeros(0),
+)
+EMPTY = Batch(None, _NONE, _NONE)
+
+
+# ----------------------------------------------------------------------------------------------- ids
+
+
+def to_ids(given: Iterable[Any], what: str = "image_ids") -> NDArray[Any]:
+    """(n,) ids: int64, or str as objects.
+
+    Raises
+    ------
+    ValueError
+        If one is neither a whole number of 64 bits nor text, or both kinds occur.
+    """
+    ids = [i.item() if hasattr(i, "item") else i for i in given]
+    odd = next((i for i in ids if isinstance(i, bool) or not isinstance(i, int | str)), None)
+    if odd is not None:
+        raise ValueError(f"{what}: expected whole numbers or text, found {odd!r}")
+    n_text = sum(isinstance(i, str) for i in ids)
+    if 0 < n_text < len(ids):
+        raise ValueError(f"{what}: {_MIXED}")
+    if n_text:
+        column = np.empty(len(ids), object)
+        column[:] = ids
+        return column
+    if any(not NO_ID < i < 2**63 for i in ids):
+        raise ValueError(f"{what}: whole numbers must fit in 64 bits; give larger ones as text")
+    return np.array(ids, np.int64)
+
+
+# ---------------------------------------------------------------------------------- reading a batch
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads and checks batches: how many classes there are, and whether boxes are corners or sizes."""
+
+    n_classes: int
+    corners: bool
+
+    def listed(self, preds: Any, target: Any, image_ids: Iterable[Any] | None) -> Batch:
+        """A batch with a mapping for each image."""
+        preds, target = list(preds), list(target)
+        if len(preds) != len(target):
+            raise ValueError(f"preds has {len(preds)} images, target {len(target)}")
+        ids = None if image_ids is None else to_ids(image_ids)
+        if ids is not None and len(ids) != len(preds):
+            raise ValueError(f"image_ids has {len(ids)} entries for {len(preds)} images")
+        names = [f"image {i}" for i in (range(len(preds)) if ids is None else ids.tolist())]
+        return Batch(ids, self._images(preds, names, scored=True), self._images(target, names, scored=False))
+
+    def flat(self, preds: Mapping[str, Any], target: Any, image_ids: Iterable[Any] | None) -> Batch:
+        """A batch with one mapping for each side, whose ``image`` says which image a row is of."""
+        if not isinstance(target, Mapping):
+            raise ValueError("preds is one mapping, so target must be one too")  # noqa: TRY004 -- documented
+        owners = []
+        for what, side in (("preds", preds), ("target", target)):
+            if "image" not in side:
+                raise ValueError(f"{what} has no image: the id of each row's image")
+            given = to_array(side["image"], f"{what}: image", "iuU").reshape(-1)
+            owners.append(to_ids(given.tolist() if len(given) else [], f"{what}: image"))
+        named = None if image_ids is None else to_ids(image_ids)
+        parts = [ids for ids in (*owners, named) if ids is not None and len(ids)]
+        if len({ids.dtype.kind for ids in parts}) > 1:
+            raise ValueError(f"image: {_MIXED}")
+        images = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+        if named is not None and (strange := ~np.isin(images, named)).any():
+            raise ValueError(f"image {images[strange][0]!s} is not in image_ids")
+        names = [f"image {i}" for i in images.tolist()]
+        sides = []
+        for ids, what, side in zip(owners, ("preds", "target"), (preds, target), strict=True):
+            columns = _columns(side, what, scored=what == "preds")
+            if len(columns["label"]) != len(ids):
+                raise ValueError(f"{what}: image has {len(ids)} rows, labels {len(columns['label'])}")
+            number = np.searchsorted(images, ids) if len(ids) else np.zeros(0, np.int64)
+            order = np.argsort(number, kind="stable")
+            count = np.bincount(number, minlength=len(images)).astype(np.int32)
+            columns = {k: v[order] if len(v) else v for k, v in columns.items()}
+            sides.append(self.checked(count, columns, names))
+        return Batch(images, *sides)
+
+    def _images(self, images: Sequence[Any], names: Sequence[str], *, scored: bool) -> ImageBoxes:
+        if not images:
+            return _NONE
+        parts = []
+        for image, name in zip(images, names, strict=True):
+            if not isinstance(image, Mapping):
+                found = type(image).__name__
+                raise ValueError(f"{name}: expected a mapping with boxes and labels, found {found}")  # noqa: TRY004
+            columns = _columns(image, name, scored=scored)
+            parts.append(ImageBoxes(np.array([len(columns["label"])], np.int32), **columns))
+        whole = ImageBoxes.join(parts)
+        return self.checked(whole.count, {k: getattr(whole, k) for k in _COLUMNS[1:]}, names)
+
+    def checked(
+        self, count: NDArray[np.int32], columns: Mapping[str, NDArray[Any]], names: Sequence[str]
+    ) -> ImageBoxes:
+        """The boxes of some images; ValueError names the first one whose values are not possible."""
+        boxes, label, score, area = (columns[k] for k in ("boxes", "label", "score", "area"))
+
+        def refuse(bad: Any, field: str, what: str, values: NDArray[Any]) -> None:
+            if bad.any():
+                row = int(bad.argmax())
+                image = int(np.searchsorted(np.cumsum(count), row, side="right"))
+                raise ValueError(f"{names[image]}: {field}: {what}, found {values[row].tolist()}")
+
+        if label.dtype.kind == "f":
+            refuse(label != np.floor(label), "labels", "expected whole numbers", label)
+        beyond = (label < 0) | (label >= self.n_classes)
+        refuse(beyond, "labels", f"expected 0..{self.n_classes - 1}", label)
+        refuse(~np.isfinite(boxes).all(axis=1), "boxes", "expected finite numbers", boxes)
+        if self.corners:
+            inverted, what = boxes[:, 2:] < boxes[:, :2], "right < left or bottom < top"
+        else:
+            inverted, what = boxes[:, 2:] < 0, "negative width or height"
+        refuse(inverted.any(axis=1), "boxes", what, boxes)
+        refuse(~np.isfinite(score), "scores", "expected finite numbers", score)
+        refuse(np.isinf(area) | (area < 0), "area", "expected square pixels", area)
+        return ImageBoxes(count, **{**columns, "label": label.astype(np.int32)})
+
+
+def _columns(given: Mapping[str, Any], name: str, *, scored: bool) -> dict[str, NDArray[Any]]:
+    """The columns of one mapping, of the right shapes; their values are not looked at."""
+    for field in ("boxes", "labels", *(("scores",) if scored else ())):
+        if field not in given:
+            raise ValueError(f"{name}: there is no {field}")
+    boxes = to_array(given["boxes"], f"{name}: boxes")
+    label = to_array(given["labels"], f"{name}: labels")
+    n = label.size
+    if boxes.size == n == 0:
+        boxes, label = boxes.reshape(0, 4), label.reshape(0)
+    if boxes.shape != (n, 4) or label.shape != (n,):
+        shapes = f"boxes has shape {boxes.shape}, labels {label.shape}"
+        raise ValueError(f"{name}: {shapes}; expected (n, 4) and (n,)")
+
+    def column(field: str) -> NDArray[Any]:
+        values = to_array(given[field], f"{name}: {field}")
+        if values.shape != (n,):
+            raise ValueError(f"{name}: {field} has shape {values.shape}, expected ({n},)")
+        return values
+
+    flags = np.zeros(0 if scored else n, np.uint16)
+    area = np.zeros(0)
+    if not scored:
+        for field, flag in FLAGS.items():
+            if given.get(field) is not None:
+                flags[column(field).astype(np.bool_)] |= np.uint16(flag)
+        if given.get("area") is not None:
+            area = column("area").astype(np.float64)
+    score = _floats(column("scores")) if scored else _NONE.score
+    return {"boxes": _floats(boxes), "label": label, "score": score, "flags": flags, "area": area}
+
+
+def _floats(values: NDArray[Any]) -> NDArray[np.floating[Any]]:
+    """Floats of at most 64 bits, unchanged where they are that already."""
+    keeps = values.dtype.kind == "f" and values.dtype.itemsize <= 8
+    return values if keeps else values.astype(np.float64)
+
+
+# ------------------------------------------------------------------------------------------- the state
+
+
+def to_bytes(settings: Mapping[str, Any], batch: Batch) -> bytes:
+    """The settings of a metric and all it holds."""
+    arrays = {
+        f"{what}.{name}": getattr(side, name)
+        for what, side in (("detections", batch.detections), ("truth", batch.truth))
+        for name in _COLUMNS
+    }
+    text = None
+    if batch.ids is not None and batch.ids.dtype.kind == "i":
+        arrays["ids"] = batch.ids
+    elif batch.ids is not None:
+        text = batch.ids.tolist()
+    pieces = [np.ascontiguousarray(a, a.dtype.newbyteorder("<")) for a in arrays.values()]
+    described = [[k, p.dtype.str, list(p.shape)] for k, p in zip(arrays, pieces, strict=True)]
+    head = {"version": STATE_VERSION, "settings": settings, "text_ids": text, "arrays": described}
+    header = json.dumps(head).encode()
+    return b"".join([MAGIC, len(header).to_bytes(8, "little"), header, *(p.tobytes() for p in pieces)])
+
+
+def from_bytes(data: bytes) -> tuple[Any, Batch]:
+    """What `to_bytes` was given; the values are not looked at.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are not a state, are cut or damaged, or are of another version.
+    """
+    at = len(MAGIC) + 8
+    if not data.startswith(MAGIC) or len(data) < at:
+        raise ValueError("these bytes are not the state of a metric")
+    end = at + int.from_bytes(data[at - 8 : at], "little")
+    try:
+        head = json.loads(data[at:end])
+        version, settings = head["version"], head["settings"]
+        text, described = head["text_ids"], head["arrays"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ValueError(f"{_DAMAGED}: its header cannot be read") from None
+    if version != STATE_VERSION:
+        raise ValueError(f"the state of a metric has version {version!r}; this odm reads {STATE_VERSION}")
+    try:
+        arrays = _arrays(data, end, described)
+        sides = [
+            ImageBoxes(**{n: arrays.pop(f"{what}.{n}") for n in _COLUMNS}) for what in ("detections", "truth")
+        ]
+        ids = arrays.pop("ids", None) if text is None else to_ids(text)
+    except (TypeError, KeyError, ValueError, OverflowError) as e:
+        raise ValueError(f"{_DAMAGED}: {e}") from None
+    batch = Batch(ids, *sides)
+    n_images = {len(side.count) for side in sides} | ({len(ids)} if ids is not None else set())
+    if len(n_images) > 1 or not all(map(_fits, sides, (True, False))) or (ids is not None and ids.ndim != 1):
+        raise ValueError(f"{_DAMAGED}: its columns do not fit together")
+    return settings, batch
+
+
+def _arrays(data: bytes, at: int, described: Iterable[Any]) -> dict[str, NDArray[Any]]:
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, dtype, shape in described:
+        kind = np.dtype(dtype)
+        if kind.kind not in "iuf" or not all(isinstance(n, int) and n >= 0 for n in shape):
+            raise ValueError("an array of this kind has no place there")
+        count = int(np.prod(shape, dtype=object))
+        if at + count * kind.itemsize > len(data):
+            raise ValueError("it is cut")
+        arrays[name] = np.frombuffer(data, kind, count, at).reshape(shape)
+        at += count * kind.itemsize
+    if at != len(data):
+        raise ValueError("bytes follow its end")
+    return arrays
+
+
+_KINDS = {"count": "i", "boxes": "f", "label": "i", "score": "f", "flags": "u", "area": "f"}
+
+
+def _fits(side: ImageBoxes, scored: bool) -> bool:
+    """Whether the columns of one side are of the right types and lengths."""
+    n = len(side.label)
+    lengths = {"score": (n if scored else 0,), "flags": (0 if scored else n,)}
+    return (
+        all(getattr(side, name).dtype.kind == kind for name, kind in _KINDS.items())
+        and all(getattr(side, name).shape == shape for name, shape in lengths.items())
+        and side.label.shape == (n,)
+        and side.boxes.shape == (n, 4)
+        and side.area.shape in ((0,), (n,))
+        and side.count.ndim == 1
+        and bool((side.count >= 0).all())
+        and int(side.count.sum(dtype=np.int64)) == n
+    )

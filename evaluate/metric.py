@@ -1,0 +1,314 @@
+"""A metric for training loops: batches of detections in, the same numbers out whatever their order.
+
+`Metric` keeps what it is given and evaluates it when asked. Nothing is matched before that, so its state is
+small, any protocol can be computed from it, and an image that a sampler gives twice counts once. Images are
+ranked by their id (without ids by a hash of their content), boxes of an image by their position, so neither
+the order of the batches nor how they are shared among processes changes a bit of the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate import batches
+from odm.evaluate.batches import Batch, ImageBoxes, Reader
+from odm.evaluate.protocols import resolve
+from odm.issues import Log, UsageError
+from odm.tables import Builder, Dataset, Floats, Kind, Longs
+
+if TYPE_CHECKING:
+    from odm.evaluate.results import Evaluation
+
+BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
+
+_RULES = ("iou", "interpolation", "area", "max_dets", "keep_difficult", "pixels")
+_SWITCHES = (*_RULES, "score_min", "only_classes", "at_score")
+
+
+class Metric:
+    """Detections and ground truth, batch by batch, for `compute` at the end of an epoch.
+
+    Parameters
+    ----------
+    classes
+        The names of the classes; a label is a position in this list.
+    protocol
+        A name of `PROTOCOLS`, or several; not one that has to be told which classes an image was searched
+        for (`lvis`, `openimages-challenge`).
+    box
+        How a row of ``boxes`` is meant: ``xyxy`` (left, top, right, bottom), ``xywh`` (left, top, width,
+        height) or ``cxcywh`` (centre, width, height), in pixels.
+    switches
+        What changes a protocol, as `evaluate` takes it: ``iou``, ``interpolation``, ``area``, ``max_dets``,
+        ``keep_difficult``, ``pixels``, ``score_min``, ``only_classes``, ``at_score``.
+
+    Raises
+    ------
+    ValueError
+        If the names, the protocol or a switch do not exist or do not fit together.
+
+    Examples
+    --------
+    >>> metric = Metric(["cat", "dog"])
+    >>> metric.update(
+    ...     [{"boxes": [[0, 0, 10, 10]], "scores": [0.9], "labels": [1]}],
+    ...     [{"boxes": [[0, 0, 10, 10]], "labels": [1]}],
+    ...     image_ids=[7],
+    ... )
+    >>> round(metric.compute().summary["AP"], 6)
+    1.0
+    """
+
+    def __init__(
+        self,
+        classes: Sequence[str],
+        protocol: str | Sequence[str] = "coco",
+        *,
+        box: BoxFormat = "xyxy",
+        **switches: Any,
+    ) -> None:
+        self.classes = tuple(classes)
+        if isinstance(classes, str) or not all(isinstance(c, str) and c for c in self.classes):
+            raise ValueError("classes must be a list of names")
+        if len(set(self.classes)) < len(self.classes):
+            twice = next(c for c in self.classes if self.classes.count(c) > 1)
+            raise ValueError(f"the class {twice!r} is listed twice")
+        if box not in ("xyxy", "xywh", "cxcywh"):
+            raise ValueError(f"box {box!r}: choose xyxy, xywh or cxcywh")
+        self.protocol = protocol if isinstance(protocol, str) else tuple(protocol)
+        self.box = box
+        self.switches = switches
+        self._check_rules()
+        self._reader = Reader(len(self.classes), corners=box == "xyxy")
+        self._batches: list[Batch] = []
+        self._evaluation: Evaluation | None = None
+
+    def _check_rules(self) -> None:
+        unknown = sorted(self.switches.keys() - set(_SWITCHES))
+        if unknown:
+            raise ValueError(f"{unknown[0]} is no switch of a metric; there are: {', '.join(_SWITCHES)}")
+        if missing := set(self.switches.get("only_classes") or ()) - set(self.classes):
+            raise ValueError(f"only_classes: there is no class {min(missing)!r}")
+        rules = resolve(self.protocol, **{k: v for k, v in self.switches.items() if k in _RULES})
+        if told := next((p.name for p in rules if p.labelled_only), None):
+            raise ValueError(
+                f"{told} has to be told which classes each image was searched for, and a metric is not: "
+                f"use odm.evaluate.evaluate"
+            )
+
+    def __repr__(self) -> str:
+        n = sum(map(len, self._batches))
+        return f"<Metric: {self.protocol}, {len(self.classes)} classes, {n} images>"
+
+    def update(self, preds: Any, target: Any, image_ids: Iterable[Any] | None = None) -> None:
+        """Add a batch of images.
+
+        Parameters
+        ----------
+        preds
+            For each image a mapping with ``boxes`` (n, 4), ``scores`` (n,) and ``labels`` (n,); or one
+            mapping for the whole batch that also has ``image`` (n,), the id of each row's image.
+        target
+            The same without ``scores``; optional are ``iscrowd``, ``difficult`` and ``area`` (n,), the last
+            in square pixels.
+        image_ids
+            An integer or a string per image. Without them an image that comes twice (samplers pad their last
+            batch) cannot be recognised and counts twice. In the form with ``image`` they list the images of
+            the batch; without them these are the images that either side names.
+
+        Arrays may be of any library: they are detached, brought to the CPU and copied.
+
+        Raises
+        ------
+        ValueError
+            If something does not fit; the message names image and field. Nothing of the batch is kept then.
+        """
+        flat = isinstance(preds, Mapping)
+        batch = (self._reader.flat if flat else self._reader.listed)(preds, target, image_ids)
+        if not len(batch):
+            return
+        if self._batches and (known := self._batches[0].id_kind) != batch.id_kind:
+            raise ValueError(f"image_ids: earlier batches had {known}, this one has {batch.id_kind}")
+        self._batches.append(batch)
+        self._evaluation = None
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        self._batches, self._evaluation = [], None
+
+    def merge(self, others: Metric | Iterable[Metric]) -> None:
+        """Add what other metrics hold, such as those of other processes.
+
+        Raises
+        ------
+        ValueError
+            If one has other classes, another protocol, box format or switches, or another kind of ids.
+        """
+        others = [others] if isinstance(others, Metric) else list(others)
+        mine = self._settings()
+        for other in others:
+            theirs = other._settings()  # noqa: SLF001 -- of the same class
+            if wrong := next((k for k in mine if mine[k] != theirs[k]), None):
+                raise ValueError(
+                    f"merge: the other metric has {wrong} {theirs[wrong]}, this one {mine[wrong]}"
+                )
+        together = [*self._batches, *(b for other in others for b in other._batches)]  # noqa: SLF001
+        if len(kinds := sorted({b.id_kind for b in together})) > 1:
+            raise ValueError(f"merge: image_ids are {' in one metric, '.join(kinds)} in another")
+        self._batches, self._evaluation = together, None
+
+    def _settings(self) -> dict[str, Any]:
+        """What two metrics must have in common, as JSON has it."""
+        settings = {
+            "classes": self.classes,
+            "protocol": self.protocol,
+            "box": self.box,
+            "switches": self.switches,
+        }
+        plain: dict[str, Any] = json.loads(json.dumps(settings, sort_keys=True))
+        return plain
+
+    # --------------------------------------------------------------------------------------- results
+
+    @property
+    def duplicates(self) -> int:
+        """How many images came with an id that was there already; each image counts once."""
+        ids = Batch.join(self._batches).ids
+        return 0 if ids is None else len(ids) - len(set(ids.tolist()))
+
+    def compute(self) -> Evaluation:
+        """Evaluate all images given so far. The answer is kept until the next `update`.
+
+        Raises
+        ------
+        DataError
+            If there is nothing to compare, such as no image at all; its log says why.
+        """
+        if self._evaluation is None:
+            from odm.evaluate import evaluate
+
+            truth, detections = self._datasets()
+            protocol = self.protocol if isinstance(self.protocol, str) else list(self.protocol)
+            self._evaluation = evaluate(truth, detections, protocol, log=Log(), **self.switches)
+        return self._evaluation
+
+    def scalars(self, prefix: str = "") -> dict[str, float]:
+        """The numbers of `compute` by name, for a logger: ``coco/AP``, ``coco/AP/person``, ...
+
+        Undefined numbers are left out. Characters other than letters, digits, ``_ - . /`` and spaces become
+        ``_``; a name that occurs again gets ``_2``, ``_3``, ... A protocol that is evaluated at several IoU
+        thresholds has the threshold in its name: ``voc2012_0.75/mAP``.
+        """
+        found: dict[str, float] = {}  # the undefined ones too: names do not depend on what is defined
+
+        def add(name: str, value: float) -> None:
+            clean = re.sub(r"[^\w\-./ ]", "_", name)
+            numbered = (f"{clean}_{n}" for n in itertools.count(2))
+            while clean in found:
+                clean = next(numbered)
+            found[clean] = float(value)
+
+        results = self.compute().results
+        several = len({r.protocol for r in results}) < len(results)
+        for result in results:
+            name = (
+                f"{result.protocol}_{result.iou:g}"
+                if several and not result.rules.averaged
+                else result.protocol
+            )
+            for key, value in result.summary.items():
+                add(f"{name}/{key}", value)
+            for row in result.classes:
+                add(f"{name}/AP/{row.name}", row.ap)
+        return {prefix + name: value for name, value in found.items() if not np.isnan(value)}
+
+    def _gathered(self) -> Batch:
+        """Every image once, in the order of the ids or of the hashes of the content."""
+        batch = Batch.join(self._batches)
+        if batch.ids is None:
+            digests = [hashlib.sha256(content).digest() for content in batch.content()]
+            return batch.take(np.array(sorted(range(len(digests)), key=digests.__getitem__), np.int64))
+        return batch.take(_each_once(batch, batch.ids))
+
+    def _datasets(self) -> tuple[Dataset, Dataset]:
+        """The two sides as `evaluate` takes them."""
+        batch = self._gathered()
+        names = [str(i) for i in (range(len(batch)) if batch.ids is None else batch.ids.tolist())]
+        return self._dataset(names, batch.truth, "gt"), self._dataset(names, batch.detections, "det")
+
+    def _dataset(self, names: Sequence[str], side: ImageBoxes, kind: Kind) -> Dataset:
+        size = np.zeros(len(names), np.int32)
+        builder = Builder()
+        builder.kind = kind
+        builder.add_images(names, width=size, height=size)
+        for name in self.classes:
+            builder.category(name)
+        xyxy, wh = self._corners(side.boxes.astype(np.float64))
+        builder.boxes(
+            image=np.repeat(np.arange(len(names)), side.count),
+            category=side.label,
+            xyxy=xyxy,
+            wh=wh,
+            score=side.score.astype(np.float64) if kind == "det" else None,
+            flags=side.flags if kind == "gt" else None,
+            area=side.area if len(side.area) else None,
+        )
+        return builder.build()
+
+    def _corners(self, boxes: Floats) -> tuple[Floats, Floats | None]:
+        if self.box == "xyxy":
+            return boxes, None
+        wh = boxes[:, 2:]
+        start = boxes[:, :2] - wh / 2 if self.box == "cxcywh" else boxes[:, :2]
+        return np.hstack([start, start + wh]), wh
+
+    # --------------------------------------------------------------------------------------- state
+
+    def to_bytes(self) -> bytes:
+        """The state, to send to another process or to keep; `from_bytes` reads it. It is no pickle."""
+        return batches.to_bytes(self._settings(), Batch.join(self._batches))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Metric:
+        """A metric from what `to_bytes` gave.
+
+        Raises
+        ------
+        ValueError
+            If the bytes are not the state of a metric, are damaged, or are of an unknown version.
+        """
+        settings, batch = batches.from_bytes(data)
+        try:
+            classes, protocol, box = (settings[k] for k in ("classes", "protocol", "box"))
+            metric = cls(classes, protocol, box=box, **settings["switches"])
+        except (TypeError, KeyError, UsageError) as e:
+            raise ValueError(f"the state of a metric is damaged: {e}") from None
+        for side in (batch.detections, batch.truth):
+            columns = {k: getattr(side, k) for k in ("boxes", "label", "score", "flags", "area")}
+            metric._reader.checked(side.count, columns, ["state of a metric"] * len(side.count))
+        if len(batch):
+            metric._batches.append(batch)
+        return metric
+
+
+def _each_once(batch: Batch, ids: NDArray[Any]) -> Longs:
+    """The images by rising id, each once: of copies that differ the one with the smallest bytes."""
+    order = np.argsort(ids, kind="stable")
+    new = np.append(True, ids[order[1:]] != ids[order[:-1]])[: len(ids)]
+    group = np.cumsum(new) - 1
+    copies = np.flatnonzero(np.bincount(group, minlength=1)[group] > 1)
+    if not len(copies):
+        return order
+    kept: Longs = order[new]
+    content = batch.take(order[copies]).content()
+    for k in sorted(range(len(copies)), key=content.__getitem__, reverse=True):  # the smallest comes last
+        kept[group[copies[k]]] = order[copies[k]]
+    return kept
