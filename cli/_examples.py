@@ -279,6 +279,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '',
         "input/b.txt: error link-outside the link leads outside the source, to '/data/elsewhere/b.txt'; name the real folder on the command line, or give --follow-links",
     ),
+    'long-line': (
+        'log = Log()\nwith tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):\n    os.mkdir("labels")\n    with open("labels/street.txt", "w") as file:\n        file.write("person 10 20 110 220 " * 60_000)\n    load(Request(path="labels", format="txt"), log)',
+        'labels/street.txt:1: error long-line expected lines of up to 1 MiB, found one of 1260000 bytes; check the line ends of the file, and whether it is a file of labels at all',
+    ),
     'looks-like-comment': (
         '# dog 1 2 3 4',
         "input/a.txt:1:1: warning looks-like-comment [class] '# dog' begins with '#', which starts no comment in this format; it is read as a class; delete the line if it was meant as a comment",
