@@ -32,7 +32,7 @@ def sides(truth, found):
 def columns(found):
     """Detection, ground truth, IoU and cover of all pairs."""
     pieces = list(found.pieces())
-    names = ["det", "gt", "iou"] + ["cover"] * (found.ioa is not None)
+    names = ["det", "gt", "iou"] + ["ioa"] * (found.ioa is not None)
     return {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in names}
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from odm import files
+from odm.files import opening
 from odm.formats import FORMATS
 from odm.issues import Log
 
@@ -76,11 +77,7 @@ def test_a_full_disk_at_every_call_of_a_conversion(tmp_path, monkeypatch, name):
         before = shown(home)
         faults = seam.Faults(at, seam.no_space)
         with monkeypatch.context() as m:
-            m.setattr(files, "os", faults)
-            sync = files._sync_file_system
-            m.setattr(
-                files, "_sync_file_system", lambda folder, f=faults, s=sync: (f.step("syncfs"), s(folder))
-            )
+            seam.stand_in(faults, m.setattr)
             run = corpus.Run(args)
         assert run.code in (0, 3), str(run)
         assert "internal error" not in run.err
@@ -124,9 +121,7 @@ for name in module.FORMATS:
         child = os.fork()
         if child == 0:
             faults = seam.Faults(at, lambda name: os.kill(os.getpid(), signal.SIGKILL))
-            files.os = faults
-            sync = files._sync_file_system
-            files._sync_file_system = lambda folder: (faults.step("syncfs"), sync(folder))
+            seam.stand_in(faults)
             os._exit(100 + corpus.Run(args).code)
         _, status = os.waitpid(child, 0)
         if os.WIFEXITED(status):
@@ -296,7 +291,7 @@ def refused_to_an_ordinary_user(tmp_path):
 def test_a_file_that_changes_while_it_is_read(tmp_path, monkeypatch, name, change):
     source = corpus.lay(tmp_path / "in", corpus.BASE[name]())
     main = source / corpus.MAIN[name]
-    real_open = files._open
+    real_open = opening._open
     armed = [True]
 
     def now():
@@ -325,7 +320,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path, monkeypatch, name, chang
             now()
         return found
 
-    monkeypatch.setattr(files, "_open", opened)
+    monkeypatch.setattr(opening, "_open", opened)
     run = corpus.Run(
         [
             "convert",
@@ -353,7 +348,7 @@ def test_a_folder_that_vanishes_while_it_is_walked(tmp_path, monkeypatch):
             raise FileNotFoundError(errno.ENOENT, "gone")
         return real(path)
 
-    monkeypatch.setattr(files.os, "scandir", scandir)
+    monkeypatch.setattr(os, "scandir", scandir)
     log = Log()
     found = files.Source(str(source))
     assert found.files == ["a/a.txt", "a/b.txt", "c/a.txt", "c/b.txt"]

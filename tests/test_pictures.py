@@ -5,10 +5,10 @@ import time
 import zlib
 
 import pytest
-from odm.formats._images import picture_size
 from PIL import Image
 
 from odm.issues import Log
+from odm.pictures import picture_size
 
 ORIENTATION = 0x0112
 
