@@ -79,7 +79,7 @@ def yolo(tmp_path, *, name="dog", key="x", split="val", score=None):
     return path
 
 
-def voc(tmp_path, *, name="dog", image="a.jpg", key="note", score=None):
+def voc(tmp_path, *, name="dog", image="a.jpg", key="0", score=None):
     from xml.sax.saxutils import escape
 
     path = tmp_path / ("gt" if score is None else "det")
