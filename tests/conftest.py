@@ -4,7 +4,7 @@ import os
 
 from hypothesis import settings
 
-# The same examples in every run, so that a run can be repeated; look for new ones with HYPOTHESIS_PROFILE=explore.
-settings.register_profile("repeatable", derandomize=True, database=None)
-settings.register_profile("explore", print_blob=True)
+# No deadlines: machines are busy at times. The same examples in every run, so that a run can be repeated; look for new ones with HYPOTHESIS_PROFILE=explore.
+settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
+settings.register_profile("explore", print_blob=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

@@ -855,10 +855,10 @@ def test_through_the_public_door(tmp_path):
 )
 def test_hostile_files_answer_soon(tmp_path, piece):
     data = b"filename,class,xmin,ymin,xmax,ymax\n" + piece * (2**20 // len(piece))
-    start = time.perf_counter()
+    start = time.process_time()
     read_text(tmp_path, data)
     csv.sniff(Source(str(tmp_path / "a.csv")))
-    assert time.perf_counter() - start < 4  # 2 s on a free machine
+    assert time.process_time() - start < 4  # 2 s on a free machine
 
 
 @example(text="sep=")

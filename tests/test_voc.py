@@ -340,10 +340,10 @@ MEGA = 10**6
 def test_a_megabyte_of_anything_is_answered_soon(tmp_path, data):
     path = tmp_path / "a.xml"
     path.write_bytes(data)
-    start = time.perf_counter()
+    start = time.process_time()
     VOC.sniff(Source(str(path)))
     _, log = read(path)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert log.issues
 
 
