@@ -233,7 +233,7 @@ def print_log(log: Log, *, quiet: bool = False, limit: int = SHOWN, printed: Seq
         print_notes(log)
     severities = ("error",) if quiet else ("error", "warning")
     before = {id(issue) for issue in printed}
-    others = [issue for issue in sorted(log.issues, key=_place) if id(issue) not in before]
+    others = [issue for issue in sorted(log.issues, key=_location) if id(issue) not in before]
     shown = [issue for s in severities for issue in others if issue.severity == s]
     n_before = sum(issue.severity in severities for issue in printed)
     room = max(0, limit - n_before)
@@ -243,7 +243,7 @@ def print_log(log: Log, *, quiet: bool = False, limit: int = SHOWN, printed: Seq
         say(_summary(log, n_before + len(shown[:room]), quiet=quiet))
 
 
-def _place(issue: Issue) -> tuple[str, int, int]:
+def _location(issue: Issue) -> tuple[str, int, int]:
     return issue.path, issue.line, issue.column
 
 

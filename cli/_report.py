@@ -77,7 +77,7 @@ def pictures_of(
 
     folders = [str(side["images"]) for side in options if side.get("images") is not None]
     found = locate(names, datasets, folders, max_size=given["max_size"])
-    return [Picture(name, *place) for name, place in zip(names, found, strict=True)]
+    return [Picture(name, *location) for name, location in zip(names, found, strict=True)]
 
 
 def write_report(page: Page, given: Mapping[str, Any], sources: Sequence[str]) -> str:

@@ -299,16 +299,16 @@ def _github(report: Report) -> str:
     line_of = _locator(report.issues)
     lines = []
     for issue in report.issues:
-        place = []
+        location = []
         if issue.path:
-            place.append(f"file={_escape_property(issue.path)}")
+            location.append(f"file={_escape_property(issue.path)}")
         line = line_of(issue)
         if line:
-            place.append(f"line={line}")
+            location.append(f"line={line}")
             if issue.column:
-                place.append(f"col={issue.column}")
-        place.append(f"title={_escape_property(issue.code)}")
-        lines.append(f"::{issue.severity} {','.join(place)}::{_escape_data(_with_place(issue))}")
+                location.append(f"col={issue.column}")
+        location.append(f"title={_escape_property(issue.code)}")
+        lines.append(f"::{issue.severity} {','.join(location)}::{_escape_data(_with_place(issue))}")
     if len(report.issues) < report.total:
         lines.append(f"::notice title=odm::{_escape_data(report.verdict)}")
     return "".join(line + "\n" for line in lines)

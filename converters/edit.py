@@ -97,11 +97,13 @@ def _moved_labels(labels: ImageLabels, row_of: Ints, ledger: Ledger) -> ImageLab
     merged = np.bincount(row_of[row_of >= 0])
     if len(labels) and merged.max(initial=0) > 1:
         table = np.stack([moved.image, moved.category, moved.verdict], axis=1)
-        _, first, place = np.unique(table, axis=0, return_index=True, return_inverse=True)
-        place = place.reshape(-1)
-        once = np.unique(np.stack([place, labels.category], axis=1), axis=0)[:, 0]
+        _, first, location = np.unique(table, axis=0, return_index=True, return_inverse=True)
+        location = location.reshape(-1)
+        once = np.unique(np.stack([location, labels.category], axis=1), axis=0)[:, 0]
         some = (
-            keep & (moved.verdict == LabelState.ABSENT) & (np.bincount(once)[place] < merged[moved.category])
+            keep
+            & (moved.verdict == LabelState.ABSENT)
+            & (np.bincount(once)[location] < merged[moved.category])
         )
         ledger.change("absences of a class that was merged with one that may be there", int(some.sum()))
         again = np.ones(len(labels), np.bool_)

@@ -120,20 +120,20 @@ def read_hierarchy(path: str, log: Log, names: dict[str, str] | None = None) -> 
     faults: list[str] = []
     pending: list[tuple[Any, str]] = [(tree, "")]
     while pending:
-        node, place = pending.pop()
+        node, location = pending.pop()
         if not isinstance(node, dict) or not isinstance(node.get("LabelName"), str):
-            faults.append(place)
+            faults.append(location)
             continue
         node["LabelName"] = names.get(node["LabelName"], node["LabelName"])
         for key in ("Subcategory", "Part"):
             below = node.get(key, [])
             if not isinstance(below, list):
-                faults.append(f"{place}/{key}")
+                faults.append(f"{location}/{key}")
                 continue
-            pending += [(child, f"{place}/{key}/{i}") for i, child in enumerate(below)]
-    for place in sorted(faults):
+            pending += [(child, f"{location}/{key}/{i}") for i, child in enumerate(below)]
+    for location in sorted(faults):
         log.report(
-            BAD_HIERARCHY, path, pointer=place or "/", reason="there is no class with a LabelName here"
+            BAD_HIERARCHY, path, pointer=location or "/", reason="there is no class with a LabelName here"
         )
     if faults:
         raise DataError(f"{printable(path)}: it is not a class hierarchy", log)

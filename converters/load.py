@@ -209,10 +209,10 @@ def _report_kind(dataset: Dataset, kind: Kind | None, log: Log) -> None:
         if n > 1 and not len(dataset):
             first = next((i for i in log.issues if i.code == row.name), None)
             log.withdraw(row.name)
-            place = (first.path, first.line, first.pointer) if first else (dataset.path, 0, "")
-            log.report(whole, place[0], line=place[1], pointer=place[2], n=n)
+            location = (first.path, first.line, first.pointer) if first else (dataset.path, 0, "")
+            log.report(whole, location[0], line=location[1], pointer=location[2], n=n)
     if len(dataset) and kind is not None and dataset.kind != kind:  # what files of a format can only be
-        path, line, pointer = dataset.place(0)
+        path, line, pointer = dataset.location(0)
         whole = ALL_SCORED if kind == "gt" else NO_SCORES
         log.report(whole, path, line=line, pointer=pointer, n=len(dataset))
 

@@ -100,8 +100,8 @@ def validate(
         options["images"] = os.fspath(images)
     found = Log() if log is None else log.fresh()
 
-    def request(place: str | os.PathLike[str] | None, **values: Any) -> Request | None:
-        return None if place is None else Request(path=os.fspath(place), shared=options, **values)
+    def request(location: str | os.PathLike[str] | None, **values: Any) -> Request | None:
+        return None if location is None else Request(path=os.fspath(location), shared=options, **values)
 
     source = request(path, format=format, kind=kind)
     assert source is not None

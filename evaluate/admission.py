@@ -122,7 +122,7 @@ def _check_score_range(detections: Dataset, log: Log) -> None:
     low, high = float(score.min()), float(score.max())
     if boxes.in_percent and not log.counts[PERCENT.name]:  # else it was reported when the file was checked
         above = score > 1
-        path, line, pointer = detections.place(int(above.argmax()))
+        path, line, pointer = detections.location(int(above.argmax()))
         n, largest = int(above.sum()), Trusted(f"{high:g}")
         log.report(PERCENT, path, line=line, pointer=pointer, n=n, total=len(score), value=largest)
     shown = low / 100 if boxes.in_percent else low

@@ -16,7 +16,7 @@ from odm.evaluate.protocols import Protocol, check_scores, resolve
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.selection import ExtraImages
 from odm.evaluate.sides import Joined, Label
-from odm.issues import Log, UsageError
+from odm.issues import Log, UsageError, plural
 from odm.pairing import source_of
 from odm.tables import Dataset
 
@@ -159,7 +159,7 @@ def _common_switches(
     extra = joined.report.images_det_only
     if extra_images != "error" and extra:
         what = "as background" if extra_images == "background" else "left out"
-        switches.append(f"{len(extra)} extra image{'s' if len(extra) > 1 else ''} {what}")
+        switches.append(f"{plural(len(extra), 'extra image')} {what}")
     return switches
 
 

@@ -98,9 +98,9 @@ class Metric:
         if missing := set(self.switches.get("only_classes") or ()) - set(self.classes):
             raise ValueError(f"only_classes: there is no class {min(missing)!r}")
         rules = resolve(self.protocol, **{k: v for k, v in self.switches.items() if k in _RULES})
-        if told := next((p.name for p in rules if p.labelled_only), None):
+        if explicit := next((p.name for p in rules if p.labelled_only), None):
             raise ValueError(
-                f"{told} has to be told which classes each image was searched for, and a metric is not: "
+                f"{explicit} has to be told which classes each image was searched for, and a metric is not: "
                 f"use odm.evaluate.evaluate"
             )
 

@@ -88,7 +88,7 @@ def detections_csv(evaluation: Evaluation) -> str:
     Under several thresholds the outcome is that at the one which the counts are of, .5 if it is among them.
     ``detection`` and ``gt`` count the boxes of the two sides from 0, in the order of their files.
     """
-    from odm.evaluate.analysis.files import place_of
+    from odm.evaluate.analysis.files import location_of
     from odm.evaluate.outcomes import OUTCOMES, REASONS
 
     columns = [*_HEAD, "detection", "image", "class", "score", "left", "top", "right", "bottom"]
@@ -114,7 +114,7 @@ def detections_csv(evaluation: Evaluation) -> str:
                 names = (table.images[image], table.classes[category])
                 found = "" if gt < 0 else gt
                 why = (OUTCOMES[outcome], reasons[reason])
-                yield (*head, row, *names, score, *box, iou, found, *why, *place_of(evaluation.truth, gt))
+                yield (*head, row, *names, score, *box, iou, found, *why, *location_of(evaluation.truth, gt))
 
     return csv_text(columns, rows())
 

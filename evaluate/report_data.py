@@ -406,11 +406,11 @@ def take_in_order(det: Ints, gt: Ints, first: Longs) -> tuple[Ints, Ints]:
     taken: list[tuple[Ints, Ints]] = [(det[:0], gt[:0])]
     free_det, free_gt = np.ones(len(first), np.bool_), np.ones(len(first), np.bool_)
     while len(det):
-        place = np.arange(len(det))
+        location = np.arange(len(det))
         leads = np.ones(len(det), np.bool_)
         for side in (det, gt):
-            first[side[::-1]] = place[::-1]
-            leads &= first[side] == place
+            first[side[::-1]] = location[::-1]
+            leads &= first[side] == location
         taken.append((det[leads], gt[leads]))
         free_det[det[leads]] = False
         free_gt[gt[leads]] = False

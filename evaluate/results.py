@@ -237,7 +237,7 @@ class Evaluation:
             "join": self.join.to_dict(),
             "results": [result.to_dict() for result in self.results],
             "doubts": [
-                {"code": issue.code, "place": issue.place, "message": issue.message}
+                {"code": issue.code, "place": issue.location, "message": issue.message}
                 for issue in self.log.issues
                 if issue.code in doubtful
             ],

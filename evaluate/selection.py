@@ -10,7 +10,7 @@ import numpy as np
 
 from odm.evaluate.order import first_of_runs, rank_in_runs
 from odm.evaluate.sides import Joined, SideTable
-from odm.issues import Code, Log, Trusted, UsageError, hint
+from odm.issues import Code, Log, Trusted, UsageError, hint, plural
 from odm.pairing import (
     some,
     unique,
@@ -45,8 +45,8 @@ def without_extra_images(joined: Joined, log: Log) -> Joined:
     keep = joined.detections.image < joined.n_truth_images
     n = int(np.count_nonzero(~keep))
     log.note(
-        f"{len(names)} image{'s' if len(names) > 1 else ''} only in the detections left out with {n} "
-        f"detection{'s' if n != 1 else ''}: {some(names)}"
+        f"{plural(len(names), 'image')} only in the detections left out with "
+        f"{plural(n, 'detection')}: {some(names)}"
     )
     return dataclasses.replace(joined.only(detections=keep), images=joined.images[: joined.n_truth_images])
 

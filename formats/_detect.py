@@ -57,8 +57,8 @@ def _report_unreadable(source: Source, log: Log) -> None:
             log.report(NOT_TEXT, path, value=Trusted(what))
         elif wide := wide_encoding(head):
             log.report(NOT_UTF8, path, line=1, value=wide)
-        elif (place := too_deep(head)) >= 0:
-            line, column = line_column(head, place)
+        elif (location := too_deep(head)) >= 0:
+            line, column = line_column(head, location)
             log.report(TOO_DEEP, path, line=line, column=column)
     if log.errors:
         raise DataError(

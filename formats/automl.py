@@ -43,7 +43,7 @@ from odm.formats._shared.csv_tables import Collector, Columns, Quote, head_rows,
 from odm.formats._shared.number_text import decimals, fixed
 from odm.formats._shared.pictures import relative_to_images
 from odm.formats._shared.splits import SplitOptions, miss_split
-from odm.formats._shared.text_tokens import places_for
+from odm.formats._shared.text_tokens import decimals_for
 from odm.issues import Code, Log
 from odm.tables import Builder, Dataset, Floats
 
@@ -215,7 +215,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) ->
     starts = [f"{word},{quote(prefix + text)}," for word, text in zip(sets, images.name, strict=True)]
     classes = [quote(text) for text in dataset.categories.name]
     # Fine enough that half a step of another format's decimals is a whole number of steps here.
-    places = places_for(int(images.width.max(initial=0)), int(images.height.max(initial=0))) + 3
+    places = decimals_for(int(images.width.max(initial=0)), int(images.height.max(initial=0))) + 3
     texts = fixed(edges.ravel(), max(13, places))
     left, top, right, bottom = (texts[k::4] for k in range(4))
     ends = [f",{score}" for score in decimals(boxes.score)] if dataset.kind == "det" else [""] * len(boxes)

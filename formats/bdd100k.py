@@ -195,8 +195,8 @@ def _read_label(reader: Reader, value: Any, at: At, image: int, rows: int, line:
     reader.count_unread(label, _LABEL)
     flags = reader.flags(attributes, _FLAGS, ("NA", "none", False))
     left, top, right, bottom = corners
-    place = left, top, right, bottom
-    reader.box(image, category, place, at, file=rows, line=line, score=score, flags=flags)
+    location = left, top, right, bottom
+    reader.box(image, category, location, at, file=rows, line=line, score=score, flags=flags)
     return True
 
 

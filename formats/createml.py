@@ -141,10 +141,10 @@ def _read_box(
             reader.missing(at, key, row=True)
             return False
     category = reader.category(box["label"], at / "label")
-    place = reader.mapping(box["coordinates"], at / "coordinates", row=True)
+    location = reader.mapping(box["coordinates"], at / "coordinates", row=True)
     values = None
-    if place is not None:
-        values = reader.members(place, ("x", "y", "width", "height"), at / "coordinates")
+    if location is not None:
+        values = reader.members(location, ("x", "y", "width", "height"), at / "coordinates")
     score = reader.score(box.get("confidence"), at / "confidence")
     if category is None or values is None or score is None:
         return False
@@ -197,8 +197,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: CreatemlOptions) 
 
     def one(i: int) -> dict[str, Any]:
         numbers = map(number, places[i])
-        place = dict(zip(("x", "y", "width", "height"), numbers, strict=True))
-        box: dict[str, Any] = {"label": classes[category[i]], "coordinates": place}
+        location = dict(zip(("x", "y", "width", "height"), numbers, strict=True))
+        box: dict[str, Any] = {"label": classes[category[i]], "coordinates": location}
         return box | {"confidence": number(score[i])} if is_det else box
 
     records = (

@@ -49,8 +49,8 @@ from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_rows import (
     Cell,
     Grammar,
+    ParsedRows,
     Part,
-    Scan,
     add_boxes,
     add_images,
     are_text,
@@ -62,18 +62,18 @@ from odm.formats._shared.text_rows import (
     gather_labels,
     label_files,
     numeric,
+    parsed,
     refuse_classes,
+    report_files,
     report_marks,
     report_numbers,
     sampled,
-    say_files,
-    scan,
     settle_kind,
     spans,
     write_files,
 )
 from odm.formats._shared.text_tokens import NUMBER, Chunk, lines_are
-from odm.issues import Log, UsageError
+from odm.issues import Log, UsageError, plural
 from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag, Floats, stem
 
@@ -95,7 +95,7 @@ def sniff(source: Source) -> Sniff | None:
     if not are_text(source):
         return None
     if results := _results(source):
-        what = "1 file is" if len(results) == 1 else f"{len(results)} files are"
+        what = plural(len(results), "file is", "files are")
         return Sniff(
             SURE, f"{what} named like the results of DOTA, Task1_<category>.txt or Task2_<category>.txt"
         )
@@ -144,7 +144,7 @@ def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
     n = len(cells)
     expected = "8 numbers, a category, and 0 or 1"
     if n < 9:
-        found = f"{n} value{'' if n == 1 else 's'}"
+        found = plural(n, "value")
         log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
         return
     if report_numbers(cells[:8], FIELDS, path, line, log):
@@ -185,7 +185,7 @@ def _split_results(width: int) -> Grammar:
             fields = ("score", *(FIELDS if width == 8 else EDGES))
             if report_numbers(cells[-len(fields) :], fields, path, line, log):
                 return
-        expected, found = f"an image, a score and {width} numbers", f"{n} value{'' if n == 1 else 's'}"
+        expected, found = f"an image, a score and {width} numbers", plural(n, "value")
         log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
 
     return Grammar(split, explain, width)
@@ -200,8 +200,8 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
         _read_results(source, results if source.is_dir else [""], builder, log, options)
         return
     files = label_files(source, GRAMMAR)
-    say_files(source, files, log)
-    found = scan(source, files, builder, log, GRAMMAR)
+    report_files(source, files, log)
+    found = parsed(source, files, builder, log, GRAMMAR)
     gather = gather_labels(source, builder, log, options)
     images = add_images(found, gather, GRAMMAR)
     good = settle_kind(found, builder, log)
@@ -215,7 +215,7 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
     add_boxes(found, gather, images, good, class_rows(found, good, builder), xyxy, flags=flags, score=score)
 
 
-def _upright(found: Scan, good: NDArray[np.bool_], builder: Builder, log: Log) -> Floats:
+def _upright(found: ParsedRows, good: NDArray[np.bool_], builder: Builder, log: Log) -> Floats:
     """The upright boxes around the corners; those that are not the corners themselves are reported."""
     points = found.values[:, :8].reshape(-1, 4, 2)
     low, high = (f(points, axis=1) if len(points) else points[:, 0] for f in (np.min, np.max))
@@ -240,7 +240,7 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
     for file in files:
         match = _RESULT.fullmatch((file or source.path.replace("\\", "/")).rsplit("/", 1)[-1])
         assert match is not None
-        found = scan(source, [file], builder, log, _split_results(8 if match[1] == "1" else 4))
+        found = parsed(source, [file], builder, log, _split_results(8 if match[1] == "1" else 4))
         number, path = builder.file(source.full(file)), source.full(file)
         first = dict(zip(found.name[::-1].tolist(), found.rows.line[::-1].tolist(), strict=True))
         rows = np.full(len(found.texts) + 1, -1, np.int32)

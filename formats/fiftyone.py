@@ -53,7 +53,7 @@ from odm.formats._shared.json_values import (
 )
 from odm.formats._shared.number_text import fixed_rows
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
-from odm.formats._shared.text_tokens import places_for
+from odm.formats._shared.text_tokens import decimals_for
 from odm.issues import Log, Trusted
 from odm.tables import Builder, Dataset, Flag, stem
 
@@ -207,15 +207,15 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
     relative = np.concatenate([boxes.xyxy[:, :2], boxes.wh], axis=1)
     relative /= np.concatenate([size, size], axis=1)[boxes.image]
     # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
-    places = np.array([places_for(*wh) + 3 for wh in size.astype(np.int64).tolist()], np.int64)[boxes.image]
+    places = np.array([decimals_for(*wh) + 3 for wh in size.astype(np.int64).tolist()], np.int64)[boxes.image]
     texts = fixed_rows(relative, places)
     used = sorted(FLAG_NAMES)
     entries = []
     for row, members in enumerate(groups(dataset)):
         found = []
         for i in members:
-            place = [number(float(text)) for text in texts[i]]
-            box: dict[str, Any] = {"label": int(boxes.category[i]), "bounding_box": place}
+            location = [number(float(text)) for text in texts[i]]
+            box: dict[str, Any] = {"label": int(boxes.category[i]), "bounding_box": location}
             if dataset.kind == "det":
                 box["confidence"] = number(float(boxes.score[i]))
             if names := flags_of(int(boxes.flags[i]), used):

@@ -54,18 +54,18 @@ from odm.formats._shared.text_rows import (
     gather_labels,
     label_files,
     numeric,
+    parsed,
     refuse_classes,
+    report_files,
     report_marks,
     report_numbers,
     sampled,
-    say_files,
-    scan,
     settle_kind,
     spans,
     write_files,
 )
 from odm.formats._shared.text_tokens import NUMBER, Chunk, lines_are
-from odm.issues import Log
+from odm.issues import Log, plural
 from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag
 
@@ -114,7 +114,7 @@ def _split(chunk: Chunk) -> Part:
 def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
     if len(cells) < 15:
         expected = "a type and 14 numbers, or 15 with a score"
-        found = f"{len(cells)} value{'' if len(cells) == 1 else 's'}"
+        found = plural(len(cells), "value")
         log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
         return
     scored = len(cells) >= 16 and NUMBER.fullmatch(cells[-15][1]) is not None
@@ -156,8 +156,8 @@ GRAMMAR = Grammar(
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read a folder of label files, or one."""
     files = label_files(source, GRAMMAR)
-    say_files(source, files, log)
-    found = scan(source, files, builder, log, GRAMMAR)
+    report_files(source, files, log)
+    found = parsed(source, files, builder, log, GRAMMAR)
     gather = gather_labels(source, builder, log, options)
     images = add_images(found, gather, GRAMMAR)
     good = settle_kind(found, builder, log)

@@ -62,7 +62,7 @@ from odm.formats._shared.json_values import (
 )
 from odm.formats._shared.number_text import fixed_rows
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_tokens import places_for
+from odm.formats._shared.text_tokens import decimals_for
 from odm.issues import Code, Log, Trusted, printable
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset
 
@@ -161,16 +161,16 @@ def _read_task(reader: Reader, task: dict[str, Any], at: At, file: int, line: in
     name = data.get(key)
     found: list[tuple[dict[str, Any], tuple[int, int] | None, At, str | int, float]] = []
     size: tuple[int, int] | None = None
-    for item, place, index, score in results:
-        result = reader.mapping(item, place / index, row=True)
+    for item, location, index, score in results:
+        result = reader.mapping(item, location / index, row=True)
         if result is None:
             reader.builder.skipped += 1
             continue
-        own = _own_size(reader, result, place / index)
+        own = _own_size(reader, result, location / index)
         if own == _FAULTY:
             reader.builder.skipped += 1
             continue
-        found.append((result, own, place, index, score))
+        found.append((result, own, location, index, score))
         size = size or own
     size = size or reader.size(data.get("width"), data.get("height"), at / "data", ("width", "height"))
     name = image_name(name) if isinstance(name, str) else name
@@ -190,16 +190,16 @@ def _read_task(reader: Reader, task: dict[str, Any], at: At, file: int, line: in
         return
     labelled = {r.get("id") for r, *_ in found if isinstance(r.get("id"), str) and _labels(r) is not None}
     lists: dict[At, int] = {}
-    for result, own, place, index, score in found:
-        rows = lists.setdefault(place, -1)
+    for result, own, location, index, score in found:
+        rows = lists.setdefault(location, -1)
         if rows < 0:
-            rows = lists[place] = reader.rows_of(place)
+            rows = lists[location] = reader.rows_of(location)
         row = index if isinstance(index, int) else 0
         bare = result.get("type") in _BARE and _labels(result) is None
         if bare and isinstance(result.get("id"), str) and result["id"] in labelled:
             continue  # its label is in another result
         assert size is not None
-        if not _read_result(reader, result, place / index, image, (own, size), score, rows, row):
+        if not _read_result(reader, result, location / index, image, (own, size), score, rows, row):
             reader.builder.skipped += 1
 
 
@@ -236,10 +236,10 @@ def _results(reader: Reader, task: dict[str, Any], at: At) -> _Results:
         )
         reader.count(f"further {key}", len(choices) - 1)
     i, choice = (marked or choices)[0]
-    place = at / key / i
-    results = reader.items(choice.get("result"), place / "result")
-    score = reader.score(choice.get("score"), place / "score") if det else NAN
-    where = place / "result"
+    location = at / key / i
+    results = reader.items(choice.get("result"), location / "result")
+    score = reader.score(choice.get("score"), location / "score") if det else NAN
+    where = location / "result"
     return [(r, where, k, NAN if score is None else score) for k, r in enumerate(results or ())]
 
 
@@ -319,7 +319,7 @@ def _read_result(
         shown, other = Trusted(f"{own[0]}x{own[1]}"), Trusted(f"{size[0]}x{size[1]}")
         reader.log.report(SIZES_DIFFER, at.path, **at.where, value=shown, other=other)
         return False
-    place = _place(reader, kind, value, size, at)
+    location = _location(reader, kind, value, size, at)
     labels = _labels(result)
     if labels is None:
         key = type_ if type_.endswith("labels") else _SHAPES[kind]
@@ -327,7 +327,7 @@ def _read_result(
             reader.wrong(at / "value" / key, "a list of labels", value[key], row=True)
         else:
             reader.missing(at / "value", key, row=True)
-    if place is None or labels is None:
+    if location is None or labels is None:
         return False
     if reader.builder.kind == "det":
         own_score = reader.score(result.get("score"), at / "score")
@@ -336,7 +336,7 @@ def _read_result(
         score = score if math.isnan(own_score) else own_score
     reader.count_unread(result, _RESULT)
     categories = [reader.category(label, at / "value" / type_ / i) for i, label in enumerate(labels)]
-    corners, wh = place
+    corners, wh = location
     for category in categories:
         if category is not None:
             reader.box(image, category, corners, at, file=rows, line=line, wh=wh, score=score)
@@ -345,7 +345,7 @@ def _read_result(
     return None not in categories
 
 
-def _place(
+def _location(
     reader: Reader, kind: str, value: dict[str, Any], size: tuple[int, int], at: At
 ) -> tuple[Corners, tuple[float, float] | None] | None:
     """Corners in pixels, and width and height of a rectangle; None, and an issue, if they cannot be had."""
@@ -425,7 +425,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
     with np.errstate(invalid="ignore"):
         percent = np.concatenate([boxes.xyxy[:, :2], boxes.wh], axis=1) * 100 / scale
     # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
-    places = np.array([places_for(*wh) + 1 for wh in size.astype(np.int64).tolist()], np.int64)[boxes.image]
+    places = np.array([decimals_for(*wh) + 1 for wh in size.astype(np.int64).tolist()], np.int64)[boxes.image]
     texts = fixed_rows(percent, places)
     is_det = dataset.kind == "det"
     quotes = "?" in options.prefix or "://" in options.prefix or options.prefix.startswith("/")

@@ -278,7 +278,7 @@ def _label(
             reader.count(f"{key} of classes that are not listed", int(np.count_nonzero(~known)))
 
 
-def _read_category(reader: Reader, item: Any, at: At, categories: dict[int, int], place: At) -> None:
+def _read_category(reader: Reader, item: Any, at: At, categories: dict[int, int], location: At) -> None:
     record = reader.mapping(item, at)
     if record is None:
         return
@@ -297,7 +297,7 @@ def _read_category(reader: Reader, item: Any, at: At, categories: dict[int, int]
     known = reader.builder.category_row(name)
     if known is not None and known in categories.values():
         ids = {row: i for i, row in categories.items()}
-        reader.log.report(DUPLICATE_CLASS, place.path, value=name, first=ids[known], second=id_)
+        reader.log.report(DUPLICATE_CLASS, location.path, value=name, first=ids[known], second=id_)
     row = reader.category(name, at / "name", source_id=id_, frequency=frequency, listed=True)
     categories[id_] = -2 if row is None else row
 
@@ -374,8 +374,8 @@ def _hand_over(
     for row, id_ in enumerate(ids[:, 2].tolist()):
         if id_ != NONE and first.setdefault(id_, row) != row:
             there = at / int(index[row]) / "id"
-            place = Trusted(f"#{at.pointer}/{index[first[id_]]}")
-            reader.log.report(DUPLICATE_BOX_ID, at.path, **there.where, field="id", value=id_, first=place)
+            location = Trusted(f"#{at.pointer}/{index[first[id_]]}")
+            reader.log.report(DUPLICATE_BOX_ID, at.path, **there.where, field="id", value=id_, first=location)
             good[row] = False
     ignore = np.where(ids[:, 3] == NONE, 0, ids[:, 3])
     for row in np.flatnonzero((ignore != 0) & (ignore != 1)).tolist():

@@ -59,21 +59,21 @@ from odm.formats._shared.pictures import ImageOptions, parse_pixels
 from odm.formats._shared.text_rows import (
     Cell,
     Grammar,
+    ParsedRows,
     Part,
-    Scan,
     block,
     corners,
     count_extra,
     numbered_classes,
+    parsed,
     picture_suffix,
     refuse_classes,
     report_marks,
     report_numbers,
     sampled,
-    scan,
 )
 from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are, text_of
-from odm.issues import Code, Log, printable
+from odm.issues import Code, Log, plural, printable
 from odm.tables import Builder, Dataset, Flag, Kind, Longs, stem
 
 BAD_LIST = Code(
@@ -176,7 +176,7 @@ def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
     n = len(cells)
     classed = n == 9 or n > 10
     if n < 7 or (n == 8 and cells[7][1]):
-        expected, found = "7, 9 or 10 numbers separated by commas", f"{n} value{'' if n == 1 else 's'}"
+        expected, found = "7, 9 or 10 numbers separated by commas", plural(n, "value")
         log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
     else:
         report_numbers(cells[: 9 if classed else 7], FIELDS[: 9 if classed else 7], path, line, log)
@@ -212,7 +212,7 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
         log.report(NO_FILES, source.path, expected=f"{kind or 'gt'}.txt", n=len(source.files))
     gather = Gather(source, builder, log, options, own_folder(source))
     for file in files:
-        found = scan(source, [file], builder, log, GRAMMAR)
+        found = parsed(source, [file], builder, log, GRAMMAR)
         if builder.kind is None:
             builder.kind = _named(source.full(file)) or _kind_of(found)
         sequence = _sequence(source, file, log, several=len(files) > 1)
@@ -224,7 +224,7 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
     gather.finish()
 
 
-def _kind_of(found: Scan) -> Kind:
+def _kind_of(found: ParsedRows) -> Kind:
     return "det" if len(found) and bool((found.values[:, 1] == -1).all()) else "gt"
 
 
@@ -280,7 +280,7 @@ class _Frames:
         self.gather, self.options = gather, options
         self.source, self.builder, self.log = gather.source, gather.builder, gather.log
 
-    def add(self, found: Scan, file: str, sequence: _Sequence) -> None:
+    def add(self, found: ParsedRows, file: str, sequence: _Sequence) -> None:
         """Add the images and the boxes of a sequence."""
         log, builder = self.log, self.builder
         number = builder.file(self.source.full(file))
@@ -315,7 +315,7 @@ class _Frames:
             line=found.rows.line[good],
         )
 
-    def _frames(self, found: Scan, sequence: _Sequence) -> tuple[NDArray[np.bool_], Longs]:
+    def _frames(self, found: ParsedRows, sequence: _Sequence) -> tuple[NDArray[np.bool_], Longs]:
         frame = found.values[:, 0]
         limit = (sequence.length or 10**9) if sequence.names is None else len(sequence.names)
         good = (
@@ -332,7 +332,7 @@ class _Frames:
         path = self.source.full(sequence.folder + "images.txt")
         asks = self.options.image_size is not None or self.options.image_sizes is not None
         for frame in frames:
-            at = At(self.builder.place(number, 0)[0])
+            at = At(self.builder.location(number, 0)[0])
             if sequence.names is not None:
                 name, at = sequence.names[frame - 1], At(path, line=frame)
                 if not accept_name(name, self.log, path, line=frame):
@@ -360,7 +360,7 @@ class _Frames:
         return rows
 
     def _classes(
-        self, found: Scan, file: str, good: NDArray[np.bool_]
+        self, found: ParsedRows, file: str, good: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         names: list[str] | None = list(CLASSES)
         beside = file.rpartition("/")[0]

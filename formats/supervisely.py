@@ -50,12 +50,12 @@ from odm.formats._shared.json_values import (
     Nothing,
     Reader,
     bounds,
+    check_head,
     dump,
     flags_of,
     groups,
     is_set,
     is_upright,
-    judge,
     may_write,
     number,
 )
@@ -101,10 +101,10 @@ def _annotations(source: Source) -> list[str]:
 def sniff(source: Source) -> Sniff | None:
     """Look at the keys of some annotation files."""
     if not source.is_dir:
-        found = judge(source.head(), _looks_like)
+        found = check_head(source.head(), _looks_like)
         return Sniff(*found) if found else None
     files = _annotations(source)
-    answers = [answer for file in files[:20] if (answer := judge(source.head(file), _looks_like))]
+    answers = [answer for file in files[:20] if (answer := check_head(source.head(file), _looks_like))]
     if not answers:
         return None
     return Sniff(answers[0][0], f"of {printable(files[0])} and {len(files) - 1} more: {answers[0][1]}")
@@ -225,18 +225,18 @@ def _read_object(
     if "points" not in record:
         reader.missing(at, "points", row=True)
         return False
-    place = reader.mapping(record["points"], at / "points", row=True)
-    if place is None:
+    location = reader.mapping(record["points"], at / "points", row=True)
+    if location is None:
         return False
-    if "exterior" not in place:
+    if "exterior" not in location:
         reader.missing(at / "points", "exterior", row=True)
         return False
-    points = reader.points(place["exterior"], at / "points" / "exterior", 2)
+    points = reader.points(location["exterior"], at / "points" / "exterior", 2)
     score, flags = _tags(reader, record, at)
     if category is None or points is None or score is None or flags is None:
         return False
     reader.count_unread(record, _OBJECT)
-    if place.get("interior"):
+    if location.get("interior"):
         reader.count("holes")
     if (kind == "polygon" or len(points) > 2) and not is_upright(points):
         reader.outline("polygons", at)

@@ -80,11 +80,11 @@ from odm.formats._shared.text_tokens import (
     listing,
     pages,
     relative,
+    report_others,
     sample,
-    say_others,
     second_row,
 )
-from odm.issues import Code, Log, Trusted, printable, shorten
+from odm.issues import Code, Log, Trusted, plural, printable, shorten
 from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Dataset, Floats, Ints, Kind, stem
 
@@ -214,7 +214,7 @@ def _labels(source: Source) -> list[str]:
 
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False)
-class Scan:
+class ParsedRows:
     """All rows of one source, before anyone decided what the numbers mean."""
 
     source: Source
@@ -236,52 +236,52 @@ class Scan:
 
 def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> None:
     """Read a folder of text files, or one."""
-    decided = options.decided or _decide([_scan(source, log, options)], log, options)[0]
-    scan, meaning = decided.scan, decided.meaning
-    log.extend(scan.log)
+    decided = options.decided or _decide([_parse(source, log, options)], log, options)[0]
+    parsed, meaning = decided.parsed, decided.meaning
+    log.extend(parsed.log)
     if source.is_dir:
-        say_others(source, listing(source), log)
-    builder.skipped += scan.lost
+        report_others(source, listing(source), log)
+    builder.skipped += parsed.lost
     log.extend(decided.log)
     for reason in meaning.reasons:
         log.note(f"{printable(source.path)}: {reason}")
-    where = scan.rows
-    good = _check_scores(scan, where, builder, log)
-    files = np.array([builder.file(source.full(f)) for f in scan.files], np.int32)
+    where = parsed.rows
+    good = _check_scores(parsed, where, builder, log)
+    files = np.array([builder.file(source.full(f)) for f in parsed.files], np.int32)
     gather = Gather(source, builder, log, options, own_folder(source), ask_other="needed")
-    images, sizes = _add_images(scan, files, gather, needed=meaning.is_relative)
-    good &= images[scan.file] >= 0 if len(scan.file) else good
-    category, known = _add_categories(scan, where, good, builder, log, options)
+    images, sizes = _add_images(parsed, files, gather, needed=meaning.is_relative)
+    good &= images[parsed.file] >= 0 if len(parsed.file) else good
+    category, known = _add_categories(parsed, where, good, builder, log, options)
     good &= known
     good &= meaning.clear
-    _report_comments(scan, good, log)
-    corners, wh = _corners(scan.box, meaning.box)
+    _report_comments(parsed, good, log)
+    corners, wh = _corners(parsed.box, meaning.box)
     if meaning.is_relative:
-        far = good & are_far(scan.box)
-        where.report(log, RELATIVE_RANGE, np.flatnonzero(far), _say_far)
+        far = good & are_far(parsed.box)
+        where.report(log, RELATIVE_RANGE, np.flatnonzero(far), _report_far)
         good &= ~far
-        size = sizes[scan.file]
+        size = sizes[parsed.file]
         unknown = good & (size[:, 0] == 0)
-        for file in np.unique(scan.file[unknown]).tolist():
+        for file in np.unique(parsed.file[unknown]).tolist():
             code = LINKED_PICTURE if source.picture_links else NO_SIZE
-            log.report(code, source.full(scan.files[file]), value=_image_name(source, scan.files[file]))
+            log.report(code, source.full(parsed.files[file]), value=_image_name(source, parsed.files[file]))
         good &= ~unknown
         corners = corners * np.tile(size, 2)
         wh = wh * size if wh is not None else None
     builder.skipped += int(len(good) - good.sum())
     gather.add(
-        image=images[scan.file][good],
+        image=images[parsed.file][good],
         category=category[good],
         xyxy=corners[good],
         wh=None if wh is None else wh[good],
-        score=scan.score[good],
-        file=files[scan.file][good] if len(files) else scan.file,
-        line=scan.line[good],
+        score=parsed.score[good],
+        file=files[parsed.file][good] if len(files) else parsed.file,
+        line=parsed.line[good],
     )
     gather.finish()
 
 
-def _scan(source: Source, log: Log, options: TxtOptions) -> Scan:
+def _parse(source: Source, log: Log, options: TxtOptions) -> ParsedRows:
     """All rows of a source."""
     own = log.fresh()
     files = _labels(source) if source.is_dir else [""]
@@ -302,7 +302,7 @@ def _scan(source: Source, log: Log, options: TxtOptions) -> Scan:
         parts.append((none, np.zeros(0), np.zeros((0, 4)), none, none))
     name, score, box, file, line = (np.concatenate(column) for column in zip(*parts, strict=True))
     rows = Rows(source, files, file, line, options.sep or None)
-    return Scan(source, own, files, names.texts, name, score, box, file, line, lost, rows)
+    return ParsedRows(source, own, files, names.texts, name, score, box, file, line, lost, rows)
 
 
 class _Names:
@@ -393,7 +393,7 @@ def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log, *, 
     expected = "a class and 4 numbers, or a class, a confidence and 4 numbers"
     n = len(cells)
     if n < 5 or (sep and n > 6):
-        found = f"{n} value{'' if n == 1 else 's'}"
+        found = plural(n, "value")
         if n == 1 and not sep:
             for mark in (",", ";", "|"):
                 if cells[0][1].count(mark.encode()) >= 4:
@@ -447,12 +447,12 @@ class Meaning:
 class Decided:
     """The rows of a source, what they mean, and the issues of deciding that."""
 
-    scan: Scan
+    parsed: ParsedRows
     meaning: Meaning
     log: Log
 
 
-def _decide(sides: list[Scan], log: Log, options: TxtOptions) -> list[Decided]:
+def _decide(sides: list[ParsedRows], log: Log, options: TxtOptions) -> list[Decided]:
     """What the numbers of all sides mean; the issues are told with the first."""
     own = log.fresh()
     meaning = _find_meaning(sides, own, options)
@@ -463,7 +463,7 @@ def decide_together(
     source: Source, other: Source, log: Log, options: TxtOptions
 ) -> tuple[TxtOptions, TxtOptions]:
     """The options for two sides of an evaluation, which are usually written by one tool."""
-    both = _decide([_scan(source, log, options), _scan(other, log, options)], log, options)
+    both = _decide([_parse(source, log, options), _parse(other, log, options)], log, options)
     one, two = (dataclasses.replace(options, decided=decided) for decided in both)
     return one, two
 
@@ -472,7 +472,7 @@ SURE_ALONE = 20
 """Boxes of which one at least would be inverted, most likely, if they were widths and heights."""
 
 
-def _find_meaning(sides: list[Scan], log: Log, options: TxtOptions) -> Meaning:
+def _find_meaning(sides: list[ParsedRows], log: Log, options: TxtOptions) -> Meaning:
     n = sum(len(side.box) for side in sides)
     together = " (both sides together)" if sum(len(side.box) > 0 for side in sides) > 1 else ""
     reasons: list[str] = []
@@ -517,7 +517,7 @@ def _find_meaning(sides: list[Scan], log: Log, options: TxtOptions) -> Meaning:
     return Meaning(is_relative=False, box="ltrb", clear=False)
 
 
-def _find_coords(sides: list[Scan], log: Log) -> bool | None:
+def _find_coords(sides: list[ParsedRows], log: Log) -> bool | None:
     """Whether coordinates are relative; None, and an issue, if it is unclear."""
     sides = [side for side in sides if len(side.box)]
     if not sides:
@@ -549,36 +549,36 @@ def _find_coords(sides: list[Scan], log: Log) -> bool | None:
     return False
 
 
-def _check_scores(scan: Scan, where: Rows, builder: Builder, log: Log) -> NDArray[np.bool_]:
+def _check_scores(parsed: ParsedRows, where: Rows, builder: Builder, log: Log) -> NDArray[np.bool_]:
     """Decide on the kind, and report rows of the other one and scores outside 0..1; which rows are good."""
-    scored = ~np.isnan(scan.score)
+    scored = ~np.isnan(parsed.score)
     if not decide_kind(builder, int(scored.sum()), len(scored)):
-        unlike = scored & (scan.score >= 0) & (scan.score <= 1)
-        where.report(log, SCORE_UNEXPECTED, np.flatnonzero(unlike), _say_score)
-        where.report(log, WRONG_COUNT, np.flatnonzero(scored & ~unlike), _say_extra)
+        unlike = scored & (parsed.score >= 0) & (parsed.score <= 1)
+        where.report(log, SCORE_UNEXPECTED, np.flatnonzero(unlike), _report_score)
+        where.report(log, WRONG_COUNT, np.flatnonzero(scored & ~unlike), _report_extra)
         return ~scored
     # A value such as 0,9 or 1_0 before the box is a word to the grammar, and a damaged score to the user.
-    damaged = np.array([DAMAGED.fullmatch(name) is not None for name in scan.names] or [False])
-    damaged_rows = ~scored & damaged[scan.name]
-    where.report(log, NOT_A_NUMBER, np.flatnonzero(damaged_rows), _say_score)
+    damaged = np.array([DAMAGED.fullmatch(name) is not None for name in parsed.names] or [False])
+    damaged_rows = ~scored & damaged[parsed.name]
+    where.report(log, NOT_A_NUMBER, np.flatnonzero(damaged_rows), _report_score)
     where.report(log, SCORE_MISSING, np.flatnonzero(~scored & ~damaged_rows), lambda _: {})
-    outside = scored & ~((scan.score >= 0) & (scan.score <= 1))
-    where.report(log, SCORE_RANGE, np.flatnonzero(outside), _say_score)
+    outside = scored & ~((parsed.score >= 0) & (parsed.score <= 1))
+    where.report(log, SCORE_RANGE, np.flatnonzero(outside), _report_score)
     return scored & ~outside
 
 
-def _say_score(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
+def _report_score(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
     column, value = cells[-5] if len(cells) >= 5 else (0, b"")
     return {"column": column, "field": "score", "value": value}
 
 
-def _say_extra(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
+def _report_extra(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
     column, value = cells[-5] if len(cells) >= 5 else (0, b"")
     way = f"if {shorten(value)} belongs to the class name, separate the columns by tabs and say --sep tab"
     return {"column": column, "expected": "a class and 4 numbers", "found": f"5 numbers ({way})"}
 
 
-def _say_far(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
+def _report_far(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
     for i, (column, value) in enumerate(cells[-4:]):
         if NUMBER.fullmatch(value) and not 1 - FAR <= float(value) <= FAR:
             return {"column": column, "field": BOX_FIELDS[i], "value": value}
@@ -590,15 +590,17 @@ def _image_name(source: Source, file: str) -> str:
     return name[:-4] if name.lower().endswith(".txt") else name
 
 
-def _add_images(scan: Scan, files: Ints, gather: Gather, *, needed: bool) -> tuple[Ints, NDArray[Any]]:
+def _add_images(
+    parsed: ParsedRows, files: Ints, gather: Gather, *, needed: bool
+) -> tuple[Ints, NDArray[Any]]:
     """The image row of each file (-1 = refused), and the (n, 2) sizes, 0 where unknown."""
-    source = scan.source
-    mask = np.zeros(len(scan.files), bool)
-    mask[scan.file] = needed
+    source = parsed.source
+    mask = np.zeros(len(parsed.files), bool)
+    mask[parsed.file] = needed
     used, numbers = mask.tolist(), files.tolist()
-    rows = np.full(len(scan.files), -1, np.int32)
-    sizes = np.zeros((len(scan.files), 2), np.int64)
-    for i, (file, number) in enumerate(zip(scan.files, numbers, strict=True)):
+    rows = np.full(len(parsed.files), -1, np.int32)
+    sizes = np.zeros((len(parsed.files), 2), np.int64)
+    for i, (file, number) in enumerate(zip(parsed.files, numbers, strict=True)):
         key, at = _image_name(source, file), At(source.full(file))
         picture = gather.picture(key, at)
         name = with_extension(key, picture)
@@ -611,17 +613,17 @@ def _add_images(scan: Scan, files: Ints, gather: Gather, *, needed: bool) -> tup
 
 
 def _add_categories(
-    scan: Scan, where: Rows, good: NDArray[np.bool_], builder: Builder, log: Log, options: TxtOptions
+    parsed: ParsedRows, where: Rows, good: NDArray[np.bool_], builder: Builder, log: Log, options: TxtOptions
 ) -> tuple[Ints, NDArray[np.bool_]]:
     """The category row of each box, and which boxes have one."""
-    used = np.unique(scan.name[good])
-    texts = [scan.names[i] for i in used.tolist()]
-    table = np.full(len(scan.names) + 1, -1, np.int32)
+    used = np.unique(parsed.name[good])
+    texts = [parsed.names[i] for i in used.tolist()]
+    table = np.full(len(parsed.names) + 1, -1, np.int32)
     if options.classes is not None:
         source = Source(options.classes, follow_links=True)
         names = read_list(source, "", log)
         if names is None:
-            return np.zeros(len(scan.name), np.int32), np.zeros(len(scan.name), bool)
+            return np.zeros(len(parsed.name), np.int32), np.zeros(len(parsed.name), bool)
         listed = add_list(names, builder, log, options.classes)
         for i, text in zip(used.tolist(), texts, strict=True):
             if re.fullmatch(r"[0-9]+(\.0*)?", text) and (PLAIN.fullmatch(text) or text not in names):
@@ -629,7 +631,7 @@ def _add_categories(
                 table[i] = listed[int(number)] if len(number) < 10 and int(number) < len(listed) else -1
             else:
                 table[i] = builder.category(text)
-        column = table[scan.name]
+        column = table[parsed.name]
         unknown = good & (column < 0)
         where.report(
             log,
@@ -656,18 +658,18 @@ def _add_categories(
             f"{printable(where.source.path)}: the classes are only numbers, which are taken as their names "
             "(--classes FILE gives them names)"
         )
-    return table[scan.name], np.ones(len(scan.name), bool)
+    return table[parsed.name], np.ones(len(parsed.name), bool)
 
 
-def _report_comments(scan: Scan, good: NDArray[np.bool_], log: Log) -> None:
+def _report_comments(parsed: ParsedRows, good: NDArray[np.bool_], log: Log) -> None:
     """Say which classes look like rows that somebody commented out."""
-    for i, name in enumerate(scan.names):
+    for i, name in enumerate(parsed.names):
         if name.startswith("#"):
-            rows = np.flatnonzero(good & (scan.name == i))
+            rows = np.flatnonzero(good & (parsed.name == i))
             n = len(rows)
             what = "a class" if n == 1 else f"a class of {n} boxes; this is the first"
             values = {"field": "class", "value": name, "what": Trusted(what)}
-            scan.rows.report(
+            parsed.rows.report(
                 log,
                 COMMENTED,
                 rows[:1],

@@ -180,14 +180,14 @@ def _read_json(reader: Reader, file: str, regions: list[_Region]) -> None:
         home = here / "regions"
         rows = reader.rows_of(home)
         for i, (index, item) in enumerate(listed):
-            place = home / index
-            region = reader.mapping(item, place, row=True)
-            parts = _parts(reader, region, place) if region is not None else None
+            location = home / index
+            region = reader.mapping(item, location, row=True)
+            parts = _parts(reader, region, location) if region is not None else None
             if parts is None:
                 reader.builder.skipped += 1
                 continue
             line = int(index) if str(index).isdigit() and len(str(index)) < 9 else i
-            regions.append(_Region(row, *parts, place, rows, line))
+            regions.append(_Region(row, *parts, location, rows, line))
 
 
 def _parts(reader: Reader, region: dict[str, Any], at: At) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -287,8 +287,8 @@ def _read_region(reader: Reader, region: _Region, attribute: str | None, default
     if region.shape.get("name") in ("point", "polyline"):
         reader.count(f"{region.shape['name']} regions")
         return True
-    place = _place(reader, region)
-    if place is None:
+    location = _location(reader, region)
+    if location is None:
         return False
     value = None if attribute is None else attributes.get(attribute)
     if isinstance(value, dict):  # a checkbox
@@ -305,13 +305,13 @@ def _read_region(reader: Reader, region: _Region, attribute: str | None, default
     if category is None or score is None:
         return False
     flags = reader.flags({key: held for key, held in attributes.items() if key not in (attribute, "score")})
-    corners, wh = place
+    corners, wh = location
     rows = {"file": region.file, "line": region.line}
     reader.box(region.image, category, corners, at, **rows, wh=wh, score=score, flags=flags)
     return True
 
 
-def _place(reader: Reader, region: _Region) -> tuple[Corners, tuple[float, float] | None] | None:
+def _location(reader: Reader, region: _Region) -> tuple[Corners, tuple[float, float] | None] | None:
     """Corners of a region, and width and height of a rectangle; None, and an issue, if it is no shape."""
     shape, at = region.shape, region.at / "shape_attributes"
     kind = reader.text(shape, "name", at, row=True)

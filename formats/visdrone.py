@@ -48,8 +48,8 @@ from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_rows import (
     Cell,
     Grammar,
+    ParsedRows,
     Part,
-    Scan,
     add_boxes,
     add_images,
     are_text,
@@ -60,16 +60,16 @@ from odm.formats._shared.text_rows import (
     gather_labels,
     label_files,
     numbered_classes,
+    parsed,
     refuse_classes,
+    report_files,
     report_marks,
     report_numbers,
     sampled,
-    say_files,
-    scan,
     write_files,
 )
 from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are
-from odm.issues import Log
+from odm.issues import Log, plural
 from odm.tables import Builder, Dataset, Flag
 
 FIELDS = (
@@ -146,7 +146,7 @@ def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
         cells = cells[:-1]
     if len(cells) != 8:
         n = len(cells)
-        expected, found = "8 numbers separated by commas", f"{n} value{'' if n == 1 else 's'}"
+        expected, found = "8 numbers separated by commas", plural(n, "value")
         log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
     else:
         report_numbers(cells, FIELDS, path, line, log)
@@ -158,8 +158,8 @@ GRAMMAR = Grammar(_split, _explain, 8, sep=",", folders=re.compile("annotations"
 def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -> None:
     """Read a folder of label files, or one."""
     files = label_files(source, GRAMMAR)
-    say_files(source, files, log)
-    found = scan(source, files, builder, log, GRAMMAR)
+    report_files(source, files, log)
+    found = parsed(source, files, builder, log, GRAMMAR)
     gather = gather_labels(source, builder, log, options)
     images = add_images(found, gather, GRAMMAR)
     score, category, truncation, occlusion = found.values[:, 4:].T
@@ -192,7 +192,7 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
     add_boxes(found, gather, images, good & known, rows, xyxy, wh=wh, flags=flags, score=given)
 
 
-def _marks(found: Scan, good: NDArray[np.bool_], log: Log) -> NDArray[np.bool_]:
+def _marks(found: ParsedRows, good: NDArray[np.bool_], log: Log) -> NDArray[np.bool_]:
     sound = np.ones(len(found), bool)
     for at, expected in ((6, (-1, 0, 1)), (7, (-1, 0, 1, 2))):
         wrong = good & ~np.isin(found.values[:, at], expected)

@@ -58,8 +58,8 @@ from odm.formats._shared.text_rows import (
     refuse_classes,
     report_numbers,
 )
-from odm.formats._shared.text_tokens import NUMBER, cells, listing, say_others, text_of
-from odm.issues import Code, Log, shorten
+from odm.formats._shared.text_tokens import NUMBER, cells, listing, report_others, text_of
+from odm.issues import Code, Log, plural, shorten
 from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Flag, Kind
 
@@ -104,7 +104,7 @@ def sniff(source: Source) -> Sniff | None:
             fits += 1
     if not files or 2 * fits <= min(20, len(files)):
         return None
-    what = "1 file is" if len(files) == 1 else f"{len(files)} files are"
+    what = plural(len(files), "file is", "files are")
     return Sniff(SURE, f"{what} lists of an image, the number of its faces, and their rows, as in WIDER FACE")
 
 
@@ -188,7 +188,7 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     """Read a file, or every file of a folder."""
     files = _files(source, builder.kind)
     if source.is_dir:
-        say_others(source, listing(source), log)
+        report_others(source, listing(source), log)
     if not files:
         log.report(NO_FILES, source.path, expected="text files", n=len(source.files))
     files = files_of_split(files, functools.partial(_split_of, source), options.split, source, log)
@@ -246,7 +246,7 @@ class _Reader:
         else:
             n = len(block.rows) + len(block.stray)
             line, expected = block.line + 1, f"as many rows as the number {block.count} says"
-            found = f"{n} row{'' if n == 1 else 's'}"
+            found = plural(n, "row")
         self.log.report(BAD_COUNT, path, line=line, expected=expected, found=found)
         return False
 

@@ -167,7 +167,7 @@ def record_corpus(recorder):
         home.mkdir(parents=True)
         source = case.build(home)
         with contextlib.chdir(home):
-            words = ["validate", source, "--format", case.format, *case.told, "--output", "json"]
+            words = ["validate", source, "--format", case.format, *case.explicit, "--output", "json"]
             recorder.record(f"corpus {case}", words)
 
 

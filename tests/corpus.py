@@ -136,7 +136,7 @@ class Refused:
     """Exit code 1, an error of this code at this place (a path below the case's folder), nothing written."""
 
     code: str
-    place: str = ""
+    location: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Case:
         return f"{self.format}{'-det' if self.det else ''}-{self.name}"
 
     @property
-    def told(self):
+    def explicit(self):
         return [*(TOLD.get(self.format, ()) if self.size else ()), *self.options]
 
 
@@ -463,7 +463,7 @@ for i, value in enumerate(NOT_FINITE):
         edited("csv", ",10,10,", f",{value},10,"),
         Refused("not-finite", "in/boxes.csv:2"),
     )
-    for format_, old, place in [
+    for format_, old, location in [
         ("txt", "cat 0.9", "in/a.txt:1"),
         ("yolo", "0.25 0.9", "in/a.txt:1"),
         ("csv", ",0.9,", "in/boxes.csv:2"),
@@ -473,7 +473,7 @@ for i, value in enumerate(NOT_FINITE):
             format_,
             f"score-not-finite-{i}",
             edited(format_, old, old.replace("0.9", value), det=True),
-            Refused("not-finite", place),
+            Refused("not-finite", location),
             det=True,
         )
 for i, value in enumerate(ODD_NUMBERS):
@@ -547,11 +547,11 @@ for name, value in BAD_NAMES.items():
         edited("coco", '"file_name": "a.jpg"', f'"file_name": "{value}"'),
         Refused("bad-name", "in/instances_all.json#/images/0/file_name"),
     )
-    told = json.loads(f'"{value}"')
+    explicit = json.loads(f'"{value}"')
     if name in ("surrogate", "nul", "newline"):
         continue
-    if told.strip():
-        quoted = f'"{told}"'
+    if explicit.strip():
+        quoted = f'"{explicit}"'
         case(
             "csv",
             f"name-{name}",
@@ -560,17 +560,18 @@ for name, value in BAD_NAMES.items():
         )
     if name in ("absolute", "up", "inner-up", "drive", "url", "file-url", "backslash-up", "c1", "separator"):
         code = "bad-name"
-        case("voc", f"name-{name}", edited("voc", ">a.jpg<", f">{told}<"), Refused(code, "in/a.xml:2"))
+        case("voc", f"name-{name}", edited("voc", ">a.jpg<", f">{explicit}<"), Refused(code, "in/a.xml:2"))
         if name not in ("c1", "separator"):
             # A leading ../ is stripped, as some tools write it; what is then not there is the fault.
-            place = "in/data.yaml:1" if name in ("up", "backslash-up") else "in/train.txt:1"
+            location = "in/data.yaml:1" if name in ("up", "backslash-up") else "in/train.txt:1"
             case(
                 "yolo",
                 f"list-{name}",
                 added(
-                    "yolo", {"data.yaml": "train: train.txt\nnames: [cat, dog]\n", "train.txt": f"{told}\n"}
+                    "yolo",
+                    {"data.yaml": "train: train.txt\nnames: [cat, dog]\n", "train.txt": f"{explicit}\n"},
                 ),
-                Refused("", place),
+                Refused("", location),
             )
 
 for name, value in {
@@ -1260,9 +1261,9 @@ case(
 case("csv", "na", edited("csv", "cat", "NA"), Read((("a", "NA", BOXES[0][2]), *BOXES[1:])))
 
 for value in ("1e308", "1e200", "1.7e308"):
-    for format_, old, place in [("txt", "40 30", "in/a.txt:1"), ("csv", "40,30", "in/boxes.csv:2")]:
+    for format_, old, location in [("txt", "40 30", "in/a.txt:1"), ("csv", "40,30", "in/boxes.csv:2")]:
         large = edited(format_, old, old.replace("40", "V").replace("30", "V").replace("V", value))
-        case(format_, f"too-large-{value}", large, Refused("coordinates-not-finite", place))
+        case(format_, f"too-large-{value}", large, Refused("coordinates-not-finite", location))
 
     for layout in ("ltwh", "cxcywh"):
         case(

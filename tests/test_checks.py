@@ -209,7 +209,7 @@ def test_places_are_those_of_the_source():
     object.__setattr__(data.boxes, "line", np.array([4, 5, 9], np.int32))
     log = Log()
     assert checks.run(data, log).tolist() == [False, True, False]
-    assert [(i.place, i.code) for i in log] == [
+    assert [(i.location, i.code) for i in log] == [
         ("a.json#/annotations/5/bbox", "inverted-box"),
         ("b.txt:9", "duplicate-box"),
     ]
@@ -308,7 +308,7 @@ def test_conventions():
     assert codes(make([*border, [0, 0, 642, 20]])) == {"outside-image": 4}
 
 
-def told(data, options=()):
+def explicit(data, options=()):
     log = Log()
     checks.run(data, log, options, all_rules=True)
     return log
@@ -328,10 +328,10 @@ def test_an_odd_box_does_not_hide_a_convention(seed, odd):
     corners = np.concatenate([crowd_of_corners(40, seed), [odd]])
     widths = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], axis=1)
     of_conventions = {"looks-like-ltrb", "looks-like-ltwh", "looks-swapped"}
-    assert of_conventions & set(told(make(ltwh=corners)).counts) == {"looks-like-ltrb"}
-    assert of_conventions & set(told(make(widths)).counts) == {"looks-like-ltwh"}
+    assert of_conventions & set(explicit(make(ltwh=corners)).counts) == {"looks-like-ltrb"}
+    assert of_conventions & set(explicit(make(widths)).counts) == {"looks-like-ltwh"}
     for honest in (make(corners), make(ltwh=widths), make(corners * 2), make(ltwh=widths * 2)):
-        assert not of_conventions & set(told(honest).counts)
+        assert not of_conventions & set(explicit(honest).counts)
 
 
 @pytest.mark.parametrize("axes", [[2, 1, 0, 3], [0, 3, 2, 1]])
@@ -341,7 +341,7 @@ def test_edges_the_wrong_way_round_are_no_widths(axes, share):
     corners[:share] = corners[:share][:, axes]
     assert codes(make(corners)) == {"inverted-box": share}
     corners[: share // 2] = corners[: share // 2][:, [2, 3, 0, 1]]  # some on the other axis
-    assert "looks-like-ltwh" not in told(make(corners)).counts
+    assert "looks-like-ltwh" not in explicit(make(corners)).counts
 
 
 @pytest.mark.parametrize("overhang", [3, 8])
@@ -355,12 +355,12 @@ def test_advice_names_an_option_only_where_there_is_one():
     corners = crowd_of_corners(40, 0)
     widths = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], axis=1)
     for data in (make(ltwh=corners), make(widths)):
-        assert not any("--box" in issue.message for issue in told(data))
-        found = [issue for issue in told(data, {"box"}) if "--box" in issue.message]
+        assert not any("--box" in issue.message for issue in explicit(data))
+        found = [issue for issue in explicit(data, {"box"}) if "--box" in issue.message]
         assert {"looks-like-ltrb", "looks-like-ltwh"} & {issue.code for issue in found}
     relative = make([[0.1, 0.2, 0.5, 0.5], [0, 0, 1, 1], [0.5, 0.5, 0.75, 0.75]])
     assert "--coords" not in messages(relative)[0]
-    assert "--coords rel" in next(iter(told(relative, {"coords"}))).message
+    assert "--coords rel" in next(iter(explicit(relative, {"coords"}))).message
 
 
 @pytest.mark.parametrize(
@@ -373,7 +373,7 @@ def test_advice_names_an_option_only_where_there_is_one():
     ids=["percent", "minus one", "corners"],
 )
 def test_what_a_rule_explains_is_one_line_with_a_count(data, row, reason):
-    log = told(data)
+    log = explicit(data)
     assert log.counts[reason] == 1
     (issue,) = (i for i in log if i.code == row)
     assert issue.message.endswith(f" ({log.counts[row] - 1} more like it: {reason})")

@@ -49,9 +49,9 @@ def odm_run(capsys):
 
 def folder(path, files):
     for name, text in files.items():
-        place = Path(path, name)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(text if isinstance(text, bytes) else text.encode())
+        location = Path(path, name)
+        location.parent.mkdir(parents=True, exist_ok=True)
+        location.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 
 
@@ -357,8 +357,8 @@ def test_all_faults_in_one_run_with_their_places(odm_run, tmp_path):
         },
     )
     run = odm_run("convert", source, tmp_path / "out", "--to", "txt", "--from", "txt", code=1)
-    for place in ("a.txt:2", "a.txt:3", "b.txt:2", "b.txt:3", "c.txt:2", "c.txt:3"):
-        assert re.search(rf"{place}\b.*: error [a-z0-9-]+ ", run.err), (place, run.err)
+    for location in ("a.txt:2", "a.txt:3", "b.txt:2", "b.txt:3", "c.txt:2", "c.txt:3"):
+        assert re.search(rf"{location}\b.*: error [a-z0-9-]+ ", run.err), (location, run.err)
     assert not (tmp_path / "out").exists()
     assert not [p for p in os.listdir(tmp_path) if p.startswith(".")]
 

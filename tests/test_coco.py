@@ -85,7 +85,7 @@ def codes(log):
 
 
 def places(log):
-    return [issue.place.split("in.json", 1)[1] for issue in log.issues]
+    return [issue.location.split("in.json", 1)[1] for issue in log.issues]
 
 
 def plain(dataset):
@@ -138,7 +138,7 @@ def test_an_instances_file_becomes_columns():
     assert dataset.boxes.area.tolist() == [400, 7.5]
     assert dataset.boxes.flags.tolist() == [0, Flag.CROWD]
     assert dataset.boxes.source_id.tolist() == [1, 2]
-    assert dataset.place(1)[2] == "/annotations/1"
+    assert dataset.location(1)[2] == "/annotations/1"
     assert dataset.image_place(0)[2] == "/images/0"
 
 
@@ -157,7 +157,7 @@ def test_a_results_list_takes_images_and_categories_from_the_ground_truth():
     assert dataset.images.name == ("a.jpg", "b.jpg")
     assert dataset.boxes.image.tolist() == [1, 0]
     assert dataset.boxes.score.tolist() == [0.5, 0.5]
-    assert dataset.place(1)[2] == "/1"
+    assert dataset.location(1)[2] == "/1"
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,7 @@ def test_bad_fixtures(case):
     _, log = read(case / name, other=truth, kind=about.get("kind"), **about.get("options", {}))
     (code,) = log.counts
     assert case.name == code or case.name.startswith(code + "-")
-    assert str(log.issues[0]).startswith(f"{case}/{about['place']}")
+    assert str(log.issues[0]).startswith(f"{case}/{about['location']}")
     assert "{" not in log.issues[0].message.replace("found '{}'", "")
 
 
@@ -618,7 +618,10 @@ def test_a_folder_is_read_at_once(splits):
     assert dataset.images.split == ("train2017", "val2017")
     assert dataset.categories.name == ("a", "b")
     assert dataset.boxes.category.tolist() == [1, 1]
-    assert {dataset.place(k)[0][-16:] for k in range(2)} == {"es_train2017.json", "nces_val2017.json"} or True
+    assert {dataset.location(k)[0][-16:] for k in range(2)} == {
+        "es_train2017.json",
+        "nces_val2017.json",
+    } or True
     dataset, log = read(splits, split="val2017")
     assert dataset.images.split == ("val2017",)
     _, log = read(splits, split="test")

@@ -170,12 +170,12 @@ def test_names_are_compared_as_they_are_written(tmp_path, edits, alike):
     ],
 )
 def test_an_order_that_nobody_gave_is_said(tmp_path, source, target, edits, said):
-    place = tmp_path / ("in.json" if source == "coco" else "in")
-    odm.write(data(category=(2, 0, 1)), place, source)
+    location = tmp_path / ("in.json" if source == "coco" else "in")
+    odm.write(data(category=(2, 0, 1)), location, source)
     log = Log()
     options = {} if source == "coco" else {"image_size": "100x100", "box": "ltwh"}
     to = {"to": target, "from_": source, "from_options": options, "edits": Edits(**edits), "dry_run": True}
-    ledger = odm.convert(place, tmp_path / "out", log=log, **to)
+    ledger = odm.convert(location, tmp_path / "out", log=log, **to)
     found = [note for note in log.notes if "first appear" in note]
     assert len(found) == said
     assert not said or "bird, cat, dog (--class-list FILE" in found[0]

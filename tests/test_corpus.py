@@ -73,7 +73,7 @@ def places(run, code):
     ]
 
 
-def judge(case, run):
+def check_head(case, run):
     """Whether a run on the case's own side answered as the case says."""
     expect = case.expect
     if isinstance(expect, corpus.Unusable):
@@ -85,11 +85,11 @@ def judge(case, run):
         assert re.search(rf": error {expect.code}\b", run.err + run.out), str(run)
         there = places(run, expect.code) or [line.split(": error ")[0] for line in run.out.split("\n")]
         assert any(
-            p.startswith(expect.place)
+            p.startswith(expect.location)
             and (
-                len(p) == len(expect.place)
-                or not p[len(expect.place)].isalnum()
-                or expect.place.endswith("/")
+                len(p) == len(expect.location)
+                or not p[len(expect.location)].isalnum()
+                or expect.location.endswith("/")
             )
             for p in there
         ), (there, str(run))
@@ -112,9 +112,9 @@ def same_boxes(found, wanted, slack):
     np.testing.assert_allclose([b[2] for b in found], [b[2] for b in wanted], rtol=0, atol=slack)
 
 
-def options_of(told, home):
+def options_of(explicit, home):
     """Options of the command line as those of the Python interface."""
-    options = {told[i][2:].replace("-", "_"): told[i + 1] for i in range(0, len(told), 2)}
+    options = {explicit[i][2:].replace("-", "_"): explicit[i + 1] for i in range(0, len(explicit), 2)}
     if "images" in options:
         options["images"] = str(home / options["images"])
     return options
@@ -124,14 +124,14 @@ def options_of(told, home):
 def test_validate_answers_as_the_case_says(case, built):
     before = corpus.state(".")
     with corpus.Watch() as watch:
-        run = checked(["validate", built, "--format", case.format, *case.told])
-    judge(case, run)
+        run = checked(["validate", built, "--format", case.format, *case.explicit])
+    check_head(case, run)
     assert corpus.state(".") == before
     assert (watch.changed, watch.forbidden) == ([], [])
     assert not opened_outside(watch, built, case)
     if run.code != 3:
         report = plain_json(
-            checked(["validate", built, "--format", case.format, *case.told, "--output", "json"]).out
+            checked(["validate", built, "--format", case.format, *case.explicit, "--output", "json"]).out
         )
         assert bool(report["errors"]) == bool(run.code)
 
@@ -149,7 +149,7 @@ def opened_outside(watch, source, case):
         real = os.path.realpath(path)
         if real == root or real.startswith((root + os.sep, *own)) or real == os.devnull:
             continue
-        if "photos" in real and {"--follow-links", "--images"} & set(case.told):
+        if "photos" in real and {"--follow-links", "--images"} & set(case.explicit):
             continue
         if real.startswith(("/usr/share/zoneinfo", "/proc/self", "/etc/localtime")):
             continue
@@ -161,7 +161,7 @@ def opened_outside(watch, source, case):
 def test_the_format_may_be_left_out(case, built):
     """Whatever detection makes of it, it answers with a promised exit code and in the promised form."""
     before = corpus.state(".")
-    run = checked(["validate", built, *case.told])
+    run = checked(["validate", built, *case.explicit])
     if isinstance(case.expect, corpus.Refused):
         assert run.code != 0, str(run)
     if getattr(case.expect, "code", "") in (
@@ -171,18 +171,18 @@ def test_the_format_may_be_left_out(case, built):
         "not-utf8",
         "json-too-deep",
     ):
-        judge(case, run)
+        check_head(case, run)
     assert corpus.state(".") == before
 
 
 @every_case
 def test_convert_to_every_format_all_or_nothing(case, built):
-    told = [f"--from-{t[2:]}" if t.startswith("--") and t not in BOTH else t for t in case.told]
+    explicit = [f"--from-{t[2:]}" if t.startswith("--") and t not in BOTH else t for t in case.explicit]
     before = corpus.state(".")
     for name in CORE:
         target = f"out-{name}" + (FORMATS[name].suffixes[0] if FORMATS[name].single else "")
         with corpus.Watch() as watch:
-            run = checked(["convert", built, target, "--from", case.format, "--to", name, *told])
+            run = checked(["convert", built, target, "--from", case.format, "--to", name, *explicit])
         assert watch.forbidden == []
         home = os.path.realpath(".")
         inside = (target, os.path.join(target, ""), f".odm-{target}-")
@@ -196,7 +196,7 @@ def test_convert_to_every_format_all_or_nothing(case, built):
             assert run.code == 1
             assert "image-size-unknown" in run.err
         else:
-            judge(case, run)
+            check_head(case, run)
         if run.code:
             assert corpus.state(".") == before, str(run)
             continue
@@ -228,9 +228,9 @@ def test_eval_as_either_side(case, built, tmp_path):
     """On its own side it is judged as everywhere; on the other side it is refused, for it lacks or has scores."""
     other = corpus.lay(tmp_path / "other", corpus.csv(det=not case.det))
     own, wrong = ("det", "gt") if case.det else ("gt", "det")
-    told = [
+    explicit = [
         f"--{own}-{t[2:]}" if t.startswith("--") and t not in BOTH else t
-        for t in case.told
+        for t in case.explicit
         if t not in ("--kind", "gt", "det")
     ]
     before = corpus.state(".")
@@ -240,7 +240,7 @@ def test_eval_as_either_side(case, built, tmp_path):
         if own == "gt"
         else ["--gt-format", "csv", "--det-format", case.format]
     )
-    run = checked(["eval", *sides, *form, *told, "--output", "json"])
+    run = checked(["eval", *sides, *form, *explicit, "--output", "json"])
     if not case.size:
         assert run.code == 0, str(run)  # the other side knows the sizes
     elif isinstance(case.expect, corpus.Read):
@@ -251,9 +251,9 @@ def test_eval_as_either_side(case, built, tmp_path):
         else:
             assert run.code in (0, 1)
     else:
-        judge(case, run)
+        check_head(case, run)
         assert run.out == ""
-    told = [t.replace(f"--{own}-", f"--{wrong}-") for t in told]
+    explicit = [t.replace(f"--{own}-", f"--{wrong}-") for t in explicit]
     other = corpus.lay(tmp_path / "another", corpus.csv(det=case.det))
     sides = [str(other), built] if own == "gt" else [built, str(other)]
     form = (
@@ -261,20 +261,20 @@ def test_eval_as_either_side(case, built, tmp_path):
         if own == "gt"
         else ["--det-format", "csv", "--gt-format", case.format]
     )
-    run = checked(["eval", *sides, *form, *told], {0} if str(case) in EITHER else {1, 3})
+    run = checked(["eval", *sides, *form, *explicit], {0} if str(case) in EITHER else {1, 3})
     assert (run.out == "") == (run.code != 0), str(run)
     assert corpus.state(".") == before
 
 
 def test_the_python_interface_raises_only_what_it_promises(tmp_path):
     for number, case in enumerate(corpus.CASES):
-        if "--follow-links" in case.told:
+        if "--follow-links" in case.explicit:
             continue
         home = tmp_path / str(number)
         home.mkdir()
         source = home / case.build(home)
         try:
-            data = odm.read(source, case.format, **options_of(case.told, home))
+            data = odm.read(source, case.format, **options_of(case.explicit, home))
         except (DataError, PathError):
             assert not isinstance(case.expect, corpus.Read), str(case)
         else:

@@ -122,7 +122,7 @@ def test_bad_fixtures_report_their_code_alone(folder):
     assert folder.name == code or folder.name.startswith(code + "-")
     issue = log.issues[0]
     if "place" in case:
-        assert issue.place == str(folder / case["place"])
+        assert issue.location == str(folder / case["place"])
     if (
         code not in {"header-missing", "mixed-decimal-marks", "doubtful-comma", "bad-class-list", "not-utf8"}
         and folder.name != "wrong-count-more"
@@ -462,10 +462,10 @@ def test_a_folder_of_files(tmp_path):
     (tmp_path / "notes.txt").write_text("x")
     dataset, log = read(tmp_path)
     assert log.counts == {"not-a-number": 1}
-    assert log.issues[0].place == f"{tmp_path / 'b.TSV'}:3"
+    assert log.issues[0].location == f"{tmp_path / 'b.TSV'}:3"
     assert log.issues[0].field == "ymin"
     assert dataset.images.name == ("a.jpg", "b.jpg")
-    assert dataset.place(1) == (str(tmp_path / "b.TSV"), 2, "")
+    assert dataset.location(1) == (str(tmp_path / "b.TSV"), 2, "")
     assert dataset.image_place(1)[0] == str(tmp_path / "b.TSV")
 
 
@@ -607,8 +607,8 @@ def test_mutated_files_never_raise_and_read_alike(which, mutations):
     entry, case = case_of(MIXED[which])
     source = entry if entry.is_file() else next(p for p in sorted(entry.iterdir()) if p.suffix == ".csv")
     data = source.read_bytes()
-    for place, what, piece in mutations:
-        at = int(place * len(data))
+    for location, what, piece in mutations:
+        at = int(location * len(data))
         match what:
             case "drop":
                 data = data[:at] + data[at + 1 :]

@@ -23,9 +23,9 @@ SIZE = ("--image-size", "200x200")
 
 def make(path, files):
     for name, text in files.items():
-        place = path / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
+        location = path / name
+        location.parent.mkdir(parents=True, exist_ok=True)
+        location.write_text(text)
     return path
 
 

@@ -64,9 +64,9 @@ def open_images_class(gt, det, threshold, weight):
     groups = [g for g in gt if g[3] & Flag.GROUP_OF]
     outcome, npos = voc_class(plain, det, threshold, 0)
     hit = set()
-    for place, i in enumerate(ranked(det)):
+    for location, i in enumerate(ranked(det)):
         image, _, box, score = det[i]
-        if outcome[place][1] >= 0:
+        if outcome[location][1] >= 0:
             continue
         best, chosen = 0.0, None
         for j, (other, _, truth, _) in enumerate(groups):
@@ -74,7 +74,7 @@ def open_images_class(gt, det, threshold, weight):
             if other == image and own and inter / own > best:
                 best, chosen = inter / own, j
         if chosen is not None and best >= threshold:
-            outcome[place] = (score, int(weight and chosen not in hit))
+            outcome[location] = (score, int(weight and chosen not in hit))
             hit.add(chosen)
     return outcome, npos + weight * len(groups)
 
@@ -395,7 +395,7 @@ def test_lvis(scene, random, cap):
     kept = [d for d in kept if d[2][2] > d[2][0] and d[2][3] > d[2][1]]
     areas = [(0, 1e10), (0, 1024), (1024, 9216), (9216, 1e10)]
     ap, ar = (np.full((4, 10, scene.n_classes), np.nan) for _ in range(2))
-    for place, k in enumerate(asked):
+    for location, k in enumerate(asked):
         spared = {label[0] for label in labels if label[1:] == (k, LabelState.PARTIAL)}
         own = [g for g in gt if g[1] == k], [d for d in kept if d[1] == k]
         for a, (low, high) in enumerate(areas):
@@ -404,7 +404,7 @@ def test_lvis(scene, random, cap):
                 ap[a, t, k] = average_precision(outcome, npos, 101)
                 ar[a, t, k] = sum(w > 0 for _, w in outcome) / npos if npos else np.nan
                 if a == t == 0:
-                    row, what = result.classes[place], [w for _, w in outcome]
+                    row, what = result.classes[location], [w for _, w in outcome]
                     assert (row.gt, row.tp, row.fp, row.ignored) == (npos, *map(what.count, (1, -1, 0)))
     expected = {"AP": mean(ap[0].ravel()), "AP50": mean(ap[0, 0]), "AP75": mean(ap[0, 5])}
     expected |= {f"AP{n}": mean(ap[a].ravel()) for a, n in enumerate("sml", 1)}
@@ -496,11 +496,11 @@ def illustrated():
     """The published example's table: 7 images, 15 ground truths, 24 detections, one class."""
     gt_image, gt, det = [], [], []
     for image, tp in zip(TABLE["image"], TABLE["tp"], strict=True):
-        place = len(det) * 7 % 150
-        det.append((place, 150, 20, 20))
+        location = len(det) * 7 % 150
+        det.append((location, 150, 20, 20))
         if tp:
             gt_image.append(image)
-            gt.append((place + 2, 152, 20, 20))
+            gt.append((location + 2, 152, 20, 20))
     for n in range(15 - len(gt)):
         gt_image.append(n % 7)
         gt.append((10 * n, 10, 12, 12))

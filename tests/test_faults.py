@@ -48,8 +48,17 @@ def arguments(home, name, det=False):
     """A small conversion from another format: CSV, or text where the target is CSV."""
     source = "txt" if name == "csv" else "csv"
     corpus.lay(home / "in", corpus.BASE[source](det))
-    told = [f"--from-{t[2:]}" if t.startswith("--") else t for t in corpus.TOLD.get(source, ())]
-    return ["convert", str(home / "in"), str(home / target_of(name)), "--from", source, "--to", name, *told]
+    explicit = [f"--from-{t[2:]}" if t.startswith("--") else t for t in corpus.TOLD.get(source, ())]
+    return [
+        "convert",
+        str(home / "in"),
+        str(home / target_of(name)),
+        "--from",
+        source,
+        "--to",
+        name,
+        *explicit,
+    ]
 
 
 def shown(home):
@@ -436,7 +445,9 @@ def test_the_same_bytes_for_any_locale_hash_seed_and_order_of_files(tmp_path):
                 names = list(made)
                 random.Random(number).shuffle(names)
                 corpus.lay(home / f"{kind}-{source}", {k: made[k] for k in names})
-                told = [f"--from-{t[2:]}" if t.startswith("--") else t for t in corpus.TOLD.get(source, ())]
+                explicit = [
+                    f"--from-{t[2:]}" if t.startswith("--") else t for t in corpus.TOLD.get(source, ())
+                ]
                 for name in FORMATS:
                     suffix = FORMATS[name].suffixes[0] if FORMATS[name].single else ""
                     jobs.append(
@@ -445,7 +456,7 @@ def test_the_same_bytes_for_any_locale_hash_seed_and_order_of_files(tmp_path):
                                 f"{kind}-{source}",
                                 name,
                                 suffix,
-                                " ".join(["--from", source, "--kind", kind, *told]),
+                                " ".join(["--from", source, "--kind", kind, *explicit]),
                             ]
                         )
                     )

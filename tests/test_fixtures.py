@@ -159,7 +159,7 @@ def test_mixed_reads_to_the_same_tables(folder, log):
         for i in range(len(boxes))
     )
     expected = sorted(
-        (i, c, *place(ltwh, i, det=det), f, s) for (i, c, ltwh, f), s in zip(BOXES, SCORES, strict=True)
+        (i, c, *location(ltwh, i, det=det), f, s) for (i, c, ltwh, f), s in zip(BOXES, SCORES, strict=True)
     )
     assert len(found) == len(expected)
     slack = format_.max_error_px + 1e-6
@@ -184,7 +184,7 @@ def images_of(data, row):
     return stem(data.images.name[row]).rpartition("/")[2]
 
 
-def place(ltwh, image, *, det):
+def location(ltwh, image, *, det):
     """Edges and size of a box; detections lie two pixels to the right and one below where that is inside."""
     left, top, width, height = ltwh
     if det and left + 2 + width <= SIZES[image][0] and top + 1 + height <= SIZES[image][1]:
@@ -253,5 +253,5 @@ def test_bad_input_gives_its_code_and_no_other(folder, log):
         assert os.path.lexists(issue.path), issue.path
     if "place" in case.said:
         home = os.path.relpath(folder) + "/"
-        places = {i.place.removeprefix(home) for i in issues}
+        places = {i.location.removeprefix(home) for i in issues}
         assert any(p == case.said["place"] or p.startswith(case.said["place"] + ":") for p in places), shown

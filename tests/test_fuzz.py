@@ -173,7 +173,7 @@ def mutated(draw, name):
 
 
 def arguments(options, side=""):
-    told = []
+    explicit = []
     for name, value in options.items():
         shown = (
             ",".join(f"{k}:{v}" for k, v in value.items())
@@ -182,8 +182,8 @@ def arguments(options, side=""):
             if isinstance(value, bool)
             else str(value)
         )
-        told += ["-O", f"{side}{name}={shown}"]
-    return told
+        explicit += ["-O", f"{side}{name}={shown}"]
+    return explicit
 
 
 def checked(args):
@@ -259,13 +259,15 @@ def test_no_accident_leads_to_an_exception(name):
                 )
                 left = sum(map(int, re.findall(r"(\d+)  left out", run.out)))
                 assert read == written + left
-                told = {"txt": {"box": "ltrb", "coords": "abs"}, "yolo": {"image_size": "1000x1000"}}.get(
+                explicit = {"txt": {"box": "ltrb", "coords": "abs"}, "yolo": {"image_size": "1000x1000"}}.get(
                     target, {}
                 )
                 if not list(Path(out).rglob("*.*")) or not re.search(r"[1-9]\d*  images", run.out):
                     return  # nothing to read back
                 try:
-                    data = odm.read(out, target, **told, **({"gt": gt[1]} if gt and target == "coco" else {}))
+                    data = odm.read(
+                        out, target, **explicit, **({"gt": gt[1]} if gt and target == "coco" else {})
+                    )
                 except OdmError as e:
                     raise AssertionError(f"{e}\n{run}\n{changed}") from e
                 assert len(data) == written

@@ -116,13 +116,13 @@ def test_rows_are_reported_at_their_places_and_only_the_kept_are_looked_at():
     log.report_rows(ROW, dataset("/annotations"), np.arange(5, 300), values, field="bbox")
     assert asked == [5, 6, 7]
     assert log.counts["test-row"] == 295
-    assert [i.place for i in log] == [f"f.json#/annotations/{i}/bbox" for i in (5, 6, 7)]
+    assert [i.location for i in log] == [f"f.json#/annotations/{i}/bbox" for i in (5, 6, 7)]
     log.report_rows(ROW, dataset(), np.arange(2), values)
     assert log.counts["test-row"] == 297
     assert asked == [5, 6, 7]
     log = Log(keep=1)
     log.report_rows(ROW, dataset(), np.array([4]), values, field="bbox")
-    assert [i.place for i in log] == ["f.json:4"]
+    assert [i.location for i in log] == ["f.json:4"]
     log.report_rows(ROW, dataset(), np.zeros(0, np.intp), values)
     assert log.counts["test-row"] == 1
 
@@ -186,4 +186,4 @@ def test_the_nearest_name():
 def test_an_issue_is_plain():
     issue = Issue("f", 1, 0, "", "test-fault", "error", "m")
     assert issue == Issue("f", 1, 0, "", "test-fault", "error", "m")
-    assert issue.place == "f:1"
+    assert issue.location == "f:1"

@@ -286,14 +286,14 @@ def test_damaged_input_never_raises(name, kind, tmp_path):
     sources = [top] if top.is_file() else [p for p in sorted(top.rglob("*")) if p.is_file()]
     options = {"image_size": "640x480"} if name == "automl" else {}
     for number, source in enumerate(sources):
-        place = tmp_path / str(number) / (source.relative_to(top) if top.is_dir() else source.name)
+        location = tmp_path / str(number) / (source.relative_to(top) if top.is_dir() else source.name)
         for other in sources:
             copy = tmp_path / str(number) / (other.relative_to(top) if top.is_dir() else other.name)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(other.read_bytes())
         for damaged in mutations(source.read_bytes(), 20, f"{name}{kind}{number}"):
-            place.write_bytes(damaged)
-            path = place if top.is_file() else tmp_path / str(number)
+            location.write_bytes(damaged)
+            path = location if top.is_file() else tmp_path / str(number)
             for format_ in NAMES:
                 FORMATS[format_].sniff(Source(str(path)))
             data, log = read(path, name, kind, **options)

@@ -57,9 +57,9 @@ def run(tmp_path, monkeypatch, capsys):
     return run
 
 
-def write(place, data):
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(data if isinstance(data, str) else json.dumps(data))
+def write(location, data):
+    location.parent.mkdir(parents=True, exist_ok=True)
+    location.write_text(data if isinstance(data, str) else json.dumps(data))
 
 
 def coco(first_id=1, *, first_class=1):
@@ -81,7 +81,7 @@ def results(first_id=1, *, first_class=1, number=range(5)):
     ]  # fmt: skip
 
 
-def yolo(place, *, names):
+def yolo(location, *, names):
     """The same for trainers, half of the images in each of two splits."""
     for i, name in enumerate(NAMES):
         rows = [(c, box) for j, c, box in zip(IMAGE, CLASS, PLACES, strict=True) if i == j]
@@ -89,11 +89,11 @@ def yolo(place, *, names):
             f"{c} {(x + w / 2) / 120} {(y + h / 2) / 80} {w / 120} {h / 80}\n" for c, (x, y, w, h) in rows
         ]
         split = "val" if i < 3 else "train"
-        write(place / "labels" / split / name.replace("jpg", "txt"), "".join(lines))
+        write(location / "labels" / split / name.replace("jpg", "txt"), "".join(lines))
     for split in ("val", "train"):
-        write(place / "images" / split / ".keep", "")
+        write(location / "images" / split / ".keep", "")
     if names:
-        write(place / "data.yaml", f"train: images/train\nval: images/val\nnames: {CLASSES}\n")
+        write(location / "data.yaml", f"train: images/train\nval: images/val\nnames: {CLASSES}\n")
 
 
 # -------------------------------------------------------------------------------------- one set of rules

@@ -97,7 +97,7 @@ def write(dataset, path, name):
     assert not log.errors, [str(i) for i in log]
 
 
-def told(dataset, folder, format_):
+def explicit(dataset, folder, format_):
     """The options that a format's files need said: image sizes, and what tiny numbers mean."""
     names = {s.name for s in option_specs(format_.options)}
     said = {"box": "ltrb", "coords": "abs"} if {"box", "coords"} <= names else {}
@@ -216,14 +216,14 @@ def there_and_back(a, b, data):
                 from_=source.name,
                 to=sink.name,
                 kind=dataset.kind,
-                from_options=told(dataset, folder, source),
+                from_options=explicit(dataset, folder, source),
                 to_options=reference_options(sink),
                 keep_groups=True,
             )
             assert ledger.balances
             assert ledger.written == len(dataset)
             assert tree(paths[i]) == before
-        back = read(paths[2], a, dataset.kind, told(dataset, folder, one))
+        back = read(paths[2], a, dataset.kind, explicit(dataset, folder, one))
         assert back.kind == dataset.kind
         assert_same(dataset, back, keeps, one.max_error_px + two.max_error_px)
         assert tree(paths[3]) == tree(paths[1])
@@ -243,7 +243,7 @@ def test_through_the_format(name, data):
             np.testing.assert_array_equal(
                 getattr(dataset.boxes, key), values, err_msg="writing changed its input"
             )
-        back = read(path, name, dataset.kind, told(dataset, folder, format_))
+        back = read(path, name, dataset.kind, explicit(dataset, folder, format_))
         assert_same(dataset, back, format_.keeps, format_.max_error_px)
         labels, frequencies = said(dataset, format_.keeps)
         assert said(back, format_.keeps)[0] == labels
@@ -360,7 +360,7 @@ def test_a_data_set_without_boxes_or_images_comes_back_or_is_refused(name, kind,
         assert kind == "gt" or (classes and "unused" in format_.keeps)
         assert list(tmp_path.iterdir()) == []
         return
-    back = read(path, name, kind, told(dataset, tmp_path, format_))
+    back = read(path, name, kind, explicit(dataset, tmp_path, format_))
     assert (len(back), back.kind) == (0, kind)
     assert len(back.images) == (images if "empty" in format_.keeps else 0)
     assert set(back.categories.name) <= set(classes)
@@ -450,7 +450,7 @@ def test_what_is_written_is_read_or_nothing_is_written(name, data):
         if dataset.kind == "det" and "score" not in written.keeps:
             return  # the ledger says so; what is left is neither ground truth nor detections
         names = {s.name for s in option_specs(format_.options) if s.side != "write"}
-        said = told(dataset, folder, written) | {k: v for k, v in options.items() if k in names and v}
+        said = explicit(dataset, folder, written) | {k: v for k, v in options.items() if k in names and v}
         back = read(path, name, dataset.kind, said)
         assert len(back) == len(dataset)
         known = [min(size) > 0 for size in zip(dataset.images.width, dataset.images.height, strict=True)]

@@ -301,12 +301,12 @@ def test_the_copies_do_their_share(monkeypatch):
 
 
 @pytest.mark.parametrize("place", [0, 10, 150, 298])
-def test_a_place_in_a_share_is_one_in_the_list(place, monkeypatch):
+def test_a_place_in_a_share_is_one_in_the_list(location, monkeypatch):
     monkeypatch.setattr(json_columns, "worker_count", lambda: 3)
     records = [{"id": i, "bbox": [i, 1, 2, 3]} for i in range(300)]
-    records[place]["id"] = float(place)
+    records[location]["id"] = float(location)
     text = json.dumps({"one": records}).encode()
     for worth_sharing in (100, 10**9):
         document = Document(text, Log(), "x", slice_size=100, worth_sharing=worth_sharing)
         chunks = [chunk for _ in document.members() for chunk in document.records(FIELDS)]
-        assert [chunk.written_float for chunk in chunks if chunk.written_float] == [{"id": place}]
+        assert [chunk.written_float for chunk in chunks if chunk.written_float] == [{"id": location}]

@@ -202,8 +202,8 @@ def test_the_page_agrees_with_at_score(visit, made, score, tmp_path, capsys):
     with (tmp_path / "s/confusion.csv").open(newline="", encoding="utf-8") as file:
         cells = list(csv.DictReader(file))
     names = [row["class"] for row in result["classes"]]
-    place = {**{name: i for i, name in enumerate(names)}, "": len(names)}
-    expected = {f"{place[c['gt_class']]},{place[c['det_class']]}": int(c["count"]) for c in cells}
+    location = {**{name: i for i, name in enumerate(names)}, "": len(names)}
+    expected = {f"{location[c['gt_class']]},{location[c['det_class']]}": int(c["count"]) for c in cells}
     shown = {
         b.get_attribute("data-cell"): int(b.get_attribute("data-value"))
         for b in page.locator(".conf button").all()
@@ -330,10 +330,10 @@ def test_pages_are_accessible(visit, made, name, theme, size):
             page.locator(".shot").first.click()
             page.wait_for_timeout(150)
         found = axe.Axe().run(page).response["violations"]
-        told = [
+        explicit = [
             f"{v['id']}: {v['nodes'][0]['html'][:200]} {v['nodes'][0]['failureSummary'][:300]}" for v in found
         ]
-        assert told == [], state
+        assert explicit == [], state
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -64,8 +64,8 @@ def plain(tmp_path, *, name="dog", file="a", score=None):
     middle = "" if score is None else f" {score}"
     good = f"dog{middle} 10 10 30 30\n" * 20
     (path / "b.txt").write_text(f"{good}{name}{middle} 10 10 30 30\n", encoding="utf-8")
-    for place in (file, f"{file}.txt"):  # one that is not read, and one with an inverted box
-        with open(os.fsencode(path / place), "w", encoding="utf-8") as stream:
+    for location in (file, f"{file}.txt"):  # one that is not read, and one with an inverted box
+        with open(os.fsencode(path / location), "w", encoding="utf-8") as stream:
             stream.write(f"{good}dog{middle} 30 30 10 10\n")
     return path
 
@@ -172,11 +172,11 @@ def every_command(gt, det, tmp_path, words=()):
 @pytest.mark.parametrize("text", FILE_NAMES)
 @pytest.mark.parametrize("position", POSITIONS)
 def test_a_hostile_name_is_escaped_wherever_it_stands(tmp_path, printed, position, text):
-    make, place, words = POSITIONS[position]
-    name = FILE_NAMES[text] if place in ("file", "split") else HOSTILE.get(text)
+    make, location, words = POSITIONS[position]
+    name = FILE_NAMES[text] if location in ("file", "split") else HOSTILE.get(text)
     if name is None:
         pytest.skip("only names of files are bytes")
-    gt = make(tmp_path, **{place: name})
+    gt = make(tmp_path, **{location: name})
     det = make(tmp_path, score=0.5)
     shown = [printed(*each) for each in every_command(gt, det, tmp_path, words)]
     assert any("own" in each for each in shown) or position in UNSEEN
@@ -185,10 +185,10 @@ def test_a_hostile_name_is_escaped_wherever_it_stands(tmp_path, printed, positio
 def test_hostile_names_of_both_sides(tmp_path, printed):
     """Classes and images that one side lacks are listed, with the nearest of the other."""
     for i, name in enumerate(HOSTILE.values()):
-        place = tmp_path / str(i)
-        place.mkdir()
-        gt = coco(place, name=name, image=f"{name}.jpg")
-        det = coco(place, name=name + "2", image=f"{name}2.jpg", score=0.5)
+        location = tmp_path / str(i)
+        location.mkdir()
+        gt = coco(location, name=name, image=f"{name}.jpg")
+        det = coco(location, name=name + "2", image=f"{name}2.jpg", score=0.5)
         for words in every_command(gt, det, tmp_path):
             printed(*words)
             if words[0] == "eval":

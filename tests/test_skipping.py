@@ -65,14 +65,14 @@ def only_rows(loaded, errors):
 def test_a_fault_of_more_than_a_row_is_never_skipped(case, tmp_path, monkeypatch):
     source = case.build(tmp_path)
     monkeypatch.chdir(tmp_path)
-    told = [word for word in case.told if word != "--follow-links"]
-    options = {told[i][2:].replace("-", "_"): told[i + 1] for i in range(0, len(told), 2)}
+    explicit = [word for word in case.explicit if word != "--follow-links"]
+    options = {explicit[i][2:].replace("-", "_"): explicit[i + 1] for i in range(0, len(explicit), 2)}
     request = Request(
         path=source,
         format=case.format,
         kind=options.pop("kind", None),
         shared=options,
-        follow_links="--follow-links" in case.told,
+        follow_links="--follow-links" in case.explicit,
     )
     found = skipping(request)
     code = CODES.get(case.expect.code)
@@ -176,8 +176,8 @@ def test_an_image_left_out_of_one_side_is_left_out_of_the_other(tmp_path, odm_ru
 
 def yolo(folder, **labels):
     """A data set with a picture and a label file, text or bytes, of each name; None for no label."""
-    for place in ("images", "labels"):
-        (folder / "train" / place).mkdir(parents=True)
+    for location in ("images", "labels"):
+        (folder / "train" / location).mkdir(parents=True)
     (folder / "data.yaml").write_text("train: ../train/images\nnames: [cat]\n")
     for name, content in labels.items():
         Image.new("L", (100, 80)).save(folder / "train" / "images" / f"{name}.png")

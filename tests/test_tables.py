@@ -133,8 +133,8 @@ def test_a_builder_keeps_order_and_places():
     assert data.images.source_id.tolist() == [NO_ID, "x"]
     assert data.images.split == ("", "val")
     assert (data.kind, data.boxes.score.tolist()) == ("det", [0.5, 0.25])
-    assert data.place(0) == ("a.txt", 3, "")
-    assert data.place(1) == ("b.json", 0, "/annotations/7")
+    assert data.location(0) == ("a.txt", 3, "")
+    assert data.location(1) == ("b.json", 0, "/annotations/7")
     assert data.image_place(0) == ("", 0, "")
     assert data.files == (SourceFile("a.txt"), SourceFile("b.json", "/annotations"))
 

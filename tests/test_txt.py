@@ -149,7 +149,7 @@ def test_all_faults_are_found_in_one_run_at_their_place(tmp_path):
     put(tmp_path, {"a.txt": "\n".join(line for line, _ in lines), "b.txt": "person .9 1 2 3 4\n" * 9})
     data, log = read(tmp_path)
     found = {f"{i.line}{f':{i.column}' if i.column else ''} {i.code}" for i in log}
-    assert found == {place for _, place in lines if place}
+    assert found == {location for _, location in lines if location}
     assert data.skipped == len(found)
     assert len(data) == 10
     assert all(i.path.endswith("a.txt") for i in log)
@@ -651,7 +651,7 @@ def iou(a, b, extra):
     return width * height / (areas - width * height)
 
 
-def judge(truth, found, threshold, extra=1):
+def check_head(truth, found, threshold, extra=1):
     """Score, image, whether it is a true positive, and whether its object was taken, by the rule of Pascal VOC."""
     order = sorted(range(len(found)), key=lambda i: -found.boxes.score[i])
     taken, table = set(), []
@@ -694,7 +694,7 @@ def test_the_illustrated_example():
     assert (truth.boxes.xyxy == np.rint(truth.boxes.xyxy)).all()
     assert truth.boxes.xyxy.min() >= 0
     assert max(truth.boxes.xyxy.max(), found.boxes.xyxy.max()) <= 200
-    table = judge(truth, found, 0.3)
+    table = check_head(truth, found, 0.3)
     assert [round(100 * row[0]) for row in table] == PERCENT
     assert [int(row[1]) for row in table] == IMAGE
     assert [int(row[2]) for row in table] == TRUE
@@ -702,7 +702,7 @@ def test_the_illustrated_example():
     every, eleven = areas_under(table, 15)
     assert every == pytest.approx(0.24568668046928915, abs=1e-12)
     assert eleven == pytest.approx(0.26839826839826836, abs=1e-12)
-    without, _ = areas_under(judge(truth, found, 0.3, extra=0), 15)
+    without, _ = areas_under(check_head(truth, found, 0.3, extra=0), 15)
     assert abs(without - every) > 0.01, "the pixel rule decides"
 
 

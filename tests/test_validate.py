@@ -106,7 +106,7 @@ def test_clean_pairs_give_no_errors_and_no_noise(code):
 @pytest.mark.parametrize(("code", "folder"), PLACED)
 def test_what_only_validation_finds_has_its_place(code, folder):
     case = Case(folder)
-    assert [i.place for i in case.log() if i.code == code] == [case.said["place"]]
+    assert [i.location for i in case.log() if i.code == code] == [case.said["place"]]
 
 
 @pytest.mark.parametrize(("code", "folder"), BAD)
@@ -323,9 +323,9 @@ def check_sarif(text):
         for location in result.get("locations", []):
             assert set(location) <= {"physicalLocation", "logicalLocations"}
             if "physicalLocation" in location:
-                place = location["physicalLocation"]
-                assert re.fullmatch(r"(?:file:///)?[A-Za-z0-9._~%/-]+", place["artifactLocation"]["uri"])
-                region = place.get("region", {"startLine": 1})
+                physical = location["physicalLocation"]
+                assert re.fullmatch(r"(?:file:///)?[A-Za-z0-9._~%/-]+", physical["artifactLocation"]["uri"])
+                region = physical.get("region", {"startLine": 1})
                 assert region["startLine"] >= 1
                 assert region.get("startColumn", 1) >= 1
             for logical in location.get("logicalLocations", []):
@@ -336,9 +336,9 @@ def check_sarif(text):
 def test_sarif(nasty):
     run = check_sarif(_reports.render(nasty, "sarif"))
     first, second, third, fourth = run["results"]
-    place = first["locations"][0]["physicalLocation"]
-    assert place["artifactLocation"]["uri"] == "a%2Cb%3Ac%25d%0Ae.txt"
-    assert place["region"] == {"startLine": 3, "startColumn": 7}
+    location = first["locations"][0]["physicalLocation"]
+    assert location["artifactLocation"]["uri"] == "a%2Cb%3Ac%25d%0Ae.txt"
+    assert location["region"] == {"startLine": 3, "startColumn": 7}
     uri = second["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     assert uri == "file:///abs/%C3%B6%20%231.txt"
     assert third["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] == "/annotations/2/bbox"

@@ -72,7 +72,7 @@ def facts(dataset, log):
         dataset.images.name, dataset.images.width.tolist(), dataset.images.height.tolist(), dataset.images.split,
         dataset.images.path, dataset.categories.name, b.image.tolist(), b.category.tolist(), b.xyxy.tolist(),
         b.flags.tolist(), np.nan_to_num(b.score, nan=-1).tolist(), b.line.tolist(),
-        [dataset.place(i) for i in range(len(b))], dataset.kind, dict(dataset.extras), dataset.skipped,
+        [dataset.location(i) for i in range(len(b))], dataset.kind, dict(dataset.extras), dataset.skipped,
         sorted(map(str, log)),
     )  # fmt: skip
 
@@ -171,8 +171,8 @@ def test_there_and_back(tmp_path_factory, dataset, layout, origin):
     # A plain reader of VOC sees the numbers that went in.
     seen = [row for p in sorted((folder / "one").rglob("*.xml")) for row in reference(p)]
     shift = [origin, origin, 0, 0]
-    told = [(r[2], [v + s for v, s in zip(r[3], shift, strict=True)]) for r in rows(dataset)]
-    assert sorted(map(repr, seen)) == sorted(map(repr, told))
+    explicit = [(r[2], [v + s for v, s in zip(r[3], shift, strict=True)]) for r in rows(dataset)]
+    assert sorted(map(repr, seen)) == sorted(map(repr, explicit))
 
 
 def reference(path):
@@ -249,7 +249,7 @@ def test_the_quick_way_is_taken(tmp_path, monkeypatch):
     monkeypatch.setattr(voc_elements.Elements, "read", lambda *_: pytest.fail("the slow way was taken"))
     back, _ = read(tmp_path / "out")
     assert back.boxes.score.tolist() == [0.5, 1e-3, 1]
-    assert [back.place(i)[1] for i in range(3)] == [9, 23, 9]
+    assert [back.location(i)[1] for i in range(3)] == [9, 23, 9]
 
 
 # ----------------------------------------------------------------------------------------------- hostile input
@@ -403,8 +403,8 @@ def test_what_is_refused(tmp_path, text, code):
 @pytest.mark.parametrize("ending", ["", " [ ]"])
 def test_a_definition_outside_is_never_read(tmp_path, ending):
     dtd = save(tmp_path / "in", **{"x.dtd": "<!ENTITY x 'secret'>"}) / "x.dtd"
-    for place in ("x.dtd", str(dtd), dtd.as_uri()):
-        text = f"<!DOCTYPE annotation SYSTEM '{place}'{ending}>" + document().replace("dog", "d&x;g")
+    for location in ("x.dtd", str(dtd), dtd.as_uri()):
+        text = f"<!DOCTYPE annotation SYSTEM '{location}'{ending}>" + document().replace("dog", "d&x;g")
         dataset, log = one(tmp_path, text)
         assert len(dataset) == 0
         assert codes(log) == ["xml-dtd" if ending else "xml-entity"]

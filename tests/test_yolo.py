@@ -98,7 +98,7 @@ def test_all_faults_are_found_in_one_run(tmp_path):
         put(tmp_path, {"x.txt": text, "y.txt": BOX * 9, "classes.txt": "a\nb"}), kind="gt", **SIZE
     )
     found = {f"{i.line}{f':{i.column}' if i.column else ''} {i.code}" for i in log}
-    assert found == {place for _, place in lines if place}
+    assert found == {location for _, location in lines if location}
     assert data.skipped == len(found)
     assert len(data) == 10
 
@@ -264,8 +264,8 @@ def test_one_folder_for_two_splits_is_read_once(tmp_path):
 
 
 @pytest.mark.parametrize("place", ["/etc", "C:/data/images", "images/../../elsewhere", "https://x/y"])
-def test_places_outside_are_refused_and_not_read(tmp_path, place):
-    put(tmp_path, {**TREE, "data.yaml": f"train: {place}\nval: images/val\nnames: [a, b]\n"})
+def test_places_outside_are_refused_and_not_read(tmp_path, location):
+    put(tmp_path, {**TREE, "data.yaml": f"train: {location}\nval: images/val\nnames: [a, b]\n"})
     _, log = read(tmp_path)
     (issue,) = log
     assert (issue.code, issue.line) == ("yolo-place-outside", 1)
@@ -427,16 +427,16 @@ BOXES = ["0.5 0.5 0.4 0.3", "0.9 0.9 0.1 0.1", "0.05 0.5 0.1 0.9"]
 
 @pytest.mark.parametrize("column", ["last", "second"])
 @pytest.mark.parametrize("told", [True, False])
-def test_the_column_of_the_confidence(tmp_path, column, told):
+def test_the_column_of_the_confidence(tmp_path, column, explicit):
     scores = [".9", "0.95", "0.25"]
     lines = [f"0 {b} {s}" if column == "last" else f"0 {s} {b}" for b, s in zip(BOXES, scores, strict=True)]
-    options = {"conf_column": column} if told else {}
+    options = {"conf_column": column} if explicit else {}
     data, log = read(put(tmp_path, {"x.txt": "\n".join(lines), "classes.txt": "a"}), **options, **SIZE)
     assert not log.counts
     assert data.kind == "det"
     assert data.boxes.score.tolist() == [0.9, 0.95, 0.25]
     assert rows(data)[0][2:] == (30, 35, 70, 65)
-    assert told or any(f"as the {column} column" in note for note in log.notes)
+    assert explicit or any(f"as the {column} column" in note for note in log.notes)
 
 
 def test_where_both_columns_fit_it_is_the_last_and_said(tmp_path):

@@ -41,12 +41,12 @@ PRINTED = re.compile(r"(?m)^(?!note: )\S.*?: (?:error|warning) ([a-z0-9-]+) .+$"
 def copied(folder, links):
     """A copy of a folder in a new one, with symbolic links made in it."""
     top = tempfile.mkdtemp(prefix="odm-fixture-")
-    place = Path(top) / folder.name
-    shutil.copytree(folder, place)
+    location = Path(top) / folder.name
+    shutil.copytree(folder, location)
     for name, target in links.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).symlink_to(os.path.relpath(place / target, (place / name).parent))
-    return place
+        (location / name).parent.mkdir(parents=True, exist_ok=True)
+        (location / name).symlink_to(os.path.relpath(location / target, (location / name).parent))
+    return location
 
 
 class Case:
@@ -139,13 +139,13 @@ class Command:
         """Exit code, output and messages of a command in a copy of the folder."""
         from odm.cli import _app
 
-        place = copied(self.folder, {})
+        location = copied(self.folder, {})
         out, err = io.StringIO(), io.StringIO()
         try:
-            with contextlib.chdir(place), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            with contextlib.chdir(location), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 code = _app.run(words)
         finally:
-            shutil.rmtree(place.parent)
+            shutil.rmtree(location.parent)
         return code, out.getvalue(), err.getvalue()
 
     def codes(self):
@@ -207,8 +207,8 @@ def cases(families=FAMILIES):
     def rank(numbered):
         number, folder = numbered
         home = folder.parent.name
-        place = FIRST.index(home) if home in FIRST else len(FIRST) + number
-        return (place, len(folder.name), str(folder))
+        location = FIRST.index(home) if home in FIRST else len(FIRST) + number
+        return (location, len(folder.name), str(folder))
 
     found = []
     for _, folder in sorted(folders, key=rank):

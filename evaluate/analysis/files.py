@@ -16,11 +16,11 @@ MISSED = ("image", *PLACES, *review.COLUMNS[1:])
 SUSPECTS = ("kind", "suspicion", *MISSED)
 
 
-def place_of(dataset: Dataset | None, row: int | None) -> tuple[str, Any]:
+def location_of(dataset: Dataset | None, row: int | None) -> tuple[str, Any]:
     """File and line of a box; of JSON the file with a pointer. Empty where it is not known."""
     if dataset is None or row is None or row < 0:
         return "", ""
-    path, line, pointer = dataset.place(row)
+    path, line, pointer = dataset.location(row)
     return (f"{path}#{pointer}" if pointer else path), line or ""
 
 
@@ -48,7 +48,7 @@ def review_rows(evaluation: Evaluation, result: Result) -> tuple[list[list[Any]]
         for row in found:
             gt = row["gt"]
             side, of = (evaluation.truth, gt) if gt is not None else (evaluation.detections, row["det"])
-            own = {**row, **dict(zip(PLACES, place_of(side, of), strict=True))}
+            own = {**row, **dict(zip(PLACES, location_of(side, of), strict=True))}
             out.append([own[key] for key in columns])
         return out
 

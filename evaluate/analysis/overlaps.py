@@ -75,7 +75,7 @@ def overlaps_of(joined: Joined, table: Table) -> Overlaps:
     joined, _ = prepare(joined, rules)
     n, g = len(table.score), len(table.truth)
     counting, found = table.counting, table.found
-    places = _places(joined, table)
+    places = _locations(joined, table)
     details = [Best.none(n) for _ in range(5)]
     of_truth = [Best.none(g) for _ in range(2)]
     same_any_iou, any_iou, cover = np.zeros(n), np.zeros(n), np.zeros(n)
@@ -149,7 +149,7 @@ def concatenate_overlaps(shards: Sequence[Overlaps]) -> Overlaps:
     )
 
 
-def _places(joined: Joined, table: Table) -> Longs:
+def _locations(joined: Joined, table: Table) -> Longs:
     """(n,) the row of the table of each detection of the prepared sides."""
     if np.array_equal(joined.detections.row, table.matches.row):
         return np.arange(len(table.score))

@@ -182,16 +182,18 @@ def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, in
         near = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
         if len(near):
             keys[key] = ("ap", int(near[0]), 0)
-    place = {rules.areas[a].name: i for i, a in enumerate(areas) if a}
+    location = {rules.areas[a].name: i for i, a in enumerate(areas) if a}
     letters = (("s", "small"), ("m", "medium"), ("l", "large"))
-    keys |= {f"AP{letter}": ("ap", -1, place[name]) for letter, name in letters if name in place}
+    keys |= {f"AP{letter}": ("ap", -1, location[name]) for letter, name in letters if name in location}
     if rules.by_frequency:
         keys |= {f"AP{letter}": ("frequency", -1, 0) for letter in "rcf"}
     keys |= {f"AR{cap}": ("recall", m, 0) for m, cap in enumerate(rules.caps)}
     last = len(rules.caps) - 1
     if rules.caps:
         keys |= {
-            f"AR{letter}": ("recall", last, areas[place[name]]) for letter, name in letters if name in place
+            f"AR{letter}": ("recall", last, areas[location[name]])
+            for letter, name in letters
+            if name in location
         }
     return keys
 
@@ -257,9 +259,9 @@ class _Ranking:
             rows, ends = table.ranked
         n_groups = len(ends) - 1
         group = np.repeat(np.arange(n_groups), np.diff(ends))
-        place = np.full(len(table.score), -1, np.int64)
-        place[rows] = np.arange(len(rows))
-        at = place[matches.hit]
+        location = np.full(len(table.score), -1, np.int64)
+        location[rows] = np.arange(len(rows))
+        at = location[matches.hit]
         by_place = np.argsort(at, kind="stable")
         self.hits = by_place[at[by_place] >= 0]
         at = at[self.hits]

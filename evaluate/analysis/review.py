@@ -106,9 +106,9 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
         if suspicion >= least:
             own = _truth_row(table, overlaps, g)
             iou = float(_best_of_truth(overlaps)[g])
-            place = len(table.score) + own["gt"]
+            location = len(table.score) + own["gt"]
             found.append(
-                (-suspicion, -iou, place, {"kind": KINDS[3], "suspicion": suspicion, **own, "det": None})
+                (-suspicion, -iou, location, {"kind": KINDS[3], "suspicion": suspicion, **own, "det": None})
             )
     found.sort(key=lambda entry: entry[:3])
     return [entry[3] for entry in found]

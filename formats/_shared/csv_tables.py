@@ -241,8 +241,8 @@ def table_rows(data: bytes, path: str, log: Log, builder: Builder) -> list[tuple
     while at < len(text):
         found, stop = read_record(text, at, ",", spaced=False)
         if isinstance(found, tuple):
-            code, cell, place, what = found
-            opened = line + text.count("\n", at, place)
+            code, cell, location, what = found
+            opened = line + text.count("\n", at, location)
             log.report(code, path, line=opened, field=f"column {cell + 1}", found=what, value=what)
             builder.skipped += 1
         elif any("\0" in cell for cell in found):
@@ -303,7 +303,7 @@ class Collector:
         self._images: dict[str, int] = {}
         self._sizes: dict[int, tuple[int, int]] = {}
         self._splits: dict[int, str] = {}
-        self._places: list[tuple[int, At]] = []
+        self._locations: list[tuple[int, At]] = []
         self._parts: list[_Part] = []
 
     def add(self, columns: Columns) -> None:
@@ -320,8 +320,8 @@ class Collector:
                 if not name.strip():
                     self._log.report(NO_IMAGE_NAME, columns.path, line=line)
                 elif accept_name(name, self._log, columns.path, line=line, field="image"):
-                    row = self._images[name] = len(self._places)
-                    self._places.append((file, At(columns.path, line=line)))
+                    row = self._images[name] = len(self._locations)
+                    self._locations.append((file, At(columns.path, line=line)))
             image[i] = row
         good &= image >= 0
         box = np.full((n, len(columns.box)), np.nan)
@@ -430,11 +430,11 @@ class Collector:
             good, line = part.good, np.array(part.columns.line, np.int32)
             xyxy, wh = box(part.box)
             self._each(
-                good & ~part.blank & np.isnan(xyxy).any(axis=1), part, INCOMPLETE_BOX, self._say_missing
+                good & ~part.blank & np.isnan(xyxy).any(axis=1), part, INCOMPLETE_BOX, self._report_missing
             )
             good &= gather.of_kind(part.score, gather.where(part.file, line), among=good & ~part.blank)
             if is_relative:
-                self._each(good & ~part.blank & are_far(xyxy), part, RELATIVE_RANGE, self._say_far)
+                self._each(good & ~part.blank & are_far(xyxy), part, RELATIVE_RANGE, self._report_far)
                 size = np.array([*sizes, (0, 0)], np.float64)[part.image]  # the last where there is none
                 good &= part.blank | (size[:, 0] > 0)
                 xyxy = xyxy * np.tile(size, 2)
@@ -463,12 +463,12 @@ class Collector:
         part.good &= ~wrong
 
     @staticmethod
-    def _say_missing(part: _Part, row: int) -> dict[str, Any]:
+    def _report_missing(part: _Part, row: int) -> dict[str, Any]:
         fields = [f for f, v in zip(part.columns.fields, part.box[row].tolist(), strict=True) if np.isnan(v)]
         return {"field": fields[0] if fields else "", "missing": ", ".join(fields)}
 
     @staticmethod
-    def _say_far(part: _Part, row: int) -> dict[str, Any]:
+    def _report_far(part: _Part, row: int) -> dict[str, Any]:
         values = part.box[row]
         k = int(np.nanargmax(np.abs(np.nan_to_num(values) - 0.5)))
         return {"field": part.columns.fields[k], "value": float(values[k])}
@@ -479,7 +479,7 @@ class Collector:
     def _add_images(self, needed: set[int]) -> list[tuple[int, int]]:
         gather, sizes = self._gather, []
         for row, name in enumerate(self._images):
-            file, at = self._places[row]
+            file, at = self._locations[row]
             picture = gather.picture(name, at)
             full = with_extension(name, picture) if stem(name) == name else name
             if full in self._images:  # a name with and without the extension of its picture

@@ -68,8 +68,8 @@ class At:
         return "" if key.isdigit() else key
 
     def __str__(self) -> str:
-        place = f":{self.line}" if self.line else f"#{printable(self.pointer)}" if self.pointer else ""
-        return printable(self.path) + place
+        location = f":{self.line}" if self.line else f"#{printable(self.pointer)}" if self.pointer else ""
+        return printable(self.path) + location
 
 
 def escape(key: str) -> str:
@@ -142,15 +142,15 @@ class Gather:
         self.source, self.builder, self.log = source, builder, log
         other = Builder() if ask_other == "never" else builder
         self.pictures = Pictures(options, other, log, source, folders) if pictures is None else pictures
-        self._told = options.image_size is not None or options.image_sizes is not None
-        self.asks = ask_other != "needed" or self._told or bool(self.pictures)
+        self._explicit = options.image_size is not None or options.image_sizes is not None
+        self.asks = ask_other != "needed" or self._explicit or bool(self.pictures)
         """Whether sizes are looked for that are not needed."""
         self._size_field = size_field
         self._unanimous = unanimous
         self._images: dict[str, At] = {}
         self._classes: dict[str, int] = {}
         self._singles: list[tuple[Any, ...]] = []
-        self._places: list[At] = []
+        self._locations: list[At] = []
         self._chunks: list[tuple[dict[str, Any], Where]] = []
 
     # -- images
@@ -214,12 +214,12 @@ class Gather:
         errors = self.log.errors
         found = self.pictures.size(name, picture)
         if self._size_field is not None and self.log.errors == errors:
-            place = {**at.where, "field": self._size_field}
+            location = {**at.where, "field": self._size_field}
             if found is None:
-                self.log.report(SIZE_MISSING, at.path, **place, value=name)
-            elif picture is not None and not self._told:
+                self.log.report(SIZE_MISSING, at.path, **location, value=name)
+            elif picture is not None and not self._explicit:
                 shown = f"{found[0]}x{found[1]}"
-                self.log.report(SIZE_FROM_PICTURE, at.path, **place, value=name, size=shown)
+                self.log.report(SIZE_FROM_PICTURE, at.path, **location, value=name, size=shown)
         return found
 
     # -- classes
@@ -268,7 +268,7 @@ class Gather:
         if wh is None:
             wh = corners[2] - corners[0], corners[3] - corners[1]
         self._singles.append((image, category, *corners, *wh, score, flags, file, line))
-        self._places.append(at)
+        self._locations.append(at)
 
     def add(
         self,
@@ -290,7 +290,7 @@ class Gather:
         """The places of n rows by their files and lines."""
 
         def where(row: int) -> tuple[str, dict[str, Any]]:
-            path, number, pointer = self.builder.place(
+            path, number, pointer = self.builder.location(
                 file if isinstance(file, int) else int(file[row]), int(line[row])
             )
             return path, {"pointer": pointer} if pointer else {"line": number}
@@ -307,8 +307,8 @@ class Gather:
         """Turn the boxes that were added one by one into columns."""
         if not self._singles:
             return
-        table, places = np.array(self._singles, np.float64), self._places
-        self._singles, self._places = [], []
+        table, places = np.array(self._singles, np.float64), self._locations
+        self._singles, self._locations = [], []
         chunk = {
             "image": table[:, 0],
             "category": table[:, 1],
@@ -350,22 +350,22 @@ class Gather:
         if among is not None:
             wrong &= among
         for row in np.flatnonzero(wrong).tolist():
-            path, place = where(row)
+            path, location = where(row)
             if is_det:
-                self.log.report(SCORE_MISSING, path, **place, field=field)
+                self.log.report(SCORE_MISSING, path, **location, field=field)
             else:
-                self.log.report(SCORE_UNEXPECTED, path, **place, field=field, value=float(score[row]))
+                self.log.report(SCORE_UNEXPECTED, path, **location, field=field, value=float(score[row]))
         good: NDArray[np.bool_] = ~wrong
         return good
 
     def _report_ignored(self, scored: int, total: int, field: str) -> None:
         """Report scores in ground truth, at the first."""
         chunk, where = next((chunk, where) for chunk, where in self._chunks if _scored(chunk))
-        path, place = where(int(np.argmax(~np.isnan(chunk["score"]))))
+        path, location = where(int(np.argmax(~np.isnan(chunk["score"]))))
         if scored == total:
-            self.log.report(ALL_SCORED, path, **place, field=field, n=total)
+            self.log.report(ALL_SCORED, path, **location, field=field, n=total)
         else:
-            self.log.report(SOME_SCORES, path, **place, field=field, found=scored, total=total)
+            self.log.report(SOME_SCORES, path, **location, field=field, found=scored, total=total)
 
 
 def _scored(chunk: dict[str, Any]) -> int:

@@ -139,9 +139,9 @@ def load(data: bytes, log: Log, path: str) -> bytes:
             for begin in range(0, len(data), step):
                 decoder.decode(data[begin : begin + step], final=begin + step >= len(data))
         except UnicodeDecodeError as e:
-            place = begin - (len(e.object) - min(step, len(data) - begin)) + e.start
-            line, column = line_column(data, place)
-            log.report(NOT_UTF8, path, line=line, column=column, value=f"the byte 0x{data[place]:02x}")
+            location = begin - (len(e.object) - min(step, len(data) - begin)) + e.start
+            line, column = line_column(data, location)
+            log.report(NOT_UTF8, path, line=line, column=column, value=f"the byte 0x{data[location]:02x}")
             raise Broken from None
     if not data.strip(b" \t\r\n"):
         log.report(SYNTAX, path, line=1, reason="the file is empty")
@@ -447,40 +447,40 @@ class Document:
         assert match
         return match.end()
 
-    def _syntax_error(self, place: int | None = None, reason: str = "") -> NoReturn:
+    def _syntax_error(self, location: int | None = None, reason: str = "") -> NoReturn:
         """Report the first syntax error of the whole text, or the one that is known."""
         data = self._data
-        if place is None:
-            place, reason = self._at, "expected ',' or the end of the object"
+        if location is None:
+            location, reason = self._at, "expected ',' or the end of the object"
             try:
                 text = data.decode()
                 _, end = _PYTHON.raw_decode(text, len(text) - len(text.lstrip(" \t\r\n")))
-                place, reason = len(text[:end].encode()), "something follows its end"
-                place = self._blank(place)
+                location, reason = len(text[:end].encode()), "something follows its end"
+                location = self._blank(location)
             except json.JSONDecodeError as e:
-                place, reason = len(text[: e.pos].encode()), e.msg
+                location, reason = len(text[: e.pos].encode()), e.msg
             except RecursionError:
                 self._too_deep()
-        line, column = line_column(data, place)
-        if place >= len(data.rstrip(b" \t\r\n")) or "Unterminated string" in reason:
+        line, column = line_column(data, location)
+        if location >= len(data.rstrip(b" \t\r\n")) or "Unterminated string" in reason:
             reason = "it ends too early, as if the file was cut"
         else:
-            near = shorten(data[place : place + 20].split(b"\n")[0])
+            near = shorten(data[location : location + 20].split(b"\n")[0])
             reason = f"{reason[:1].lower()}{reason[1:]}, found {near!r}"
         self._log.report(SYNTAX, self._path, line=line, column=column, reason=reason)
         raise Broken
 
     def _too_deep(self) -> NoReturn:
-        depth = place = 0
+        depth = location = 0
         for match in TOKEN.finditer(self._data):
             if (what := match[0]) in (b"{", b"["):
                 depth += 1
                 if depth > 500:
-                    place = match.start()
+                    location = match.start()
                     break
             elif what in (b"}", b"]"):
                 depth -= 1
-        line, column = line_column(self._data, place)
+        line, column = line_column(self._data, location)
         self._log.report(TOO_DEEP, self._path, line=line, column=column)
         raise Broken
 

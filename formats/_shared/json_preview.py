@@ -37,10 +37,10 @@ def too_deep(head: bytes) -> int:
     return -1
 
 
-def line_column(data: bytes, place: int) -> tuple[int, int]:
+def line_column(data: bytes, location: int) -> tuple[int, int]:
     """Line and column, both from 1, of a byte; the column counts characters."""
-    begin = data.rfind(b"\n", 0, place) + 1
-    return data.count(b"\n", 0, place) + 1, len(data[begin:place].decode("utf-8", "replace")) + 1
+    begin = data.rfind(b"\n", 0, location) + 1
+    return data.count(b"\n", 0, location) + 1, len(data[begin:location].decode("utf-8", "replace")) + 1
 
 
 TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+("?)|[\[\]{}:,]|[^\s"\[\]{}:,]++', re.DOTALL)

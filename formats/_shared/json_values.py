@@ -65,11 +65,11 @@ class Nothing:
 
 # ---------------------------------------------------------------------------------------------- sniffing
 
-Judge = Callable[[JsonPreview, bytes], tuple[int, str] | None]
+HeadCheck = Callable[[JsonPreview, bytes], tuple[int, str] | None]
 """What a glance at a file and its first bytes say: confidence and reason, or None if it is no such file."""
 
 
-def judge(head: bytes, says: Judge) -> tuple[int, str] | None:
+def check_head(head: bytes, says: HeadCheck) -> tuple[int, str] | None:
     """What the first bytes of a file say; a few are enough for most."""
     found = says(glance(head[:4096]), head)
     return says(glance(head), head) if found is None and len(head) > 4096 else found
@@ -79,22 +79,22 @@ LOOKED_AT = 50
 """How many files of a folder a sniffer looks at."""
 
 
-def fitting(source: Source, says: Judge, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
+def fitting(source: Source, says: HeadCheck, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
     """The files of a folder that fit, of the first fifty."""
     return source.once(_fitting, says, suffixes)
 
 
-def _fitting(source: Source, says: Judge, suffixes: tuple[str, ...]) -> list[str]:
-    return [file for file in source.with_suffix(*suffixes)[:LOOKED_AT] if judge(source.head(file), says)]
+def _fitting(source: Source, says: HeadCheck, suffixes: tuple[str, ...]) -> list[str]:
+    return [file for file in source.with_suffix(*suffixes)[:LOOKED_AT] if check_head(source.head(file), says)]
 
 
-def sniff_json(source: Source, says: Judge, suffixes: tuple[str, ...] = (".json",)) -> Sniff | None:
+def sniff_json(source: Source, says: HeadCheck, suffixes: tuple[str, ...] = (".json",)) -> Sniff | None:
     """Look at the outermost keys of a file, or of the files of a folder."""
     if not source.is_dir:
-        found = judge(source.head(), says)
+        found = check_head(source.head(), says)
         return Sniff(*found) if found else None
     files = fitting(source, says, suffixes)
-    found = judge(source.head(files[0]), says) if files else None
+    found = check_head(source.head(files[0]), says) if files else None
     if found is None:
         return None
     shown = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more files"
@@ -163,12 +163,12 @@ class Reader(Gather):
             self.log.report(TOO_DEEP, at.path, **at.where, field=at.field)
         return Nothing
 
-    def choose(self, says: Judge, title: str, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
+    def choose(self, says: HeadCheck, title: str, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
         """The files to be read: the file itself, or those of a folder that fit."""
         if not self.source.is_dir:
             return [""]
         given = self.source.with_suffix(*suffixes)
-        later = [file for file in given[LOOKED_AT:] if judge(self.source.head(file), says)]
+        later = [file for file in given[LOOKED_AT:] if check_head(self.source.head(file), says)]
         files = fitting(self.source, says, suffixes) + later
         if not files:
             self.log.report(NO_FILES, self.source.path, expected=Trusted(title), n=len(self.source.files))

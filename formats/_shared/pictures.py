@@ -124,7 +124,7 @@ class Picture:
     """Then that link."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where it lies, whether it is opened or not."""
         return self.path or self.behind
 
@@ -162,7 +162,7 @@ class Pictures:
         self._fixed = options.image_size
         self._by_stem: dict[str, list[Picture]] = {}
         self._by_name: dict[str, Picture] = {}
-        self._told: dict[str, tuple[int, int]] = {}
+        self._explicit: dict[str, tuple[int, int]] = {}
         self._others: dict[str, tuple[int, int]] | None = None
         self._lasts: dict[str, tuple[int, int]] = {}
         """Of the other side's sizes those whose name without folders is unique, as images are joined."""
@@ -185,7 +185,7 @@ class Pictures:
                     continue
                 self._list(listed, source.left_out)
         if beside is not None:
-            self._told = beside._told  # noqa: SLF001 -- one of this class
+            self._explicit = beside._explicit  # noqa: SLF001 -- one of this class
         elif options.image_sizes is not None:
             self._read_sizes(options.image_sizes)
 
@@ -201,7 +201,7 @@ class Pictures:
     def _list(self, source: Source, left_out: Collection[str] = ()) -> None:
         for file in source.with_suffix(*PICTURE_SUFFIXES):
             picture = picture_in(source, file, file or source.path.replace("\\", "/").rsplit("/", 1)[-1])
-            if picture.place in left_out:
+            if picture.location in left_out:
                 continue
             self._by_name[picture.name] = picture
             self._by_stem.setdefault(stem(picture.name), []).append(picture)
@@ -225,7 +225,7 @@ class Pictures:
             except (IndexError, ValueError):
                 self._log.report(BAD_SIZE_ROW, path, line=number, value=",".join(row))
                 continue
-            self._told[name] = self._told[stem(name)] = width, height
+            self._explicit[name] = self._explicit[stem(name)] = width, height
 
     def find(self, key: str, *, line: int = 0, path: str = "") -> Picture | None:
         """The picture of the image whose name without extension is `key`.
@@ -251,9 +251,9 @@ class Pictures:
         A picture whose header cannot be read is an issue.
         """
         key = stem(name)
-        told = self._told.get(name) or self._told.get(key) or self._fixed
-        if told:
-            return told
+        explicit = self._explicit.get(name) or self._explicit.get(key) or self._fixed
+        if explicit:
+            return explicit
         if picture is not None and picture.path:
             return picture_size(picture.path, self._log)
         if self._others is None:
@@ -272,16 +272,16 @@ class Pictures:
                 }
         return self._others.get(name) or self._others.get(key) or self._lasts.get(key.rpartition("/")[2])
 
-    def report_no_size(self, name: str, picture: Picture | None, path: str, **place: Any) -> None:
+    def report_no_size(self, name: str, picture: Picture | None, path: str, **location: Any) -> None:
         """Report that the size of an image is needed and not known, and why if a link is in the way."""
         behind = self._linked or (picture is not None and not picture.path)
         if behind:
-            self._log.report(LINKED_PICTURE, path, value=name, **place)
+            self._log.report(LINKED_PICTURE, path, value=name, **location)
         elif (reasons := self._reasons(name)) is not None:
             reason, way = map(Trusted, reasons)
-            self._log.report(SIZE_OUT_OF_REACH, path, value=name, reason=reason, way=way, **place)
+            self._log.report(SIZE_OUT_OF_REACH, path, value=name, reason=reason, way=way, **location)
         else:
-            self._log.report(NO_SIZE, path, value=name, **place)
+            self._log.report(NO_SIZE, path, value=name, **location)
 
     def _reasons(self, name: str) -> tuple[str, str] | None:
         """Why there are sizes and none for this image, and what to do, where that can be said."""

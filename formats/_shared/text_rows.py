@@ -30,7 +30,7 @@ from odm.formats._shared.text_tokens import (
     explain_rows,
     listing,
     pages,
-    say_others,
+    report_others,
     text_of,
 )
 from odm.issues import Code, Log, Trusted, printable
@@ -72,7 +72,7 @@ class Grammar:
 
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False)
-class Scan:
+class ParsedRows:
     """All sound rows of one source, before anyone decided what they mean."""
 
     source: Source
@@ -97,7 +97,7 @@ def label_files(source: Source, grammar: Grammar) -> list[str]:
     return [f for f in found if any(map(grammar.folders.fullmatch, f.split("/")[:-1]))] or found
 
 
-def scan(source: Source, files: list[str], builder: Builder, log: Log, grammar: Grammar) -> Scan:
+def parsed(source: Source, files: list[str], builder: Builder, log: Log, grammar: Grammar) -> ParsedRows:
     """Take all files apart. What is faulty is in the log, and counted in the builder."""
     names = _Names()
     parts: list[tuple[Ints, Floats, Floats, Ints, Ints]] = []
@@ -114,7 +114,9 @@ def scan(source: Source, files: list[str], builder: Builder, log: Log, grammar: 
         none = np.zeros(0, np.int32)
         parts.append((none, np.zeros((0, grammar.columns)), np.zeros(0), none, none))
     name, values, score, file, line = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Scan(source, files, names.texts, name, values, score, Rows(source, files, file, line, grammar.sep))
+    return ParsedRows(
+        source, files, names.texts, name, values, score, Rows(source, files, file, line, grammar.sep)
+    )
 
 
 class _Names:
@@ -185,7 +187,7 @@ def gather_labels(source: Source, builder: Builder, log: Log, options: ImageOpti
     return Gather(source, builder, log, options, own_folder(source), ask_other="needed")
 
 
-def add_images(found: Scan, gather: Gather, grammar: Grammar) -> tuple[Ints, Ints]:
+def add_images(found: ParsedRows, gather: Gather, grammar: Grammar) -> tuple[Ints, Ints]:
     """The image row of each file (-1 = refused), and the file's number in the builder."""
     source, files = found.source, found.files
     keys, others = _keys(source, files, grammar)
@@ -223,7 +225,7 @@ def _keys(source: Source, files: Sequence[str], grammar: Grammar) -> tuple[list[
     return keys, others
 
 
-def settle_kind(found: Scan, builder: Builder, log: Log) -> NDArray[np.bool_]:
+def settle_kind(found: ParsedRows, builder: Builder, log: Log) -> NDArray[np.bool_]:
     """Decide on the kind by the scores of most rows, report those of the other kind; which rows are good."""
     scored = ~np.isnan(found.score)
     is_det = decide_kind(builder, int(scored.sum()), len(scored))
@@ -239,7 +241,7 @@ def settle_kind(found: Scan, builder: Builder, log: Log) -> NDArray[np.bool_]:
 
 
 def add_boxes(
-    found: Scan,
+    found: ParsedRows,
     gather: Gather,
     images: tuple[Ints, Ints],
     good: NDArray[np.bool_],
@@ -269,7 +271,7 @@ def add_boxes(
     gather.finish()
 
 
-def class_rows(found: Scan, good: NDArray[np.bool_], builder: Builder) -> Ints:
+def class_rows(found: ParsedRows, good: NDArray[np.bool_], builder: Builder) -> Ints:
     """The category row of each row whose name is that of its class; classes are added as they are met."""
     table = np.full(len(found.texts) + 1, -1, np.int32)
     for i in dict.fromkeys(found.name[good].tolist()):
@@ -327,7 +329,7 @@ def report_numbers(cells: Sequence[Cell], fields: Sequence[str], path: str, line
 
 
 def report_marks(
-    found: Scan,
+    found: ParsedRows,
     log: Log,
     code: Code,
     wrong: NDArray[np.bool_],
@@ -345,11 +347,11 @@ def report_marks(
     found.rows.report(log, code, np.flatnonzero(wrong), say)
 
 
-def say_files(source: Source, files: list[str], log: Log) -> None:
+def report_files(source: Source, files: list[str], log: Log) -> None:
     """Name the files that are not read."""
     if source.is_dir:
         kinds = listing(source)
-        say_others(source, kinds, log)
+        report_others(source, kinds, log)
         if rest := sorted(set(kinds.labels) - set(files)):
             log.note(
                 f"{printable(source.path)}: not labels, and not read: {', '.join(map(printable, rest[:5]))}"

@@ -456,7 +456,7 @@ def _lists_pictures(source: Source, file: str) -> bool:
     return first.endswith(tuple(suffix.encode() for suffix in PICTURE_SUFFIXES))
 
 
-def say_others(source: Source, found: Listing, log: Log) -> None:
+def report_others(source: Source, found: Listing, log: Log) -> None:
     """Name the files that are not read."""
     for file in found.others:
         log.report(STRAY_FILE, source.full(file))
@@ -532,7 +532,7 @@ ROWS = 2**15
 """Rows whose texts are made at a time."""
 
 
-def places_for(width: int, height: int) -> int:
+def decimals_for(width: int, height: int) -> int:
     """How many decimals a relative coordinate needs so that the pixels come back within 1e-6."""
     return len(str(max(width, height, 2) - 1)) + 6
 

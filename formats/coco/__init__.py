@@ -123,7 +123,7 @@ def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
     return None
 
 
-def _judge(head: bytes) -> tuple[int, str] | None:
+def _check_head(head: bytes) -> tuple[int, str] | None:
     """What the first bytes of a file say; a few are enough for most."""
     found = _looks_like(glance(head[:4096]))
     if (found is None or found[0] < SURE) and len(head) > 4096:
@@ -141,14 +141,14 @@ def sniff(source: Source) -> Sniff | None:
         head = source.head()
         if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
             return None
-        found = _judge(head)
+        found = _check_head(head)
         return Sniff(*found) if found else None
     chosen, _ = source.once(_choose)
     if not chosen:
         return None
     names = [file for file, _ in chosen]
     shown = _and(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more files"
-    found = _judge(source.head(names[0]))
+    found = _check_head(source.head(names[0]))
     assert found
     return Sniff(found[0], f"of {shown}: {found[1]}")
 
@@ -166,7 +166,7 @@ def _choose(source: Source) -> tuple[list[tuple[str, str]], list[str]]:
         if number >= _LOOKS and not found:
             break
         head = source.head(file)
-        if _judge(head):
+        if _check_head(head):
             found[file] = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     objects = [file for file, top in found.items() if top == b"{"]
     named = [file for file in objects if file.rsplit("/", 1)[-1].lower().startswith("instances")]

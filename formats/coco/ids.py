@@ -99,7 +99,7 @@ def choose_reading(
     return known, None
 
 
-def say_categories(known: Mapping[Id, int], reference: Dataset, path: str, log: Log) -> None:
+def note_categories(known: Mapping[Id, int], reference: Dataset, path: str, log: Log) -> None:
     """Say which class is which where the ids are only places in a list."""
     categories = reference.categories
     if len(categories) < 2 or not known or isinstance(next(iter(known)), str):
@@ -111,10 +111,10 @@ def say_categories(known: Mapping[Id, int], reference: Dataset, path: str, log: 
     elif reference.files and not any(f.pointer for f in reference.files):  # lines: a list of names
         if list(known) != list(range(len(categories))):
             return
-        say_positions(known, categories, path, log)
+        note_positions(known, categories, path, log)
 
 
-def say_positions(known: Mapping[Id, int], categories: Categories, path: str, log: Log) -> None:
+def note_positions(known: Mapping[Id, int], categories: Categories, path: str, log: Log) -> None:
     """Say which class is which where the ids are places in the list of the ground truth."""
     shown = _shown_order(known, categories)
     log.note(f"{printable(path)}: category_id is read as the place in the ground truth's list, {shown}")

@@ -43,10 +43,10 @@ from odm.formats.coco.ids import (
     counted_ids,
     image_readings,
     listed,
+    note_categories,
+    note_positions,
     packed,
     position_hint,
-    say_categories,
-    say_positions,
 )
 from odm.formats.coco.values import ANNOTATION, CATEGORY, IMAGE, RESULT, Values
 from odm.issues import Code, Log, Trusted, printable
@@ -202,11 +202,11 @@ class Reader:
                 index += range(chunk.start, chunk.start + n)
                 continue
             codes = MISSING_KEY, WRONG_TYPE, DUPLICATE_KEY
-            for i, place, record in values.objects(chunk, "/images", IMAGE, codes):
-                id_ = values.id(record, "id", place, "/images", (MISSING_KEY, WRONG_TYPE))
+            for i, location, record in values.objects(chunk, "/images", IMAGE, codes):
+                id_ = values.id(record, "id", location, "/images", (MISSING_KEY, WRONG_TYPE))
                 name = record.get("file_name")
                 if name is not None and not isinstance(name, str):
-                    values.wrong(WRONG_TYPE, place, "file_name", "text", name)
+                    values.wrong(WRONG_TYPE, location, "file_name", "text", name)
                     name = False  # an error already; its boxes are left out without one of their own
                 if id_ is not None:
                     ids.append(id_)
@@ -230,26 +230,31 @@ class Reader:
         kept: list[tuple[str, int, int, Id, str, int]] = []
         first = builder.n_images
         for id_, name, size, i in zip(ids, names, sizes, index, strict=True):
-            place = f"/images/{i}"
+            location = f"/images/{i}"
             if first_ids.setdefault(id_, i) != i:
-                values.duplicate_id(place, id_, f"#/images/{first_ids[id_]}")
+                values.duplicate_id(location, id_, f"#/images/{first_ids[id_]}")
                 continue
             if name is None:
                 name = str(id_)  # noqa: PLW2901
                 log.report(
-                    FILE_NAME_MISSING, path, pointer=place, where="file_name", name=name, source="its id"
+                    FILE_NAME_MISSING, path, pointer=location, where="file_name", name=name, source="its id"
                 )
             table.images[id_] = -2
             if name is False:
                 continue
-            if not accept_name(name, log, path, pointer=f"{place}/file_name", field="file_name"):
+            if not accept_name(name, log, path, pointer=f"{location}/file_name", field="file_name"):
                 continue
-            here = path, place
+            here = path, location
             there = self._image_places.setdefault(name, here)
             if there is not here:
                 shown = f"{printable(there[0]) if there[0] != path else ''}#{there[1]}"
                 log.report(
-                    DUPLICATE_IMAGE, path, pointer=place, field="file_name", value=name, first=Trusted(shown)
+                    DUPLICATE_IMAGE,
+                    path,
+                    pointer=location,
+                    field="file_name",
+                    value=name,
+                    first=Trusted(shown),
                 )
                 continue
             table.images[id_] = first + len(kept)
@@ -257,7 +262,7 @@ class Reader:
             picture = ""
             usual = type(width) is int and type(height) is int and 0 < width < 2**31 and 0 < height < 2**31
             if not usual or self._pictures is not None:
-                width, height, picture = self._size(name, size, path, place)
+                width, height, picture = self._size(name, size, path, location)
             kept.append((name, width, height, id_, picture, i))
         if kept:
             all_names, widths, heights, all_ids, pictures, lines = zip(*kept, strict=True)
@@ -272,7 +277,7 @@ class Reader:
                 line=lines,
             )
 
-    def _size(self, name: str, given: tuple[Any, Any], path: str, place: str) -> tuple[int, int, str]:
+    def _size(self, name: str, given: tuple[Any, Any], path: str, location: str) -> tuple[int, int, str]:
         """Width and height, 0 where unknown, and the path of the picture where one was looked for."""
         log = self._log
         size = []
@@ -284,7 +289,7 @@ class Reader:
             elif isinstance(value, float) and value.is_integer():
                 pixels = int(value)
             if type(pixels) is not int or not 0 <= pixels < 2**31:
-                pointer = f"{place}/{key}"
+                pointer = f"{location}/{key}"
                 log.report(BAD_IMAGE_SIZE, path, pointer=pointer, field=key, value=Trusted(show(value)))
                 wrong, pixels = True, 0
             size.append(pixels)
@@ -293,12 +298,14 @@ class Reader:
         if min(size) > 0 or wrong:
             return size[0], size[1], file
         if self._pictures is not None:
-            if told := self._pictures.size(name):
-                return *told, file
+            if explicit := self._pictures.size(name):
+                return *explicit, file
             if picture and (found := self._pictures.size(name, picture)):
-                log.report(SIZE_FROM_PICTURE, path, pointer=place, value=name, size=f"{found[0]}x{found[1]}")
+                log.report(
+                    SIZE_FROM_PICTURE, path, pointer=location, value=name, size=f"{found[0]}x{found[1]}"
+                )
                 return *found, file
-        log.report(SIZE_MISSING, path, pointer=place, value=name)
+        log.report(SIZE_MISSING, path, pointer=location, value=name)
         return 0, 0, file
 
     def _read_categories(self, document: Document, values: Values, table: Table) -> None:
@@ -316,29 +323,34 @@ class Reader:
                 )
                 continue
             codes = MISSING_KEY, WRONG_TYPE, DUPLICATE_KEY
-            for i, place, record in values.objects(chunk, "/categories", CATEGORY, codes):
-                id_ = values.id(record, "id", place, "/categories", (MISSING_KEY, WRONG_TYPE))
+            for i, location, record in values.objects(chunk, "/categories", CATEGORY, codes):
+                id_ = values.id(record, "id", location, "/categories", (MISSING_KEY, WRONG_TYPE))
                 name = record.get("name")
                 if "name" not in record:
-                    self._log.report(MISSING_KEY, path, pointer=place, value="name")
+                    self._log.report(MISSING_KEY, path, pointer=location, value="name")
                 elif not isinstance(name, str):
-                    values.wrong(WRONG_TYPE, place, "name", "text", name)
+                    values.wrong(WRONG_TYPE, location, "name", "text", name)
                 if id_ is not None:
                     entries.append((id_, name if isinstance(name, str) else None, i))
         log = self._log
         first_ids: dict[Id, int] = {}
         own: dict[str, str] = {}
         for id_, name, i in entries:
-            place = f"/categories/{i}"
+            location = f"/categories/{i}"
             if first_ids.setdefault(id_, i) != i:
-                values.duplicate_id(place, id_, f"#/categories/{first_ids[id_]}")
+                values.duplicate_id(location, id_, f"#/categories/{first_ids[id_]}")
                 continue
             table.categories[id_] = -2
             if name is None:
                 continue
             if reason := refuse_class(name):
                 log.report(
-                    BAD_LISTED_CLASS, path, pointer=f"{place}/name", field="name", value=name, reason=reason
+                    BAD_LISTED_CLASS,
+                    path,
+                    pointer=f"{location}/name",
+                    field="name",
+                    value=name,
+                    reason=reason,
                 )
                 continue
             before = own.setdefault(name, f"id {show(id_)}")
@@ -346,7 +358,7 @@ class Reader:
                 log.report(
                     DUPLICATE_CLASS,
                     path,
-                    pointer=place,
+                    pointer=location,
                     value=name,
                     first=Trusted(before),
                     second=Trusted(f"id {show(id_)}"),
@@ -391,21 +403,21 @@ class Reader:
         codes = (MISSING_BOX_KEY, WRONG_BOX_TYPE)
         keys = {field.key for field in fields}
         rows: list[tuple[Any, ...]] = []
-        for i, place, record in values.objects(chunk, table.pointer, fields, (*codes, DUPLICATE_BOX_KEY)):
+        for i, location, record in values.objects(chunk, table.pointer, fields, (*codes, DUPLICATE_BOX_KEY)):
             errors = self._log.errors
-            image = values.id(record, "image_id", place, table.pointer, codes)
-            category = values.id(record, "category_id", place, table.pointer, codes)
+            image = values.id(record, "image_id", location, table.pointer, codes)
+            category = values.id(record, "category_id", location, table.pointer, codes)
             own: Id | None = NONE
             if "id" in keys and "id" in record:
-                own = values.id(record, "id", place, table.pointer, codes)
-            box = values.box(record, place)
-            score = values.number(record, "score", place) if "score" in record else float("nan")
+                own = values.id(record, "id", location, table.pointer, codes)
+            box = values.box(record, location)
+            score = values.number(record, "score", location) if "score" in record else float("nan")
             area = float("nan")
             if "area" in keys and record.get("area") is not None:
-                area = values.number(record, "area", place)
+                area = values.number(record, "area", location)
             crowd = record.get("iscrowd", 0) if "iscrowd" in keys else 0
             if isinstance(crowd, (bool, Repeated)) or crowd not in (0, 1):
-                values.bad_crowd(place, crowd)
+                values.bad_crowd(location, crowd)
             if self._log.errors > errors:
                 continue
             rows.append((i, image, category, own, *box, score, area, int(crowd)))
@@ -448,12 +460,12 @@ class Reader:
                 own = counted_ids(categories, self._counted)
                 table.categories = self._choose(table, "category_id", own, list)
                 if self._counted != "80":
-                    say_positions(table.categories, categories, path, self._log)
+                    note_positions(table.categories, categories, path, self._log)
             else:
                 table.categories = self._choose(
                     table, "category_id", categories.source_id, lambda: category_readings(categories)
                 )
-                say_categories(table.categories, reference, path, self._log)
+                note_categories(table.categories, reference, path, self._log)
                 table.hint = position_hint(table.id_column("category_id"), categories)
 
     def _choose(

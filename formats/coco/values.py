@@ -81,26 +81,31 @@ class Values:
                 FLOAT_ID, self.path, pointer=f"{pointer}/{index}/{key}", field=key, value=Trusted(value)
             )
 
-    def duplicate_id(self, place: str, id_: Id, first: str) -> None:
+    def duplicate_id(self, location: str, id_: Id, first: str) -> None:
         """Report an id that an earlier entry has."""
         self._log.report(
             DUPLICATE_ID,
             self.path,
-            pointer=f"{place}/id",
+            pointer=f"{location}/id",
             field="id",
             value=Trusted(show(id_)),
             first=Trusted(first),
         )
 
-    def bad_crowd(self, place: str, value: Any) -> None:
+    def bad_crowd(self, location: str, value: Any) -> None:
         """Report an ``iscrowd`` that is neither 0 nor 1."""
         self._log.report(
-            BAD_FLAG, self.path, pointer=f"{place}/iscrowd", field="iscrowd", value=value, expected="0 or 1"
+            BAD_FLAG,
+            self.path,
+            pointer=f"{location}/iscrowd",
+            field="iscrowd",
+            value=value,
+            expected="0 or 1",
         )
 
-    def wrong(self, code: Code, place: str, key: str, expected: str, value: Any) -> None:
+    def wrong(self, code: Code, location: str, key: str, expected: str, value: Any) -> None:
         """Report a value of another type."""
-        pointer = f"{place}/{key}" if key else place
+        pointer = f"{location}/{key}" if key else location
         self._log.report(
             code,
             self.path,
@@ -111,14 +116,14 @@ class Values:
         )
 
     def is_object(
-        self, record: Any, place: str, wrong: Code, repeated: Code, fields: Sequence[Field]
+        self, record: Any, location: str, wrong: Code, repeated: Code, fields: Sequence[Field]
     ) -> bool:
         """Whether a record is an object without repeated keys; its unread keys are counted."""
         if not isinstance(record, dict):
-            self.wrong(wrong, place, "", "an object", record)
+            self.wrong(wrong, location, "", "an object", record)
             return False
         if isinstance(record, Repeated):
-            self._log.report(repeated, self.path, pointer=place, value=record.repeated)
+            self._log.report(repeated, self.path, pointer=location, value=record.repeated)
             return False
         known = {field.key for field in fields}
         if fields is RESULT:
@@ -142,20 +147,20 @@ class Values:
         for i, record in enumerate(chunk.records if empty < chunk.n else (), chunk.start):
             if empty and record == {}:
                 continue
-            place = f"{pointer}/{i}"
-            if self.is_object(record, place, wrong, repeated, fields):
-                yield i, place, record
+            location = f"{pointer}/{i}"
+            if self.is_object(record, location, wrong, repeated, fields):
+                yield i, location, record
 
     def id(
-        self, record: dict[str, Any], key: str, place: str, pointer: str, codes: tuple[Code, Code]
+        self, record: dict[str, Any], key: str, location: str, pointer: str, codes: tuple[Code, Code]
     ) -> Id | None:
         """An id, or None and an issue."""
         if key not in record:
-            self._log.report(codes[0], self.path, pointer=place, value=key)
+            self._log.report(codes[0], self.path, pointer=location, value=key)
             return None
         value = record[key]
         if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**53:
-            index = int(place.rsplit("/", 1)[-1])
+            index = int(location.rsplit("/", 1)[-1])
             self._float_id(pointer, index, key, "with a point, as in 1.0,")
             return int(value)
         if type(value) is int and -(2**63) < value < 2**63:
@@ -163,34 +168,34 @@ class Values:
         if type(value) is str:
             return value
         expected = "an id, a whole number of 64 bits or text"
-        self.wrong(codes[1], place, key, expected, value)
+        self.wrong(codes[1], location, key, expected, value)
         return None
 
-    def number(self, record: dict[str, Any], key: str, place: str) -> float:
+    def number(self, record: dict[str, Any], key: str, location: str) -> float:
         """A number, or NaN and an issue."""
         value = record[key]
         if isinstance(value, Token):
-            self._log.report(NOT_FINITE, self.path, pointer=f"{place}/{key}", field=key, value=value)
+            self._log.report(NOT_FINITE, self.path, pointer=f"{location}/{key}", field=key, value=value)
             return float("nan")
         if type(value) not in (int, float):
-            self.wrong(WRONG_BOX_TYPE, place, key, "a number", value)
+            self.wrong(WRONG_BOX_TYPE, location, key, "a number", value)
             return float("nan")
         return float(value)
 
-    def box(self, record: dict[str, Any], place: str) -> tuple[float, ...]:
+    def box(self, record: dict[str, Any], location: str) -> tuple[float, ...]:
         """The four numbers of a box, or fewer and an issue."""
         if "bbox" not in record:
-            self._log.report(MISSING_BOX_KEY, self.path, pointer=place, value="bbox")
+            self._log.report(MISSING_BOX_KEY, self.path, pointer=location, value="bbox")
             return ()
         box = record["bbox"]
         if not isinstance(box, list):
-            self.wrong(WRONG_BOX_TYPE, place, "bbox", "a list of x, y, width and height", box)
+            self.wrong(WRONG_BOX_TYPE, location, "bbox", "a list of x, y, width and height", box)
             return ()
         if len(box) != 4:
             self._log.report(
                 WRONG_COUNT,
                 self.path,
-                pointer=f"{place}/bbox",
+                pointer=f"{location}/bbox",
                 field="bbox",
                 expected=Trusted("4 numbers x, y, width and height"),
                 found=len(box),
@@ -198,7 +203,7 @@ class Values:
             return ()
         values = []
         for k, value in enumerate(box):
-            pointer = f"{place}/bbox/{k}"
+            pointer = f"{location}/bbox/{k}"
             if isinstance(value, Token):
                 self._log.report(NOT_FINITE, self.path, pointer=pointer, field="bbox", value=value)
             elif type(value) not in (int, float):

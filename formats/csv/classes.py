@@ -117,11 +117,11 @@ def names_classes(file: str) -> bool:
 
 
 def find_class_names(
-    source: Source, descriptions: list[str], log: Log, told: str | None
+    source: Source, descriptions: list[str], log: Log, explicit: str | None
 ) -> ClassNames | None:
     """The names in the file that was told, else in the first of those that the folder has for it."""
-    if told is not None:
-        return _read(Source(told, follow_links=True), "", log)
+    if explicit is not None:
+        return _read(Source(explicit, follow_links=True), "", log)
     if descriptions:
         if len(descriptions) > 1:
             log.note(

@@ -146,8 +146,10 @@ class Images:
                 self.sizes[i] = size
                 taken += 1
                 if i in self.zeros:
-                    told = f"{size[0]}x{size[1]}"
-                    log.report(SIZE_FROM_PICTURE, at.path, **at.where, field="width", value=name, size=told)
+                    explicit = f"{size[0]}x{size[1]}"
+                    log.report(
+                        SIZE_FROM_PICTURE, at.path, **at.where, field="width", value=name, size=explicit
+                    )
             elif needed[i] and not stated:
                 pictures.report_no_size(name, picture, at.path, line=at.line, field=origin.field)
         if taken:

@@ -218,14 +218,14 @@ class HeaderFaults:
 
 def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults | None:
     """The layout that the first lines of a file show; None where there is no text."""
-    told_sep, text = sep_line(text)
+    explicit_sep, text = sep_line(text)
     text = text.lstrip("\n")
     if not text.strip():
         return None
     if options is not None and options.sep is not None:
-        told_sep = options.sep
-    told = (options and options.columns) or {}
-    candidates = (told_sep,) if told_sep else _SEPARATORS
+        explicit_sep = options.sep
+    explicit = (options and options.columns) or {}
+    candidates = (explicit_sep,) if explicit_sep else _SEPARATORS
     best: HeaderFaults | None = None
     for sep in candidates:
         record = read_record(text, 0, sep, spaced=False)
@@ -235,12 +235,12 @@ def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults 
                 [(BAD_HEADER, f"column {record[0][1] + 1}", {"reason": quote_fault(record[0])})],
             )
             continue
-        found = _header_layout(record[0], sep, told)
+        found = _header_layout(record[0], sep, explicit)
         if isinstance(found, Layout):
             return found
         if best is None or len(found.columns) > len(best.columns) or best.found[0][0] is BAD_HEADER:
             best = found
-        if not told:
+        if not explicit:
             plain = _retinanet_layout(text, sep)
             if plain is not None:
                 return plain
@@ -279,9 +279,9 @@ def _retinanet_layout(text: str, sep: str) -> Layout | None:
 class _Header:
     """The names of the columns of a file, and what is found out about them."""
 
-    def __init__(self, cells: Sequence[str], told: Mapping[str, str]) -> None:
+    def __init__(self, cells: Sequence[str], explicit: Mapping[str, str]) -> None:
         self.columns = tuple(cell.strip() for cell in cells)
-        self.told = told
+        self.explicit = explicit
         self.spaced = len(cells) > 1 and all(c[:1] == " " for c in cells[1:])
         self.roles: dict[str, int] = {}
         self.constants: dict[str, str] = {}
@@ -293,7 +293,7 @@ class _Header:
             if name and seen.setdefault(name, i) != i:
                 values = {"value": name, "first": seen[name] + 1, "second": i + 1}
                 self.faults.append((DUPLICATE_COLUMN, name, values))
-        for role, name in told.items():
+        for role, name in explicit.items():
             if name.startswith("=") and role in ("class", "image"):
                 self.constants[role] = name[1:]
             else:
@@ -326,9 +326,9 @@ class _Header:
 
     def find_coordinates(self) -> str:
         """Find the columns of the four coordinates; the form of the box that they make."""
-        told = self.told.keys() & set(itertools.chain(*FORMS.values()))
-        if told:
-            form = max(FORMS, key=lambda f: len(told & set(FORMS[f])))
+        explicit = self.explicit.keys() & set(itertools.chain(*FORMS.values()))
+        if explicit:
+            form = max(FORMS, key=lambda f: len(explicit & set(FORMS[f])))
             for role in FORMS[form]:
                 if role not in self.roles:
                     self.find_usual(role)
@@ -360,9 +360,9 @@ class _Header:
             self._lacks(roles, roles, near, ",".join(f"{role}:NAME" for role in group))
 
 
-def _header_layout(cells: Sequence[str], sep: str, told: Mapping[str, str]) -> Layout | HeaderFaults:
+def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) -> Layout | HeaderFaults:
     """What the cells of a header line say, or what they leave open; `told` are columns by their roles."""
-    header = _Header(cells, told)
+    header = _Header(cells, explicit)
     columns, roles, constants, faults = header.columns, header.roles, header.constants, header.faults
     keys = set(header.places)
     open_images = {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"} <= keys
@@ -370,7 +370,7 @@ def _header_layout(cells: Sequence[str], sep: str, told: Mapping[str, str]) -> L
         if role in roles or role in constants or (role == "score" and open_images and "score" not in keys):
             continue
         header.find_usual(role)
-    if {"imageid", "predictionstring"} <= keys and not told:
+    if {"imageid", "predictionstring"} <= keys and not explicit:
         if faults:
             return HeaderFaults(columns, faults)
         return Layout(
@@ -386,14 +386,14 @@ def _header_layout(cells: Sequence[str], sep: str, told: Mapping[str, str]) -> L
 
     form = header.find_coordinates()
     lacking = [r for r in ("image", "class", *FORMS[form]) if r not in roles and r not in constants]
-    if len(lacking) == 6 and not told and not faults:
+    if len(lacking) == 6 and not explicit and not faults:
         return HeaderFaults(columns, [(NO_HEADER, "", {"found": repr(shorten(sep.join(columns)))})])
     header.report_lacking(lacking)
     if faults:
         return HeaderFaults(columns, faults)
 
     sure = True
-    if told:
+    if explicit:
         title = "CSV with the columns that -O columns names"
         coords = "rel" if open_images else "sniff"
     elif set(CANONICAL) <= set(columns):

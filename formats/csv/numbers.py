@@ -55,8 +55,8 @@ class RowFaults:
 class Decimals:
     """The numbers of one file, and the places that show with which mark their decimals are written."""
 
-    def __init__(self, told: str | None) -> None:
-        self._told = told
+    def __init__(self, explicit: str | None) -> None:
+        self._explicit = explicit
         self._comma: tuple[int, str] | None = None
         """Line and text of the first number with a comma; likewise of the next two."""
         self._point: tuple[int, str] | None = None
@@ -87,7 +87,7 @@ class Decimals:
             except ValueError:
                 pass
             else:
-                if not np.isinf(values).any() and not (rest and self._told == "point"):
+                if not np.isinf(values).any() and not (rest and self._explicit == "point"):
                     return values, np.isnan(values)
         else:
             self._note_commas(cells, lines)
@@ -98,7 +98,7 @@ class Decimals:
             text = cell.strip(" \t")
             if not text:
                 blank[i] = True
-            elif not NUMBER.fullmatch(text) or ("," in text and self._told == "point"):
+            elif not NUMBER.fullmatch(text) or ("," in text and self._explicit == "point"):
                 faults.add(i, column, NOT_FINITE if _NOT_FINITE.fullmatch(text) else NOT_A_NUMBER, value=cell)
             elif np.isfinite(value := float(text.replace(",", "."))):
                 values[i] = value
@@ -127,16 +127,16 @@ class Decimals:
                     self._point = int(lines[i]), cell
                 return
 
-    def judge(self, path: str, log: Log) -> None:
+    def check_head(self, path: str, log: Log) -> None:
         """Say how the commas of the file were read, or that they cannot be."""
-        if self._comma is None or self._told == "point":
+        if self._comma is None or self._explicit == "point":
             return
         if self._point is not None:
             (other_line, _, other), (line, _, found) = sorted(
                 [(*self._point, "point"), (*self._comma, "comma")], key=lambda mark: mark[0]
             )
             log.report(MIXED_DECIMALS, path, line=line, found=found, other=other, line_of_other=other_line)
-        elif self._doubtful is not None and not self._has_plain_comma and self._told is None:
+        elif self._doubtful is not None and not self._has_plain_comma and self._explicit is None:
             log.report(THOUSANDS, path, line=self._doubtful[0], value=self._doubtful[1])
         else:
             log.note(f"{path}: its numbers have decimal commas, which are read as decimal points")

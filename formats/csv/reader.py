@@ -271,7 +271,7 @@ class _Rows:
 
     def finish(self) -> None:
         """Say how the numbers of the file were read."""
-        self._decimals.judge(self._path, self._log)
+        self._decimals.check_head(self._path, self._log)
 
     def _take_strings(self, columns: list[list[str]], lines: Ints, column: int) -> _Boxes:
         """Turn prediction strings into rows: a loop over images, not over boxes."""

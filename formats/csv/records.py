@@ -53,15 +53,15 @@ class Records:
         try:
             text = piece.decode()
         except UnicodeDecodeError:
-            return self._scan(piece.decode("utf-8", "surrogateescape"), line)
+            return self._parse(piece.decode("utf-8", "surrogateescape"), line)
         if "\0" not in text:
             split = _split_quoted if '"' in text else _split_plain
             columns = split(text, self._layout, lines)
             if columns is not None:
                 return columns, np.arange(line, line + lines, dtype=np.int32)
-        return self._scan(text, line)
+        return self._parse(text, line)
 
-    def _scan(self, text: str, line: int) -> tuple[list[list[str]], Ints]:
+    def _parse(self, text: str, line: int) -> tuple[list[list[str]], Ints]:
         """The columns of the good rows, line by line; each fault with its place."""
         layout, log = self._layout, self._log
         sep, n = layout.sep, len(layout.columns)
@@ -79,8 +79,8 @@ class Records:
             if '"' in content:
                 found, stop = read_record(text, at, sep, spaced=layout.spaced)
                 if isinstance(found, tuple):
-                    code, cell, place, what = found
-                    opened = line + text.count("\n", at, place)
+                    code, cell, location, what = found
+                    opened = line + text.count("\n", at, location)
                     log.report(
                         code, self._path, line=opened, field=layout.field(cell), found=what, value=what
                     )

@@ -69,7 +69,7 @@ from odm.formats.voc.shapes import Shapes
 from odm.formats.voc.terms import FLAGS, VocOptions
 from odm.formats.voc.trees import find_splits, name_strays, picture_folders, places
 from odm.formats.voc.writer import write_xml
-from odm.issues import Log, UsageError
+from odm.issues import Log, UsageError, plural
 from odm.tables import Builder, Dataset, Floats
 
 _TAG = re.compile(r"<([^\s>/!?<]+)")
@@ -89,7 +89,7 @@ def sniff(source: Source) -> Sniff | None:
         return Sniff(looks[0], f"the root is <{looks[1]}>")
     files = source.with_suffix(".xml")
     if files:
-        what = "1 XML file" if len(files) == 1 else f"{len(files)} XML files"
+        what = plural(len(files), "XML file")
         rootless = 0
         for file in files[:20]:
             looks = _looks(source.head(file))
@@ -104,7 +104,7 @@ def sniff(source: Source) -> Sniff | None:
         return None
     results = result_files(source)
     if results:
-        what = "1 file is" if len(results) == 1 else f"{len(results)} files are"
+        what = plural(len(results), "file is", "files are")
         return Sniff(SURE, f"{what} named like the result files of the VOC kit, the first {results[0]}")
     return None
 
@@ -153,7 +153,7 @@ def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> Non
 def _read_xml(source: Source, files: list[str], builder: Builder, log: Log, options: VocOptions) -> None:
     found = places(source, files)
     roots = sorted({root for _, _, root in found if root is not None})
-    found.sort(key=lambda place: place[1])
+    found.sort(key=lambda location: location[1])
     chosen, splits = find_splits(source, found, roots, options.split, log)
     name_strays(source, roots, log)
     gather = Gather(source, builder, log, options, picture_folders(source, roots), size_field="size")

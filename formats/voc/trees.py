@@ -10,7 +10,7 @@ from odm.files import Source
 from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.splits import SPLITS
 from odm.formats.voc.terms import BLANKS
-from odm.issues import Code, Log, printable
+from odm.issues import Code, Log, plural, printable
 from odm.tables import PICTURE_SUFFIXES, stem
 
 LISTED_MISSING = Code(
@@ -82,7 +82,7 @@ def name_strays(source: Source, roots: Sequence[str], log: Log) -> None:
         if inside and suffix != ".xml" and suffix not in PICTURE_SUFFIXES:
             strays.append(file)
     if strays:
-        what = "1 file is" if len(strays) == 1 else f"{len(strays)} files are"
+        what = plural(len(strays), "file is", "files are")
         log.note(f"{what} neither XML nor a picture and not read, the first {printable(strays[0])}")
 
 
@@ -115,7 +115,7 @@ def find_splits(
     if wanted is None:
         return files, splits
     members = lists[wanted]
-    return [place for place in files if place[1] in members], dict.fromkeys(members, wanted)
+    return [location for location in files if location[1] in members], dict.fromkeys(members, wanted)
 
 
 def _assign(lists: Mapping[str, Mapping[str, None]], path: str, log: Log) -> dict[str, str]:

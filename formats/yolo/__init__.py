@@ -50,7 +50,7 @@ from odm.files import Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
 from odm.formats._shared.gather import Gather
 from odm.formats._shared.pictures import ImageOptions, Pictures
-from odm.formats._shared.text_tokens import Rows, listing, sample, say_others
+from odm.formats._shared.text_tokens import Rows, listing, report_others, sample
 from odm.formats.yolo.descriptions import (
     data_file_of,
     describes,
@@ -65,9 +65,9 @@ from odm.formats.yolo.rows import (
     add_categories,
     choose_columns,
     corners_of,
+    parse_rows,
     refuse_far,
     report_outlines,
-    scan_rows,
 )
 from odm.formats.yolo.writer import write
 from odm.issues import Log
@@ -127,33 +127,33 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     images = find_images(plan, builder, log, options)
     files = [image.label for image in images if image.label is not None]
     owners = np.array([i for i, image in enumerate(images) if image.label is not None], np.int64)
-    scan = scan_rows(source, files, log, plan)
-    builder.skipped += scan.lost
-    where = Rows(source, files, scan.file, scan.line)
-    good, box, score = choose_columns(scan, where, builder, log, options)
-    good = refuse_far(scan, where, good, box, log)
+    parsed = parse_rows(source, files, log, plan)
+    builder.skipped += parsed.lost
+    where = Rows(source, files, parsed.file, parsed.line)
+    good, box, score = choose_columns(parsed, where, builder, log, options)
+    good = refuse_far(parsed, where, good, box, log)
     numbers = np.array([builder.file(source.full(f)) for f in files], np.int32)
     places = np.full(len(images), -1)
     places[owners] = numbers
     listed = images[0].pictures if images else Pictures(ImageOptions(), builder, log, source)
     gather = Gather(source, builder, log, options, pictures=listed)
-    rows, sizes = add_images(images, owners[scan.file[good]], places, gather)
-    image = owners[scan.file] if len(owners) else scan.file.astype(np.int64)
+    rows, sizes = add_images(images, owners[parsed.file[good]], places, gather)
+    image = owners[parsed.file] if len(owners) else parsed.file.astype(np.int64)
     good &= (rows[image] >= 0) & (sizes[image, 0] > 0) if len(rows) else good
-    category, known = add_categories(scan, where, good, plan, builder, log)
+    category, known = add_categories(parsed, where, good, plan, builder, log)
     good &= known
-    report_outlines(scan, where, good, builder, log)
+    report_outlines(parsed, where, good, builder, log)
     builder.skipped += int(len(good) - good.sum())
     size = sizes[image[good]].astype(np.float64)
-    corners, wh = corners_of(box[good], scan.outline[good])
+    corners, wh = corners_of(box[good], parsed.outline[good])
     gather.add(
         image=rows[image[good]],
         category=category[good],
         xyxy=corners * np.tile(size, 2),
         wh=wh * size,
         score=score[good],
-        file=numbers[scan.file[good]] if files else scan.file,
-        line=scan.line[good],
+        file=numbers[parsed.file[good]] if files else parsed.file,
+        line=parsed.line[good],
     )
     gather.finish()
 
@@ -174,7 +174,7 @@ def _plan(source: Source, options: YoloOptions, log: Log) -> Plan:
     if not plan.groups and plan.sound:
         find_groups(plan, found, options, log)
     if source.is_dir:
-        say_others(source, undescribed(found, plan.lists), log)
+        report_others(source, undescribed(found, plan.lists), log)
     settle_names(plan, found, options, log)
     return plan
 

@@ -122,10 +122,10 @@ def _add_splits(
     wanted = options.wanted
     for split, items in named.items():
         for item in items if wanted in {None, split} else ():
-            place = _normal(plan.source, item)
-            if place in done:
+            location = _normal(plan.source, item)
+            if location in done:
                 continue
-            done.add(place)
+            done.add(location)
             if not isinstance(item.value, str) or not item.value.strip():
                 expected = "a folder or a list of pictures"
                 log.report(
@@ -133,10 +133,10 @@ def _add_splits(
                 )
                 plan.sound = False
                 continue
-            held = owners[place]
+            held = owners[location]
             if len(held) > 1 and wanted is None:
                 # A place that several splits share is none of them, unless it bears the name of one.
-                name = place.rpartition("/")[2]
+                name = location.rpartition("/")[2]
                 name = ALIASES.get(name, name)
                 split_of = name if name in held else ""
             else:
@@ -217,8 +217,8 @@ def read_data_file(plan: Plan, file: str, options: YoloOptions, log: Log) -> Non
         named.append(split)
         if wanted is not None and split != wanted:
             continue
-        place = _find_by_tail(source, value)
-        if place is None or not _add_list(plan, place, "", split, options, log):
+        location = _find_by_tail(source, value)
+        if location is None or not _add_list(plan, location, "", split, options, log):
             code = MISSING_SPLIT if key == "train" or wanted is not None else ABSENT_SPLIT
             log.report(code, path, line=number, field=key, value=value)
             plan.sound &= code is ABSENT_SPLIT
@@ -264,8 +264,8 @@ def _inside(source: Source, text: str) -> str | None:
     return None if ".." in parts else "/".join(parts)
 
 
-def _join(folder: str, place: str) -> str:
-    return "/".join(part for part in (folder, place) if part)
+def _join(folder: str, location: str) -> str:
+    return "/".join(part for part in (folder, location) if part)
 
 
 def _add_place(
@@ -280,43 +280,43 @@ def _add_place(
         return True
     absolute = text.strip().startswith("/")
     candidates = [inside] if absolute else list(dict.fromkeys((_join(base, inside), inside)))
-    for place in candidates:
-        if place.lower().endswith(".txt") and place in file_set(source):
-            return _add_list(plan, place, base, split, options, log)
-        group = _folder_group(source, place, split)
+    for location in candidates:
+        if location.lower().endswith(".txt") and location in file_set(source):
+            return _add_list(plan, location, base, split, options, log)
+        group = _folder_group(source, location, split)
         if group is not None:
             plan.groups.append(group)
             return True
     return False
 
 
-def _labels_of(place: str) -> str:
+def _labels_of(location: str) -> str:
     """The folder of the labels of a folder of pictures: the last ``images`` becomes ``labels``."""
-    parts = place.split("/")
+    parts = location.split("/")
     if "images" not in parts:
-        return place
+        return location
     at = len(parts) - 1 - parts[::-1].index("images")
     return "/".join([*parts[:at], "labels", *parts[at + 1 :]])
 
 
-def _folder_group(source: Source, place: str, split: str) -> Group | None:
+def _folder_group(source: Source, location: str, split: str) -> Group | None:
     found = listing(source)
-    folder = _labels_of(place)
-    if folder == place and not _below(place, found.labels) and not _below(place, found.pictures):
+    folder = _labels_of(location)
+    if folder == location and not _below(location, found.labels) and not _below(location, found.pictures):
         return None
-    inner = "" if folder != place else "images"
-    if folder == place and _below(_join(place, "labels"), found.labels):
-        folder = _join(place, "labels")  # ``train: train`` with train/images and train/labels
-        place = _join(place, inner)
+    inner = "" if folder != location else "images"
+    if folder == location and _below(_join(location, "labels"), found.labels):
+        folder = _join(location, "labels")  # ``train: train`` with train/images and train/labels
+        location = _join(location, inner)
     labels = _below(folder, found.labels)
-    pictures = _below(place, found.pictures)
+    pictures = _below(location, found.pictures)
     if not labels and not pictures:
         return None
     if not labels:
-        labels = _below(place, found.labels)
-        folder = place
+        labels = _below(location, found.labels)
+        folder = location
     cut = len(folder) + 1 if folder else 0
-    return Group(split, {f[cut:-4]: f for f in labels}, (source.full(place),))
+    return Group(split, {f[cut:-4]: f for f in labels}, (source.full(location),))
 
 
 def _below(folder: str, files: Iterable[str]) -> list[str]:
@@ -380,8 +380,10 @@ def _find_listed(inside: str, folder: str, base: str, files: frozenset[str]) -> 
     tried = [_join(folder, inside), _join(base, inside), inside]
     tried += ["/".join(parts[i:]) for i in range(1, len(parts))]
     for picture in dict.fromkeys(tried):
-        for place in dict.fromkeys((_labels_of(picture), picture)):
-            label = f"{place[: place.rfind('.')] if '.' in place.rsplit('/', 1)[-1] else place}.txt"
+        for location in dict.fromkeys((_labels_of(picture), picture)):
+            label = (
+                f"{location[: location.rfind('.')] if '.' in location.rsplit('/', 1)[-1] else location}.txt"
+            )
             if label in files:
                 return picture, label
         if picture in files:

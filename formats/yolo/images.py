@@ -83,7 +83,7 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
                 picture = pictures.named(key)  # labels called img.jpg.txt
             if picture is not None:
                 matched += 1
-                seen.add(picture.place)
+                seen.add(picture.location)
             image = Image(key, label, picture, group.split, pictures, lonely=False)
             if picture is None and label is not None:
                 missing.append(image)
@@ -102,8 +102,8 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
         if has_background:
             for picture in pictures.all:
                 key = stem(picture.name)
-                if picture.place not in seen and key not in group.labels:
-                    if taken.setdefault(picture.place, group.split) != group.split:
+                if picture.location not in seen and key not in group.labels:
+                    if taken.setdefault(picture.location, group.split) != group.split:
                         continue
                     found.append(Image(key, None, picture, group.split, pictures, lonely=False))
         members.append((group, found[before:]))
@@ -125,7 +125,7 @@ def _report_bare(plan: Plan, members: list[tuple[Group, list[Image]]], builder: 
         if none_has and not (images or strange):
             continue
         where = f" of the split {group.split!r}" if group.split else ""
-        value = bare[0].picture.place if bare and bare[0].picture else source.path
+        value = bare[0].picture.location if bare and bare[0].picture else source.path
         if none_has and (strange or (bare and not labelled and builder.kind != "det")):
             found = ", ".join(repr(shorten(folder or ".")) for folder in strange[:3])
             if found:
@@ -186,7 +186,7 @@ def add_images(
     source, log = gather.source, gather.log
     for i, image in enumerate(log.track(images, "looking at pictures")):
         name, picture, errors = _name(image), image.picture, log.errors
-        path = picture.place if picture else source.path
+        path = picture.location if picture else source.path
         at = At(path if image.label is None else source.full(image.label))
         gather.pictures = image.pictures  # each split has its own
         row = gather.image(name, at, picture=picture, split=image.split, file=int(places[i]))

@@ -17,7 +17,7 @@ from odm.formats._shared.gather import decide_kind
 from odm.formats._shared.pictures import FAR, are_far
 from odm.formats._shared.text_tokens import Chunk, Rows, check_number, chunks, every, explain_rows
 from odm.formats.yolo.layouts import Plan, YoloOptions
-from odm.issues import Code, Log, Trusted, printable
+from odm.issues import Code, Log, Trusted, plural, printable
 from odm.tables import Builder, Floats, Ints, Longs
 
 BAD_ID = Code(
@@ -35,7 +35,7 @@ _BOX_FIELDS = ("cx", "cy", "w", "h")
 
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False)
-class Scan:
+class ParsedRows:
     """All rows, before anyone decided which column is the confidence."""
 
     id: Longs
@@ -55,7 +55,7 @@ class Scan:
     second: bool = False
 
 
-def scan_rows(source: Source, files: list[str], log: Log, plan: Plan) -> Scan:
+def parse_rows(source: Source, files: list[str], log: Log, plan: Plan) -> ParsedRows:
     """Read all rows of these label files; faulty ones are reported."""
     parts: list[tuple[NDArray[Any], ...]] = []
     lost = 0
@@ -72,7 +72,7 @@ def scan_rows(source: Source, files: list[str], log: Log, plan: Plan) -> Scan:
     id_, columns, outline, far, count, joined, file, line = (
         np.concatenate(c) for c in zip(*parts, strict=True)
     )
-    return Scan(id_, columns, outline, far, count, joined, file, line, lost)
+    return ParsedRows(id_, columns, outline, far, count, joined, file, line, lost)
 
 
 def _rows(chunk: Chunk, key_points: int) -> tuple[tuple[NDArray[Any], ...], NDArray[Any]]:
@@ -130,16 +130,16 @@ def _outlines(
     owner = np.repeat(np.arange(len(rows)), count)
     sound = np.ones(len(rows), bool)
     sound[owner[~np.isfinite(values)]] = False
-    place = np.arange(len(values)) - begin[owner]
+    location = np.arange(len(values)) - begin[owner]
     has_score = count % 2 == 1
-    is_score = has_score[owner] & (place == count[owner] - 1)
+    is_score = has_score[owner] & (location == count[owner] - 1)
     columns = np.full((len(rows), 5), np.nan)
     columns[has_score, 4] = values[is_score]
     joined = np.zeros((len(rows), 2), bool)
     whole = values == np.rint(values)
     for k, size in enumerate((5, 6)):  # the first value of each row in the line would be an id
         joined[:, k] = (count + 1) % size == 0
-        joined[owner[((place + 1) % size == 0) & ~whole], k] = False
+        joined[owner[((location + 1) % size == 0) & ~whole], k] = False
     values = np.where(np.isfinite(values), values, 0)
     coordinates = values[~is_score]
     length = count - has_score
@@ -155,7 +155,7 @@ def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log) -> 
     column, value = cells[0]
     if len(cells) < 5:
         expected = "a class id and 4 numbers, or these and a confidence"
-        found = f"{len(cells)} value{'' if len(cells) == 1 else 's'}"
+        found = plural(len(cells), "value")
         log.report(WRONG_COUNT, path, line=line, column=column, expected=expected, found=found)
         return
     if not _WHOLE.fullmatch(value) or float(value) >= 2.0**53:
@@ -168,43 +168,43 @@ def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log) -> 
 
 
 def choose_columns(
-    scan: Scan, where: Rows, builder: Builder, log: Log, options: YoloOptions
+    parsed: ParsedRows, where: Rows, builder: Builder, log: Log, options: YoloOptions
 ) -> tuple[NDArray[np.bool_], Floats, Floats]:
     """Decide on the kind and on the column of the confidence: which rows are good, their boxes and scores."""
-    scored = ~np.isnan(scan.columns[:, 4])
+    scored = ~np.isnan(parsed.columns[:, 4])
     is_det = decide_kind(builder, int(scored.sum()), len(scored))
-    box, score = scan.columns[:, :4], np.array(scan.columns[:, 4])
-    joined = _joined(scan, 6 if is_det else 5)
+    box, score = parsed.columns[:, :4], np.array(parsed.columns[:, 4])
+    joined = _joined(parsed, 6 if is_det else 5)
     if not is_det:
-        odd = scored & scan.outline & ~joined
-        where.report(log, WRONG_COUNT, np.flatnonzero(joined), lambda cells: _say_joined(cells, 5))
-        where.report(log, WRONG_COUNT, np.flatnonzero(odd), _say_odd)
+        odd = scored & parsed.outline & ~joined
+        where.report(log, WRONG_COUNT, np.flatnonzero(joined), lambda cells: _report_joined(cells, 5))
+        where.report(log, WRONG_COUNT, np.flatnonzero(odd), _report_odd)
         unlike = scored & ~odd & ~joined
-        where.report(log, SCORE_UNEXPECTED, np.flatnonzero(unlike), lambda cells: _say(cells, -1))
+        where.report(log, SCORE_UNEXPECTED, np.flatnonzero(unlike), lambda cells: _report(cells, -1))
         return ~scored & ~joined, box, score
-    six = np.flatnonzero(scored & ~scan.outline & (scan.count == 6))
-    scan.second = _is_second(scan, where, six, log, options)
-    if scan.second:
+    six = np.flatnonzero(scored & ~parsed.outline & (parsed.count == 6))
+    parsed.second = _is_second(parsed, where, six, log, options)
+    if parsed.second:
         box = box.copy()
-        box[six] = scan.columns[six, 1:]
-        score[six] = scan.columns[six, 0]
-    where.report(log, WRONG_COUNT, np.flatnonzero(joined), lambda cells: _say_joined(cells, 6))
+        box[six] = parsed.columns[six, 1:]
+        score[six] = parsed.columns[six, 0]
+    where.report(log, WRONG_COUNT, np.flatnonzero(joined), lambda cells: _report_joined(cells, 6))
     where.report(log, SCORE_MISSING, np.flatnonzero(~scored & ~joined), lambda _: {})
     outside = scored & ~joined & ~((score >= 0) & (score <= 1))
-    at = 1 if scan.second else -1
-    where.report(log, SCORE_RANGE, np.flatnonzero(outside), lambda cells: _say(cells, at))
+    at = 1 if parsed.second else -1
+    where.report(log, SCORE_RANGE, np.flatnonzero(outside), lambda cells: _report(cells, at))
     return scored & ~joined & ~outside, box, score
 
 
-def _joined(scan: Scan, size: int) -> NDArray[np.bool_]:
+def _joined(parsed: ParsedRows, size: int) -> NDArray[np.bool_]:
     """Which rows are several of this size in one line: they would be outlines, and the others are boxes."""
-    found = scan.outline & scan.joined[:, size - 5]
-    if (scan.outline & ~found).any() or scan.outline.all():
+    found = parsed.outline & parsed.joined[:, size - 5]
+    if (parsed.outline & ~found).any() or parsed.outline.all():
         return np.zeros(len(found), bool)
     return found
 
 
-def _say_joined(cells: list[tuple[int, bytes]], size: int) -> dict[str, Any]:
+def _report_joined(cells: list[tuple[int, bytes]], size: int) -> dict[str, Any]:
     n = len(cells) // size
     expected = "a class id and 4 numbers" + (", and a confidence" if size == 6 else "")
     found = f"{len(cells)} values, as of {n} rows (was a line break lost?)"
@@ -215,11 +215,11 @@ def _say_joined(cells: list[tuple[int, bytes]], size: int) -> dict[str, Any]:
     }
 
 
-def _is_second(scan: Scan, where: Rows, six: NDArray[Any], log: Log, options: YoloOptions) -> bool:
+def _is_second(parsed: ParsedRows, where: Rows, six: NDArray[Any], log: Log, options: YoloOptions) -> bool:
     """Whether the confidence is the second column."""
     if options.conf_column is not None or not len(six):
         return options.conf_column == "second"
-    values = scan.columns[six]
+    values = parsed.columns[six]
     last = int((_fits(values[:, :4]) & _in_range(values[:, 4])).sum())
     second = int((_fits(values[:, 1:]) & _in_range(values[:, 0])).sum())
     shown = printable(where.source.path)
@@ -253,27 +253,29 @@ def _fits(box: Floats) -> NDArray[np.bool_]:
     return np.array(inside.all(axis=1))
 
 
-def _say(cells: list[tuple[int, bytes]], at: int) -> dict[str, Any]:
+def _report(cells: list[tuple[int, bytes]], at: int) -> dict[str, Any]:
     column, value = cells[at] if len(cells) > abs(at) else (0, b"")
     return {"column": column, "field": "score", "value": value}
 
 
-def _say_odd(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
+def _report_odd(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
     expected = "a class id and 4 numbers, or pairs of coordinates"
     return {"expected": expected, "found": f"{len(cells)} values"}
 
 
-def refuse_far(scan: Scan, where: Rows, good: NDArray[np.bool_], box: Floats, log: Log) -> NDArray[np.bool_]:
+def refuse_far(
+    parsed: ParsedRows, where: Rows, good: NDArray[np.bool_], box: Floats, log: Log
+) -> NDArray[np.bool_]:
     """Which of the good rows lie where relative coordinates can be; the others are reported."""
     far = good & are_far(box)
-    if scan.outline.any():
-        far = np.where(scan.outline, good & scan.far, far)
-    second = scan.second
-    where.report(log, RELATIVE_RANGE, np.flatnonzero(far), lambda cells: _say_far(cells, second=second))
+    if parsed.outline.any():
+        far = np.where(parsed.outline, good & parsed.far, far)
+    second = parsed.second
+    where.report(log, RELATIVE_RANGE, np.flatnonzero(far), lambda cells: _report_far(cells, second=second))
     return good & ~far
 
 
-def _say_far(cells: list[tuple[int, bytes]], *, second: bool) -> dict[str, Any]:
+def _report_far(cells: list[tuple[int, bytes]], *, second: bool) -> dict[str, Any]:
     values = cells[2:6] if second and len(cells) == 6 else cells[1:]
     for i, (column, value) in enumerate(values):
         if not 1 - FAR <= float(value) <= FAR:
@@ -292,13 +294,13 @@ def corners_of(box: Floats, outline: NDArray[np.bool_]) -> tuple[Floats, Floats]
 
 
 def add_categories(
-    scan: Scan, where: Rows, good: NDArray[np.bool_], plan: Plan, builder: Builder, log: Log
+    parsed: ParsedRows, where: Rows, good: NDArray[np.bool_], plan: Plan, builder: Builder, log: Log
 ) -> tuple[Ints, NDArray[np.bool_]]:
     """The category row of each box, and which boxes have one."""
     hint = ""
     if plan.names_above is not None:
         path, names = plan.names_above
-        if not good.any() or int(scan.id[good].max()) < len(names):
+        if not good.any() or int(parsed.id[good].max()) < len(names):
             plan.names_from, plan.names = plan.names_above
             log.note(f"{printable(plan.source.path)}: the class names are those of {printable(path)}")
         else:
@@ -306,7 +308,7 @@ def add_categories(
     if plan.names is not None:
         names_from = plan.names_from
         rows = np.array(add_list(plan.names, builder, log, names_from), np.int32)
-        known = scan.id < len(rows)
+        known = parsed.id < len(rows)
         where.report(
             log,
             UNKNOWN_CLASS,
@@ -319,23 +321,25 @@ def add_categories(
                 "where": names_from,
             },
         )
-        return rows[np.where(known, scan.id, 0)], known
-    ids = np.unique(scan.id[good])
+        return rows[np.where(known, parsed.id, 0)], known
+    ids = np.unique(parsed.id[good])
     builder.named = False
     for number in ids.tolist():
         builder.category(str(number), source_id=number)
     if len(ids) and plan.sound:
         shown = ", ".join(str(i) for i in ids[:10].tolist()) + (", ..." if len(ids) > 10 else "")
         log.report(NUMBERED_CLASSES, plan.source.path, value=shown, near=Trusted(hint))
-    return np.searchsorted(ids, scan.id).astype(np.int32), np.ones(len(scan.id), bool)
+    return np.searchsorted(ids, parsed.id).astype(np.int32), np.ones(len(parsed.id), bool)
 
 
-def report_outlines(scan: Scan, where: Rows, good: NDArray[np.bool_], builder: Builder, log: Log) -> None:
+def report_outlines(
+    parsed: ParsedRows, where: Rows, good: NDArray[np.bool_], builder: Builder, log: Log
+) -> None:
     """Say how many rows were more than boxes, and count them."""
-    outlines = np.flatnonzero(good & scan.outline)
+    outlines = np.flatnonzero(good & parsed.outline)
     if not len(outlines):
         return
-    rotated = int(((scan.count[outlines] == 9) | (scan.count[outlines] == 10)).sum())
+    rotated = int(((parsed.count[outlines] == 9) | (parsed.count[outlines] == 10)).sum())
     if rotated:
         builder.extras["rotation"] = rotated
     if rotated < len(outlines):

@@ -86,8 +86,8 @@ def _data_yaml(dataset: Dataset, splits: list[str]) -> bytes:
     # Without an image there is no folder that could be named.
     lines = [f"{key}: {quoted(places.get(key, first)) if first else '[]'}" for key in ("train", "val")]
     lines += [
-        f"{split}: {quoted(place)}"
-        for split, place in sorted(places.items())
+        f"{split}: {quoted(location)}"
+        for split, location in sorted(places.items())
         if split not in {"", "train", "val"}
     ]
     names = dataset.categories.name

@@ -81,16 +81,16 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
     """
     run = _run.get() or _Inputs()
     ours = _above(target)
-    place, identity = ours[0]
+    location, identity = ours[0]
     our_places, our_identities = {p for p, _ in ours}, {i for _, i in ours if i is not None}
     shown = f"{printable(target)}: the target"
     for source in dict.fromkeys([*sources, *run.named]):
         theirs = _above(source)
-        if place == theirs[0][0] or (identity is not None and identity == theirs[0][1]):
+        if location == theirs[0][0] or (identity is not None and identity == theirs[0][1]):
             raise PathError(f"{shown} is the source {printable(source)}; write somewhere else")
         if theirs[0][0] in our_places or theirs[0][1] in our_identities:
             raise PathError(f"{shown} lies inside the source {printable(source)}; write somewhere else")
-        if any(p == place or (i is not None and i == identity) for p, i in theirs):
+        if any(p == location or (i is not None and i == identity) for p, i in theirs):
             raise PathError(f"{shown} lies around the source {printable(source)}; write somewhere else")
     if identity is None:  # what is not there yet is no file that was opened, and holds none
         return
@@ -99,7 +99,7 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
     seen: set[str] = set()
     for folder, file in run.folders.items():
         for above, their_identity in _above(folder, seen):
-            if above == place or their_identity == identity:
+            if above == location or their_identity == identity:
                 raise PathError(f"{shown} lies around {printable(file)}, which is read; write somewhere else")
 
 

@@ -97,26 +97,26 @@ class Issue:
         object.__setattr__(self, "message", printable(self.message))
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """``path``, ``path:line``, ``path:line:column`` or ``path#/json/pointer``."""
-        place = printable(self.path) or "-"
+        location = printable(self.path) or "-"
         if self.pointer:
-            return f"{place}#{shorten(self.pointer, MOST_SHOWN)}"
+            return f"{location}#{shorten(self.pointer, MOST_SHOWN)}"
         if self.line:
-            place += f":{self.line}"
+            location += f":{self.line}"
             if self.column:
-                place += f":{self.column}"
-        return place
+                location += f":{self.column}"
+        return location
 
     def __str__(self) -> str:
         field = f" [{shorten(self.field)}]" if self.field else ""
-        return f"{self.place}: {self.severity} {self.code}{field} {self.message}"
+        return f"{self.location}: {self.severity} {self.code}{field} {self.message}"
 
 
 class Placed(Protocol):
     """Rows that know where they were read."""
 
-    def place(self, row: int) -> tuple[str, int, str]:
+    def location(self, row: int) -> tuple[str, int, str]:
         """Path, line and JSON pointer of a row."""
         ...
 
@@ -170,7 +170,7 @@ class Log:
         if reason:
             room = min(room, 1)
         for row in rows[:room].tolist():
-            path, line, pointer = dataset.place(row)
+            path, line, pointer = dataset.location(row)
             if pointer and field:
                 pointer = f"{pointer}/{field}"
             self.report(code, path, line=line, pointer=pointer, field=field, **values(row))

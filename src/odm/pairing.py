@@ -328,15 +328,15 @@ def report_classes(
     if len(detections) and len(truth) and ours.isdisjoint(det_names):
         log.report(NO_CLASS_IN_COMMON, source_of(detections), theirs=some(det_names), ours=some(gt_names))
         return only, hints
-    place = np.full(len(det_names), -1, np.int64)  # of the first box of each class
+    location = np.full(len(det_names), -1, np.int64)  # of the first box of each class
     if only:
-        place[category[::-1]] = np.arange(len(category))[::-1]
+        location[category[::-1]] = np.arange(len(category))[::-1]
     for n, name in enumerate(only):
         near = nearest_name(name, gt_names) if n < 100 else None
         if near is not None:
             hints[name] = near
         if asked is None or name in asked:
-            path, line, pointer = detections.place(int(place[first[name]]))
+            path, line, pointer = detections.location(int(location[first[name]]))
             log.report(
                 CLASS_ONLY_IN_DETECTIONS,
                 path or source_of(detections),

@@ -73,7 +73,7 @@ class SourceFile:
     path: str
     pointer: str = ""
 
-    def place(self, line: int) -> tuple[str, int, str]:
+    def location(self, line: int) -> tuple[str, int, str]:
         """Path, line and JSON pointer of a row; the empty ones of the last two are 0 and ``""``."""
         if not self.pointer:
             return self.path, line, ""
@@ -222,18 +222,18 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.boxes)
 
-    def place(self, row: int) -> tuple[str, int, str]:
+    def location(self, row: int) -> tuple[str, int, str]:
         """Path, line and JSON pointer of box `row`; the empty ones of the last two are 0 and ``""``."""
-        return self._place(int(self.boxes.file[row]), int(self.boxes.line[row]))
+        return self._location(int(self.boxes.file[row]), int(self.boxes.line[row]))
 
     def image_place(self, row: int) -> tuple[str, int, str]:
         """The same of image `row`."""
-        return self._place(int(self.images.file[row]), int(self.images.line[row]))
+        return self._location(int(self.images.file[row]), int(self.images.line[row]))
 
-    def _place(self, file: int, line: int) -> tuple[str, int, str]:
+    def _location(self, file: int, line: int) -> tuple[str, int, str]:
         if file < 0:
             return "", 0, ""
-        return self.files[file].place(line)
+        return self.files[file].location(line)
 
     def take(self, rows: NDArray[Any]) -> Dataset:
         """The same images and categories with only the boxes at `rows`, a mask or row numbers."""
@@ -358,9 +358,9 @@ class Builder:
         self._files.append(SourceFile(path, pointer))
         return len(self._files) - 1
 
-    def place(self, file: int, line: int) -> tuple[str, int, str]:
+    def location(self, file: int, line: int) -> tuple[str, int, str]:
         """Path, line and JSON pointer of a row of a file; the empty ones of the last two are 0 and ``""``."""
-        return self._files[file].place(line)
+        return self._files[file].location(line)
 
     def image(
         self,

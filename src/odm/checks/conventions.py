@@ -24,7 +24,7 @@ def _normalised(columns: DerivedColumns) -> Found:
         advice = option(
             columns, "coords", ", or say that they are relative (--coords rel, and the image sizes)"
         )
-        yield columns.dataset.place(0), {"n": len(columns.boxes), "option": advice}
+        yield columns.dataset.location(0), {"n": len(columns.boxes), "option": advice}
 
 
 NORMALISED = SetRule(
@@ -58,7 +58,7 @@ def _looks_ltwh(columns: DerivedColumns) -> Found:
     widths = np.concatenate([xyxy[:, :2], xyxy[:, :2] + xyxy[:, 2:]], axis=1)
     if _fits(columns, widths).sum() >= (1 - ODD) * total:
         values = {"n": len(rows), "total": total, "option": option(columns, "box", ", or say --box ltwh")}
-        yield columns.dataset.place(int(rows[0])), values
+        yield columns.dataset.location(int(rows[0])), values
 
 
 LOOKS_LTWH = SetRule(
@@ -88,7 +88,7 @@ def _outside_signs(columns: DerivedColumns) -> tuple[Location, dict[str, Any]] |
         return None
     if len(columns.not_finite) + len(columns.inverted) > ODD * total:
         return None
-    return columns.dataset.place(int(rows[0])), {"n": len(rows), "total": total}
+    return columns.dataset.location(int(rows[0])), {"n": len(rows), "total": total}
 
 
 def _misread(columns: DerivedColumns, other: Floats) -> tuple[Location, dict[str, Any]] | None:

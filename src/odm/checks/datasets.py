@@ -119,7 +119,7 @@ def _rare_classes(columns: DerivedColumns) -> Found:
     if columns.dataset.kind == "gt":
         for c in np.flatnonzero((counts > 0) & (counts * 100 * used <= total)).tolist():
             row = int((columns.boxes.category == c).argmax())
-            yield columns.dataset.place(row), {"value": names[c], "n": int(counts[c]), "total": total}
+            yield columns.dataset.location(row), {"value": names[c], "n": int(counts[c]), "total": total}
 
 
 RARE_CLASS = SetRule(
@@ -162,7 +162,7 @@ NO_SIZES = SetRule(
 def _id_zero(columns: DerivedColumns) -> Found:
     zero = columns.boxes.source_id == 0
     if columns.dataset.kind == "gt" and zero.any():
-        path, line, pointer = columns.dataset.place(int(zero.argmax()))
+        path, line, pointer = columns.dataset.location(int(zero.argmax()))
         yield (path, line, f"{pointer}/id" if pointer else ""), {}
 
 

@@ -52,7 +52,7 @@ def _report_unfound_classes(truth: Dataset, paired: pairing.Pairing, log: Log) -
     theirs = set(paired.det_names)
     for n, row in enumerate(c for c in np.flatnonzero(counts).tolist() if names[c] not in theirs):
         near = pairing.nearest_name(names[row], paired.det_names) if n < 100 else None
-        path, line, pointer = truth.place(int((category == row).argmax()))
+        path, line, pointer = truth.location(int((category == row).argmax()))
         log.report(
             CLASS_ONLY_IN_TRUTH,
             path,

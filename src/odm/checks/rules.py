@@ -71,7 +71,7 @@ def option(columns: DerivedColumns, name: str, advice: str) -> Trusted:
 
 def location_text(dataset: Dataset, row: int) -> Trusted:
     """Where a box was read, as a message names it."""
-    path, line, pointer = dataset.place(row)
+    path, line, pointer = dataset.location(row)
     if not path:
         return Trusted(f"box {row}")
     return Trusted(printable(path) + (f"#{pointer}" if pointer else f":{line}" if line else ""))

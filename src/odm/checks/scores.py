@@ -71,7 +71,7 @@ def _truth_scored(columns: DerivedColumns) -> Found:
         scored = ~np.isnan(columns.boxes.score)
         if scored.any():
             yield (
-                columns.dataset.place(int(scored.argmax())),
+                columns.dataset.location(int(scored.argmax())),
                 {"found": int(scored.sum()), "total": len(columns.boxes)},
             )
 
@@ -86,7 +86,7 @@ def _percent(columns: DerivedColumns) -> Found:
     if columns.dataset.kind == "det" and columns.boxes.in_percent:
         above = columns.boxes.score > 1
         n, largest = int(above.sum()), Trusted(number(columns.boxes.score.max()))
-        yield columns.dataset.place(int(above.argmax())), {"n": n, "total": len(above), "value": largest}
+        yield columns.dataset.location(int(above.argmax())), {"n": n, "total": len(above), "value": largest}
 
 
 PERCENTAGES = SetRule(

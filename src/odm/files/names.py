@@ -96,7 +96,7 @@ def is_hidden(name: str) -> bool:
     return name.startswith((".", "__MACOSX/")) or "/." in name or "/__MACOSX/" in name
 
 
-def accept_name(name: str, log: Log, path: str, **place: Any) -> bool:
+def accept_name(name: str, log: Log, path: str, **location: Any) -> bool:
     """Whether a name from the data may be used to read or write; if not, it is reported at that place.
 
     Every reader asks this of every image name that it takes from inside a file.
@@ -105,11 +105,11 @@ def accept_name(name: str, log: Log, path: str, **place: Any) -> bool:
         return True  # cheaply
     reason = refuse_name(name)
     if reason is not None:
-        log.report(BAD_NAME, path, value=name, reason=reason, **place)
+        log.report(BAD_NAME, path, value=name, reason=reason, **location)
         return False
     for part in name.replace("\\", "/").split("/"):
         first = part.split(".")[0].rstrip(" ").upper()
         if part[-1] in ". " or first in _RESERVED or not _NOT_WINDOWS.isdisjoint(part):
-            log.report(DEVICE_NAME, path, value=name, **place)
+            log.report(DEVICE_NAME, path, value=name, **location)
             break
     return True

@@ -140,11 +140,11 @@ class Output:
         return not empty
 
     def _check_parent(self, shown: str) -> None:
-        place = self.target
-        while place and not os.path.lexists(place):
-            place = os.path.dirname(place)
-        if place and not os.path.exists(place):
-            raise PathError(f"{shown}: {printable(place)} is a link that leads nowhere")
+        location = self.target
+        while location and not os.path.lexists(location):
+            location = os.path.dirname(location)
+        if location and not os.path.exists(location):
+            raise PathError(f"{shown}: {printable(location)} is a link that leads nowhere")
         parent = os.path.dirname(self._real)
         while not os.path.exists(parent):
             parent = os.path.dirname(parent)
@@ -234,7 +234,7 @@ class Output:
             return
         try:
             descriptor = os.open(
-                self._place(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | staging.CLOEXEC, 0o666
+                self._location(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | staging.CLOEXEC, 0o666
             )
             try:
                 view = memoryview(data).cast("B")
@@ -254,7 +254,7 @@ class Output:
             inputs.opened(os.path.realpath(picture), os.stat(picture))
         if not self.dry_run:
             try:
-                os.symlink(os.path.realpath(picture), self._place(name))
+                os.symlink(os.path.realpath(picture), self._location(name))
             except OSError as e:
                 self._fail(e)
 
@@ -269,7 +269,7 @@ class Output:
             raise PathError(f"{printable(picture)}: {e}") from None
         self.write(name, data)
 
-    def _place(self, name: str) -> str:
+    def _location(self, name: str) -> str:
         if self.single:
             return os.path.join(self._stage, "file")
         # `plan` has told the user; this is the last door.
@@ -425,20 +425,22 @@ class Output:
                     continue
                 if part in moves:
                     break
-                place = os.path.join(self._real, part)
+                location = os.path.join(self._real, part)
                 try:
-                    mode = os.lstat(place).st_mode
+                    mode = os.lstat(location).st_mode
                 except FileNotFoundError:
                     moves[part] = None
                     break
                 if i < len(parts):
                     if not stat.S_ISDIR(mode):
-                        raise PathError(f"{printable(place)}: in the way, it is not a folder of the target")
+                        raise PathError(
+                            f"{printable(location)}: in the way, it is not a folder of the target"
+                        )
                     there.add(part)
                 elif stat.S_ISREG(mode) or stat.S_ISLNK(mode):  # of a link, the link is replaced
                     moves[part] = None
                 else:
-                    raise PathError(f"{printable(place)}: in the way, it is {kind_of(mode)}")
+                    raise PathError(f"{printable(location)}: in the way, it is {kind_of(mode)}")
         return list(moves)
 
     def _fail(self, e: OSError) -> NoReturn:

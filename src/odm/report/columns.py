@@ -70,5 +70,5 @@ def issue_row(issue: Issue, sources: Sequence[str]) -> dict[str, str]:
         "code": issue.code,
         "severity": issue.severity,
         "text": without_folders(issue.message, sources),
-        "place": without_folders(issue.place, sources),
+        "place": without_folders(issue.location, sources),
     }

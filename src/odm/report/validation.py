@@ -65,13 +65,13 @@ def validation_page(
         if image >= 0:
             weight[image] += 1 if issue.severity == "warning" else HEAVY
     shown = choose(len(names), weight, [], images)
-    place = np.full(max(len(names), 1), -1, np.int32)
-    place[shown] = np.arange(len(shown), dtype=np.int32)
-    own = [place[side.image_of_box()] for side in sides]
+    location = np.full(max(len(names), 1), -1, np.int32)
+    location[shown] = np.arange(len(shown), dtype=np.int32)
+    own = [location[side.image_of_box()] for side in sides]
     boxes = [box_columns(side.dataset, numbers) for side, numbers in zip(sides, own, strict=True)]
     listed = []
     for issue, (side, box, image) in zip(issues, found, strict=False):
-        at = int(place[image]) if image >= 0 else -1
+        at = int(location[image]) if image >= 0 else -1
         row = int(np.searchsorted(boxes[side]["row"], box)) if at >= 0 and box >= 0 else -1
         listed.append({**issue_row(issue, sources), "side": side, "box": row, "image": at})
     extents = np.zeros((len(shown), 2))
