@@ -244,18 +244,7 @@ class Reader:
                 continue
             if not accept_name(name, log, path, pointer=f"{location}/file_name", field="file_name"):
                 continue
-            here = path, location
-            there = self._image_places.setdefault(name, here)
-            if there is not here:
-                shown = f"{printable(there[0]) if there[0] != path else ''}#{there[1]}"
-                log.report(
-                    DUPLICATE_IMAGE,
-                    path,
-                    pointer=location,
-                    field="file_name",
-                    value=name,
-                    first=Trusted(shown),
-                )
+            if not self._is_first(name, path, location):
                 continue
             table.images[id_] = first + len(kept)
             width, height = size
@@ -276,6 +265,16 @@ class Reader:
                 file=builder.file(path, "/images"),
                 line=lines,
             )
+
+    def _is_first(self, name: str, path: str, location: str) -> bool:
+        """Whether no other image has the name; if one has, that is reported."""
+        here = path, location
+        there = self._image_places.setdefault(name, here)
+        if there is here:
+            return True
+        shown = Trusted(f"{printable(there[0]) if there[0] != path else ''}#{there[1]}")
+        self._log.report(DUPLICATE_IMAGE, path, pointer=location, field="file_name", value=name, first=shown)
+        return False
 
     def _size(self, name: str, given: tuple[Any, Any], path: str, location: str) -> tuple[int, int, str]:
         """Width and height, 0 where unknown, and the path of the picture where one was looked for."""
