@@ -1,6 +1,5 @@
 """Work that is shared with copies of the process is the same work."""
 
-import json
 import os
 import signal
 import subprocess
@@ -9,19 +8,13 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from odm import parallel
-from odm.formats._shared import json_columns
-from odm.formats._shared.json_columns import Document, Field
-from odm.issues import Log
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="copies are made on Linux only"),
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
 ]
-FIELDS = (Field("id", "id", required=True), Field("bbox", "numbers", required=True), Field("s", "number"))
 
 
 def no_children():
@@ -218,95 +211,3 @@ except KeyboardInterrupt:
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=50, check=True
     )
     assert run.stdout == "alone\n"
-
-
-# ------------------------------------------------------------------------------------------- lists of records
-
-RECORDS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "id": st.one_of(st.integers(0, 9), st.sampled_from([1.0, "a", True, None])),
-            "bbox": st.one_of(st.just([1, 2.5, 3, 4]), st.sampled_from([[1, 2, 3], None, "}, {", [[1]]])),
-        },
-        optional={"s": st.floats(0, 1), "note": st.sampled_from(["}, {", "]", {"a": {}}, [{}, {}], ":"])},
-    ),
-    max_size=30,
-)
-
-
-def plain(record):
-    """A record with the fields alone, numbers as floats; a slice decides whether it comes typed or not."""
-    if not isinstance(record, dict):
-        return record
-    row = {}
-    for field in FIELDS:
-        value = record.get(field.key)
-        if type(value) in (int, float):
-            value = float(value)
-        elif isinstance(value, list):
-            value = [float(v) if type(v) is int else v for v in value]
-        if value is not None and str(value) != "nan":
-            row[field.key] = value
-    return row
-
-
-def chunks_of(text, **options):
-    """Every record and issue of a text."""
-    log = Log()
-    records = []
-    try:
-        document = Document(json_columns.load(text, log, "x"), log, "x", slice_size=40, **options)
-        for key, _ in document.members():
-            n = 0
-            for chunk in document.records(FIELDS):
-                assert chunk.start == n
-                n += chunk.n
-                columns = chunk.columns.items()
-                found = chunk.records
-                if found is None:
-                    found = [{k: np.asarray(c)[i].tolist() for k, c in columns} for i in range(chunk.n)]
-                records += [(key, plain(record)) for record in found]
-    except json_columns.Broken:
-        records = []  # how far it was read is of no use to anybody
-    return repr(records), [str(issue) for issue in log.issues]
-
-
-@settings(deadline=None)
-@given(first=RECORDS, second=RECORDS, cut=st.integers(0, 10**6), blanks=st.booleans())
-def test_shared_lists_are_read_alike(first, second, cut, blanks):
-    text = json.dumps({"one": first, "two": second}, indent=1 if blanks else None).encode()
-    if cut % 4 == 0:
-        text = text[: cut % (len(text) + 1)]
-    alone = chunks_of(text)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_columns, "worker_count", lambda: 3)
-        assert chunks_of(text, worth_sharing=60) == alone
-    assert no_children()
-
-
-def test_the_copies_do_their_share(monkeypatch):
-    monkeypatch.setattr(json_columns, "worker_count", lambda: 3)
-    results = []
-    result = parallel.Worker.result
-    monkeypatch.setattr(parallel.Worker, "result", lambda copy: results.append(result(copy)) or results[-1])
-    text = json.dumps({"one": [{"id": i, "bbox": [i, 1, 2, 3]} for i in range(300)], "two": []}).encode()
-    document = Document(text, Log(), "x", slice_size=100)
-    chunks = [chunk for _ in document.members() for chunk in document.records(FIELDS)]
-    assert results == []  # too little to be worth it
-    document = Document(text, Log(), "x", slice_size=100, worth_sharing=100)
-    shared = [chunk for _ in document.members() for chunk in document.records(FIELDS)]
-    assert [bool(r) for r in results] == [True, True]
-    for found in (chunks, shared):
-        assert np.concatenate([chunk.columns["id"] for chunk in found]).tolist() == list(range(300))
-
-
-@pytest.mark.parametrize("place", [0, 10, 150, 298])
-def test_a_place_in_a_share_is_one_in_the_list(location, monkeypatch):
-    monkeypatch.setattr(json_columns, "worker_count", lambda: 3)
-    records = [{"id": i, "bbox": [i, 1, 2, 3]} for i in range(300)]
-    records[location]["id"] = float(location)
-    text = json.dumps({"one": records}).encode()
-    for worth_sharing in (100, 10**9):
-        document = Document(text, Log(), "x", slice_size=100, worth_sharing=worth_sharing)
-        chunks = [chunk for _ in document.members() for chunk in document.records(FIELDS)]
-        assert [chunk.written_float for chunk in chunks if chunk.written_float] == [{"id": location}]

@@ -263,7 +263,7 @@ def test_one_folder_for_two_splits_is_read_once(tmp_path):
     assert len(data) == 1
 
 
-@pytest.mark.parametrize("place", ["/etc", "C:/data/images", "images/../../elsewhere", "https://x/y"])
+@pytest.mark.parametrize("location", ["/etc", "C:/data/images", "images/../../elsewhere", "https://x/y"])
 def test_places_outside_are_refused_and_not_read(tmp_path, location):
     put(tmp_path, {**TREE, "data.yaml": f"train: {location}\nval: images/val\nnames: [a, b]\n"})
     _, log = read(tmp_path)
@@ -426,7 +426,7 @@ BOXES = ["0.5 0.5 0.4 0.3", "0.9 0.9 0.1 0.1", "0.05 0.5 0.1 0.9"]
 
 
 @pytest.mark.parametrize("column", ["last", "second"])
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("explicit", [True, False])
 def test_the_column_of_the_confidence(tmp_path, column, explicit):
     scores = [".9", "0.95", "0.25"]
     lines = [f"0 {b} {s}" if column == "last" else f"0 {s} {b}" for b, s in zip(BOXES, scores, strict=True)]

@@ -19,7 +19,6 @@ Nothing is trusted on the way:
 from __future__ import annotations
 
 import codecs
-import contextlib
 import dataclasses
 import functools
 import json
@@ -38,7 +37,6 @@ from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.gather import escape
 from odm.formats._shared.json_preview import TOKEN, TOO_DEEP, line_column
 from odm.issues import Code, Log, shorten
-from odm.parallel import Worker, worker_count
 
 SYNTAX = Code(
     "json-syntax",
@@ -55,9 +53,6 @@ NONE = int(np.iinfo(np.int64).min)
 
 SLICE = 2**18
 """Bytes of a slice; larger ones leave the cache, smaller ones cost more calls."""
-
-WORTH_SHARING = 2**22
-"""Bytes of a list that are worth a process of their own; making one takes a few milliseconds."""
 
 Kind = Literal["id", "int", "number", "numbers", "text", "ints"]
 Column = NDArray[Any] | list[Any]
@@ -111,16 +106,6 @@ class Chunk:
     expected: int = 0
     """How many records the list will have, if the rest of the text is like this part."""
     records: list[Any] | None = None
-
-    def move_to(self, start: int) -> None:
-        """Begin at another index, as in a list of which this is a later part."""
-        for key in self.written_float:
-            self.written_float[key] += start - self.start
-        self.start = start
-
-
-_Share = tuple[list[Chunk], int, int | None]
-"""Chunks, where the records after them begin, and where the list ended, None if it goes on."""
 
 
 # --------------------------------------------------------------------------------------------- whole texts
@@ -211,8 +196,6 @@ class Document:
         Bytes of a slice, for tests.
     fast
         False hands out every list as Python values, for tests.
-    worth_sharing
-        Bytes that are worth a copy of this process, for tests.
     """
 
     def __init__(
@@ -223,7 +206,6 @@ class Document:
         *,
         slice_size: int = SLICE,
         fast: bool = True,
-        worth_sharing: int = WORTH_SHARING,
     ) -> None:
         self._data = data
         self._view = memoryview(data)
@@ -231,7 +213,6 @@ class Document:
         self._path = path
         self._size = slice_size
         self._fast = fast
-        self._worth_sharing = worth_sharing
         self._at = self._blank(0)
         self.top = data[self._at : self._at + 1].decode("latin-1")
         """The first character: ``[`` for a list, ``{`` for an object."""
@@ -305,35 +286,16 @@ class Document:
             return
         shapes = _Shapes(fields)
         at, index, end = self._at + 1, 0, None
-        marks: list[re.Match[bytes]] = []
-        with contextlib.ExitStack() as stack:
-            copies: dict[int, Worker[_Share]] = {}
-            while end is None:
-                share = copies[at].result() if at in copies else None
-                if share is None:
-                    chunk, at, end = self._slice(at, index, shapes, marks)
-                    share = [chunk], at, end
-                chunks, at, end = share
-                for chunk in chunks:
-                    chunk.move_to(index)
-                    index += chunk.n
-                    yield chunk
-                if end is None and not marks and (marks := self._marks(at)):
-                    copies = self._begin(shapes, marks, stack)
+        while end is None:
+            chunk, at, end = self._slice(at, index, shapes)
+            index += chunk.n
+            yield chunk
         self._at = end
 
-    def _slice(
-        self, at: int, index: int, shapes: _Shapes, marks: Sequence[re.Match[bytes]]
-    ) -> tuple[Chunk, int, int | None]:
-        """The next records, where those after them begin, and where the list ended, None if it goes on.
-
-        A slice does not go beyond the next of the `marks`, which are cuts like its own.
-        """
+    def _slice(self, at: int, index: int, shapes: _Shapes) -> tuple[Chunk, int, int | None]:
+        """The next records, where those after them begin, and where the list ended, None if it goes on."""
         data = self._data
         cut = _CUT.search(data, at + self._size)
-        mark = next((mark for mark in marks if mark.end() - 1 > at), None)
-        if cut is None or (mark is not None and mark.start() < cut.start()):
-            cut = mark
         if cut is None:
             rest = self._view[at - 1 :] if data[at - 1 : at] == b"[" and not index else None
             chunk, end = self._piece(rest, at, index, shapes)
@@ -343,41 +305,6 @@ class Document:
         taken = (cut.start() if end is None and cut else len(data)) - at
         chunk.expected = index + chunk.n + int(1.05 * chunk.n * (len(data) - at - taken) / (taken + 1))
         return chunk, len(data) if cut is None else cut.end() - 1, end
-
-    def _marks(self, at: int) -> list[re.Match[bytes]]:
-        """Where the shares of the copies of this process begin, if the rest of the text is worth sharing."""
-        rest = len(self._data) - at
-        n = rest // self._worth_sharing if self._fast else 1
-        n = min(worker_count(), n) if n > 1 else 1
-        found = (_CUT.search(self._data, at + rest * i // n) for i in range(1, n))
-        return [mark for mark in found if mark is not None]
-
-    def _begin(
-        self, shapes: _Shapes, marks: Sequence[re.Match[bytes]], stack: contextlib.ExitStack
-    ) -> dict[int, Worker[_Share]]:
-        """The copies that read the shares, by where those begin.
-
-        A copy trusts that its share begins between two records of the list. That is so if the slices before
-        it, which end there, could be decoded; if not, nobody asks for its result.
-        """
-
-        def read(begin: int, stop: int) -> _Share:
-            chunks: list[Chunk] = []
-            at, index, end = begin, 0, None
-            while end is None and at < stop:
-                known = shapes.shape
-                chunk, at, end = self._slice(at, index, shapes, marks)
-                if chunk.records is not None or (not chunks and shapes.shape is not known):
-                    raise ValueError  # something unusual, or another list: not for a copy to judge
-                chunks.append(chunk)
-                index += chunk.n
-            return chunks, at, end
-
-        begins = [mark.end() - 1 for mark in marks]
-        copies = {}
-        for begin, stop in zip(begins, [*begins[1:], len(self._data)], strict=True):
-            copies[begin] = stack.enter_context(Worker(functools.partial(read, begin, stop)))
-        return copies
 
     def _piece(
         self, piece: Any, at: int, index: int, shapes: _Shapes, *, whole: bool = True

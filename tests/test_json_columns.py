@@ -1,0 +1,83 @@
+"""Lists of JSON records: the columns and issues do not depend on where the text is cut or how it is decoded."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odm.formats._shared import json_columns
+from odm.formats._shared.json_columns import Document, Field
+from odm.issues import Log
+
+FIELDS = (Field("id", "id", required=True), Field("bbox", "numbers", required=True), Field("s", "number"))
+
+RECORDS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "id": st.one_of(st.integers(0, 9), st.sampled_from([1.0, "a", True, None])),
+            "bbox": st.one_of(st.just([1, 2.5, 3, 4]), st.sampled_from([[1, 2, 3], None, "}, {", [[1]]])),
+        },
+        optional={"s": st.floats(0, 1), "note": st.sampled_from(["}, {", "]", {"a": {}}, [{}, {}], ":"])},
+    ),
+    max_size=30,
+)
+
+
+def plain(record):
+    """A record with the fields alone, numbers as floats; a slice decides whether it comes typed or not."""
+    if not isinstance(record, dict):
+        return record
+    row = {}
+    for field in FIELDS:
+        value = record.get(field.key)
+        if type(value) in (int, float):
+            value = float(value)
+        elif isinstance(value, list):
+            value = [float(v) if type(v) is int else v for v in value]
+        if value is not None and str(value) != "nan":
+            row[field.key] = value
+    return row
+
+
+def chunks_of(text, **options):
+    """Every record and issue of a text."""
+    log = Log()
+    records = []
+    try:
+        document = Document(json_columns.load(text, log, "x"), log, "x", **options)
+        for key, _ in document.members():
+            n = 0
+            for chunk in document.records(FIELDS):
+                assert chunk.start == n
+                n += chunk.n
+                columns = chunk.columns.items()
+                found = chunk.records
+                if found is None:
+                    found = [{k: np.asarray(c)[i].tolist() for k, c in columns} for i in range(chunk.n)]
+                records += [(key, plain(record)) for record in found]
+    except json_columns.Broken:
+        records = []  # how far it was read is of no use to anybody
+    return repr(records), [str(issue) for issue in log.issues]
+
+
+@given(first=RECORDS, second=RECORDS, cut=st.integers(0, 10**6), blanks=st.booleans())
+def test_lists_are_read_alike(first, second, cut, blanks):
+    text = json.dumps({"one": first, "two": second}, indent=1 if blanks else None).encode()
+    if cut % 4 == 0:
+        text = text[: cut % (len(text) + 1)]
+    whole = chunks_of(text)
+    assert chunks_of(text, slice_size=40) == whole
+    assert chunks_of(text, fast=False) == whole
+
+
+@pytest.mark.parametrize("row", [0, 10, 150, 298])
+@pytest.mark.parametrize("size", [100, 10**6])
+def test_a_float_id_is_placed_in_the_whole_list(row, size):
+    records = [{"id": i, "bbox": [i, 1, 2, 3]} for i in range(300)]
+    records[row]["id"] = float(row)
+    document = Document(json.dumps({"one": records}).encode(), Log(), "x", slice_size=size)
+    chunks = [chunk for _ in document.members() for chunk in document.records(FIELDS)]
+    assert [chunk.written_float for chunk in chunks if chunk.written_float] == [{"id": row}]
+    assert np.concatenate([chunk.columns["id"] for chunk in chunks]).tolist() == list(range(300))
