@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from odm.files import Unreadable, read_bytes
 from odm.issues import Log, PathError, UsageError, printable, shorten
-from odm.tables import stem
+from odm.names import stem
 
 Tags = dict[str, dict[str, list[str]]]
 """By the tag's name, for each image its values."""

@@ -9,7 +9,8 @@ import numpy as np
 
 from odm.formats import Format
 from odm.issues import printable
-from odm.tables import GROUPS, NO_ID, Dataset, Flag, LabelState, stem
+from odm.names import stem
+from odm.tables import GROUPS, NO_ID, Dataset, Flag, LabelState
 
 BAD_FILES = "files left out with their images"
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from odm.converters.validation import _finder
 from odm.files import MAX_SIZE, Source
-from odm.tables import PICTURE_SUFFIXES, Dataset
+from odm.names import PICTURE_SUFFIXES
+from odm.tables import Dataset
 
 
 def locate(

@@ -17,10 +17,10 @@ from odm.converters.load import Loaded, Request, check_shared, choose_options, l
 from odm.converters.repairs import apply_repairs, check_repairs
 from odm.converters.validation import check_tolerance
 from odm.converters.writing import BAD_ROWS, Target, not_written, open_ledger, open_output, write_loaded
-from odm.files import MAX_SIZE, accept_name
+from odm.files import MAX_SIZE
 from odm.formats import for_target, get, make_options
 from odm.issues import Log, printable
-from odm.names import BAD_CLASS_NAME, refuse_class
+from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
 from odm.tables import Dataset, Kind
 
 

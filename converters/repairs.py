@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from odm.checks import DerivedColumns
 from odm.converters.edit import Edits, apply
 from odm.converters.ledger import Ledger
-from odm.files import accept_name
 from odm.issues import Log, UsageError, hint, printable
-from odm.tables import Boxes, Dataset, Floats, stem
+from odm.names import accept_name, stem
+from odm.tables import Boxes, Dataset, Floats
 
 
 def apply_repairs(dataset: Dataset, repairs: Iterable[str], ledger: Ledger, log: Log) -> Dataset:

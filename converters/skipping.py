@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from odm.files import Source
 from odm.formats import DESCRIBING
 from odm.issues import CODES, DataError, Log, plural, printable
-from odm.tables import Dataset, ImageLabels, stem
+from odm.names import stem
+from odm.tables import Dataset, ImageLabels
 
 EVERY = 10**6
 """Issues of one code that are kept while faulty files are looked for, so that each of them is found."""

@@ -21,8 +21,9 @@ from odm.converters.load import Loaded, Request, check_shared, load, load_pair
 from odm.files import Source
 from odm.formats import FORMATS, option_specs
 from odm.issues import CODES, Code, DataError, Issue, Log, UsageError, hint, printable, shorten
+from odm.names import PICTURE_SUFFIXES, stem
 from odm.pictures import picture_size
-from odm.tables import PICTURE_SUFFIXES, Dataset, Kind, stem
+from odm.tables import Dataset, Kind
 
 NO_ANNOTATION = Code(
     "picture-without-annotations",

@@ -11,10 +11,11 @@ from odm.converters.edit import Edits, apply
 from odm.converters.ledger import BAD_FILES, Ledger, drop_unsupported
 from odm.converters.load import Loaded
 from odm.converters.repairs import clip_boxes
-from odm.files import BAD_NAME, Output, refuse_name
+from odm.files import Output
 from odm.formats import Format
 from odm.issues import DataError, Log, PathError, plural, printable, shorten
-from odm.tables import Dataset, stem
+from odm.names import BAD_NAME, refuse_name, stem
+from odm.tables import Dataset
 
 BAD_ROWS = "rows with errors (--skip-bad)"
 

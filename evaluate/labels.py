@@ -11,11 +11,12 @@ import numpy as np
 
 from odm.evaluate.sides import Joined, Label, Labels, Mask
 from odm.issues import Log, UsageError
+from odm.names import stem
 from odm.pairing import (
     last_part,
     unique,
 )
-from odm.tables import NO_ID, Dataset, Images, LabelState, Longs, stem
+from odm.tables import NO_ID, Dataset, Images, LabelState, Longs
 
 
 def own_labels(truth: Dataset, number: Longs, class_rows: Sequence[int]) -> Labels | None:

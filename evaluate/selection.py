@@ -11,11 +11,12 @@ import numpy as np
 from odm.evaluate.order import first_of_runs, rank_in_runs
 from odm.evaluate.sides import Joined, SideTable
 from odm.issues import Code, Log, Trusted, UsageError, hint, plural
+from odm.names import stem
 from odm.pairing import (
     some,
     unique,
 )
-from odm.tables import Longs, stem
+from odm.tables import Longs
 
 NOTHING_LEFT = Code(
     "nothing-left",

@@ -10,7 +10,7 @@ from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.json_preview import TOO_DEEP, line_column, too_deep
 from odm.issues import DataError, Log, Trusted, UsageError, printable
-from odm.tables import stem
+from odm.names import stem
 
 
 def detect(source: Source, log: Log, formats: Mapping[str, Format], flag: str) -> Format:

@@ -51,7 +51,7 @@ from typing import Any
 
 import numpy as np
 
-from odm.files import BAD_NAME, Output, Source
+from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import (
@@ -73,7 +73,7 @@ from odm.formats._shared.safe_xml import BLANKS, DOCTYPE, WRONG_ROOT, SafeXmlPar
 from odm.formats._shared.splits import SplitOptions, miss_split
 from odm.formats._shared.text_tokens import NON_FINITE, NUMBER
 from odm.issues import Log
-from odm.names import BAD_CLASS_NAME, refuse_class
+from odm.names import BAD_CLASS_NAME, BAD_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag
 
 MARKS = {

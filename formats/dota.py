@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.codes import SCORE_UNEXPECTED
-from odm.files import BAD_NAME, Output, Source
+from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import BAD_FLAG, OUTLINES, WRONG_COUNT
@@ -74,8 +74,8 @@ from odm.formats._shared.text_rows import (
 )
 from odm.formats._shared.text_tokens import NUMBER, Chunk, lines_are
 from odm.issues import Log, UsageError, plural
-from odm.names import BAD_CLASS_NAME, refuse_class
-from odm.tables import Builder, Dataset, Flag, Floats, stem
+from odm.names import BAD_CLASS_NAME, BAD_NAME, refuse_class, stem
+from odm.tables import Builder, Dataset, Flag, Floats
 
 FIELDS = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")
 EDGES = ("xmin", "ymin", "xmax", "ymax")

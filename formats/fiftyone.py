@@ -55,7 +55,8 @@ from odm.formats._shared.number_text import fixed_rows
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.formats._shared.text_tokens import decimals_for
 from odm.issues import Log, Trusted
-from odm.tables import Builder, Dataset, Flag, stem
+from odm.names import stem
+from odm.tables import Builder, Dataset, Flag
 
 _BOX = frozenset({"label", "bounding_box", "confidence", "attributes"})
 _FLAGS = {**FLAG_NAMES, "iscrowd": Flag.CROWD}

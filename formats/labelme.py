@@ -37,7 +37,7 @@ import dataclasses
 import math
 from typing import Any
 
-from odm.files import Output, Source, accept_name
+from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._shared.codes import FILE_NAME_DIFFERS, NO_FILES, UNKNOWN_SHAPE
 from odm.formats._shared.gather import At, Corners
@@ -59,7 +59,8 @@ from odm.formats._shared.json_values import (
 )
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log, Trusted
-from odm.tables import Builder, Dataset, stem
+from odm.names import accept_name, stem
+from odm.tables import Builder, Dataset
 
 _TOP = frozenset({"version", "flags", "shapes", "imagePath", "imageData", "imageHeight", "imageWidth"})
 _SHAPE = frozenset(

@@ -64,7 +64,8 @@ from odm.formats._shared.number_text import fixed_rows
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_tokens import decimals_for
 from odm.issues import Code, Log, Trusted, printable
-from odm.tables import PICTURE_SUFFIXES, Builder, Dataset
+from odm.names import PICTURE_SUFFIXES
+from odm.tables import Builder, Dataset
 
 SIZES_DIFFER = Code(
     "labelstudio-size-conflict",

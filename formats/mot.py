@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.codes import SCORE_UNEXPECTED
-from odm.files import Output, Source, accept_name
+from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff, option
 from odm.formats._shared.class_lists import read_list
 from odm.formats._shared.codes import (
@@ -74,7 +74,8 @@ from odm.formats._shared.text_rows import (
 )
 from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are, text_of
 from odm.issues import Code, Log, plural, printable
-from odm.tables import Builder, Dataset, Flag, Kind, Longs, stem
+from odm.names import accept_name, stem
+from odm.tables import Builder, Dataset, Flag, Kind, Longs
 
 BAD_LIST = Code(
     "mot-bad-image-list",

@@ -61,7 +61,8 @@ from odm.formats._shared.json_values import (
 )
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.issues import Log, Trusted, printable
-from odm.tables import Builder, Dataset, stem
+from odm.names import stem
+from odm.tables import Builder, Dataset
 
 _TOP = frozenset({"size", "objects", "tags", "description", "name"})
 _OBJECT = frozenset(

@@ -85,8 +85,8 @@ from odm.formats._shared.text_tokens import (
     second_row,
 )
 from odm.issues import Code, Log, Trusted, plural, printable, shorten
-from odm.names import BAD_CLASS_NAME, refuse_class
-from odm.tables import Builder, Dataset, Floats, Ints, Kind, stem
+from odm.names import BAD_CLASS_NAME, refuse_class, stem
+from odm.tables import Builder, Dataset, Floats, Ints, Kind
 
 LAYOUT_UNCLEAR = Code(
     "box-layout-unclear",

@@ -51,7 +51,8 @@ from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_rows import corners
 from odm.issues import Log, UsageError
-from odm.tables import Builder, Dataset, stem
+from odm.names import stem
+from odm.tables import Builder, Dataset
 
 HEADER = ["image_id", "width", "height", "bbox", "source"]
 SUBMISSION = ["image_id", "PredictionString"]

@@ -43,7 +43,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from odm.files import BAD_NAME, Output, Source
+from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import BAD_FLAG, NO_FILES, WRONG_COUNT
@@ -60,8 +60,8 @@ from odm.formats._shared.text_rows import (
 )
 from odm.formats._shared.text_tokens import NUMBER, cells, listing, report_others, text_of
 from odm.issues import Code, Log, plural, shorten
-from odm.names import BAD_CLASS_NAME, refuse_class
-from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Flag, Kind
+from odm.names import BAD_CLASS_NAME, BAD_NAME, PICTURE_SUFFIXES, refuse_class
+from odm.tables import Builder, Dataset, Flag, Kind
 
 BAD_COUNT = Code(
     "widerface-count",

@@ -13,7 +13,7 @@ import pytest
 import odm
 from odm.formats import FORMATS
 from odm.issues import DataError, PathError
-from odm.tables import stem
+from odm.names import stem
 
 
 def load_beside(name):

@@ -19,8 +19,8 @@ from odm.formats.csv import layouts as csv_layouts
 from odm.formats.csv import reader as csv_reader
 from odm.formats.csv import records as csv_records
 from odm.issues import DataError, Log, UsageError
-from odm.names import refuse_class
-from odm.tables import Builder, Dataset, Flag, stem
+from odm.names import refuse_class, stem
+from odm.tables import Builder, Dataset, Flag
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 MIXED = sorted(p for p in (FIXTURES / "mixed").glob("csv*"))

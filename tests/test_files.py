@@ -14,25 +14,22 @@ from pathlib import Path
 import pytest
 
 from odm.files import (
-    BAD_NAME,
     CASE_COLLISION,
     COLLISION,
-    DEVICE_NAME,
     HIDDEN_NAME,
     LEADS_OUTSIDE,
     UNREADABLE,
     Output,
     Source,
     Unreadable,
-    accept_name,
     open_binary,
     read_bytes,
     read_head,
-    refuse_name,
     staging,
 )
 from odm.files import output as writing
 from odm.issues import Log, PathError
+from odm.names import BAD_NAME, DEVICE_NAME, accept_name, refuse_name
 
 NAMES = ["data.yaml", "labels/train/a.txt", "labels/train/b.txt", "labels/val/c.txt"]
 

@@ -19,7 +19,8 @@ from odm import checks
 from odm.files import Source
 from odm.formats import FORMATS, detect, make_options
 from odm.issues import CODES, Log, UsageError
-from odm.tables import Builder, Flag, LabelState, stem
+from odm.names import stem
+from odm.tables import Builder, Flag, LabelState
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 MIXED = sorted(p for p in FIXTURES.glob("mixed/*") if p.is_dir())

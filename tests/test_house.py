@@ -83,21 +83,21 @@ def home(name):
 
 CORE = {"tables", "issues", "files", "inputs", "coco80", "codes", "names", "pictures"}
 MAY_IMPORT = {
-    "tables": {"tables", "files"},  # what a picture is called
+    "tables": {"tables"},
     "issues": {"issues", "tables"},  # the tables for their type alone
-    "files": {"files", "inputs", "issues"},
+    "files": {"files", "inputs", "issues", "names"},
     "inputs": {"inputs", "issues"},
     "parallel": set(),
     "coco80": set(),
     "arrays": set(),
     "codes": {"issues"},
-    "names": {"files", "issues"},
+    "names": {"issues"},
     "pictures": {"files", "issues"},
-    "pairing": {"tables", "issues"},
+    "pairing": {"names", "tables", "issues"},
     "screen": {"issues"},
-    "checks": {"checks", "codes", "pairing", "tables", "issues"},
-    "formats": {*CORE, "parallel", "formats"},
-    "evaluate": {"arrays", "codes", "tables", "issues", "pairing", "screen", "parallel", "evaluate"},
+    "checks": {"checks", "codes", "names", "pairing", "tables", "issues"},
+    "formats": {*CORE, "formats"},
+    "evaluate": {"arrays", "codes", "names", "tables", "issues", "pairing", "screen", "parallel", "evaluate"},
     "converters": {*CORE, "arrays", "formats", "checks", "converters"},
     "report": {*CORE, "evaluate", "report", "odm"},
     "cli": {

@@ -17,7 +17,8 @@ from odm.converters import load
 from odm.converters.load import Request
 from odm.formats import FORMATS, make_options, option_specs
 from odm.issues import DataError, Log, UsageError
-from odm.tables import FREQUENCIES, GROUPS, Dataset, Flag, LabelState, stem
+from odm.names import stem
+from odm.tables import FREQUENCIES, GROUPS, Dataset, Flag, LabelState
 
 SLACK = 1e-9
 """Pixels; what adding and subtracting an edge costs in double precision."""

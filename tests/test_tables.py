@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odm.tables import GROUPS, NO_ID, PICTURE_SUFFIXES, Builder, Dataset, Flag, LabelState, SourceFile, stem
+from odm.names import PICTURE_SUFFIXES, stem
+from odm.tables import GROUPS, NO_ID, Builder, Dataset, Flag, LabelState, SourceFile
 
 SMALL = {"images": ["a.jpg", "b.png"], "categories": ["x", "y"]}
 

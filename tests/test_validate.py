@@ -19,7 +19,8 @@ from odm.converters.repairs import REPAIRS, apply_repairs
 from odm.converters.validation import sort_issues
 from odm.formats import FORMATS, option_specs
 from odm.issues import CODES, Code, DataError, Issue, Log, UsageError
-from odm.tables import Dataset, stem
+from odm.names import stem
+from odm.tables import Dataset
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"

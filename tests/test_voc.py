@@ -20,7 +20,8 @@ from odm.formats.voc import elements as voc_elements
 from odm.formats.voc import results as voc_results
 from odm.formats.voc import shapes as voc_shapes
 from odm.issues import Log, UsageError
-from odm.tables import Builder, Dataset, Flag, stem
+from odm.names import stem
+from odm.tables import Builder, Dataset, Flag
 
 VOC = get("voc")
 BOX = "<name>dog</name><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>30</xmax><ymax>40</ymax></bndbox>"

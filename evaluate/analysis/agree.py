@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from odm.evaluate.results import plain
 from odm.issues import UsageError
-from odm.tables import GROUPS, Dataset, Floats, Ints, Longs, stem
+from odm.names import stem
+from odm.tables import GROUPS, Dataset, Floats, Ints, Longs
 
 IOU = 0.5
 

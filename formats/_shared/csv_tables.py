@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.codes import NO_SIZE
-from odm.files import Source, accept_name
+from odm.files import Source
 from odm.formats._shared.codes import (
     BAD_IMAGE_SIZE,
     NO_IMAGE_NAME,
@@ -27,7 +27,8 @@ from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with
 from odm.formats._shared.pictures import ImageOptions, are_far, parse_pixels
 from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT
 from odm.issues import Code, Log, Trusted, shorten
-from odm.tables import Builder, Dataset, Floats, Ints, stem
+from odm.names import accept_name, stem
+from odm.tables import Builder, Dataset, Floats, Ints
 
 NO_HEADER = Code(
     "header-missing",

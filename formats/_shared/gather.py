@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.codes import ALL_SCORED, SCORE_MISSING, SCORE_UNEXPECTED, SOME_SCORES
-from odm.files import Source, accept_name
+from odm.files import Source
 from odm.formats._shared.codes import BAD_LISTED_CLASS, DUPLICATE_IMAGE, SIZE_FROM_PICTURE, SIZE_MISSING
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
 from odm.issues import Log, Trusted, printable
-from odm.names import BAD_CLASS_NAME, refuse_class
-from odm.tables import PICTURE_SUFFIXES, Builder, Floats, Id, stem
+from odm.names import BAD_CLASS_NAME, PICTURE_SUFFIXES, accept_name, refuse_class, stem
+from odm.tables import Builder, Floats, Id
 
 NAN = float("nan")
 Corners = tuple[float, float, float, float]

@@ -49,8 +49,8 @@ from odm.formats._shared.json_preview import TOO_DEEP, JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions, Picture
 from odm.formats._shared.text_tokens import NUMBER_TEXT
 from odm.issues import Log, Trusted, printable, shorten
-from odm.names import refuse_class
-from odm.tables import Builder, Dataset, Flag, stem
+from odm.names import refuse_class, stem
+from odm.tables import Builder, Dataset, Flag
 
 _NUMBER = frozenset({int, float})
 _EMPTY: tuple[Any, ...] = (None, [], {}, "")

@@ -20,8 +20,9 @@ from odm.codes import NO_SIZE, SIZE_OUT_OF_REACH
 from odm.files import MAX_SIZE, Source
 from odm.formats._contract import Options, option, parse_size
 from odm.issues import Code, Log, PathError, Trusted, printable, shorten
+from odm.names import PICTURE_SUFFIXES, stem
 from odm.pictures import picture_size
-from odm.tables import PICTURE_SUFFIXES, Builder, Dataset, Floats, stem
+from odm.tables import Builder, Dataset, Floats
 
 LINKED_PICTURE = Code(
     "picture-behind-link",

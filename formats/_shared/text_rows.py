@@ -34,8 +34,8 @@ from odm.formats._shared.text_tokens import (
     text_of,
 )
 from odm.issues import Code, Log, Trusted, printable
-from odm.names import refuse_class
-from odm.tables import Builder, Dataset, Floats, Ints, stem
+from odm.names import refuse_class, stem
+from odm.tables import Builder, Dataset, Floats, Ints
 
 Cell = tuple[int, bytes]
 """A value of a row as it stands in the file, with its column from 1."""

@@ -28,7 +28,8 @@ from odm.formats._shared.codes import LONG_LINE, NOT_A_NUMBER, NOT_FINITE, NOT_U
 from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.number_text import Cells, fixed_cells
 from odm.issues import Code, Log, printable, shorten
-from odm.tables import PICTURE_SUFFIXES, Floats, Ints, Longs
+from odm.names import PICTURE_SUFFIXES
+from odm.tables import Floats, Ints, Longs
 
 CHUNK = 2**19
 """Bytes of text that are worked on at a time: large enough to be fast, small enough for the caches."""

@@ -12,7 +12,8 @@ from odm.coco80 import IDS, NAMES
 from odm.codes import CATEGORY_POSITION_GUESSED
 from odm.formats._shared.json_columns import show
 from odm.issues import Code, Log, Trusted, hint, printable, shorten
-from odm.tables import NO_ID, Categories, Dataset, Id, Longs, stem
+from odm.names import stem
+from odm.tables import NO_ID, Categories, Dataset, Id, Longs
 
 NOT_IN_REFERENCE = Code(
     "not-in-reference",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.files import Source, accept_name
+from odm.files import Source
 from odm.formats._shared.class_lists import DUPLICATE_CLASS
 from odm.formats._shared.codes import (
     BAD_IMAGE_SIZE,
@@ -50,7 +50,7 @@ from odm.formats.coco.ids import (
 )
 from odm.formats.coco.values import ANNOTATION, CATEGORY, IMAGE, RESULT, Values
 from odm.issues import Code, Log, Trusted, printable
-from odm.names import refuse_class
+from odm.names import accept_name, refuse_class
 from odm.tables import Builder, Dataset, Id
 
 NO_REFERENCE = Code(

@@ -8,12 +8,12 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.files import accept_name
 from odm.formats._shared.codes import COMMENTED, SIZE_FROM_PICTURE, SIZE_MISSING
 from odm.formats._shared.gather import At, Gather, with_extension
 from odm.formats._shared.pictures import Picture
 from odm.issues import Log, Trusted
-from odm.tables import Builder, Floats, Ints, Longs, stem
+from odm.names import accept_name, stem
+from odm.tables import Builder, Floats, Ints, Longs
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)

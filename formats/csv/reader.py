@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.files import Source, accept_name
+from odm.files import Source
 from odm.formats._shared.codes import (
     BAD_FLAG,
     BAD_IMAGE_SIZE,
@@ -34,7 +34,7 @@ from odm.formats.csv.layouts import FLAGS, FORMS, CsvOptions, HeaderFaults, Layo
 from odm.formats.csv.numbers import Decimals, RowFaults
 from odm.formats.csv.records import SURROGATE, Records, cut
 from odm.issues import Log
-from odm.names import BAD_CLASS_NAME
+from odm.names import BAD_CLASS_NAME, accept_name
 from odm.tables import Builder, Floats, Ints, Longs
 
 

@@ -23,8 +23,8 @@ from odm.formats.csv.layouts import (
     TFOD,
 )
 from odm.issues import Log
-from odm.names import BAD_CLASS_NAME
-from odm.tables import Dataset, Flag, Floats, stem
+from odm.names import BAD_CLASS_NAME, stem
+from odm.tables import Dataset, Flag, Floats
 
 
 def can_be_relative(dataset: Dataset, log: Log, *, has_strings: bool) -> bool:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from odm.files import accept_name
 from odm.formats._shared.codes import (
     BAD_FLAG,
     BAD_IMAGE_SIZE,
@@ -26,7 +25,7 @@ from odm.formats._shared.text_tokens import NUMBER_TEXT
 from odm.formats.voc.gather import Images, Rows
 from odm.formats.voc.terms import BLANKS, EDGES, FLAGS, SCORES, number_of, refuse_class
 from odm.issues import Code, Log, Trusted
-from odm.names import BAD_CLASS_NAME
+from odm.names import BAD_CLASS_NAME, accept_name
 from odm.tables import Builder
 
 STRANGE_ELEMENT = Code(

@@ -10,7 +10,7 @@ import numpy as np
 from odm.formats._shared.codes import FILE_NAME_DIFFERS, FILE_NAME_MISSING
 from odm.formats._shared.gather import At, Gather, decide_kind, with_extension
 from odm.formats.voc.terms import FLAGS, count_from_zero
-from odm.tables import stem
+from odm.names import stem
 
 
 class Images:

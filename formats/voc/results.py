@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from odm.files import COLLISION, Output, Source, accept_name
+from odm.files import COLLISION, Output, Source
 from odm.formats._shared.codes import NO_FILES, NOT_UTF8, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather, with_extension
 from odm.formats._shared.number_text import decimals
@@ -23,7 +23,8 @@ from odm.formats.voc.terms import (
     refuse_names,
 )
 from odm.issues import Code, Log, Trusted, UsageError, shorten
-from odm.tables import Builder, Dataset, Floats, stem
+from odm.names import accept_name, stem
+from odm.tables import Builder, Dataset, Floats
 
 NOT_RESULTS = Code(
     "voc-result-file",

@@ -14,7 +14,8 @@ import numpy as np
 
 from odm.formats.voc.gather import Images, Rows
 from odm.formats.voc.terms import EDGES, FLAGS, SCORES, WHITE
-from odm.tables import Builder, stem
+from odm.names import stem
+from odm.tables import Builder
 
 _TEXT = rb"[ -%'-;=?-~]*"
 _GAP = rb"[ \t\r\n]*"

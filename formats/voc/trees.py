@@ -11,7 +11,7 @@ from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.splits import SPLITS
 from odm.formats.voc.terms import BLANKS
 from odm.issues import Code, Log, plural, printable
-from odm.tables import PICTURE_SUFFIXES, stem
+from odm.names import PICTURE_SUFFIXES, stem
 
 LISTED_MISSING = Code(
     "voc-listed-image",

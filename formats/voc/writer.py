@@ -11,7 +11,8 @@ from odm.formats._shared.number_text import decimal_cells
 from odm.formats._shared.text_tokens import Column, assemble
 from odm.formats.voc.terms import VocOptions, refuse_names
 from odm.issues import Log
-from odm.tables import Dataset, Flag, Floats, stem
+from odm.names import stem
+from odm.tables import Dataset, Flag, Floats
 
 
 def write_xml(dataset: Dataset, target: Output, log: Log, options: VocOptions, edges: Floats) -> None:

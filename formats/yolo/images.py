@@ -16,7 +16,8 @@ from odm.formats._shared.pictures import Picture, Pictures, picture_in
 from odm.formats._shared.text_tokens import listing
 from odm.formats.yolo.layouts import Group, Plan, YoloOptions, file_set
 from odm.issues import Code, Log, Trusted, printable, shorten
-from odm.tables import PICTURE_SUFFIXES, Builder, Ints, Longs, stem
+from odm.names import PICTURE_SUFFIXES, stem
+from odm.tables import Builder, Ints, Longs
 
 NO_LABELS = Code(
     "labels-missing",

@@ -11,8 +11,8 @@ from odm.formats._shared.pictures import relative_to_images
 from odm.formats._shared.text_tokens import pages, relative
 from odm.formats.yolo.layouts import YoloOptions
 from odm.issues import Code, Log
-from odm.names import refuse_class
-from odm.tables import Dataset, stem
+from odm.names import refuse_class, stem
+from odm.tables import Dataset
 
 NOTHING_TO_PUT = Code(
     "picture-not-known",

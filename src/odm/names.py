@@ -1,11 +1,30 @@
-"""What images and classes may be called."""
+"""What files, images and classes may be called, and the stem of an image's name."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from typing import Any
 
-from odm.files import BOM
-from odm.issues import Code
+from odm.issues import Code, Log
+
+BAD_NAME = Code(
+    "bad-name",
+    "error",
+    "{value!r} cannot be the name of a file: {reason}",
+    "use a relative path without '..'",
+    "A name inside the data is used to find or to write a file. Names that lead elsewhere or that no file "
+    "can have are refused.",
+    file=True,
+)
+DEVICE_NAME = Code(
+    "device-name",
+    "warning",
+    "{value!r} is not a usable file name on Windows",
+    "rename it",
+    "Windows reserves names such as CON or NUL, forbids some characters, and strips dots and blanks at the "
+    "end.",
+)
 
 BAD_CLASS_NAME = Code(
     "bad-class-name",
@@ -16,6 +35,103 @@ BAD_CLASS_NAME = Code(
     "cannot be told from a missing one.",
     row=True,
 )
+
+PICTURE_SUFFIXES = frozenset(
+    ".jpg .jpeg .jpe .jfif .png .bmp .gif .webp .tif .tiff .mpo .avif .heic .heif .jp2 .ppm .pgm .dng".split()
+)
+"""Lower-case extensions that are not part of an image's stem."""
+
+BOM = "\ufeff"
+"""A byte order mark; readers drop it at the beginning of a file, so it cannot begin a name."""
+MAX_DEPTH = 100
+"""How many parts a name from the data may have."""
+
+_RESERVED = frozenset(
+    [
+        "CON",
+        "PRN",
+        "AUX",
+        "NUL",
+        "CONIN$",
+        "CONOUT$",
+        *(f"{p}{i}" for p in ("COM", "LPT") for i in range(1, 10)),
+    ]
+)
+_USUAL_NAME = re.compile(
+    r"(?:(?!(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:[./]|\Z))[\w-]+(?:\.[\w-]+)*(?:/(?!\Z)|\Z))+", re.ASCII
+)
+_NOT_WINDOWS = frozenset('<>:"|?*')
+
+
+def refuse_name(name: str) -> str | None:
+    """Why `name`, a ``/``-separated path from the data, cannot be used to read or write; None if it can."""
+    if len(name) < 100 and _USUAL_NAME.fullmatch(name):
+        return None  # cheaply
+    if not name or not name.strip():
+        return "it is empty"
+    if "\0" in name:
+        return "it holds a NUL"
+    if not (name.isascii() and name.isprintable()) and any(
+        unicodedata.category(c) == "Cc" or c in "\u2028\u2029" for c in name
+    ):
+        return "it holds a control character"
+    try:
+        encoded = name.encode()
+    except UnicodeEncodeError:
+        return "it holds a lone surrogate"
+    if name.startswith(BOM):
+        return "it begins with a byte order mark"
+    if name.startswith(("/", "\\")):
+        return "it is an absolute path"
+    if len(name) > 1 and name[1] == ":" and name[0].isalpha():
+        return "it names a drive"
+    if "://" in name:
+        return "it is a URL"
+    parts = name.replace("\\", "/").split("/")
+    if ".." in parts:
+        return "it leads out of its folder"
+    if "" in parts or "." in parts:
+        return "a part of it is empty"
+    if len(encoded) > 255 and any(len(part.encode()) > 255 for part in parts):
+        return "a part of it is longer than 255 bytes"
+    if len(encoded) > 4000:
+        return "it is longer than 4000 bytes"
+    if len(parts) > MAX_DEPTH:
+        return f"it has more than {MAX_DEPTH} parts"
+    return None
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file of this relative path is not looked at where a folder is read."""
+    return name.startswith((".", "__MACOSX/")) or "/." in name or "/__MACOSX/" in name
+
+
+def accept_name(name: str, log: Log, path: str, **location: Any) -> bool:
+    """Whether a name from the data may be used to read or write; if not, it is reported at that place.
+
+    Every reader asks this of every image name that it takes from inside a file.
+    """
+    if len(name) < 100 and _USUAL_NAME.fullmatch(name):
+        return True  # cheaply
+    reason = refuse_name(name)
+    if reason is not None:
+        log.report(BAD_NAME, path, value=name, reason=reason, **location)
+        return False
+    for part in name.replace("\\", "/").split("/"):
+        first = part.split(".")[0].rstrip(" ").upper()
+        if part[-1] in ". " or first in _RESERVED or not _NOT_WINDOWS.isdisjoint(part):
+            log.report(DEVICE_NAME, path, value=name, **location)
+            break
+    return True
+
+
+def stem(name: str) -> str:
+    """An image's name without its extension: ``a/b.v2.JPG`` -> ``a/b.v2``, and ``a/b.v2`` stays.
+
+    Only extensions of pictures are cut, so that a dot inside a stem loses nothing.
+    """
+    dot = name.rfind(".")
+    return name[:dot] if dot > 0 and name[dot:].lower() in PICTURE_SUFFIXES and name[dot - 1] != "/" else name
 
 
 def refuse_class(name: str) -> str | None:

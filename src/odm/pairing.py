@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.issues import Code, Log, Trusted, nearest, plural, shorten
-from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs, stem
+from odm.names import stem
+from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs
 
 NO_IMAGE_IN_COMMON = Code(
     "no-image-in-common",

@@ -18,8 +18,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from odm.files import PICTURE_SUFFIXES as PICTURE_SUFFIXES  # noqa: PLC0414 -- readers find it here
-
 NO_ID = int(np.iinfo(np.int64).min)
 """The value of a ``source_id`` that the source did not give."""
 
@@ -545,15 +543,6 @@ class Builder:
             skipped=self.skipped,
             labels=labels,
         )
-
-
-def stem(name: str) -> str:
-    """An image's name without its extension: ``a/b.v2.JPG`` -> ``a/b.v2``, and ``a/b.v2`` stays.
-
-    Only extensions of pictures are cut, so that a dot inside a stem loses nothing.
-    """
-    dot = name.rfind(".")
-    return name[:dot] if dot > 0 and name[dot:].lower() in PICTURE_SUFFIXES and name[dot - 1] != "/" else name
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from odm.checks.derived_columns import DerivedColumns
 from odm.checks.rules import Found, SetRule, common_location
 from odm.issues import Code, Trusted
-from odm.tables import stem
+from odm.names import stem
 
 
 def _similar(names: Sequence[str], *, blanks: bool) -> Iterator[tuple[int, int, str]]:

@@ -4,16 +4,6 @@ Nothing else in the package opens, creates, renames or removes anything; a lint 
 """
 
 from odm.files.entry_points import names_entry_point
-from odm.files.names import (
-    BAD_NAME,
-    BOM,
-    DEVICE_NAME,
-    MAX_DEPTH,
-    PICTURE_SUFFIXES,
-    accept_name,
-    is_hidden,
-    refuse_name,
-)
 from odm.files.opening import (
     HEAD,
     MAX_SIZE,
@@ -30,29 +20,21 @@ from odm.files.output import CASE_COLLISION, COLLISION, HIDDEN_NAME, Output
 from odm.files.source import LEADS_OUTSIDE, Source
 
 __all__ = [
-    "BAD_NAME",
-    "BOM",
     "CASE_COLLISION",
     "COLLISION",
-    "DEVICE_NAME",
     "HEAD",
     "HIDDEN_NAME",
     "LEADS_OUTSIDE",
-    "MAX_DEPTH",
     "MAX_SIZE",
     "NOT_TEXT",
-    "PICTURE_SUFFIXES",
     "UNREADABLE",
     "Output",
     "Source",
     "Unreadable",
-    "accept_name",
-    "is_hidden",
     "names_entry_point",
     "open_binary",
     "other_kind",
     "read_bytes",
     "read_head",
-    "refuse_name",
     "refuse_nuls",
 ]

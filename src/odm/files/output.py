@@ -12,9 +12,9 @@ from typing import NoReturn, Self
 
 from odm import inputs
 from odm.files import staging
-from odm.files.names import accept_name, is_hidden, refuse_name
 from odm.files.opening import GIVE_A_PATH, Unreadable, kind_of, read_bytes, reason_of
 from odm.issues import Code, Log, PathError, printable, shorten
+from odm.names import accept_name, is_hidden, refuse_name
 
 COLLISION = Code(
     "name-collision",

@@ -7,7 +7,6 @@ import stat
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, TypeVar
 
-from odm.files.names import BAD_NAME, PICTURE_SUFFIXES, refuse_name
 from odm.files.opening import (
     GIVE_A_PATH,
     MAX_SIZE,
@@ -21,6 +20,7 @@ from odm.files.opening import (
     reason_of,
 )
 from odm.issues import Code, Log, PathError, Trusted, hint, printable
+from odm.names import BAD_NAME, PICTURE_SUFFIXES, refuse_name
 
 T = TypeVar("T")
 
