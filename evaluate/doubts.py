@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from odm.codes import CATEGORY_POSITION_GUESSED
 from odm.evaluate.admission import NO_BOXES, NO_DETECTIONS
 from odm.evaluate.protocols import PROTOCOLS, Protocol
 from odm.evaluate.results import Result
@@ -48,6 +49,7 @@ FEW = 3
 
 
 DOUBTFUL = (
+    CATEGORY_POSITION_GUESSED,
     NO_BOXES,
     NO_DETECTIONS,
     SPLIT_WITHOUT_DETECTIONS,

@@ -317,7 +317,9 @@ def test_hostile_names_stay_text(visit, made, width):
 
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize(
-    ("theme", "size"), [("light", WIDE), ("dark", NARROW)], ids=["light-1280", "dark-390"]
+    ("theme", "size"),
+    [(theme, size) for theme in ("light", "dark") for size in (WIDE, NARROW)],
+    ids=["light-1280", "light-390", "dark-1280", "dark-390"],
 )
 def test_pages_are_accessible(visit, made, name, theme, size):
     axe = pytest.importorskip(
