@@ -1,5 +1,8 @@
 """Rewrite the generated parts of the pages, which stand between ``<!-- name -->`` and ``<!-- /name -->``.
 
+``<!-- output -->`` stands for what the commands of the block above it print, at 80 columns. The commands of a page
+run in one folder, one after the other; ``fixtures/`` is there.
+
 python docs/generate.py          # rewrite
 python docs/generate.py --check  # exit with 1 if a page is out of date
 """
@@ -7,19 +10,28 @@ python docs/generate.py --check  # exit with 1 if a page is out of date
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def command(*args: str) -> str:
+def command(*args: str, cwd: Path | str = ROOT) -> str:
     """What ``odm`` prints on the standard output."""
+    environment = {**os.environ, "COLUMNS": "80", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
-        [sys.executable, "-m", "odm", *args], cwd=ROOT, capture_output=True, check=True, encoding="utf-8"
+        [sys.executable, "-m", "odm", *args],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
     )
     return done.stdout.rstrip("\n")
 
@@ -63,10 +75,29 @@ def pages() -> str:
     return "\n\n".join(f"## {name}\n\n{block(command('formats', name))}" for name in FORMATS)
 
 
+OUTPUT = re.compile(r"(```sh\n([^`]*)```\n\n<!-- output -->\n).*?(<!-- /output -->)", re.DOTALL)
+
+
+def outputs(text: str) -> str:
+    """A page with the outputs of its commands."""
+    if not OUTPUT.search(text):
+        return text
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "fixtures").symlink_to(ROOT / "fixtures")
+
+        def run(match: re.Match[str]) -> str:
+            lines = [line.split("  #")[0] for line in match[2].splitlines() if line.startswith("odm ")]
+            printed = [command(*shlex.split(line)[1:], cwd=folder) for line in lines]
+            return match[1] + block("\n".join(text for text in printed if text)) + "\n" + match[3]
+
+        return OUTPUT.sub(run, text)
+
+
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"quick start": quick_start, "formats": formats},
     "docs/evaluating.md": {"protocols": protocols, "doubts": doubts},
     "docs/formats.md": {"pages": pages},
+    **{f"docs/{page.name}": {} for page in sorted((ROOT / "docs").glob("from-*.md"))},
 }
 
 
@@ -81,7 +112,7 @@ def rewritten(file: str) -> str:
         text = re.sub(
             f"{re.escape(begin)}.*?{re.escape(end)}", lambda _, made=made: made, text, flags=re.DOTALL
         )
-    return text
+    return outputs(text)
 
 
 def main() -> None:
