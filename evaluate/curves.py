@@ -61,14 +61,19 @@ class PrecisionReader:
     def __init__(self, rules: Protocol, npos: Longs) -> None:
         self.npos = npos
         self.epsilon = rules.epsilon
-        points = recall_points(rules.interpolation)
+        self.points = recall_points(rules.interpolation)
+        self.reading = rules.reading
         self.needed: Longs | None = None
-        if points is not None:
+        if self.points is not None:
+            points, of = self.points, np.maximum(npos, 1)[:, None]
             # The fewest true positives whose recall, as it is computed, reaches each point.
-            of = np.maximum(npos, 1)[:, None]
             needed = np.maximum(np.ceil(points[None] * of).astype(np.int64), 1)
             needed -= (needed > 1) & ((needed - 1) / of >= points)
             needed += needed / of < points
+            if rules.reading != "steps":
+                # Of two points of one recall `numpy.interp` reads the last, so the recall must be exceeded.
+                # Between two true positives the envelope is level: only after the last one is there a slope.
+                needed += needed / of == points
             self.needed = needed
 
     def precision(self, counted: Counted) -> Floats:
@@ -89,12 +94,33 @@ class PrecisionReader:
         highest = np.maximum.reduceat(padded, begin.ravel()).reshape(begin.shape)
         highest[~reached] = 0
         envelope: Floats = np.maximum.accumulate(highest[:, ::-1], axis=1)[:, ::-1]
+        if self.reading == "ramp":
+            envelope[~reached] = self._ramp(counted)[~reached]
         return envelope
+
+    def _area(self, at_points: Floats) -> Floats:
+        """(classes,) the area under the straight lines between the points."""
+        assert self.points is not None
+        area: Floats = (np.diff(self.points) * (at_points[:, 1:] + at_points[:, :-1]) / 2).sum(axis=1)
+        return area
+
+    def _ramp(self, counted: Counted) -> Floats:
+        """(classes, points) precision on the line from the last detection to precision 0 at recall 1."""
+        assert self.points is not None
+        last = counted.tp / np.maximum(self.npos, 1)
+        seen = counted.tp + counted.fp
+        precision = np.divide(counted.tp, seen, out=np.zeros(len(seen)), where=seen > 0)
+        slope = np.divide(-precision, 1 - last, out=np.zeros(len(seen)), where=last < 1)
+        ramp: Floats = slope[:, None] * (self.points - last[:, None]) + precision[:, None]
+        ramp[:, self.points == 1] = 0
+        return ramp
 
     def average(self, counted: Counted) -> Floats:
         """(classes,) average precision, NaN without ground truth."""
+        average: Floats
         if self.needed is not None:
-            average: Floats = self.at_points(counted).mean(axis=1)
+            at_points = self.at_points(counted)
+            average = at_points.mean(axis=1) if self.reading == "steps" else self._area(at_points)
         else:
             precision = self.precision(counted)
             average = np.zeros(len(self.npos))

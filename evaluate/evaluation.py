@@ -11,7 +11,7 @@ from odm.evaluate.any_class import collapsed
 from odm.evaluate.doubts import report_groups, report_no_match
 from odm.evaluate.join import join
 from odm.evaluate.match import match_all
-from odm.evaluate.matches import EMPTY_TRUTHS
+from odm.evaluate.matches import TRUTHS
 from odm.evaluate.protocols import Protocol, check_scores, resolve
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.selection import ExtraImages
@@ -180,4 +180,4 @@ def _note_missing_labels(joined: Joined, rules: Sequence[Protocol], log: Log) ->
 def _note_dropped(results: Sequence[Result], log: Log) -> None:
     for result in results:
         for what, n in result.dropped.items():
-            log.note(f"{result.protocol}: {n} {'' if what == EMPTY_TRUTHS else 'detections '}dropped: {what}")
+            log.note(f"{result.protocol}: {n} {'' if what.startswith(TRUTHS) else 'detections '}dropped: {what}")

@@ -19,8 +19,8 @@ from odm.tables import Floats, Ints, Longs
 Words = NDArray[np.uint64]
 
 
-EMPTY_TRUTHS = "ground truths without area"
-"""What is dropped that is not a detection, as `Matches.dropped` names it."""
+TRUTHS = "ground truths "
+"""How `Matches.dropped` begins to name what is dropped that is not a detection."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -62,6 +62,15 @@ class Matches:
     """How frequent each class is, empty where that is not known; of protocols that ask for it."""
     order: Longs | None = None
     """Rows by falling score, ties as they rank, where that is known."""
+
+    @property
+    def found(self) -> Mask:
+        """(n,) the true positives at the protocol's reference threshold."""
+        blocks, t = word_blocks(self.protocol), self.protocol.reference
+        w = next(i for i, block in enumerate(blocks) if t in block)
+        found = np.zeros(len(self.score), np.bool_)
+        found[self.hit] = self.positive[:, w] & threshold_bits(blocks[w], 1, t) != 0
+        return found
 
 
 def concatenate(parts: Sequence[Matches]) -> Matches:
