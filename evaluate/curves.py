@@ -98,29 +98,23 @@ class PrecisionReader:
             envelope[~reached] = self._ramp(counted)[~reached]
         return envelope
 
-    def _area(self, at_points: Floats) -> Floats:
-        """(classes,) the area under the straight lines between the points."""
-        assert self.points is not None
-        area: Floats = (np.diff(self.points) * (at_points[:, 1:] + at_points[:, :-1]) / 2).sum(axis=1)
-        return area
-
     def _ramp(self, counted: Counted) -> Floats:
         """(classes, points) precision on the line from the last detection to precision 0 at recall 1."""
         assert self.points is not None
-        last = counted.tp / np.maximum(self.npos, 1)
-        seen = counted.tp + counted.fp
-        precision = np.divide(counted.tp, seen, out=np.zeros(len(seen)), where=seen > 0)
-        slope = np.divide(-precision, 1 - last, out=np.zeros(len(seen)), where=last < 1)
-        ramp: Floats = slope[:, None] * (self.points - last[:, None]) + precision[:, None]
-        ramp[:, self.points == 1] = 0
-        return ramp
+        recall = counted.tp / np.maximum(self.npos, 1)
+        precision = counted.tp / np.maximum(counted.tp + counted.fp, 1)
+        return ramp(self.points, recall[:, None], precision[:, None])
 
     def average(self, counted: Counted) -> Floats:
         """(classes,) average precision, NaN without ground truth."""
         average: Floats
-        if self.needed is not None:
+        if self.points is not None:
             at_points = self.at_points(counted)
-            average = at_points.mean(axis=1) if self.reading == "steps" else self._area(at_points)
+            average = (
+                at_points.mean(axis=1)
+                if self.reading == "steps"
+                else area_under_lines(self.points, at_points)
+            )
         else:
             precision = self.precision(counted)
             average = np.zeros(len(self.npos))
@@ -129,6 +123,20 @@ class PrecisionReader:
                 average[k] = np.maximum.accumulate(own[::-1]).sum() / self.npos[k]
         average[self.npos == 0] = np.nan
         return average
+
+
+def area_under_lines(points: Floats, heights: Floats) -> Floats:
+    """(...,) the area under the straight lines between the points, (points,), of (..., points) `heights`."""
+    area: Floats = (np.diff(points) * (heights[..., 1:] + heights[..., :-1]) / 2).sum(axis=-1)
+    return area
+
+
+def ramp(points: Floats, recall: Floats, precision: Floats) -> Floats:
+    """The heights at `points` of the straight line from one recall and precision to precision 0 at recall 1."""
+    slope = np.divide(-precision, 1 - recall, out=np.zeros(recall.shape), where=recall < 1)
+    heights: Floats = slope * (points - recall) + precision
+    heights[..., points == 1] = 0
+    return heights
 
 
 def curve_arrays(matches: Matches) -> CurveArrays:

@@ -180,4 +180,5 @@ def _note_missing_labels(joined: Joined, rules: Sequence[Protocol], log: Log) ->
 def _note_dropped(results: Sequence[Result], log: Log) -> None:
     for result in results:
         for what, n in result.dropped.items():
-            log.note(f"{result.protocol}: {n} {'' if what.startswith(TRUTHS) else 'detections '}dropped: {what}")
+            side = "" if what.startswith(TRUTHS) else "detections "
+            log.note(f"{result.protocol}: {n} {side}dropped: {what}")

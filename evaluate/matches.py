@@ -63,15 +63,6 @@ class Matches:
     order: Longs | None = None
     """Rows by falling score, ties as they rank, where that is known."""
 
-    @property
-    def found(self) -> Mask:
-        """(n,) the true positives at the protocol's reference threshold."""
-        blocks, t = word_blocks(self.protocol), self.protocol.reference
-        w = next(i for i, block in enumerate(blocks) if t in block)
-        found = np.zeros(len(self.score), np.bool_)
-        found[self.hit] = self.positive[:, w] & threshold_bits(blocks[w], 1, t) != 0
-        return found
-
 
 def concatenate(parts: Sequence[Matches]) -> Matches:
     """The matches of disjoint sets of images as one.

@@ -115,7 +115,8 @@ def find_pairs(
         (n,) which detections take part; the others have no rank.
     best_only
         Of each detection only the pair of the highest IoU, and with a group-of box that of the highest
-        IoA, each the first (or last) of equals. They are all held; without this those of large groups are not.
+        IoA, each the first (or last) of equals. They are all held; without this those of large groups are
+        not.
     """
     detections = joined.detections
     rank = np.full(len(detections), -1, np.int32)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.evaluate.counting import areas_of
 from odm.evaluate.labels import expand, labelled
@@ -64,8 +66,8 @@ def _rounded(score: Floats) -> Floats:
 
 def _first_of_equals(truth: SideTable, protocol: Protocol) -> Mask:
     """(n,) the ground truths that do not repeat an earlier one: image, class and box."""
-    edges = geometry(truth.xyxy, truth.wh, protocol)[:4]
-    columns = truth.image, truth.category, *edges
+    columns: list[NDArray[Any]] = [truth.image, truth.category]
+    columns += geometry(truth.xyxy, truth.wh, protocol)[:4]
     order = np.lexsort(columns[::-1])  # equal ones stay in their order
     first = np.zeros(len(truth), np.bool_)
     first[order[first_of_runs(*(column[order] for column in columns))]] = True

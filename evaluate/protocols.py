@@ -2,8 +2,8 @@
 
 Sources of the definitions: the development kits of Pascal VOC (2007, 2012) and of ILSVRC, pycocotools,
 lvis-api, the object detection metrics of the TensorFlow models repository, which hold those of Open
-Images, and ``utils/metrics.py``, ``engine/validator.py`` and ``models/yolo/detect/val.py`` of Ultralytics 8.0.227
-to 8.4.190 with ``val.py`` and ``utils/metrics.py`` of YOLOv5.
+Images, ``utils/metrics.py``, ``engine/validator.py`` and ``models/yolo/detect/val.py`` of Ultralytics
+8.0.227 to 8.4.190, and ``val.py`` and ``utils/metrics.py`` of YOLOv5.
 
 `coco` agrees with pycocotools but for what is a fault there: a ground truth whose annotation id is 0 is
 matched like any other, an empty set of detections gives 0 instead of a crash, an unknown category is refused
@@ -95,9 +95,9 @@ class Protocol:
     interpolation
         Where precision is read: at ``all`` points, or at 11 or 101 recalls.
     reading
-        ``steps``: AP is the mean of the precision at those recalls; ``trapezoids``: the area under the straight
-        lines between them, precision being 0 from the highest recall on; ``ramp``: the same, but precision
-        falls from its last value to 0 at recall 1.
+        ``steps``: AP is the mean of the precision at those recalls; ``trapezoids``: the area under the
+        straight lines between them, precision being 0 from the highest recall on; ``ramp``: the same, but
+        precision falls from its last value to 0 at recall 1.
     shared_score
         Whether all classes have one operating point, where their mean F1 is highest after smoothing, and the
         summary is that of ``yolo val``.

@@ -7,6 +7,7 @@ a protocol leaves out before is in `odm.evaluate.prepare`, how it measures boxes
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -65,13 +66,13 @@ class Rules:
     def overlap(self, detection: Box, truth: Box) -> float:
         """IoU; for crowds and groups the share of the detection that is covered."""
         over_own_area = self.is_crowd(truth) or self.is_group(truth)
-        added = EPSILON if self.protocol.single else 0.0
+        added = single(float(EPSILON)) if self.protocol.single else 0.0
         return _overlap(detection, truth, over_own_area=over_own_area, added=added)
 
     def threshold(self, truth: Box) -> float:
         """The overlap that a match takes."""
         if self.protocol.single:
-            return np.float32(self.iou)
+            return single(self.iou)
         if self.protocol.size_threshold:
             w, h = truth.right - truth.left, truth.bottom - truth.top
             return min(w * h / ((w + 10) * (h + 10)), self.iou)
@@ -82,6 +83,13 @@ class Rules:
     def unmatched(self, detection: Box) -> str:
         """What a detection is that matches nothing."""
         return "FP" if self.area.low <= detection.given_area <= self.area.high else "ignored"
+
+
+def single(value: float) -> float:
+    """A number of 32 bits, which stays one in NumPy's arithmetic with others."""
+    rounded: Any = np.float32(value)
+    number: float = rounded
+    return number
 
 
 def match_plainly(joined: Joined, protocol: Protocol, iou: float, area: AreaRange) -> dict[int, PlainOutcome]:

@@ -12,7 +12,8 @@ import numpy as np
 
 from odm.evaluate.curves import OperatingPoint
 from odm.evaluate.matches import Matches
-from odm.evaluate.ranking import rows_by_class
+from odm.evaluate.order import argsort_int
+from odm.evaluate.outcomes import OUTCOMES, outcomes
 from odm.tables import Floats, Longs
 
 _CONFIDENCES = np.linspace(0, 1, 1000)
@@ -49,17 +50,20 @@ def _point(score: float, precision: float, recall: float, f1: float) -> Operatin
 
 def _read(matches: Matches, order: Longs, known: Longs, confidences: Floats) -> tuple[Floats, Floats]:
     """Precision and recall of the `known` classes, each (classes, confidences)."""
-    found = matches.found
-    rows, counts = rows_by_class(matches, order)
+    npos = matches.npos[:, 0]
+    outcome, _ = outcomes(matches)
+    order = order[outcome[order] != OUTCOMES.index("ignored")]
+    rows = order[argsort_int(matches.category[order], len(npos))]
+    counts = np.bincount(matches.category[order], minlength=len(npos))
     starts = np.cumsum(counts) - counts
     read = np.zeros((2, len(known), len(confidences)))
     for i, k in enumerate(known.tolist()):
         own = rows[starts[k] : starts[k] + counts[k]]
         if not len(own):
             continue
-        true = found[own].cumsum()
+        true = (outcome[own] == OUTCOMES.index("TP")).cumsum()
         score = -matches.score[own].astype(np.float32)
-        columns = (true / np.arange(1, len(own) + 1), 1), (true / matches.npos[k, 0], 0)
+        columns = (true / np.arange(1, len(own) + 1), 1), (true / npos[k], 0)
         for side, (values, above_the_top) in zip(read, columns, strict=True):
             side[i] = np.interp(-confidences, score, values, left=above_the_top)
     return read[0], read[1]

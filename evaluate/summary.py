@@ -84,7 +84,11 @@ def _averages(
     """
     areas = {a.name: i for i, a in enumerate(rules.areas) if i}
     caps = {cap: i for i, cap in enumerate(rules.caps)}
-    summary = {"AP": mean_of_defined(ap[:, 0]), "AP50": _ap_at(rules, ap, 0.5), "AP75": _ap_at(rules, ap, 0.75)}
+    summary = {
+        "AP": mean_of_defined(ap[:, 0]),
+        "AP50": _ap_at(rules, ap, 0.5),
+        "AP75": _ap_at(rules, ap, 0.75),
+    }
     for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
         summary[f"AP{letter}"] = mean_of_defined(ap[:, areas[name]]) if name in areas else math.nan
     if rules.by_frequency and frequency is not None:

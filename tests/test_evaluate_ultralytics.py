@@ -399,7 +399,7 @@ def test_ids_without_0_and_without_the_last_are_said_to_be_ambiguous(run, capsys
     command = ["eval", "data.yaml", "val/predictions.json", "--protocol", "ultralytics", "--output", "json"]
     assert _app.run(command) == 0
     out = capsys.readouterr()
-    assert "0 = 'cat', 1 = 'dog' (no id is 0: if they count from 1, as those of Ultralytics do" in out.err
-    assert _app.run([*command, "-O", "ids=from-1"]) == 0
+    assert "0 = 'cat', 1 = 'dog' (no id is 0: if they count from 1, as Ultralytics does" in out.err
+    assert _app.run([*command, "-O", "ids=positions-from-1"]) == 0
     out = capsys.readouterr()
     assert json.loads(out.out)["results"][0]["classes"][0]["tp"] == 1
