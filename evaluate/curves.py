@@ -132,7 +132,7 @@ def area_under_lines(points: Floats, heights: Floats) -> Floats:
 
 
 def ramp(points: Floats, recall: Floats, precision: Floats) -> Floats:
-    """The heights at `points` of the straight line from one recall and precision to precision 0 at recall 1."""
+    """The heights at `points` of the line from one recall and precision to precision 0 at recall 1."""
     slope = np.divide(-precision, 1 - recall, out=np.zeros(recall.shape), where=recall < 1)
     heights: Floats = slope * (points - recall) + precision
     heights[..., points == 1] = 0
