@@ -207,6 +207,8 @@ class Protocol:
             parts.append("inclusive pixels (width = right - left + 1)")
         else:
             parts.append("edges (width = right - left)")
+        if self.single:
+            parts.append("floats of 32 bits")
         parts.append(self._match_text())
         bounded = [a for a in self.areas[:1] if a != EVERY_AREA]
         parts += [f"area {a.low:g}..{a.high:g} ({a.name})" for a in bounded]
@@ -232,8 +234,9 @@ class Protocol:
 
     def _dropped_texts(self) -> list[str]:
         parts = []
-        if self.drop_flags:
-            parts.append(f"left out: {self.drop_words}")
+        left_out = [self.drop_words] * bool(self.drop_flags) + ["repeated ground truth"] * self.drop_repeated
+        if left_out:
+            parts.append(f"left out: {', '.join(left_out)}")
         if self.drop_empty:
             what = "boxes" if self.drop_empty_truth else "detections"
             parts.append(f"{what} without area dropped")

@@ -14,13 +14,8 @@ from odm.evaluate.protocols import Protocol
 from odm.evaluate.ranking import Ranked
 from odm.tables import FREQUENCIES, Floats, Longs
 
-SHARED_KEYS = ("P", "R", "mAP50", "mAP75", "mAP50-95", "score")
+SHARED_KEYS = ("mAP50-95", "mAP50", "mAP75", "P", "R", "score")
 """The summary of protocols with one operating point for all classes; ``score`` is its confidence."""
-
-
-def average_key(rules: Protocol) -> str:
-    """The key of the protocol's AP over all classes and thresholds, or of what it has in its place."""
-    return "mAP50-95" if rules.shared_score else summary_keys(rules)[0]
 
 
 def summarize(
@@ -46,7 +41,7 @@ def summarize(
 
 
 def summary_keys(rules: Protocol) -> tuple[str, ...]:
-    """The keys of a protocol's summary."""
+    """The keys of a protocol's summary, first that of the number that stands for it."""
     if rules.metric == "top-k":
         return "top1_cls", "top5_cls", "top1_loc", "top5_loc"
     if rules.metric == "corloc":
@@ -111,8 +106,9 @@ def _ap_at(rules: Protocol, ap: Floats, iou: float) -> float:
 
 def _of_yolo_val(rules: Protocol, ap: Floats, point: OperatingPoint) -> dict[str, float]:
     """The numbers that ``yolo val`` prints, and the confidence that P and R are read at."""
-    numbers = point["precision"], point["recall"], _ap_at(rules, ap, 0.5), _ap_at(rules, ap, 0.75)
-    return dict(zip(SHARED_KEYS, (*numbers, mean_of_defined(ap[:, 0]), point["score"]), strict=True))
+    aps = mean_of_defined(ap[:, 0]), _ap_at(rules, ap, 0.5), _ap_at(rules, ap, 0.75)
+    numbers = *aps, point["precision"], point["recall"], point["score"]
+    return dict(zip(SHARED_KEYS, numbers, strict=True))
 
 
 def class_numbers(

@@ -65,6 +65,7 @@ def b2():
     return truth, found, 30
 
 
+ORDER = ["P", "R", "mAP50", "mAP75", "mAP50-95", "score"]
 KNOWN = {
     ("b1", "ultralytics"): (0.761887, 0.8, 0.827143, 0.672024, 0.520414, 649 / 999),
     ("b1", "yolov5"): (0.653612, 0.7, 0.781786, 0.715952, 0.526946, 649 / 999),
@@ -78,8 +79,8 @@ def test_known_answers(case, protocol):
     truth, found, n = {"b1": b1, "b2": b2}[case]()
     both = evaluate(dataset(truth, n, scored=False), dataset(found, n, scored=True), [protocol, "coco"])
     result = both.results[0]
-    assert list(result.summary) == ["P", "R", "mAP50", "mAP75", "mAP50-95", "score"]
-    assert tuple(result.summary.values()) == pytest.approx(KNOWN[case, protocol], abs=1e-6)
+    assert list(result.summary) == ["mAP50-95", "mAP50", "mAP75", "P", "R", "score"], "the main one first"
+    assert tuple(result.summary[key] for key in ORDER) == pytest.approx(KNOWN[case, protocol], abs=1e-6)
     assert (result.overall.score, result.overall.precision) == (result.summary["score"], result.summary["P"])
     coco = {"b1": (0.525348, 0.833805), "b2": (0.360129, 0.618302)}[case]
     assert [both.results[1].summary[k] for k in ("AP", "AP50")] == pytest.approx(coco, abs=1e-6)

@@ -250,6 +250,8 @@ def _summary_deltas(
     deltas = []
     errors = lower_is_better(plan)
     for key, value in other.summary.items():
+        if key == "score":  # neither better nor worse
+            continue
         delta = _difference(first.summary[key], value)
         if key in after.summary:
             own = delta_interval(

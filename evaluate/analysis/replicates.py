@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from odm.evaluate.analysis.table import Table, first_of_runs, fp_if_unmatched, hits_under
 from odm.evaluate.protocols import Protocol, recall_points
 from odm.evaluate.sides import Mask
-from odm.evaluate.summary import average_key
+from odm.evaluate.summary import summary_keys
 from odm.tables import Floats, Longs
 
 NAN = float("nan")
@@ -178,7 +178,7 @@ def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, in
     """What each summary key averages: AP (threshold or -1, area) or recall (cap, area)."""
     if not rules.averaged:
         return {"mAP": ("ap", -1, 0)}
-    keys = {average_key(rules): ("ap", -1, 0)}
+    keys = {summary_keys(rules)[0]: ("ap", -1, 0)}
     prefix = "mAP" if rules.shared_score else "AP"
     for at, iou in ((50, 0.5), (75, 0.75)):
         near = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
