@@ -290,6 +290,21 @@ def test_scores_are_shown_as_they_were_given():
     assert table.score.tolist() == [0.9, 0.12345]
 
 
+@pytest.mark.parametrize(("protocol", "found"), [("yolov5", 2), ("ultralytics", 1)])
+def test_of_equal_ious_yolov5_takes_the_last_object(protocol, found):
+    truth = [(0, 0, [0, 0, 20, 20], 0), (0, 0, [10, 0, 20, 20], 0)]
+    between_and_first = [(0, 0, [5, 0, 20, 20], 0.9), (0, 0, [0, 0, 20, 20], 0.8)]
+    assert summary(truth, between_and_first, protocol).classes[0].tp == found
+
+
+def test_straight_lines_change_average_precision_only_at_the_recalls_that_are_read():
+    """A perfect half: 1 at 50 recalls and half of a step; with a ramp a triangle beside it."""
+    truth, hit = [(0, 0, BOX, 0), (0, 0, FAR, 0)], [(0, 0, BOX, 0.9)]
+    assert summary(truth, hit).summary["mAP50"] == pytest.approx(0.495)
+    assert summary(truth, hit, "yolov5").summary["mAP50"] == pytest.approx(0.75)
+    assert summary(truth, hit, "coco").summary["AP50"] == pytest.approx(51 / 101)
+
+
 def test_equal_scores_of_32_bits_rank_by_position():
     found = [(0, 0, FAR, 0.5), (0, 0, BOX, 0.5 + 1e-12)]
     assert summary([(0, 0, BOX, 0)], found).summary["mAP50"] == pytest.approx(
