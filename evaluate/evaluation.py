@@ -62,7 +62,8 @@ def evaluate(
         ``small``, ``medium``, ``large``, ``LOW:HIGH`` or two numbers, in square pixels: ground truths
         outside are ignored.
     max_dets
-        How many detections of an image and class are looked at (`lvis` and `imagenet-loc`: of an image).
+        How many detections of an image and class are looked at (`lvis`, `imagenet-loc`, `ultralytics` and
+        `yolov5`: of an image).
     score_min
         Detections of a lower score are dropped.
     keep_difficult
@@ -70,7 +71,7 @@ def evaluate(
     pixels
         ``edges`` (width = right - left) or ``inclusive`` (one more).
     only_classes, only_images
-        Names to keep. The caps of `lvis` and `imagenet-loc` are still those of all classes of an image.
+        Names to keep. Caps that are of an image are still those of all its classes.
     at_score
         The score of the operating point; without it that of the best F1.
     extra_images
