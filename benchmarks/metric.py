@@ -1,5 +1,7 @@
 """`odm.evaluate.Metric` beside other evaluators in a training loop: time per batch, time at the end, memory.
 
+Times are of the processor, of all threads together, which other work on the machine disturbs least.
+
     python benchmarks/metric.py                              # 5 000 images with 100 detections each
     python benchmarks/metric.py --images 500 -n 3 odm hotcoco
 
@@ -216,12 +218,12 @@ def measure(name: str, n_images: int) -> dict[str, float]:
     contestant, times, kept = CONTESTANTS[name](), [], list(batches(n_images))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for batch in kept:
-        start = time.perf_counter()
+        start = time.process_time()
         contestant.update(batch)
-        times.append(time.perf_counter() - start)
-    start = time.perf_counter()
+        times.append(time.process_time() - start)
+    start = time.process_time()
     ap = contestant.compute()
-    last = time.perf_counter() - start
+    last = time.process_time() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {"update": statistics.median(times), "compute": last, "grown": (peak - before) / 1024, "AP": ap}
 

@@ -16,6 +16,7 @@ from odm.evaluate.matches import Matches
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.ranking import BLOCK, Ranked, combinations, ranked_rows, rows_by_class
 from odm.evaluate.results import Result, Row
+from odm.evaluate.shared_score import shared_points
 from odm.evaluate.summary import class_numbers, mean_of_defined, share, summarize
 from odm.parallel import in_order, worker_count
 from odm.tables import Floats, Longs
@@ -49,7 +50,10 @@ def accumulate(
     order = ranked_rows(matches)
     blocks, (overall_point,) = _count_all(matches, order, at_score)
     counted = _Classes.together(blocks, rules)
-    summary, errors = summarize(matches, counted.ap, counted.recall)
+    if rules.shared_score:
+        points, overall_point = shared_points(matches, order, at_score)
+        counted = dataclasses.replace(counted, points=points)
+    summary, errors = summarize(matches, counted.ap, counted.recall, overall_point)
     rows = tuple(_class_row(matches, counted, k) for k in range(len(matches.classes)))
     overall = _sum_of_rows(rows, overall_point)
     if rules.metric in ("ap", "pooled"):

@@ -61,14 +61,19 @@ class PrecisionReader:
     def __init__(self, rules: Protocol, npos: Longs) -> None:
         self.npos = npos
         self.epsilon = rules.epsilon
-        points = recall_points(rules.interpolation)
+        self.points = recall_points(rules.interpolation)
+        self.reading = rules.reading
         self.needed: Longs | None = None
-        if points is not None:
+        if self.points is not None:
+            points, of = self.points, np.maximum(npos, 1)[:, None]
             # The fewest true positives whose recall, as it is computed, reaches each point.
-            of = np.maximum(npos, 1)[:, None]
             needed = np.maximum(np.ceil(points[None] * of).astype(np.int64), 1)
             needed -= (needed > 1) & ((needed - 1) / of >= points)
             needed += needed / of < points
+            if rules.reading != "steps":
+                # Of two points of one recall `numpy.interp` reads the last, so the recall must be exceeded.
+                # Between two true positives the envelope is level: only after the last one is there a slope.
+                needed += needed / of == points
             self.needed = needed
 
     def precision(self, counted: Counted) -> Floats:
@@ -89,12 +94,27 @@ class PrecisionReader:
         highest = np.maximum.reduceat(padded, begin.ravel()).reshape(begin.shape)
         highest[~reached] = 0
         envelope: Floats = np.maximum.accumulate(highest[:, ::-1], axis=1)[:, ::-1]
+        if self.reading == "ramp":
+            envelope[~reached] = self._ramp(counted)[~reached]
         return envelope
+
+    def _ramp(self, counted: Counted) -> Floats:
+        """(classes, points) precision on the line from the last detection to precision 0 at recall 1."""
+        assert self.points is not None
+        recall = counted.tp / np.maximum(self.npos, 1)
+        precision = counted.tp / np.maximum(counted.tp + counted.fp, 1)
+        return ramp(self.points, recall[:, None], precision[:, None])
 
     def average(self, counted: Counted) -> Floats:
         """(classes,) average precision, NaN without ground truth."""
-        if self.needed is not None:
-            average: Floats = self.at_points(counted).mean(axis=1)
+        average: Floats
+        if self.points is not None:
+            at_points = self.at_points(counted)
+            average = (
+                at_points.mean(axis=1)
+                if self.reading == "steps"
+                else area_under_lines(self.points, at_points)
+            )
         else:
             precision = self.precision(counted)
             average = np.zeros(len(self.npos))
@@ -103,6 +123,20 @@ class PrecisionReader:
                 average[k] = np.maximum.accumulate(own[::-1]).sum() / self.npos[k]
         average[self.npos == 0] = np.nan
         return average
+
+
+def area_under_lines(points: Floats, heights: Floats) -> Floats:
+    """(...,) the area under the straight lines between the points, (points,), of (..., points) `heights`."""
+    area: Floats = (np.diff(points) * (heights[..., 1:] + heights[..., :-1]) / 2).sum(axis=-1)
+    return area
+
+
+def ramp(points: Floats, recall: Floats, precision: Floats) -> Floats:
+    """The heights at `points` of the line from one recall and precision to precision 0 at recall 1."""
+    slope = np.divide(-precision, 1 - recall, out=np.zeros(recall.shape), where=recall < 1)
+    heights: Floats = slope * (points - recall) + precision
+    heights[..., points == 1] = 0
+    return heights
 
 
 def curve_arrays(matches: Matches) -> CurveArrays:

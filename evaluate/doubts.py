@@ -105,4 +105,4 @@ def report_no_match(results: Sequence[Result], path: str, log: Log) -> None:
 def _exempts(protocol: Protocol, flag: Flag) -> bool:
     """Whether ground truths with the flag are no ordinary objects."""
     grouped = flag == Flag.GROUP_OF and protocol.group_weight is not None
-    return bool((protocol.crowd_flags | protocol.ignored) & flag) or grouped
+    return bool((protocol.crowd_flags | protocol.ignored | protocol.drop_flags) & flag) or grouped

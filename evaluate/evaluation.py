@@ -11,7 +11,7 @@ from odm.evaluate.any_class import collapsed
 from odm.evaluate.doubts import report_groups, report_no_match
 from odm.evaluate.join import join
 from odm.evaluate.match import match_all
-from odm.evaluate.matches import EMPTY_TRUTHS
+from odm.evaluate.matches import TRUTHS
 from odm.evaluate.protocols import Protocol, check_scores, resolve
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.selection import ExtraImages
@@ -62,7 +62,8 @@ def evaluate(
         ``small``, ``medium``, ``large``, ``LOW:HIGH`` or two numbers, in square pixels: ground truths
         outside are ignored.
     max_dets
-        How many detections of an image and class are looked at (`lvis` and `imagenet-loc`: of an image).
+        How many detections of an image and class are looked at (`lvis`, `imagenet-loc`, `ultralytics` and
+        `yolov5`: of an image).
     score_min
         Detections of a lower score are dropped.
     keep_difficult
@@ -70,7 +71,7 @@ def evaluate(
     pixels
         ``edges`` (width = right - left) or ``inclusive`` (one more).
     only_classes, only_images
-        Names to keep. The caps of `lvis` and `imagenet-loc` are still those of all classes of an image.
+        Names to keep. Caps that are of an image are still those of all its classes.
     at_score
         The score of the operating point; without it that of the best F1.
     extra_images
@@ -180,4 +181,5 @@ def _note_missing_labels(joined: Joined, rules: Sequence[Protocol], log: Log) ->
 def _note_dropped(results: Sequence[Result], log: Log) -> None:
     for result in results:
         for what, n in result.dropped.items():
-            log.note(f"{result.protocol}: {n} {'' if what == EMPTY_TRUTHS else 'detections '}dropped: {what}")
+            side = "" if what.startswith(TRUTHS) else "detections "
+            log.note(f"{result.protocol}: {n} {side}dropped: {what}")

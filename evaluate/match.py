@@ -72,13 +72,17 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
 def _prepared_as(p: Protocol) -> tuple[Any, ...]:
     """What `prepare` asks of a protocol."""
     cap = p.max_dets if p.cap_of == "image" else None
-    return p.hierarchical, p.drop_empty and (p.as_given, p.drop_empty_truth), p.labelled_only, cap
+    empty = p.drop_empty and (p.as_given, p.drop_empty_truth)
+    dropped = empty, p.drop_flags, p.drop_repeated, p.score_above
+    return p.hierarchical, dropped, p.labelled_only, cap, p.single
 
 
 def _measured_as(p: Protocol) -> tuple[Any, ...]:
     """What finding pairs asks of a protocol."""
     as_given = p.as_given and p.pixels == "edges"
-    return p.pixels, as_given, p.crowd_flags, p.group_weight is not None, p.match, cap_per_class(p)
+    many = p.crowd_flags, p.group_weight is not None
+    one = p.match, p.match == "best" and p.last_of_equals
+    return p.pixels, as_given, p.single and p.ious, *many, *one, cap_per_class(p)
 
 
 def _find(sides: Joined, protocol: Protocol, floor: float, order: Longs, beyond: Mask | None) -> Pairs:

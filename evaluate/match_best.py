@@ -20,7 +20,7 @@ def match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     """Each detection goes to its best ground truth, even if that is taken: then it is a false positive."""
     plain = ~truth.group[pairs.gt] & (pairs.iou >= floor_of(protocol))
     det, gt, iou = pairs.det[plain], pairs.gt[plain], pairs.iou[plain]
-    best = best_of_each(det, iou)
+    best = best_of_each(det, iou, last=protocol.last_of_equals)
     det, gt, iou = det[best], gt[best], iou[best]
     hits = Hits.none(det, len(truth.blocks))
     positive, ignored = hits.positive, hits.ignored

@@ -19,8 +19,8 @@ from odm.tables import Floats, Ints, Longs
 Words = NDArray[np.uint64]
 
 
-EMPTY_TRUTHS = "ground truths without area"
-"""What is dropped that is not a detection, as `Matches.dropped` names it."""
+TRUTHS = "ground truths "
+"""How `Matches.dropped` begins to name what is dropped that is not a detection."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -52,6 +52,13 @@ def first_of_runs(*columns: NDArray[Any]) -> Longs:
     return np.flatnonzero(new)
 
 
+def last_of_runs(column: NDArray[Any]) -> Longs:
+    """Where each run of equal rows of the `column`, (n,), ends: its last row."""
+    last = np.ones(len(column), np.bool_)
+    np.not_equal(column[1:], column[:-1], out=last[:-1])
+    return np.flatnonzero(last)
+
+
 def lengths_of_runs(first: Longs, n: int) -> Longs:
     """(runs,) how long the runs are that begin at `first` and fill n rows."""
     return np.diff(np.append(first, n))
@@ -62,8 +69,11 @@ def rank_in_runs(first: Longs, n: int) -> Longs:
     return np.arange(n) - np.repeat(first, lengths_of_runs(first, n))
 
 
-def best_of_each(owner: NDArray[Any], value: Floats) -> Longs:
-    """Positions of the highest value of each owner, the first of equals; equal owners stand together."""
+def best_of_each(owner: NDArray[Any], value: Floats, *, last: bool = False) -> Longs:
+    """Positions of the highest value of each owner, the first (or `last`) of equals.
+
+    Equal owners stand together.
+    """
     if not len(owner):
         return np.zeros(0, np.int64)
     first = first_of_runs(owner)
@@ -71,4 +81,5 @@ def best_of_each(owner: NDArray[Any], value: Floats) -> Longs:
         return first
     best = np.maximum.reduceat(value, first)
     equal = np.flatnonzero(value == np.repeat(best, lengths_of_runs(first, len(owner))))
-    return equal[first_of_runs(owner[equal])]
+    owner = owner[equal]
+    return equal[last_of_runs(owner) if last else first_of_runs(owner)]

@@ -13,6 +13,7 @@ import operator
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.evaluate.order import argsort_descending, argsort_int, best_of_each, first_of_runs, lengths_of_runs
 from odm.evaluate.protocols import Protocol
@@ -35,6 +36,9 @@ AT_A_TIME = 2**19
 
 SPARSE = 2**20
 """A table of all images and classes is made if it is no larger than this and a few entries per box."""
+
+EPSILON = np.float32(1e-7)
+"""What protocols of 32 bits add to the union."""
 
 CEILING = 1 - 1e-10
 """The highest IoU that `coco` asks for, as in pycocotools."""
@@ -111,7 +115,8 @@ def find_pairs(
         (n,) which detections take part; the others have no rank.
     best_only
         Of each detection only the pair of the highest IoU, and with a group-of box that of the highest
-        IoA, each the first of equals. They are all held; without this those of large groups are not.
+        IoA, each the first (or last) of equals. They are all held; without this those of large groups are
+        not.
     """
     detections = joined.detections
     rank = np.full(len(detections), -1, np.int32)
@@ -185,8 +190,11 @@ def floor_of(protocol: Protocol) -> float:
 
 
 def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:
-    """Left, top, right, bottom and area of boxes, so that right - left is the width; each (n,)."""
-    left, top, right, bottom = np.ascontiguousarray(xyxy.T)
+    """Left, top, right, bottom and area of boxes, so that right - left is the width; each (n,).
+
+    They are floats of 32 bits where the protocol computes in those.
+    """
+    left, top, right, bottom = np.ascontiguousarray(xyxy.T, np.float32 if protocol.single else None)
     if protocol.pixels == "inclusive":
         return left, top, right + 1, bottom + 1, (right - left + 1) * (bottom - top + 1)
     if protocol.as_given:
@@ -236,13 +244,24 @@ class _Boxes:
         inter = width * np.maximum(height, 0)
         area = det[4]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            iou = inter / (area + truth[4] - inter)
+            if self.protocol.single:
+                iou = self._widened(inter / (area + truth[4] - inter + EPSILON))
+            else:
+                iou = inter / (area + truth[4] - inter)
             ioa = np.where(grouped, inter / area, 0) if self.any_grouped else iou
         apart = ~(inter > 0)
         iou[apart] = -1
         if self.any_grouped:
             ioa[apart] = -1
         return iou, ioa
+
+    def _widened(self, single: NDArray[np.float32]) -> Floats:
+        """IoUs of 32 bits as floats of 64 bits that reach a threshold if they reach it as 32 bits."""
+        iou = single.astype(np.float64)
+        for threshold in self.protocol.ious:
+            equal = single == np.float32(threshold)
+            iou[equal] = np.maximum(iou[equal], threshold)
+        return iou
 
     def compare(
         self, rows: Longs, n_truth: Longs, first: Longs, floor: float, best_only: bool
@@ -281,13 +300,14 @@ class _Boxes:
         """The best pair of each detection, and its best with a group-of box."""
         det, gt, iou, ioa = found
         group = self.is_group[gt]
+        last = self.protocol.last_of_equals
         if group.any():
             plain, others = np.flatnonzero(~group), np.flatnonzero(group)
-            of_plain = plain[best_of_each(det[plain], iou[plain])]
+            of_plain = plain[best_of_each(det[plain], iou[plain], last=last)]
             of_groups = others[best_of_each(det[others], ioa[others])]
             kept = np.sort(np.concatenate([of_plain, of_groups]))
         else:
-            kept = best_of_each(det, iou)
+            kept = best_of_each(det, iou, last=last)
         high = iou[kept]
         return det[kept], gt[kept], high, high if ioa is iou else ioa[kept]
 
@@ -434,7 +454,10 @@ class LargeGroup:
         kept = []
         for overlap, others in own:
             score = np.where((overlap >= self.floor) & ~others, overlap, -1)
-            best = score.argmax(axis=1) + start
+            if self.boxes.protocol.last_of_equals:
+                best = start + len(is_group) - 1 - score[:, ::-1].argmax(axis=1)
+            else:
+                best = score.argmax(axis=1) + start
             kept.append(best[score.ravel()[best] >= 0])
         return np.sort(np.concatenate(kept)) if len(kept) > 1 else kept[0]
 

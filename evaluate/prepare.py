@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.evaluate.counting import areas_of
 from odm.evaluate.labels import expand, labelled
-from odm.evaluate.matches import EMPTY_TRUTHS
+from odm.evaluate.matches import TRUTHS
 from odm.evaluate.order import argsort_descending, argsort_int, first_of_runs, rank_in_runs
-from odm.evaluate.pairs import SPARSE
+from odm.evaluate.pairs import SPARSE, geometry
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.selection import keep_wanted
 from odm.evaluate.sides import Joined, Mask, SideTable
-from odm.tables import Longs
+from odm.tables import Floats, Longs
 
 
 def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str, int], ...]]:
@@ -29,16 +33,45 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
             dropped.append((what, n))
             joined = joined.only(**sides)
 
+    if protocol.single:
+        detections = dataclasses.replace(joined.detections, score=_rounded(joined.detections.score))
+        joined = dataclasses.replace(joined, detections=detections)
+    if protocol.drop_flags:
+        dropped_flags = joined.truth.flags & np.uint16(protocol.drop_flags)
+        keep(f"{TRUTHS}flagged as {protocol.drop_words}", truth=dropped_flags == 0)
+    if protocol.drop_repeated:
+        keep(f"{TRUTHS}that repeat another", truth=_first_of_equals(joined.truth, protocol))
+    if protocol.score_above is not None:
+        above = joined.detections.score > protocol.score_above
+        keep(f"score {protocol.score_above:g} or lower", detections=above)
     if protocol.cap_of == "image" and protocol.max_dets is not None:
         best = _best_of_images(joined.detections, protocol.max_dets)
         keep(f"beyond the best {protocol.max_dets} of the image", detections=best)
     if protocol.drop_empty:
         keep("without area", detections=_with_area(joined.detections, protocol))
     if protocol.drop_empty_truth:
-        keep(EMPTY_TRUTHS, truth=areas_of(joined.truth) > 0)
+        keep(f"{TRUTHS}without area", truth=areas_of(joined.truth) > 0)
     if protocol.labelled_only:
         keep("class neither boxed nor labelled on the image", detections=labelled(joined))
     return joined, tuple(dropped)
+
+
+def _rounded(score: Floats) -> Floats:
+    """Scores as floats of 32 bits: the shortest decimals that stand for them, so that 0.9 is shown as 0.9."""
+    single = score.astype(np.float32)
+    exact = single.astype(np.float64)
+    short = np.round(exact, 7)
+    return np.where(short.astype(np.float32) == single, short, exact)
+
+
+def _first_of_equals(truth: SideTable, protocol: Protocol) -> Mask:
+    """(n,) the ground truths that do not repeat an earlier one: image, class and box."""
+    columns: list[NDArray[Any]] = [truth.image, truth.category]
+    columns += geometry(truth.xyxy, truth.wh, protocol)[:4]
+    order = np.lexsort(columns[::-1])  # equal ones stay in their order
+    first = np.zeros(len(truth), np.bool_)
+    first[order[first_of_runs(*(column[order] for column in columns))]] = True
+    return first
 
 
 def _with_area(side: SideTable, protocol: Protocol) -> Mask:

@@ -1,8 +1,9 @@
 """The protocols as data: what counts, what is ignored and how it is averaged. One engine runs them all.
 
 Sources of the definitions: the development kits of Pascal VOC (2007, 2012) and of ILSVRC, pycocotools,
-lvis-api, and the object detection metrics of the TensorFlow models repository, which hold those of Open
-Images.
+lvis-api, the object detection metrics of the TensorFlow models repository, which hold those of Open
+Images, ``utils/metrics.py``, ``engine/validator.py`` and ``models/yolo/detect/val.py`` of Ultralytics
+8.0.227 to 8.4.190, and ``val.py`` and ``utils/metrics.py`` of YOLOv5.
 
 `coco` agrees with pycocotools but for what is a fault there: a ground truth whose annotation id is 0 is
 matched like any other, an empty set of detections gives 0 instead of a crash, an unknown category is refused
@@ -27,6 +28,7 @@ from odm.tables import Flag, Floats
 Metric = Literal["ap", "pooled", "corloc", "top-k"]
 Interpolation = Literal["all", "11", "101"]
 Pixels = Literal["edges", "inclusive"]
+Reading = Literal["steps", "trapezoids", "ramp"]
 
 
 NO_FLAG = Flag(0)
@@ -92,6 +94,13 @@ class Protocol:
         None, or what a group-of box is worth that was hit by detections that found nothing else.
     interpolation
         Where precision is read: at ``all`` points, or at 11 or 101 recalls.
+    reading
+        ``steps``: AP is the mean of the precision at those recalls; ``trapezoids``: the area under the
+        straight lines between them, precision being 0 from the highest recall on; ``ramp``: the same, but
+        precision falls from its last value to 0 at recall 1.
+    shared_score
+        Whether all classes have one operating point, where their mean F1 is highest after smoothing, and the
+        summary is that of ``yolo val``.
     areas
         The first range is that of AP and of all counts.
     max_dets
@@ -104,6 +113,12 @@ class Protocol:
     drop_empty_truth
         Whether ground truths without area are dropped before, by the area that they give or else width times
         height.
+    drop_flags
+        Flags of ground truths that are dropped before.
+    drop_repeated
+        Whether ground truths are dropped before that repeat another of their image, class and box.
+    score_above
+        None, or detections of this score or a lower one are dropped before.
     labelled_only
         Whether detections are dropped whose class is neither boxed nor labelled on their image.
     exempt_partial
@@ -115,6 +130,10 @@ class Protocol:
         Whether a class hierarchy is applied where one is given.
     epsilon
         What is added to the denominator of precision; pycocotools adds `numpy.spacing` (1).
+    single
+        Whether boxes, scores, IoUs and thresholds are floats of 32 bits, 1e-7 being added to the union.
+    stands_for
+        The program and its versions whose numbers these are, where the name does not say it.
     switched
         What was changed by hand, in words.
     """
@@ -132,16 +151,23 @@ class Protocol:
     crowd_flags: Flag = NO_FLAG
     group_weight: int | None = None
     interpolation: Interpolation = "all"
+    reading: Reading = "steps"
+    shared_score: bool = False
     areas: tuple[AreaRange, ...] = (EVERY_AREA,)
     max_dets: int | None = None
     cap_of: Literal["class", "image"] = "class"
     drop_empty: bool = False
     drop_empty_truth: bool = False
+    drop_flags: Flag = NO_FLAG
+    drop_repeated: bool = False
+    score_above: float | None = None
     labelled_only: bool = False
     exempt_partial: bool = False
     by_frequency: bool = False
     hierarchical: bool = False
     epsilon: float = 0.0
+    single: bool = False
+    stands_for: str = ""
     switched: tuple[str, ...] = ()
 
     def crowds(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
@@ -155,14 +181,19 @@ class Protocol:
         return groups if self.group_weight is not None else np.zeros_like(groups)
 
     @property
+    def drop_words(self) -> str:
+        """The words for `drop_flags`."""
+        return ", ".join(_FLAG_WORDS[f] for f in Flag if f & self.drop_flags)
+
+    @property
     def reference(self) -> int:
         """Which of `ious` the counts, curves and operating points are of: .5 if it is among them."""
         return self.ious.index(0.5) if 0.5 in self.ious else 0
 
     @property
     def caps(self) -> tuple[int, ...]:
-        """The detection caps that recall is averaged at, the last being `max_dets`; none where uncapped."""
-        if not self.averaged or self.max_dets is None:
+        """The detection caps that recall is averaged at, the last being `max_dets`; none where it is not."""
+        if not self.averaged or self.max_dets is None or self.shared_score:
             return ()
         if self.cap_of == "image":
             return (self.max_dets,)
@@ -176,6 +207,8 @@ class Protocol:
             parts.append("inclusive pixels (width = right - left + 1)")
         else:
             parts.append("edges (width = right - left)")
+        if self.single:
+            parts.append("floats of 32 bits")
         parts.append(self._match_text())
         bounded = [a for a in self.areas[:1] if a != EVERY_AREA]
         parts += [f"area {a.low:g}..{a.high:g} ({a.name})" for a in bounded]
@@ -190,14 +223,26 @@ class Protocol:
             parts.append("only classes boxed or labelled on the image")
         if self.exempt_partial:
             parts.append("no FP of classes not boxed exhaustively there")
-        if self.drop_empty:
-            what = "boxes" if self.drop_empty_truth else "detections"
-            parts.append(f"{what} without area dropped")
+        parts += self._dropped_texts()
         if self.metric != "top-k" and self.max_dets is not None:
             parts.append(f"best {self.max_dets} per image{' and class' if self.cap_of == 'class' else ''}")
         parts.append(self._average_text())
+        if self.stands_for:
+            parts.append(f"as {self.stands_for}")
         text = f"{self.name}: {'; '.join(parts)}"
         return f"{text} [changed: {', '.join(self.switched)}]" if self.switched else text
+
+    def _dropped_texts(self) -> list[str]:
+        parts = []
+        left_out = [self.drop_words] * bool(self.drop_flags) + ["repeated ground truth"] * self.drop_repeated
+        if left_out:
+            parts.append(f"left out: {', '.join(left_out)}")
+        if self.drop_empty:
+            what = "boxes" if self.drop_empty_truth else "detections"
+            parts.append(f"{what} without area dropped")
+        if self.score_above is not None:
+            parts.append(f"scores above {self.score_above:g}")
+        return parts
 
     def _iou_text(self) -> str:
         if self.size_threshold:
@@ -220,6 +265,11 @@ class Protocol:
 
     def _average_text(self) -> str:
         points = "all points" if self.interpolation == "all" else f"{self.interpolation} points"
+        points += {
+            "steps": "",
+            "trapezoids": " joined by straight lines",
+            "ramp": " joined by straight lines, with a ramp to recall 1",
+        }[self.reading]
         also = ", and over the rare, common and frequent of them" if self.by_frequency else ""
         return {
             "ap": f"AP over {points}, mean over classes with ground truth{also}",
@@ -254,6 +304,22 @@ _COCO = Protocol(
 )
 _VOC = Protocol("voc2012", pixels="inclusive", ignored=Flag.DIFFICULT)
 _TF = Protocol("tf-voc", ignored=Flag.DIFFICULT, drop_empty=True)
+_ULTRALYTICS = Protocol(
+    "ultralytics",
+    ious=_COCO.ious,
+    averaged=True,
+    match="free",
+    interpolation="101",
+    reading="trapezoids",
+    shared_score=True,
+    max_dets=300,
+    cap_of="image",
+    drop_flags=Flag.CROWD,
+    drop_repeated=True,
+    score_above=0.001,
+    single=True,
+    stands_for="yolo val of Ultralytics 8.4.176 and later",
+)
 _OPEN_IMAGES = dataclasses.replace(_TF, name="openimages", group_weight=0, hierarchical=True)
 
 PROTOCOLS: dict[str, Protocol] = {
@@ -282,6 +348,15 @@ PROTOCOLS: dict[str, Protocol] = {
         Protocol("corloc", metric="corloc", drop_empty=True),
         Protocol("imagenet-loc", metric="top-k", pixels="inclusive", max_dets=5),
         Protocol("imagenet-det", pixels="inclusive", match="free", size_threshold=True),
+        _ULTRALYTICS,
+        dataclasses.replace(
+            _ULTRALYTICS,
+            name="yolov5",
+            match="best",
+            last_of_equals=True,
+            reading="ramp",
+            stands_for="val.py of YOLOv5 and yolo val of Ultralytics 8.0 to 8.4.36",
+        ),
     )
 }
 """All protocols by name."""
@@ -327,7 +402,7 @@ def resolve(
         if interpolation is not None:
             changed["interpolation"] = _interpolation(interpolation, base)
         if area is not None:
-            if base.metric in ("corloc", "top-k"):
+            if base.metric in ("corloc", "top-k") or base.shared_score:
                 raise UsageError(f"{base.name} has no area ranges")
             changed["areas"] = (_area(area, base), *base.areas[1:])
         if max_dets is not None:
@@ -385,6 +460,10 @@ def _ious(given: Sequence[float]) -> tuple[float, ...]:
 def _interpolation(given: str | int, base: Protocol) -> str:
     if base.metric in ("corloc", "top-k"):
         raise UsageError(f"{base.name} has no precision-recall curve to interpolate")
+    if base.reading != "steps" and str(given) != base.interpolation:
+        raise UsageError(
+            f"{base.name} reads precision at {base.interpolation} recalls: leave out interpolation"
+        )
     if str(given) not in ("all", "11", "101"):
         raise UsageError(f"interpolation {given}: choose all, 11 or 101")
     return str(given)

@@ -316,6 +316,9 @@ def _class_table(result: Result, *, markdown: bool) -> str:
 def _counted_at(result: Result) -> str:
     """What the columns of the table are of: the counts of all detections, the shares of one score."""
     point = "the score of the best F1 of each row"
+    if result.rules.shared_score:
+        score = _number(result.overall.score)
+        point = f"score {score}, that of the best mean F1 of all classes after smoothing"
     if result.at_score is not None:
         point = f"score {result.at_score:g}"
     if result.scores_from:
@@ -325,7 +328,7 @@ def _counted_at(result: Result) -> str:
 
 
 def _summary_text(result: Result, *, markdown: bool) -> str:
-    if result.rules.averaged:
+    if result.rules.averaged and not result.rules.shared_score:
         lines = classic_lines(result)
         return "```\n" + "\n".join(lines) + "\n```" if markdown else "\n".join(lines)
     if result.errors:
@@ -334,7 +337,7 @@ def _summary_text(result: Result, *, markdown: bool) -> str:
             for k, (c, o) in enumerate(zip(result.errors["cls"], result.errors["loc"], strict=True), 1)
         ]
     else:
-        lines = [f"{key} = {percent(number)}" for key, number in result.summary.items()]
+        lines = [f"{key} = {percent(number)}" for key, number in result.summary.items() if key != "score"]
     return "\n".join(f"- {line}" for line in lines) if markdown else "\n".join(lines)
 
 

@@ -7,9 +7,12 @@ a protocol leaves out before is in `odm.evaluate.prepare`, how it measures boxes
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
+
+import numpy as np
 
 from odm.evaluate.counting import areas_of
-from odm.evaluate.pairs import CEILING, geometry
+from odm.evaluate.pairs import CEILING, EPSILON, geometry
 from odm.evaluate.prepare import prepare
 from odm.evaluate.protocols import AreaRange, Protocol
 from odm.evaluate.sides import Joined
@@ -23,7 +26,7 @@ PlainOutcome = tuple[str, int]
 class Box:
     """A box as a protocol measures it, of either side; ``given_area`` is what area ranges are about.
 
-    For ground truths it is the area of the file, if that has one; else width times height.
+    For ground truths that is the area of the file, if that has one; else width times height.
     """
 
     row: int
@@ -63,10 +66,13 @@ class Rules:
     def overlap(self, detection: Box, truth: Box) -> float:
         """IoU; for crowds and groups the share of the detection that is covered."""
         over_own_area = self.is_crowd(truth) or self.is_group(truth)
-        return _overlap(detection, truth, over_own_area=over_own_area)
+        added = single(float(EPSILON)) if self.protocol.single else 0.0
+        return _overlap(detection, truth, over_own_area=over_own_area, added=added)
 
     def threshold(self, truth: Box) -> float:
         """The overlap that a match takes."""
+        if self.protocol.single:
+            return single(self.iou)
         if self.protocol.size_threshold:
             w, h = truth.right - truth.left, truth.bottom - truth.top
             return min(w * h / ((w + 10) * (h + 10)), self.iou)
@@ -77,6 +83,13 @@ class Rules:
     def unmatched(self, detection: Box) -> str:
         """What a detection is that matches nothing."""
         return "FP" if self.area.low <= detection.given_area <= self.area.high else "ignored"
+
+
+def single(value: float) -> float:
+    """A number of 32 bits, which stays one in NumPy's arithmetic with others."""
+    rounded: Any = np.float32(value)
+    number: float = rounded
+    return number
 
 
 def match_plainly(joined: Joined, protocol: Protocol, iou: float, area: AreaRange) -> dict[int, PlainOutcome]:
@@ -109,11 +122,15 @@ def match_plainly(joined: Joined, protocol: Protocol, iou: float, area: AreaRang
 
 
 def _best(detections: list[Box], truths: list[Box], rules: Rules) -> dict[int, PlainOutcome]:
-    """VOC: a detection goes to its best ground truth, the first of equals, and is false if that is taken."""
+    """VOC: a detection goes to its best ground truth and is false if that is taken.
+
+    Of equals the first is the best; to YOLOv5 the last.
+    """
     taken: set[int] = set()
     found: dict[int, PlainOutcome] = {}
+    ordered = truths[::-1] if rules.protocol.last_of_equals else truths
     for d in detections:
-        best = max(truths, key=lambda t: rules.overlap(d, t), default=None)
+        best = max(ordered, key=lambda t: rules.overlap(d, t), default=None)
         if best is None or rules.overlap(d, best) < rules.threshold(best):
             found[d.row] = rules.unmatched(d), -1
         elif not rules.counts(best):
@@ -202,14 +219,14 @@ def _guesses(joined: Joined, ranked: list[Box], truths: list[Box], rules: Rules)
     return outcomes
 
 
-def _overlap(a: Box, b: Box, *, over_own_area: bool) -> float:
-    """Intersection over the union, or over the area of `a`."""
+def _overlap(a: Box, b: Box, *, over_own_area: bool, added: float) -> float:
+    """Intersection over the union, to which something may be `added`, or over the area of `a`."""
     width = min(a.right, b.right) - max(a.left, b.left)
     height = min(a.bottom, b.bottom) - max(a.top, b.top)
     if width <= 0 or height <= 0:
         return 0.0
     shared = width * height
-    return shared / a.area if over_own_area else shared / (a.area + b.area - shared)
+    return shared / a.area if over_own_area else shared / (a.area + b.area - shared + added)
 
 
 def _boxes(joined: Joined, protocol: Protocol) -> tuple[list[Box], list[Box]]:
@@ -219,7 +236,8 @@ def _boxes(joined: Joined, protocol: Protocol) -> tuple[list[Box], list[Box]]:
     both = []
     for side, area in zip((truth, detections), areas, strict=True):
         numbers = (column.tolist() for column in (side.row, side.image, side.category))
-        edges = (column.tolist() for column in geometry(side.xyxy, side.wh, protocol))
+        # NumPy's own numbers, for those of 32 bits are rounded to these after every step.
+        edges = (list(column) for column in geometry(side.xyxy, side.wh, protocol))
         flags = map(Flag, side.flags.tolist())
         rows = zip(*numbers, *edges, area.tolist(), flags, side.score.tolist(), strict=True)
         both.append([Box(*row) for row in rows])

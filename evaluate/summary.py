@@ -7,20 +7,23 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.curves import PrecisionReader
+from odm.evaluate.curves import OperatingPoint, PrecisionReader
 from odm.evaluate.matches import Matches
 from odm.evaluate.order import argsort_descending
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.ranking import Ranked
 from odm.tables import FREQUENCIES, Floats, Longs
 
+SHARED_KEYS = ("mAP50-95", "mAP50", "mAP75", "P", "R", "score")
+"""The summary of protocols with one operating point for all classes; ``score`` is its confidence."""
+
 
 def summarize(
-    matches: Matches, ap: Floats, recall: Floats
+    matches: Matches, ap: Floats, recall: Floats, point: OperatingPoint
 ) -> tuple[dict[str, float], dict[str, list[float]]]:
     """The numbers over all classes, and those of ``top-k`` by number of guesses.
 
-    `ap` is (thresholds, areas, classes), `recall` has the caps before.
+    `ap` is (thresholds, areas, classes), `recall` has the caps before; `point` is that of all classes.
     """
     rules = matches.protocol
     if rules.metric == "top-k":
@@ -32,17 +35,21 @@ def summarize(
         return {"AP": _pooled_ap(matches)}, {}
     if not rules.averaged:
         return {"mAP": mean_of_defined(ap[0, 0])}, {}
+    if rules.shared_score:
+        return _of_yolo_val(rules, ap, point), {}
     return _averages(rules, ap, recall, np.array(matches.frequency)), {}
 
 
 def summary_keys(rules: Protocol) -> tuple[str, ...]:
-    """The keys of a protocol's summary."""
+    """The keys of a protocol's summary, first that of the number that stands for it."""
     if rules.metric == "top-k":
         return "top1_cls", "top5_cls", "top1_loc", "top5_loc"
     if rules.metric == "corloc":
         return ("CorLoc",)
     if rules.metric == "pooled":
         return ("AP",)
+    if rules.shared_score:
+        return SHARED_KEYS
     return tuple(_no_averages(rules, np.array([""]))) if rules.averaged else ("mAP",)
 
 
@@ -53,6 +60,8 @@ def class_keys(rules: Protocol) -> tuple[str, ...]:
         keys.insert(0, "ap")
     if rules.metric == "corloc":
         keys.append("corloc")
+    if rules.shared_score:
+        return (*keys, "AP50", "AP75")
     return (*keys, *(key for key in (_no_averages(rules) if rules.averaged else ()) if key != "AP"))
 
 
@@ -68,14 +77,13 @@ def _averages(
 
     With the frequency of each class, ``ap`` being (T, A, K), also those of LVIS.
     """
-
-    def at(iou: float) -> float:
-        near = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
-        return mean_of_defined(ap[near[0], 0]) if len(near) else math.nan
-
     areas = {a.name: i for i, a in enumerate(rules.areas) if i}
     caps = {cap: i for i, cap in enumerate(rules.caps)}
-    summary = {"AP": mean_of_defined(ap[:, 0]), "AP50": at(0.5), "AP75": at(0.75)}
+    summary = {
+        "AP": mean_of_defined(ap[:, 0]),
+        "AP50": _ap_at(rules, ap, 0.5),
+        "AP75": _ap_at(rules, ap, 0.75),
+    }
     for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
         summary[f"AP{letter}"] = mean_of_defined(ap[:, areas[name]]) if name in areas else math.nan
     if rules.by_frequency and frequency is not None:
@@ -90,6 +98,19 @@ def _averages(
     return summary
 
 
+def _ap_at(rules: Protocol, ap: Floats, iou: float) -> float:
+    """The AP at one IoU; `ap` is (T, A, ...)."""
+    near = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
+    return mean_of_defined(ap[near[0], 0]) if len(near) else math.nan
+
+
+def _of_yolo_val(rules: Protocol, ap: Floats, point: OperatingPoint) -> dict[str, float]:
+    """The numbers that ``yolo val`` prints, and the confidence that P and R are read at."""
+    aps = mean_of_defined(ap[:, 0]), _ap_at(rules, ap, 0.5), _ap_at(rules, ap, 0.75)
+    numbers = *aps, point["precision"], point["recall"], point["score"]
+    return dict(zip(SHARED_KEYS, numbers, strict=True))
+
+
 def class_numbers(
     rules: Protocol, ap: Floats, recall: Floats, tp: int, npos: int, frequency: str
 ) -> dict[str, float | str | list[float]]:
@@ -98,8 +119,11 @@ def class_numbers(
         return {"corloc": tp / npos if npos else math.nan}
     if not rules.averaged:
         return {}
-    numbers = _averages(rules, ap, recall)
-    del numbers["AP"]
+    if rules.shared_score:
+        numbers = {"AP50": _ap_at(rules, ap, 0.5), "AP75": _ap_at(rules, ap, 0.75)}
+    else:
+        numbers = _averages(rules, ap, recall)
+        del numbers["AP"]
     more = {"frequency": frequency} if rules.by_frequency else {}
     return {**numbers, "ap_per_iou": ap[:, 0].tolist(), **more}
 

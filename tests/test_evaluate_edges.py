@@ -6,7 +6,7 @@ from odm.evaluate import PROTOCOLS, accumulate, concatenate, evaluate, join, mat
 from odm.issues import Log
 from odm.tables import Dataset, Flag
 
-COCO_LIKE = [name for name, rules in PROTOCOLS.items() if rules.averaged]
+COCO_LIKE = [name for name, rules in PROTOCOLS.items() if len(rules.areas) > 1]
 OTHERS = [name for name in PROTOCOLS if name not in COCO_LIKE]
 TREE = {
     "LabelName": "Entity",

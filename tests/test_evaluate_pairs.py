@@ -47,7 +47,7 @@ def ordered(found, joined):
 @settings(deadline=None, max_examples=300)
 @given(
     boxes, boxes, st.sampled_from([1e-9, 0.1, 0.5]), st.sampled_from([1, 5, 40]), st.sampled_from([1, 30, 100, 10**6]),
-    st.sampled_from(["voc2012", "openimages", "imagenet-det"]), st.booleans(),
+    st.sampled_from(["voc2012", "openimages", "imagenet-det", "ultralytics", "yolov5"]), st.booleans(),
 )  # fmt: skip
 def test_large_groups_have_the_same_pairs(truth, found, floor, chunk, at_a_time, name, best_only):
     joined = sides(truth, found)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from odm.evaluate.analysis.replicates import LOWER_IS_BETTER, Plan, Replicates
+from odm.evaluate.protocols import Protocol
 from odm.issues import UsageError
 from odm.parallel import in_order, worker_count
 from odm.tables import Floats, Longs
@@ -38,6 +39,7 @@ AT_A_TIME = 24
 Track = Callable[[Sequence[Any], str], Iterable[Any]]
 
 NOT_BOOTSTRAPPED = "area ranges are bootstrapped only if asked for"
+SHARED_NOT_BOOTSTRAPPED = "the operating point of all classes is not bootstrapped"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -250,11 +252,13 @@ def intervals(
     return {
         key: run_interval(value, drawn.summary[key], level)
         if key in drawn.summary
-        else Interval(reason=without(value))
+        else Interval(reason=without(value, plan.rules))
         for key, value in summary.items()
     }
 
 
-def without(value: float) -> str:
+def without(value: float, rules: Protocol) -> str:
     """Why a summary number has no replicates."""
-    return "undefined" if np.isnan(value) else NOT_BOOTSTRAPPED
+    if np.isnan(value):
+        return "undefined"
+    return SHARED_NOT_BOOTSTRAPPED if rules.shared_score else NOT_BOOTSTRAPPED

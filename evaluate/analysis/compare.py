@@ -175,7 +175,7 @@ def compare(
             {
                 key: run_interval(value, own.summary[key], level)
                 if key in own.summary
-                else Interval(reason=without(value))
+                else Interval(reason=without(value, table.rules))
                 for key, value in table.result.summary.items()
             },
         )
@@ -184,7 +184,7 @@ def compare(
     errors = lower_is_better(plans[0])
     deltas: list[Delta] = []
     for i in range(1, len(tables)):
-        deltas += _summary_deltas(of_runs[0], of_runs[i], drawn[0], drawn[i], level, errors=errors)
+        deltas += _summary_deltas(of_runs[0], of_runs[i], drawn[0], drawn[i], level, plans[0])
         deltas += _class_deltas(names[i], tables[0], tables[i], drawn[0], drawn[i], level)
     counted = {name: image_table(table, at_score) for name, table in runs.items()}
     shown = np.arange(len(tables[0].images)) if images is None else images
@@ -245,17 +245,20 @@ def _difference(first: float, other: float) -> float:
 
 
 def _summary_deltas(
-    first: Run, other: Run, before: Replicates, after: Replicates, level: float, *, errors: bool
+    first: Run, other: Run, before: Replicates, after: Replicates, level: float, plan: Plan
 ) -> list[Delta]:
     deltas = []
+    errors = lower_is_better(plan)
     for key, value in other.summary.items():
+        if key == "score":  # neither better nor worse
+            continue
         delta = _difference(first.summary[key], value)
         if key in after.summary:
             own = delta_interval(
                 before.summary[key], after.summary[key], delta, level=level, lower_is_better=errors
             )
         else:
-            own = Interval(reason=without(delta))
+            own = Interval(reason=without(delta, plan.rules))
         deltas.append(Delta(other.name, key, None, delta, own))
     return deltas
 
@@ -308,7 +311,7 @@ class RegressionGate:
 def parse_regression_gate(text: str, *, proven: bool) -> RegressionGate:
     """A gate from ``AP``, ``AP=0.01`` or ``AP[person]=1%``. UsageError if the text is anything else."""
     option = "--fail-on-regression" if proven else "--require-no-worse"
-    match = re.fullmatch(r"\s*([A-Za-z0-9_]+)\s*(?:\[(.+)\])?\s*(?:=\s*([^=\s]+)\s*)?", text, re.DOTALL)
+    match = re.fullmatch(r"\s*([A-Za-z0-9_-]+)\s*(?:\[(.+)\])?\s*(?:=\s*([^=\s]+)\s*)?", text, re.DOTALL)
     if match and (match[3] or proven):
         try:
             given = match[3] or "0"

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from odm.evaluate.analysis.table import Table, first_of_runs, fp_if_unmatched, hits_under
 from odm.evaluate.protocols import Protocol, recall_points
 from odm.evaluate.sides import Mask
+from odm.evaluate.summary import summary_keys
 from odm.tables import Floats, Longs
 
 NAN = float("nan")
@@ -177,11 +178,12 @@ def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, in
     """What each summary key averages: AP (threshold or -1, area) or recall (cap, area)."""
     if not rules.averaged:
         return {"mAP": ("ap", -1, 0)}
-    keys = {"AP": ("ap", -1, 0)}
-    for key, iou in (("AP50", 0.5), ("AP75", 0.75)):
+    keys = {summary_keys(rules)[0]: ("ap", -1, 0)}
+    prefix = "mAP" if rules.shared_score else "AP"
+    for at, iou in ((50, 0.5), (75, 0.75)):
         near = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
         if len(near):
-            keys[key] = ("ap", int(near[0]), 0)
+            keys[f"{prefix}{at}"] = ("ap", int(near[0]), 0)
     location = {rules.areas[a].name: i for i, a in enumerate(areas) if a}
     letters = (("s", "small"), ("m", "medium"), ("l", "large"))
     keys |= {f"AP{letter}": ("ap", -1, location[name]) for letter, name in letters if name in location}
@@ -246,7 +248,10 @@ class _Sums:
 
 
 class _Ranking:
-    """Detections by class and rank, each class cut after its last hit: what follows cannot matter."""
+    """Detections by class and rank, each class cut after its last hit: what follows cannot matter.
+
+    But where precision falls on a ramp from the last detection, all are kept.
+    """
 
     def __init__(self, table: Table, *, pooled: bool) -> None:
         matches = table.matches
@@ -268,6 +273,8 @@ class _Ranking:
         last = ends[:-1] - 1
         np.maximum.at(last, group[at], at)
         keep = np.arange(len(rows)) <= np.repeat(last, np.diff(ends))
+        if table.rules.reading == "ramp":
+            keep[:] = True
         new = np.cumsum(keep) - 1
         self.rows = rows[keep]
         self.n_groups = n_groups
@@ -276,6 +283,7 @@ class _Ranking:
         self.image = table.image[self.rows].astype(np.intp)
         self.category = table.category[self.rows].astype(np.intp)
         self.starts = np.searchsorted(group[keep], np.arange(n_groups))
+        self.stops = np.append(self.starts[1:], len(self.rows))
         self.hit_image = self.image[self.at]
 
 
@@ -319,6 +327,8 @@ class _Curves:
         live = np.ones(len(positive), np.bool_) if self.live is None else self.live[ranking.at]
         self.epsilon = rules.epsilon
         self.points = recall_points(rules.interpolation)
+        self.lines = _Lines(self.points) if self.points is not None and rules.reading != "steps" else None
+        self.ramp = rules.reading == "ramp"
         tp = np.flatnonzero(positive)
         self.image = ranking.hit_image[tp]
         self.after = ranking.at[tp] + 1
@@ -327,6 +337,7 @@ class _Curves:
         self.some = group[self.first]
         self.n_tp = np.diff(np.append(self.first, len(tp)))
         self.begin = ranking.starts[self.some]
+        self.end = ranking.stops[self.some]
         self.raised = np.repeat(2.0 * np.arange(len(self.first))[::-1], self.n_tp)
         # What was counted as seen and is neither true nor false, and what is true and was not seen.
         odd = np.flatnonzero((ignored & live) | (positive & ~live))
@@ -335,6 +346,7 @@ class _Curves:
         self.odd_sign = np.where(positive[odd], 1, -1)
         self.odd_before = np.searchsorted(odd, tp, side="right")
         self.odd_begin = np.searchsorted(ranking.hit_group[odd], self.some)
+        self.odd_end = np.searchsorted(ranking.hit_group[odd], self.some, side="right")
 
     def average(self, packed: _Packed, seen_all: Longs, npos: Longs, ap: Floats) -> None:
         """Write the APs, (weightings, classes), for the weighted ground truths `npos` of the same shape.
@@ -345,11 +357,13 @@ class _Curves:
             return
         seen = seen_all[self.after]
         seen -= np.repeat(seen_all[self.begin], self.n_tp)
+        seen_last = seen_all[self.end] - seen_all[self.begin]
         if len(self.odd_image):
             odd_all = np.zeros(len(self.odd_image) + 1, np.int64)
             np.cumsum(packed.of(self.odd_image, self.odd_class) * self.odd_sign, out=odd_all[1:])
             seen += odd_all[self.odd_before]
             seen -= np.repeat(odd_all[self.odd_begin], self.n_tp)
+            seen_last += odd_all[self.odd_end] - odd_all[self.odd_begin]
         times = packed.words[self.image]
         true_all = np.zeros(len(times) + 1, np.int64)
         np.cumsum(times, out=true_all[1:])
@@ -361,6 +375,9 @@ class _Curves:
                 packed.one(times, j),
                 npos[j, self.some],
             )
+            if self.lines is not None and self.ramp:
+                last = packed.one(true, j)[self.first + self.n_tp - 1]
+                ap[j, self.some] += self.lines.ramp(last, packed.one(seen_last, j), npos[j, self.some])
 
     def _average(self, true: Floats, seen: Floats, times: Longs, npos: Longs) -> Floats:
         """The AP of the classes that have true positives."""
@@ -379,6 +396,10 @@ class _Curves:
         # recall 0, belongs to the first place of the class, whose envelope is its highest precision.
         np.divide(true, np.repeat(npos.astype(np.float64), self.n_tp), out=true)
         recall = true
+        if self.lines is not None:
+            envelope *= self.lines.weights(recall, self.first)
+            area: Floats = np.add.reduceat(envelope, self.first)
+            return area
         reached = (recall * (len(self.points) - 1) + 1e-9).astype(np.int64)
         reached += self.points[reached] <= recall
         newly = np.empty_like(reached)
@@ -387,3 +408,41 @@ class _Curves:
         envelope *= newly
         average: Floats = np.add.reduceat(envelope, self.first) / len(self.points)
         return average
+
+
+class _Lines:
+    """What the envelope is worth where AP is the area under straight lines between the recall points.
+
+    The lines are level but at the points themselves (see `odm.evaluate.curves.PrecisionReader`): a true
+    positive is read at the points from the recall before it up to its own, which is left out.
+    """
+
+    def __init__(self, points: Floats) -> None:
+        self.points = points
+        half = np.diff(points) / 2
+        own = np.append(half, 0) + np.insert(half, 0, 0)
+        self.before = np.concatenate([[0.0], np.cumsum(own)])
+        """(points + 1,) what the first points are worth together."""
+        falling = own * (1 - points)
+        self.sloping = np.append(np.cumsum(falling[::-1])[::-1], 0.0)
+        """(points + 1,) what a line to 0 at recall 1 is worth from a point on, were it 1 at recall 0."""
+
+    def weights(self, recall: Floats, first: Longs) -> Floats:
+        """(true positives,) what each is worth; those of a class begin at `first`."""
+        before = self.before[self._passed(recall)]
+        weights = np.empty_like(before)
+        np.subtract(before[1:], before[:-1], out=weights[1:])
+        weights[first] = before[first]
+        return weights
+
+    def ramp(self, true: Longs, seen: Longs, npos: Longs) -> Floats:
+        """(classes,) the area below the line from the last detection to precision 0 at recall 1."""
+        recall = true / np.maximum(npos, 1)
+        worth = self.sloping[self._passed(recall)] * true / np.maximum(seen, 1)
+        return np.divide(worth, 1 - recall, out=np.zeros(len(recall)), where=recall < 1)
+
+    def _passed(self, recall: Floats) -> Longs:
+        """How many of the points are lower than a recall."""
+        reached = (recall * (len(self.points) - 1) + 1e-9).astype(np.int64)
+        reached += self.points[reached] < recall
+        return reached

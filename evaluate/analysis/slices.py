@@ -378,7 +378,7 @@ def _truth_slice(joined: Joined, rules: Protocol, value: str, inside: Mask) -> d
 def _overlapping(joined: Joined, rules: Protocol) -> Mask:
     """(g,) the ground truths that overlap with another counting one of their image."""
     truth = joined.truth
-    nothing = (truth.flags & np.uint16(int(rules.ignored) | int(rules.crowd_flags))) != 0
+    nothing = (truth.flags & np.uint16(int(rules.ignored | rules.crowd_flags | rules.drop_flags))) != 0
     left, top, right, bottom, area = geometry(truth.xyxy, truth.wh, rules)
     overlapping = np.zeros(len(truth), np.bool_)
     start = np.searchsorted(truth.image, np.arange(len(joined.images) + 1))

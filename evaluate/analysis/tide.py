@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from odm.evaluate.analysis.operating import require_ap
 from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps, has_counting_truth
 from odm.evaluate.analysis.table import FP, IGNORED, TP, Table, first_of_runs
+from odm.evaluate.curves import area_under_lines, ramp
 from odm.evaluate.order import argsort_int
 from odm.evaluate.protocols import recall_points
 from odm.evaluate.results import plain
@@ -195,7 +196,7 @@ class _Aps:
 
     def __init__(self, table: Table, points: Floats | None) -> None:
         self.table, self.points = table, points
-        self.epsilon = table.rules.epsilon
+        self.epsilon, self.reading = table.rules.epsilon, table.rules.reading
 
     def of(self, keep: Mask, tp: Mask, category: Longs | None, npos: Longs) -> Floats:
         """(classes,) AP; NaN without ground truth and detections, 0 with detections only.
@@ -229,14 +230,23 @@ class _Aps:
             k = int(of_class[start])
             if npos[k] > 0:
                 envelope = np.maximum.accumulate(precision[start:stop][::-1])[::-1]
-                ap[k] = self._read(envelope, true[start:stop] / npos[k], int(npos[k]))
+                last = np.array([true[stop - 1] / counts[k]])
+                ap[k] = self._read(envelope, true[start:stop] / npos[k], int(npos[k]), last)
         return ap
 
-    def _read(self, envelope: Floats, recall: Floats, npos: int) -> float:
+    def _read(self, envelope: Floats, recall: Floats, npos: int, last: Floats) -> float:
+        """The AP of a class; `last` (1,) is the precision at its last detection."""
         if self.points is None:
             return float(envelope.sum() / npos)
-        at = np.searchsorted(recall, self.points, side="left")
-        return float(np.append(envelope, 0.0)[at].sum() / len(self.points))
+        if self.reading == "steps":
+            at = np.searchsorted(recall, self.points, side="left")
+            return float(np.append(envelope, 0.0)[at].sum() / len(self.points))
+        at = np.searchsorted(recall, self.points, side="right")
+        heights = np.append(envelope, 0.0)[at]
+        if self.reading == "ramp":
+            beyond = at == len(envelope)
+            heights[beyond] = ramp(self.points[beyond], recall[-1:], last)
+        return float(area_under_lines(self.points, heights))
 
 
 def _runs(values: Longs) -> list[tuple[int, int]]:

@@ -355,7 +355,8 @@ class Document:
         except json.JSONDecodeError as e:
             if retry:
                 raise _BadCut from None
-            self._syntax_error(offset + len(text[: e.pos].encode()), e.msg)
+            place, reason = syntax_error(e)
+            self._syntax_error(offset + len(text[:place].encode()), reason)
         except RecursionError:
             self._too_deep()
         stop = len(text[:end].encode())
@@ -385,7 +386,8 @@ class Document:
                 location, reason = len(text[:end].encode()), "something follows its end"
                 location = self._blank(location)
             except json.JSONDecodeError as e:
-                location, reason = len(text[: e.pos].encode()), e.msg
+                location, reason = syntax_error(e)
+                location = len(text[:location].encode())
             except RecursionError:
                 self._too_deep()
         line, column = line_column(data, location)
@@ -410,6 +412,18 @@ class Document:
         line, column = line_column(self._data, location)
         self._log.report(TOO_DEEP, self._path, line=line, column=column)
         raise Broken
+
+
+def syntax_error(e: json.JSONDecodeError) -> tuple[int, str]:
+    """Where a JSON text is broken, and why: the same for all versions of Python.
+
+    From 3.13 on a comma before the end is named itself, and not what is expected after it.
+    """
+    if not e.msg.startswith("Illegal trailing comma"):
+        return e.pos, e.msg
+    place = len(e.doc) - len(e.doc[e.pos + 1 :].lstrip(" \t\r\n"))
+    expected = "value" if e.doc[place] == "]" else "property name enclosed in double quotes"
+    return place, f"Expecting {expected}"
 
 
 class _BadCut(Exception):

@@ -44,6 +44,7 @@ from odm.formats._shared.json_columns import (
     Token,
     load,
     show,
+    syntax_error,
 )
 from odm.formats._shared.json_preview import TOO_DEEP, JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions, Picture
@@ -157,7 +158,8 @@ class Reader(Gather):
         try:
             return _PYTHON.decode(text)
         except json.JSONDecodeError as e:
-            reason = f"{e.msg[:1].lower()}{e.msg[1:]} at character {e.pos + 1} of the cell"
+            place, what = syntax_error(e)
+            reason = f"{what[:1].lower()}{what[1:]} at character {place + 1} of the cell"
             self.log.report(SYNTAX, at.path, **at.where, field=at.field, reason=reason)
         except RecursionError:
             self.log.report(TOO_DEEP, at.path, **at.where, field=at.field)

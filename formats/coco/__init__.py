@@ -21,7 +21,8 @@ have any format. All ids of the file are looked up in one way, said aloud where 
   (``000000123.jpg`` is 123).
 - ``category_id``: the id of a category there; where it has no ids, the position in its order from 1, or the
   category's name. ``-O ids=positions`` and ``-O ids=80`` read them as trainers count, from 0, and
-  ``-O ids=positions-from-1`` as Ultralytics writes them for the classes of a ``data.yaml``.
+  ``-O ids=positions-from-1`` as Ultralytics writes them for the classes of a ``data.yaml``. The latter is
+  detected where no id is 0 and one is the number of classes.
 
 Reading: ids may start at 0, have gaps, be text (``"7"`` is never 7), or be written ``1.0`` (a warning); whole
 ids are exact to 64 bits. ``iscrowd``, ``area`` and an annotation's ``id`` may be missing, as may the image's

@@ -100,8 +100,10 @@ def choose_reading(
     return known, None
 
 
-def note_categories(known: Mapping[Id, int], reference: Dataset, path: str, log: Log) -> None:
-    """Say which class is which where the ids are only places in a list."""
+def note_categories(
+    known: Mapping[Id, int], reference: Dataset, path: str, log: Log, *, has_zero: bool
+) -> None:
+    """Say which class is which where the ids are only places in a list; whether one of them is 0."""
     categories = reference.categories
     if len(categories) < 2 or not known or isinstance(next(iter(known)), str):
         return
@@ -109,16 +111,28 @@ def note_categories(known: Mapping[Id, int], reference: Dataset, path: str, log:
     if (categories.source_id == NO_ID).all():
         if not categories.ordered:
             log.report(CATEGORY_POSITION_GUESSED, path, field="category_id", order=Trusted(shown))
-    elif reference.files and not any(f.pointer for f in reference.files):  # lines: a list of names
-        if list(known) != list(range(len(categories))):
-            return
-        note_positions(known, categories, path, log)
+    elif _is_list_of_names(reference) and list(known) == list(range(len(categories))):
+        note_positions(known, categories, path, log, doubt="" if has_zero else _FROM_1)
 
 
-def note_positions(known: Mapping[Id, int], categories: Categories, path: str, log: Log) -> None:
+_FROM_1 = " (no id is 0: if they count from 1, as Ultralytics does since 8.3, give -O ids=positions-from-1)"
+
+
+def _is_list_of_names(reference: Dataset) -> bool:
+    """Whether the ground truth's classes are a list of names, as lines count in, and not records with ids."""
+    categories = reference.categories
+    numbered = bool((categories.source_id == np.arange(len(categories))).all())
+    return numbered and bool(reference.files) and not any(f.pointer for f in reference.files)
+
+
+def note_positions(
+    known: Mapping[Id, int], categories: Categories, path: str, log: Log, *, doubt: str = ""
+) -> None:
     """Say which class is which where the ids are places in the list of the ground truth."""
     shown = _shown_order(known, categories)
-    log.note(f"{printable(path)}: category_id is read as the place in the ground truth's list, {shown}")
+    log.note(
+        f"{printable(path)}: category_id is read as the place in the ground truth's list, {shown}{doubt}"
+    )
 
 
 def _shown_order(known: Mapping[Id, int], categories: Categories) -> str:
@@ -152,14 +166,20 @@ def image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]:
     return [
         ("the names of the images", by_name),
         ("the numbers that the names of the images are", by_number),
+        ("the names of the images, or the numbers that they are", {**by_number, **by_name}),
     ]
 
 
-def category_readings(categories: Categories) -> list[tuple[str, dict[Id, int]]]:
+def category_readings(reference: Dataset) -> list[tuple[str, dict[Id, int]]]:
     """What a category_id may mean besides an id: where there are no ids, the position or the name."""
+    categories = reference.categories
+    by_position: dict[Id, int] = {row + 1: row for row in range(len(categories))}
+    if _is_list_of_names(reference):
+        first = shorten(categories.name[0], 30)
+        what = f"the place in the ground truth's list, from 1, as Ultralytics counts: 1 = {first!r}"
+        return [(what, by_position)]
     if bool((categories.source_id != NO_ID).any()):
         return []
-    by_position: dict[Id, int] = {row + 1: row for row in range(len(categories))}
     by_name: dict[Id, int] = {name: row for row, name in enumerate(categories.name)}
     return [
         ("the position in the order of the classes, from 1, for the ground truth has no ids", by_position),

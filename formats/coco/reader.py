@@ -462,9 +462,11 @@ class Reader:
                     note_positions(table.categories, categories, path, self._log)
             else:
                 table.categories = self._choose(
-                    table, "category_id", categories.source_id, lambda: category_readings(categories)
+                    table, "category_id", categories.source_id, lambda: category_readings(reference)
                 )
-                note_categories(table.categories, reference, path, self._log)
+                column = table.id_column("category_id")
+                has_zero = column is not None and 0 in column
+                note_categories(table.categories, reference, path, self._log, has_zero=has_zero)
                 table.hint = position_hint(table.id_column("category_id"), categories)
 
     def _choose(

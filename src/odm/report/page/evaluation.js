@@ -223,12 +223,15 @@ function cellName(R, cell) {
 
 function tiles({ X, R, st, counts }) {
   const keys = Object.keys(R.summary);
-  const about = { AP: "mean over IoU and classes", mAP: "mean over classes", CorLoc: "mean over classes" }[
-    keys[0]
-  ];
+  const about = {
+    AP: "mean over IoU and classes",
+    "mAP50-95": "mean over IoU and classes",
+    mAP: "mean over classes",
+    CorLoc: "mean over classes",
+  }[keys[0]];
   const lower = keys[0].startsWith("top") ? "error, lower is better" : about;
   const value = (key) => h("b", { "data-key": key, "data-value": R.summary[key] }, withUnit(R.summary[key]));
-  const rest = keys.slice(1);
+  const rest = keys.slice(1).filter((key) => key !== "score");
   const hero = h(
     "div",
     { class: "card tile hero" },
