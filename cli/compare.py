@@ -120,6 +120,7 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
 @of_eval(
     "score_min",
     "max_dets",
+    "recall_at",
     "area",
     "interpolation",
     "pixels",
@@ -153,7 +154,7 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
     (rules,) = eval_.rules_of(given)
     gates = [parse_regression_gate(text, proven=True) for text in given["fail_on_regression"]]
     gates += [parse_regression_gate(text, proven=False) for text in given["require_no_worse"]]
-    check_regression_gates(gates, rules)
+    check_regression_gates(gates, rules, bootstrap_areas=given["bootstrap_areas"])
     try:
         check_bootstrap(replicates=given["replicates"], seed=given["seed"], level=given["level"])
     except UsageError as e:

@@ -33,7 +33,7 @@ from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.gates import check_gates, failures, parse_gate
 from odm.evaluate.protocols import check_scores
 from odm.files import Output
-from odm.issues import Log, UsageError
+from odm.issues import Log, UsageError, shorten
 from odm.tables import Dataset, Kind
 
 EXAMPLES = """
@@ -43,6 +43,7 @@ Examples:
   odm eval gt/ det/ --iou 0.3 --protocol voc2012 --protocol voc2007
   odm eval labels/ predictions/ --gt-format yolo --det-box ltwh --images photos/
   odm eval instances.json results.json --protocol coco --output json > metrics.json
+  odm eval instances.json results.json --protocol coco --area tiny=0:256 --area huge=40000:1e10
   odm eval lvis_v1_val.json results.json --protocol lvis
   odm eval gt/ det/ --fail-under mAP=0.5 --fail-under 'AP[person]=0.4'
   odm eval gt/ det/ --save run1/ --plots run1-plots/
@@ -50,11 +51,23 @@ Examples:
   odm eval gt/ det/ --rename 'motor bike=motorbike' --extra-images ignore
 """
 
-RULES = ("interpolation", "area", "max_dets", "keep_difficult", "pixels")
+RULES = ("interpolation", "area", "max_dets", "recall_at", "keep_difficult", "pixels")
 DOUBTS = (*DOUBTFUL, CATEGORY_POSITION_GUESSED)
 """The warnings that put the numbers in doubt, which ``--quiet`` does not hide."""
 
 SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic")
+
+
+def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None) -> list[int] | None:
+    """The whole numbers in ``1,10``. UsageError if the text is anything else."""
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(
+            f"{parameter.opts[0]} {shorten(text)}: give whole numbers from 1, as in 1,10,50"
+        ) from None
 
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
@@ -131,7 +144,17 @@ SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic")
     "--max-dets", type=int, help="Look at this many detections per image and class (lvis: per image)."
 )
 @click.option(
-    "--area", help="Only boxes of this area count: small, medium, large or LOW:HIGH in square pixels."
+    "--recall-at",
+    metavar="K,K",
+    callback=whole_numbers,
+    help="coco: average recall of the best K detections of an image and class too, as AR10 is.",
+)
+@click.option(
+    "--area",
+    multiple=True,
+    metavar="[NAME=]LOW:HIGH",
+    help="Only boxes of this area count: small, medium, large or LOW:HIGH in square pixels. With a name, "
+    "and repeatable: also AP@NAME and so on, of boxes of that area.",
 )
 @click.option("--interpolation", type=click.Choice(["all", "11", "101"]), help="Where precision is read.")
 @click.option(

@@ -31,7 +31,8 @@ def summarize(
     if rules.metric == "pooled":
         return {"AP": _pooled_ap(matches)}, {}
     if not rules.averaged:
-        return {"mAP": mean_of_defined(ap[0, 0])}, {}
+        named = {f"mAP@{a.name}": mean_of_defined(ap[0, i]) for i, a in rules.named_areas.items()}
+        return {"mAP": mean_of_defined(ap[0, 0]), **named}, {}
     return _averages(rules, ap, recall, np.array(matches.frequency)), {}
 
 
@@ -43,7 +44,9 @@ def summary_keys(rules: Protocol) -> tuple[str, ...]:
         return ("CorLoc",)
     if rules.metric == "pooled":
         return ("AP",)
-    return tuple(_no_averages(rules, np.array([""]))) if rules.averaged else ("mAP",)
+    if not rules.averaged:
+        return "mAP", *(f"mAP@{a.name}" for a in rules.named_areas.values())
+    return tuple(_no_averages(rules, np.array([""])))
 
 
 def class_keys(rules: Protocol) -> tuple[str, ...]:
@@ -53,7 +56,9 @@ def class_keys(rules: Protocol) -> tuple[str, ...]:
         keys.insert(0, "ap")
     if rules.metric == "corloc":
         keys.append("corloc")
-    return (*keys, *(key for key in (_no_averages(rules) if rules.averaged else ()) if key != "AP"))
+    if not rules.averaged:
+        return *keys, *(f"AP@{a.name}" for a in rules.named_areas.values())
+    return *keys, *(key for key in _no_averages(rules) if key != "AP")
 
 
 def _no_averages(rules: Protocol, frequency: NDArray[np.str_] | None = None) -> dict[str, float]:
@@ -69,9 +74,9 @@ def _averages(
     With the frequency of each class, ``ap`` being (T, A, K), also those of LVIS.
     """
 
-    def at(iou: float) -> float:
+    def at(iou: float, area: int = 0) -> float:
         near = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
-        return mean_of_defined(ap[near[0], 0]) if len(near) else math.nan
+        return mean_of_defined(ap[near[0], area]) if len(near) else math.nan
 
     areas = {a.name: i for i, a in enumerate(rules.areas) if i}
     caps = {cap: i for i, cap in enumerate(rules.caps)}
@@ -81,12 +86,16 @@ def _averages(
     if rules.by_frequency and frequency is not None:
         for letter in FREQUENCIES:
             summary[f"AP{letter}"] = mean_of_defined(ap[:, 0, frequency == letter])
-    for cap in sorted({*(() if rules.cap_of == "image" else (1, 10, 100)), *caps}):
+    for cap in sorted({*rules.recall_at, *caps}):
         summary[f"AR{cap}"] = mean_of_defined(recall[caps[cap], :, 0]) if cap in caps else math.nan
     for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
         summary[f"AR{letter}"] = (
             mean_of_defined(recall[-1, :, areas[name]]) if name in areas and caps else math.nan
         )
+    for i, own in rules.named_areas.items():
+        summary |= {f"AP@{own.name}": mean_of_defined(ap[:, i]), f"AP50@{own.name}": at(0.5, i)}
+        if caps:
+            summary[f"AR{rules.max_dets}@{own.name}"] = mean_of_defined(recall[-1, :, i])
     return summary
 
 
@@ -97,7 +106,7 @@ def class_numbers(
     if rules.metric == "corloc":
         return {"corloc": tp / npos if npos else math.nan}
     if not rules.averaged:
-        return {}
+        return {f"AP@{own.name}": float(ap[0, i]) for i, own in rules.named_areas.items()}
     numbers = _averages(rules, ap, recall)
     del numbers["AP"]
     more = {"frequency": frequency} if rules.by_frequency else {}

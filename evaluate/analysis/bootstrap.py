@@ -37,7 +37,7 @@ AT_A_TIME = 24
 
 Track = Callable[[Sequence[Any], str], Iterable[Any]]
 
-NOT_BOOTSTRAPPED = "area ranges are bootstrapped only if asked for"
+NOT_BOOTSTRAPPED = "area ranges are bootstrapped only if asked for, by --bootstrap-areas"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from odm.evaluate.analysis.bootstrap import (
     without,
 )
 from odm.evaluate.analysis.images import ImageTable, image_deltas, image_table
-from odm.evaluate.analysis.replicates import Plan, Replicates
+from odm.evaluate.analysis.replicates import Plan, Replicates, keys_of
 from odm.evaluate.analysis.slices import ImageSlice, compare_slices
 from odm.evaluate.analysis.table import Table
 from odm.evaluate.protocols import Protocol
@@ -308,7 +308,7 @@ class RegressionGate:
 def parse_regression_gate(text: str, *, proven: bool) -> RegressionGate:
     """A gate from ``AP``, ``AP=0.01`` or ``AP[person]=1%``. UsageError if the text is anything else."""
     option = "--fail-on-regression" if proven else "--require-no-worse"
-    match = re.fullmatch(r"\s*([A-Za-z0-9_]+)\s*(?:\[(.+)\])?\s*(?:=\s*([^=\s]+)\s*)?", text, re.DOTALL)
+    match = re.fullmatch(r"\s*([\w.@-]+)\s*(?:\[(.+)\])?\s*(?:=\s*([^=\s]+)\s*)?", text, re.DOTALL)
     if match and (match[3] or proven):
         try:
             given = match[3] or "0"
@@ -322,14 +322,20 @@ def parse_regression_gate(text: str, *, proven: bool) -> RegressionGate:
     )
 
 
-def check_regression_gates(gates: Sequence[RegressionGate], rules: Protocol) -> None:
-    """UsageError, before anything is read, if a gate's key is not one of the protocol."""
+def check_regression_gates(
+    gates: Sequence[RegressionGate], rules: Protocol, *, bootstrap_areas: bool = True
+) -> None:
+    """UsageError, before anything is read, if a gate's key is not one of the protocol or has no interval."""
+    areas = range(len(rules.areas)) if bootstrap_areas else (0,)
     for gate in gates:
         known = summary_keys(rules) if gate.category is None else ("AP",) * (rules.metric == "ap")
         if gate.key not in known:
             what = "summary" if gate.category is None else "class"
             there = f"there are: {', '.join(known)}" if known else f"{rules.name} has none"
             raise UsageError(f"{gate}: no {what} has {shorten(gate.key)!r}{hint(gate.key, known)}; {there}")
+        of_area = gate.category is None and gate.key not in keys_of(rules, areas)
+        if of_area and gate.key in keys_of(rules, range(len(rules.areas))):
+            raise UsageError(f"{gate}: area ranges have intervals only with --bootstrap-areas: add it")
 
 
 def regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.table import Table, first_of_runs, fp_if_unmatched, hits_under
-from odm.evaluate.protocols import Protocol, recall_points
+from odm.evaluate.protocols import AreaBits, Protocol, recall_points
 from odm.evaluate.sides import Mask
 from odm.tables import Floats, Longs
 
@@ -51,8 +51,7 @@ class Plan:
         self.table, self.rules = table, table.rules
         rules = self.rules
         self.n_images, self.n_classes = len(table.images), len(table.classes)
-        averaged = rules.metric == "ap" and rules.averaged
-        self.areas = list(range(len(rules.areas))) if areas and averaged else [0]
+        self.areas = list(range(len(rules.areas))) if areas and rules.metric == "ap" else [0]
         self.pooled = rules.metric == "pooled"
         self.curves: list[_Curves] = []
         if rules.metric in ("ap", "pooled"):
@@ -66,11 +65,11 @@ class Plan:
     @property
     def keys(self) -> tuple[str, ...]:
         """The summary keys that it gives."""
-        return tuple(_selectors(self.rules, self.areas)) if self.rules.metric == "ap" else _whole(self.rules)
+        return keys_of(self.rules, self.areas)
 
     def _truths(self, area: int) -> _Sums:
         truth = self.table.truth
-        rows = np.flatnonzero(truth.counts & np.uint8(1 << area))
+        rows = np.flatnonzero(truth.counts & AreaBits(1 << area))
         if self.rules.metric == "corloc":  # a class counts once per image
             image, category = truth.image.astype(np.int64), truth.category
             key = np.unique(image * max(self.n_classes, 1) + category)
@@ -166,6 +165,11 @@ class Plan:
         return Replicates(summary, np.zeros((len(weights), 0)))
 
 
+def keys_of(rules: Protocol, areas: Sequence[int] = (0,)) -> tuple[str, ...]:
+    """The summary keys that a plan gives with some of the area ranges."""
+    return tuple(_selectors(rules, areas)) if rules.metric == "ap" else _whole(rules)
+
+
 def _whole(rules: Protocol) -> tuple[str, ...]:
     """The summary keys of the protocols without AP per class."""
     if rules.metric == "top-k":
@@ -175,8 +179,9 @@ def _whole(rules: Protocol) -> tuple[str, ...]:
 
 def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, int, int]]:
     """What each summary key averages: AP (threshold or -1, area) or recall (cap, area)."""
+    named = {i: rules.areas[a].name for i, a in enumerate(areas) if a in rules.named_areas}
     if not rules.averaged:
-        return {"mAP": ("ap", -1, 0)}
+        return {"mAP": ("ap", -1, 0), **{f"mAP@{name}": ("ap", -1, i) for i, name in named.items()}}
     keys = {"AP": ("ap", -1, 0)}
     for key, iou in (("AP50", 0.5), ("AP75", 0.75)):
         near = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
@@ -195,6 +200,12 @@ def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, in
             for letter, name in letters
             if name in location
         }
+    for i, name in named.items():
+        keys[f"AP@{name}"] = ("ap", -1, i)
+        if "AP50" in keys:
+            keys[f"AP50@{name}"] = ("ap", keys["AP50"][1], i)
+        if rules.caps:
+            keys[f"AR{rules.max_dets}@{name}"] = ("recall", last, areas[i])
     return keys
 
 
