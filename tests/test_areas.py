@@ -253,13 +253,13 @@ def files(tmp_path_factory):
 
 
 def odm(*words):
-    """Exit code, and all that was printed."""
+    """Exit code, standard output and standard error."""
     done = subprocess.run(
         [sys.executable, "-m", "odm", *words, "--quiet"], capture_output=True, text=True, check=False,
         env={**os.environ, "COLUMNS": "80"},
     )  # fmt: skip
     assert "Traceback" not in done.stderr
-    return done.returncode, done.stdout + done.stderr
+    return done.returncode, done.stdout, done.stderr
 
 
 AREA = ("--area", "low=0:1600", "--area", "high=1600:1e10")
@@ -268,7 +268,7 @@ AREA = ("--area", "low=0:1600", "--area", "high=1600:1e10")
 def test_on_the_command_line(files):
     gt, a, _ = files
     base = ("eval", gt, a, "--protocol", "coco", *AREA, "--recall-at", "2,5")
-    code, text = odm(*base, "--output", "json")
+    code, text, _ = odm(*base, "--output", "json")
     result = json.loads(text)["results"][0]
     assert code == 0
     assert {"AP@low", "AP50@high", "AR100@low", "AR5"} <= result["summary"].keys()
@@ -285,26 +285,26 @@ def test_on_the_command_line(files):
 
 def test_gates_on_areas(files):
     gt, a, _ = files
-    code, text = odm("eval", gt, a, *AREA, "--fail-under", "mAP@low=1", "--fail-under", "AP@high[cat]=1")
+    code, _, text = odm("eval", gt, a, *AREA, "--fail-under", "mAP@low=1", "--fail-under", "AP@high[cat]=1")
     assert code == 1
     assert "gate failed: mAP@low=1" in text
     assert "gate failed: AP@high[cat]=1" in text
-    code, text = odm("eval", gt, a, *AREA, "--fail-under", "mAP@lows=.1")
+    code, _, text = odm("eval", gt, a, *AREA, "--fail-under", "mAP@lows=.1")
     assert code == 2
     assert "did you mean 'mAP@low'?" in text
 
 
 def test_comparing_on_the_command_line(files):
     base = ("compare", *files, *AREA, "--replicates", "20")
-    code, text = odm(*base, "--output", "json")
+    code, text, _ = odm(*base, "--output", "json")
     (delta,) = [d for d in json.loads(text)["deltas"] if d["key"] == "mAP@high"]
     assert (code, delta["low"], delta["class"]) == (0, None, None)
     assert "--bootstrap-areas" in delta["reason"]
     gate = ("--require-no-worse", "mAP@high=0.01")
-    code, text = odm(*base, *gate)
+    code, _, text = odm(*base, *gate)
     assert code == 2
     assert "only with --bootstrap-areas: add it" in text
-    code, text = odm(*base, *gate, "--bootstrap-areas")
+    code, _, text = odm(*base, *gate, "--bootstrap-areas")
     assert code in (0, 1)
     assert "has no interval" not in text
 
