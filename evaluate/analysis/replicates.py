@@ -317,9 +317,10 @@ class _Packed:
 class _Curves:
     """The precision-recall curves of all classes under one area range and threshold.
 
-    Precision is kept at true positives: between them it only falls. The envelopes of all classes are one
-    running maximum, of values that are raised by 2 for each class that follows; that costs precision of
-    about the spacing of floats at twice the number of classes.
+    Precision is kept at true positives: between them it only falls. They stand from the last rank of the last
+    class to the first rank of the first. The envelopes of all classes are one running maximum, of values that
+    are raised by 2 for each class before; that costs precision of about the spacing of floats at twice the
+    number of classes.
     """
 
     def __init__(self, ranking: _Ranking, table: Table, area: int, threshold: int) -> None:
@@ -330,7 +331,7 @@ class _Curves:
         live = np.ones(len(positive), np.bool_) if self.live is None else self.live[ranking.at]
         self.epsilon = rules.epsilon
         self.points = recall_points(rules.interpolation)
-        tp = np.flatnonzero(positive)
+        tp = np.flatnonzero(positive)[::-1]
         self.image = ranking.hit_image[tp]
         self.after = ranking.at[tp] + 1
         group = ranking.hit_group[tp]
@@ -338,7 +339,8 @@ class _Curves:
         self.some = group[self.first]
         self.n_tp = np.diff(np.append(self.first, len(tp)))
         self.begin = ranking.starts[self.some]
-        self.raised = np.repeat(2.0 * np.arange(len(self.first))[::-1], self.n_tp)
+        self.top = self.first + self.n_tp - 1
+        self.raised = np.repeat(2.0 * np.arange(len(self.first)), self.n_tp)
         # What was counted as seen and is neither true nor false, and what is true and was not seen.
         odd = np.flatnonzero((ignored & live) | (positive & ~live))
         self.odd_image = ranking.hit_image[odd]
@@ -362,39 +364,45 @@ class _Curves:
             seen += odd_all[self.odd_before]
             seen -= np.repeat(odd_all[self.odd_begin], self.n_tp)
         times = packed.words[self.image]
-        true_all = np.zeros(len(times) + 1, np.int64)
-        np.cumsum(times, out=true_all[1:])
-        true = true_all[1:] - np.repeat(true_all[self.first], self.n_tp)
+        lower = np.zeros(len(times) + 1, np.int64)
+        np.cumsum(times, out=lower[1:])
+        true = np.repeat(lower[self.top + 1], self.n_tp)
+        true -= lower[:-1]
         for j in range(len(npos)):
             ap[j, self.some] = self._average(
                 packed.one(true, j).astype(np.float64),
                 packed.one(seen, j).astype(np.float64),
-                packed.one(times, j),
+                packed.one(times, j) if self.points is None else None,
                 npos[j, self.some],
             )
 
-    def _average(self, true: Floats, seen: Floats, times: Longs, npos: Longs) -> Floats:
-        """The AP of the classes that have true positives."""
+    def _average(self, true: Floats, seen: Floats, times: Longs | None, npos: Longs) -> Floats:
+        """The AP of the classes that have true positives; `times` is needed where all points are."""
         np.maximum(seen, 1, out=seen)
-        seen += self.epsilon
+        if self.epsilon:
+            seen += self.epsilon
         np.divide(true, seen, out=seen)
         seen += self.raised
-        envelope = np.maximum.accumulate(seen[::-1])[::-1]
+        # The bits of floats that are not negative are ordered as they are, and integers compare faster.
+        envelope = np.maximum.accumulate(seen.view(np.int64)).view(np.float64)
         envelope -= self.raised
         npos = np.maximum(npos, 1)
-        if self.points is None:
+        if times is not None:
             envelope *= times
             whole: Floats = np.add.reduceat(envelope, self.first) / npos
             return whole
-        # How many of the recall points are reached here, as the protocol's floats compare. The first point,
-        # recall 0, belongs to the first place of the class, whose envelope is its highest precision.
+        # How many of the recall points are reached here, as the protocol's floats compare: those of `linspace`
+        # are multiples of the second one. The first point, recall 0, belongs to the first rank of the class,
+        # whose envelope is its highest precision.
+        assert self.points is not None
         np.divide(true, np.repeat(npos.astype(np.float64), self.n_tp), out=true)
-        recall = true
-        reached = (recall * (len(self.points) - 1) + 1e-9).astype(np.int64)
-        reached += self.points[reached] <= recall
+        recall, reached = true, true * (len(self.points) - 1)
+        reached += 1e-9
+        np.floor(reached, out=reached)
+        reached += reached * self.points[1] <= recall
         newly = np.empty_like(reached)
-        np.subtract(reached[1:], reached[:-1], out=newly[1:])
-        newly[self.first] = reached[self.first]
+        np.subtract(reached[:-1], reached[1:], out=newly[:-1])
+        newly[self.top] = reached[self.top]
         envelope *= newly
         average: Floats = np.add.reduceat(envelope, self.first) / len(self.points)
         return average
