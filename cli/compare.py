@@ -23,6 +23,7 @@ from odm.cli._common import (
 from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.cli._tags import read_tags
+from odm.converters import KeptTruth
 from odm.converters.edit import parse_renames
 from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation
 from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES, check_bootstrap
@@ -259,10 +260,11 @@ def _tables(
     given = {**given, "at_score": None}  # which would be the operating point of the evaluation
     tables: dict[str, Table] = {}
     evaluation: Evaluation | None = None
+    kept = KeptTruth()
     for path in runs:
         own = log.fresh()
         try:
-            evaluation, datasets = eval_.evaluate_files(gt, path, options, given, renames, own)
+            evaluation, datasets = eval_.evaluate_files(gt, path, options, given, renames, own, kept)
         finally:
             _add_new(log, own)
         tables[path] = table_of(evaluation.result)

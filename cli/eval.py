@@ -25,7 +25,7 @@ from odm.cli._common import (
 from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.codes import CATEGORY_POSITION_GUESSED
-from odm.converters import Edits, Ledger, Request, load_pair
+from odm.converters import Edits, KeptTruth, Ledger, Request, load_pair
 from odm.converters.edit import apply, parse_renames
 from odm.converters.labels import read_descriptions, read_hierarchy, read_image_labels
 from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation, Protocol, evaluate, render, resolve, save
@@ -289,8 +289,9 @@ def evaluate_files(
     given: dict[str, Any],
     renames: dict[str, str],
     log: Log,
+    kept: KeptTruth | None = None,
 ) -> tuple[Evaluation, tuple[Dataset, Dataset]]:
-    """Read both sides and evaluate them as the arguments say."""
+    """Read both sides and evaluate them as the arguments say; `kept` is for several runs."""
     sides: tuple[tuple[str, Kind, str], ...] = (("gt", "gt", gt), ("det", "det", det))
     truth, detections = (
         Request(
@@ -317,6 +318,7 @@ def evaluate_files(
         skip_bad=given["skip_bad"],
         skip_bad_files=given["skip_bad_files"],
         spare=spare,
+        kept=kept,
     )
     evaluation = evaluate(
         loaded[0].dataset,

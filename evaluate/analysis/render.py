@@ -117,8 +117,8 @@ class _Text:
             rows.append([delta.key, *values, *self._difference(delta)])
         headers = ["", *self._pair(run), "change", "interval", "better", "p"]
         text = self._table(rows, headers)
-        lines = [f"no interval: {', '.join(keys)} ({reason})" for reason, keys in reasons.items()]
-        return "\n".join([text, *lines]) if not self.markdown else "\n\n".join([text, *map(escaped, lines)])
+        lines = [self._line(f"no interval: {', '.join(keys)} ({reason})") for reason, keys in reasons.items()]
+        return ("\n\n" if self.markdown else "\n").join([text, *lines])
 
     def _classes(self, run: str) -> list[str]:
         deltas = sorted(self._deltas(run, of_classes=True), key=lambda d: d.delta)

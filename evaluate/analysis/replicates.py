@@ -391,9 +391,9 @@ class _Curves:
             envelope *= times
             whole: Floats = np.add.reduceat(envelope, self.first) / npos
             return whole
-        # How many of the recall points are reached here, as the protocol's floats compare: those of `linspace`
-        # are multiples of the second one. The first point, recall 0, belongs to the first rank of the class,
-        # whose envelope is its highest precision.
+        # How many of the recall points are reached here, as the protocol's floats compare: the points of
+        # `linspace` are multiples of the second one. The first point, recall 0, belongs to the first rank of
+        # the class, whose envelope is its highest precision.
         assert self.points is not None
         np.divide(true, np.repeat(npos.astype(np.float64), self.n_tp), out=true)
         recall, reached = true, true * (len(self.points) - 1)
