@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import click
-import numpy as np
 
 from odm.cli import eval as eval_
 from odm.cli._common import (
@@ -38,7 +37,6 @@ from odm.evaluate.analysis.compare import (
 from odm.evaluate.analysis.render import render_comparison, save_comparison
 from odm.evaluate.analysis.slices import slices_by_tags
 from odm.evaluate.analysis.table import Table, table_of
-from odm.evaluate.selection import image_numbers
 from odm.files import Output
 from odm.issues import Log, UsageError
 from odm.tables import Dataset
@@ -171,7 +169,7 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
     report_target(given, sources=(gt, *runs))
     shown: list[tuple[Evaluation, tuple[Dataset, Dataset]]] | None = [] if given["report"] else None
     try:
-        tables, images = _tables(gt, runs, options, given, log, shown)
+        tables = _tables(gt, runs, options, given, log, shown)
         first = next(iter(tables.values()))
         tags = read_tags(given["tags"], first.images, log) if given["tags"] else {}
     finally:
@@ -185,7 +183,6 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
         seed=given["seed"],
         level=given["level"],
         bootstrap_areas=given["bootstrap_areas"],
-        images=images,
         at_score=given["at_score"],
         slices=slices_by_tags(first.images, tags),
         track=log.track,
@@ -251,15 +248,14 @@ def _tables(
     given: dict[str, Any],
     log: Log,
     shown: list[tuple[Evaluation, tuple[Dataset, Dataset]]] | None = None,
-) -> tuple[dict[str, Table], Any]:
-    """The table of each run by its path, and the numbers of the images if they were limited.
+) -> dict[str, Table]:
+    """The table of each run by its path.
 
     The evaluations and both their sides go into `shown`, if they are wanted.
     """
     renames = parse_renames(lines_of_files(given["rename"]))
     given = {**given, "at_score": None}  # which would be the operating point of the evaluation
     tables: dict[str, Table] = {}
-    evaluation: Evaluation | None = None
     kept = KeptTruth()
     for path in runs:
         own = log.fresh()
@@ -270,12 +266,7 @@ def _tables(
         tables[path] = table_of(evaluation.result)
         if shown is not None:
             shown.append((evaluation, datasets))
-    assert evaluation is not None
-    names = eval_.names_of_images(given["only_images"])
-    images = None
-    if names is not None:
-        images = np.unique(image_numbers(evaluation.joined.images, names))
-    return tables, images
+    return tables
 
 
 def _add_new(log: Log, own: Log) -> None:

@@ -97,7 +97,8 @@ def bootstrap(
     replicates, seed
         How many draws, and which. Of a single image nothing can be drawn: its replicates are NaN.
     images
-        Numbers of the images to draw from, all if left out. The boxes on others count nowhere.
+        Numbers of the images to draw from, those that were evaluated if left out. The boxes on
+        others count nowhere.
     track
         Shows progress: called with rounds of work and what they are.
 
@@ -109,7 +110,7 @@ def bootstrap(
     n_images = plans[0].n_images
     if any(plan.table.images != plans[0].table.images for plan in plans):
         raise UsageError("the runs do not cover the same images")
-    chosen = np.arange(n_images) if images is None else np.asarray(images)
+    chosen = plans[0].table.evaluated if images is None else np.asarray(images)
     if not len(chosen):
         raise UsageError("there are no images to draw from")
 

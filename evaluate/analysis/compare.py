@@ -108,6 +108,8 @@ class Comparison:
     replicates: int
     seed: int
     level: float
+    n_images: int
+    """Images that were drawn from."""
     lower_is_better: bool = False
     images_reason: str = ""
 
@@ -149,7 +151,7 @@ def compare(
     bootstrap_areas
         Whether the numbers of area ranges have intervals too, which takes two to three times as long.
     images
-        Numbers of the images to draw from, where the evaluation was limited to some.
+        Numbers of the images to draw from; those that were evaluated if left out.
     at_score
         The least score for the counts of images; the threshold of each class's optimal LRP if left out.
     slices
@@ -187,7 +189,7 @@ def compare(
         deltas += _summary_deltas(of_runs[0], of_runs[i], drawn[0], drawn[i], level, errors=errors)
         deltas += _class_deltas(names[i], tables[0], tables[i], drawn[0], drawn[i], level)
     counted = {name: image_table(table, at_score) for name, table in runs.items()}
-    shown = np.arange(len(tables[0].images)) if images is None else images
+    shown = tables[0].evaluated if images is None else images
     known = {tables[0].images[i] for i in shown.tolist()}
     rows = [
         {"run": name, **row}
@@ -207,6 +209,7 @@ def compare(
         replicates=replicates,
         seed=seed,
         level=level,
+        n_images=len(shown),
         lower_is_better=errors,
         images_reason=counted[names[0]].reason,
     )

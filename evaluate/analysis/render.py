@@ -90,11 +90,10 @@ class _Text:
 
     def parts(self) -> list[str]:
         found = self.comparison
-        n_images = len(next(iter(found.image_tables.values())).images)
         head = [found.definition]
         head += [f"{letter}: {printable(name)}" for name, letter in self.letter.items()]
         head.append(
-            f"{100 * found.level:g} % intervals from {found.replicates} draws of {n_images} images, "
+            f"{100 * found.level:g} % intervals from {found.replicates} draws of {found.n_images} images, "
             f"seed {found.seed}"
         )
         parts = ["\n".join(f"- {escaped(line)}" for line in head) if self.markdown else "\n".join(head)]

@@ -124,7 +124,7 @@ def image_slices(
         slice less the rest), each by key. None = undefined.
     """
     plan = Plan(table)
-    all_images = np.arange(len(table.images)) if images is None else np.asarray(images)
+    all_images = table.evaluated if images is None else np.asarray(images)
     gt = np.bincount(table.truth.image[table.counting], minlength=len(table.images))
     rows = []
     for own in slices:
@@ -207,7 +207,7 @@ def compare_slices(
     first run, on the images of the slice.
     """
     names = list(runs)
-    all_images = np.arange(plans[0].n_images) if images is None else np.asarray(images)
+    all_images = plans[0].table.evaluated if images is None else np.asarray(images)
     truth = plans[0].table.truth
     gt = np.bincount(truth.image[plans[0].table.counting], minlength=plans[0].n_images)
     rows = []

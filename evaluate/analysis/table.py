@@ -71,6 +71,8 @@ class Table:
     """(n,) IoU of each TP with its ground truth, NaN for the others."""
     guess_image: Ints
     """Image of each row of ``matches.guesses``."""
+    chosen: Longs | None = None
+    """Numbers of the images that were evaluated, None = all; the others have no boxes here."""
 
     @property
     def rules(self) -> Protocol:
@@ -101,6 +103,11 @@ class Table:
     def category(self) -> Ints:
         """(n,) numbers in ``classes``."""
         return self.matches.category
+
+    @property
+    def evaluated(self) -> Longs:
+        """Numbers of the images that were evaluated."""
+        return np.arange(len(self.images)) if self.chosen is None else self.chosen
 
     @functools.cached_property
     def result(self) -> Result:
@@ -207,6 +214,7 @@ def tabulate(joined: Joined, matches: Matches) -> Table:
         guess_image=np.unique(truth.image).astype(np.int32)
         if rules.metric == "top-k"
         else np.zeros(0, np.int32),
+        chosen=joined.chosen,
     )
 
 
@@ -256,6 +264,7 @@ def concatenate_tables(parts: Sequence[Table]) -> Table:
         gt=np.concatenate(gt),
         iou=np.concatenate([part.iou for part in parts]),
         guess_image=np.concatenate([part.guess_image for part in parts]),
+        chosen=parts[0].chosen,
     )
 
 
