@@ -187,13 +187,13 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
         slices=slices_by_tags(first.images, tags),
         track=log.track,
     )
-    failed = regressions(comparison, gates)
     show(render_comparison(comparison, given["output"]))
     if given["save_to"]:
         with Output(given["save_to"], overwrite=given["overwrite"]) as output:
             save_comparison(comparison, output.write)
     if shown is not None:
         _report(comparison, shown, (gt, *runs), options, given)
+    failed = regressions(comparison, gates)
     for line in failed:
         say(f"odm: gate failed: {line}")
     return 1 if failed else 0

@@ -368,9 +368,7 @@ def test_runs_over_other_images_are_refused():
         str(n): table_of(evaluate(*((pair := cases.random_pair(1, n_images=n))[0], pair[1][0])).result)
         for n in (20, 21)
     }
-    with pytest.raises(
-        UsageError, match="does not cover the same images as the first: it has 21, the first 20"
-    ):
+    with pytest.raises(UsageError, match="not cover the same images as the first: only it has 'im020'"):
         compare(tables, replicates=2)
     with pytest.raises(UsageError, match="at least two runs"):
         compare({"20": tables["20"]}, replicates=2)

@@ -184,6 +184,25 @@ def test_the_report_shows_two_runs(data, tmp_path):
     assert "give A and one B" in said
 
 
+def test_runs_with_other_images_than_the_ground_truth(tmp_path):
+    head = "image,class,left,top,right,bottom"
+    (tmp_path / "gt.csv").write_text(f"{head}\n1,cat,0,0,50,50\n2,cat,0,0,50,50\n")
+    for name, images in (("a", (1, 2)), ("b", (1, 2, 9))):
+        rows = "".join(f"{image},cat,0,0,50,50,0.5\n" for image in images)
+        (tmp_path / f"{name}.csv").write_text(f"{head},score\n{rows}")
+    words = ("compare", "gt.csv", "a.csv", "b.csv", "--replicates", 5, "--quiet", "--extra-images")
+    _, err = run(tmp_path, *words, "background", code=2)
+    assert "b.csv does not cover the same images as the first: only it has '9'; --extra-images ignore" in err
+    out, _ = run(tmp_path, *words, "ignore")
+    assert "5 draws of 2 images" in out
+
+
+def test_a_gate_of_an_unknown_class_still_shows_the_comparison(data):
+    out, err = run(data, "compare", *COCO, "--fail-on-regression", "AP[catt]", code=2)
+    assert "there is no AP[catt] (did you mean 'AP[cat]'?)" in err
+    assert "AP of classes" in out
+
+
 def test_ground_truth_is_reported_once(tmp_path):
     """More warnings than are kept, of a code that the runs have too."""
     box = {"image_id": 1, "category_id": 1, "bbox": [150, 100, 100, 20], "area": 2000, "iscrowd": 0}

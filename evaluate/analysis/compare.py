@@ -222,15 +222,30 @@ def check_runs(runs: Mapping[str, Table]) -> None:
         raise UsageError("give at least two runs to compare")
     first = tables[0]
     for name, table in list(runs.items())[1:]:
-        if table.rules != first.rules:
+        # What was changed says how many images a run has beyond the ground truth's, which is no rule.
+        ours, theirs = (dataclasses.replace(own.rules, switched=()) for own in (first, table))
+        if ours != theirs:
             raise UsageError(f"the run {shorten(name)} was evaluated under another protocol than the first")
-        if table.images != first.images:
-            raise UsageError(
-                f"the run {shorten(name)} does not cover the same images as the first: it has "
-                f"{len(table.images)}, the first {len(first.images)}"
-            )
+        if table.images != first.images or not np.array_equal(table.evaluated, first.evaluated):
+            raise UsageError(_other_images(name, table, first))
         if not _same_truth(table, first):
             raise UsageError(f"the run {shorten(name)} was evaluated against other ground truth")
+
+
+def _other_images(name: str, table: Table, first: Table) -> str:
+    """Why the images of a run are not those of the first."""
+    named = [{own.images[i] for i in own.evaluated.tolist()} for own in (table, first)]
+    text = f"the run {shorten(name)} does not cover the same images as the first"
+    parts = []
+    for only, whose in ((named[0] - named[1], "it"), (named[1] - named[0], "the first")):
+        if only:
+            some = ", ".join(repr(shorten(image)) for image in sorted(only)[:3]) + (
+                ", ..." if len(only) > 3 else ""
+            )
+            parts.append(f"only {whose} has {some}")
+    if not parts:
+        return f"{text} in the same order"
+    return f"{text}: {'; '.join(parts)}; --extra-images ignore leaves out images without ground truth"
 
 
 def _same_truth(table: Table, first: Table) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from odm.evaluate.analysis.compare import Comparison, Delta
 from odm.evaluate.analysis.images import DELTAS, ImageTable
 from odm.evaluate.render import csv_text, percent
-from odm.issues import printable, shorten
+from odm.issues import plural, printable, shorten
 from odm.screen import markdown as escaped
 
 CLASSES_SHOWN = 40
@@ -93,8 +93,8 @@ class _Text:
         head = [found.definition]
         head += [f"{letter}: {printable(name)}" for name, letter in self.letter.items()]
         head.append(
-            f"{100 * found.level:g} % intervals from {found.replicates} draws of {found.n_images} images, "
-            f"seed {found.seed}"
+            f"{100 * found.level:g} % intervals from {found.replicates} draws of "
+            f"{plural(found.n_images, 'image')}, seed {found.seed}"
         )
         parts = ["\n".join(f"- {escaped(line)}" for line in head) if self.markdown else "\n".join(head)]
         for run in found.runs[1:]:
