@@ -202,6 +202,18 @@ def test_shards_in_any_order_give_the_same():
             assert np.array_equal(value, many.summary[key], equal_nan=True), (name, key)
 
 
+def test_runs_in_shards_of_other_orders_compare_as_whole():
+    gt, runs = cases.random_pair(12, n_runs=2, crowds=0.1)
+    whole, shards = {}, {}
+    for name, det, order in (("a", runs[0], (2, 0, 1)), ("b", runs[1], (1, 2, 0))):
+        result = evaluate(gt, det, "coco").result
+        number = np.arange(len(result.joined.images))
+        parts = [result.joined.shard(number[number % 3 == s]) for s in order]
+        whole[name] = table_of(result)
+        shards[name] = concatenate_tables([tabulate(s, match(s, result.rules)) for s in parts])
+    assert compare(shards, replicates=30).to_dict() == compare(whole, replicates=30).to_dict()
+
+
 def test_results_do_not_depend_on_the_number_of_processes(pair, monkeypatch):
     gt, runs = cases.random_pair(2, n_runs=2)
     plans = [plan_of(evaluate(gt, det, "coco").result) for det in runs]
