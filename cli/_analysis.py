@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from odm.cli._common import lines_of_files, split_names
 from odm.cli._print import say, show
 from odm.cli._tags import read_tags
 from odm.evaluate import Evaluation, Protocol
@@ -49,11 +48,8 @@ class Asked:
 
     def applied(self, evaluation: Evaluation, log: Log) -> Evaluation:
         """The evaluation with what was asked for."""
-        import numpy as np
-
         from odm.evaluate.analysis.attach import Resampling, analyze
         from odm.evaluate.analysis.slices import slices_by_tags
-        from odm.evaluate.selection import image_numbers
 
         given = self.given
         if self.thresholds is not None:
@@ -62,12 +58,8 @@ class Asked:
             return evaluation
         images = evaluation.joined.images
         slices = slices_by_tags(images, read_tags(given["tags"], images, log)) if given["tags"] else []
-        chosen = None
-        if (names := given["only_images"]) is not None:
-            wanted = lines_of_files([names]) if names.startswith("@") else split_names(names)
-            chosen = np.unique(image_numbers(images, wanted))
         n = given["replicates"] if given["ci"] else 0
-        resampling = Resampling(n, given["seed"], images=chosen, track=log.track)
+        resampling = Resampling(n, given["seed"], track=log.track)
         return analyze(evaluation, self.analyses, slices=slices, resampling=resampling)
 
     def _at_scores(self, evaluation: Evaluation, data: dict[str, Any], log: Log) -> Evaluation:
@@ -76,7 +68,7 @@ class Asked:
 
         path = self.given["at_scores"]
         scores, default = read_thresholds(data)
-        if data.get("images") == digest_of(evaluation.joined.images):
+        if data.get("images") == digest_of(evaluation.joined.evaluated):
             log.note(
                 f"--at-scores {printable(path)}: these scores were chosen on the same images, so what they "
                 f"give here is too good"
@@ -106,7 +98,7 @@ class Asked:
                 f"odm: warning: {chosen.rule}: of these classes no score meets the rule, so nothing is kept "
                 f"({len(chosen.unreachable)} of {len(chosen.classes)}): {names}"
             )
-        data = {**chosen.to_dict(), "images": digest_of(evaluation.joined.images)}
+        data = {**chosen.to_dict(), "images": digest_of(evaluation.joined.evaluated)}
         text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
         if given["save_thresholds"]:
             with Output(given["save_thresholds"], overwrite=overwrite, single=True) as output:

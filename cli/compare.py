@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import click
-import numpy as np
 
 from odm.cli import eval as eval_
 from odm.cli._common import (
@@ -23,6 +22,7 @@ from odm.cli._common import (
 from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.cli._tags import read_tags
+from odm.converters import KeptTruth
 from odm.converters.edit import parse_renames
 from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation
 from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES, check_bootstrap
@@ -37,7 +37,6 @@ from odm.evaluate.analysis.compare import (
 from odm.evaluate.analysis.render import render_comparison, save_comparison
 from odm.evaluate.analysis.slices import slices_by_tags
 from odm.evaluate.analysis.table import Table, table_of
-from odm.evaluate.selection import image_numbers
 from odm.files import Output
 from odm.issues import Log, UsageError
 from odm.tables import Dataset
@@ -120,6 +119,7 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
 @of_eval(
     "score_min",
     "max_dets",
+    "recall_at",
     "area",
     "interpolation",
     "pixels",
@@ -153,7 +153,7 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
     (rules,) = eval_.rules_of(given)
     gates = [parse_regression_gate(text, proven=True) for text in given["fail_on_regression"]]
     gates += [parse_regression_gate(text, proven=False) for text in given["require_no_worse"]]
-    check_regression_gates(gates, rules)
+    check_regression_gates(gates, rules, bootstrap_areas=given["bootstrap_areas"])
     try:
         check_bootstrap(replicates=given["replicates"], seed=given["seed"], level=given["level"])
     except UsageError as e:
@@ -169,7 +169,7 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
     report_target(given, sources=(gt, *runs))
     shown: list[tuple[Evaluation, tuple[Dataset, Dataset]]] | None = [] if given["report"] else None
     try:
-        tables, images = _tables(gt, runs, options, given, log, shown)
+        tables = _tables(gt, runs, options, given, log, shown)
         first = next(iter(tables.values()))
         tags = read_tags(given["tags"], first.images, log) if given["tags"] else {}
     finally:
@@ -183,18 +183,17 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
         seed=given["seed"],
         level=given["level"],
         bootstrap_areas=given["bootstrap_areas"],
-        images=images,
         at_score=given["at_score"],
         slices=slices_by_tags(first.images, tags),
         track=log.track,
     )
-    failed = regressions(comparison, gates)
     show(render_comparison(comparison, given["output"]))
     if given["save_to"]:
         with Output(given["save_to"], overwrite=given["overwrite"]) as output:
             save_comparison(comparison, output.write)
     if shown is not None:
         _report(comparison, shown, (gt, *runs), options, given)
+    failed = regressions(comparison, gates)
     for line in failed:
         say(f"odm: gate failed: {line}")
     return 1 if failed else 0
@@ -249,30 +248,25 @@ def _tables(
     given: dict[str, Any],
     log: Log,
     shown: list[tuple[Evaluation, tuple[Dataset, Dataset]]] | None = None,
-) -> tuple[dict[str, Table], Any]:
-    """The table of each run by its path, and the numbers of the images if they were limited.
+) -> dict[str, Table]:
+    """The table of each run by its path.
 
     The evaluations and both their sides go into `shown`, if they are wanted.
     """
     renames = parse_renames(lines_of_files(given["rename"]))
     given = {**given, "at_score": None}  # which would be the operating point of the evaluation
     tables: dict[str, Table] = {}
-    evaluation: Evaluation | None = None
+    kept = KeptTruth()
     for path in runs:
         own = log.fresh()
         try:
-            evaluation, datasets = eval_.evaluate_files(gt, path, options, given, renames, own)
+            evaluation, datasets = eval_.evaluate_files(gt, path, options, given, renames, own, kept)
         finally:
             _add_new(log, own)
         tables[path] = table_of(evaluation.result)
         if shown is not None:
             shown.append((evaluation, datasets))
-    assert evaluation is not None
-    names = eval_.names_of_images(given["only_images"])
-    images = None
-    if names is not None:
-        images = np.unique(image_numbers(evaluation.joined.images, names))
-    return tables, images
+    return tables
 
 
 def _add_new(log: Log, own: Log) -> None:

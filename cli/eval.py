@@ -25,7 +25,7 @@ from odm.cli._common import (
 from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.codes import CATEGORY_POSITION_GUESSED
-from odm.converters import Edits, Ledger, Request, load_pair
+from odm.converters import Edits, KeptTruth, Ledger, Request, load_pair
 from odm.converters.edit import apply, parse_renames
 from odm.converters.labels import read_descriptions, read_hierarchy, read_image_labels
 from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation, Protocol, evaluate, render, resolve, save
@@ -33,7 +33,7 @@ from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.gates import check_gates, failures, parse_gate
 from odm.evaluate.protocols import check_scores
 from odm.files import Output
-from odm.issues import Log, UsageError
+from odm.issues import Log, UsageError, shorten
 from odm.tables import Dataset, Kind
 
 EXAMPLES = """
@@ -43,6 +43,7 @@ Examples:
   odm eval gt/ det/ --iou 0.3 --protocol voc2012 --protocol voc2007
   odm eval labels/ predictions/ --gt-format yolo --det-box ltwh --images photos/
   odm eval instances.json results.json --protocol coco --output json > metrics.json
+  odm eval instances.json results.json --protocol coco --area tiny=0:256 --area huge=40000:1e10
   odm eval lvis_v1_val.json results.json --protocol lvis
   odm eval gt/ det/ --fail-under mAP=0.5 --fail-under 'AP[person]=0.4'
   odm eval gt/ det/ --save run1/ --plots run1-plots/
@@ -50,11 +51,23 @@ Examples:
   odm eval gt/ det/ --rename 'motor bike=motorbike' --extra-images ignore
 """
 
-RULES = ("interpolation", "area", "max_dets", "keep_difficult", "pixels")
+RULES = ("interpolation", "area", "max_dets", "recall_at", "keep_difficult", "pixels")
 DOUBTS = (*DOUBTFUL, CATEGORY_POSITION_GUESSED)
 """The warnings that put the numbers in doubt, which ``--quiet`` does not hide."""
 
 SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic")
+
+
+def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None) -> list[int] | None:
+    """The whole numbers in ``1,10``. UsageError if the text is anything else."""
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(
+            f"{parameter.opts[0]} {shorten(text)}: give whole numbers from 1, as in 1,10,50"
+        ) from None
 
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
@@ -131,7 +144,17 @@ SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic")
     "--max-dets", type=int, help="Look at this many detections per image and class (lvis: per image)."
 )
 @click.option(
-    "--area", help="Only boxes of this area count: small, medium, large or LOW:HIGH in square pixels."
+    "--recall-at",
+    metavar="K,K",
+    callback=whole_numbers,
+    help="coco: average recall of the best K detections of an image and class too, as AR10 is.",
+)
+@click.option(
+    "--area",
+    multiple=True,
+    metavar="[NAME=]LOW:HIGH",
+    help="Only boxes of this area count: small, medium, large or LOW:HIGH in square pixels. With a name, "
+    "and repeatable: also AP@NAME and so on, of boxes of that area.",
 )
 @click.option("--interpolation", type=click.Choice(["all", "11", "101"]), help="Where precision is read.")
 @click.option(
@@ -266,8 +289,9 @@ def evaluate_files(
     given: dict[str, Any],
     renames: dict[str, str],
     log: Log,
+    kept: KeptTruth | None = None,
 ) -> tuple[Evaluation, tuple[Dataset, Dataset]]:
-    """Read both sides and evaluate them as the arguments say."""
+    """Read both sides and evaluate them as the arguments say; `kept` is for several runs."""
     sides: tuple[tuple[str, Kind, str], ...] = (("gt", "gt", gt), ("det", "det", det))
     truth, detections = (
         Request(
@@ -294,6 +318,7 @@ def evaluate_files(
         skip_bad=given["skip_bad"],
         skip_bad_files=given["skip_bad_files"],
         spare=spare,
+        kept=kept,
     )
     evaluation = evaluate(
         loaded[0].dataset,

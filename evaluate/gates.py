@@ -31,7 +31,7 @@ class Gate:
 
 def parse_gate(text: str) -> Gate:
     """A gate from ``mAP=0.5`` or ``AP[person]=0.4``. UsageError if the text is anything else."""
-    match = re.fullmatch(r"\s*([A-Za-z0-9_-]+)\s*(?:\[(.+)\])?\s*=\s*([^=\s]+)\s*", text, re.DOTALL)
+    match = re.fullmatch(r"\s*([\w.@-]+)\s*(?:\[(.+)\])?\s*=\s*([^=\s]+)\s*", text, re.DOTALL)
     if match:
         try:
             bound = float(match[3].removesuffix("%")) / (100 if match[3].endswith("%") else 1)

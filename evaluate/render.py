@@ -249,10 +249,28 @@ def _result_text(result: Result, *, markdown: bool) -> str:
         line = _counted_at(result)
         parts.append(escaped(line) if markdown else line)
     parts.append(_summary_text(result, markdown=markdown))
+    if result.rules.named_areas:
+        parts.append(_section(*_named_areas(result), markdown=markdown))
     if result.intervals:
         parts.append(_intervals_text(result, markdown=markdown))
     parts += [_section(*section, markdown=markdown) for section in sections(result)]
     return ("\n\n" if markdown else "\n").join(parts)
+
+
+def _named_areas(result: Result) -> tuple[str, list[str], list[list[str]]]:
+    """The numbers of the area ranges that the user named: title, headers and a row for each."""
+    rules = result.rules
+    keys = ["AP", "AP50", *[f"AR{rules.max_dets}"] * bool(rules.caps)] if rules.averaged else ["mAP"]
+    rows = [
+        [
+            own.name,
+            own.bounds,
+            str(int(result.matches.npos[:, i].sum())),
+            *(percent(result.summary[f"{key}@{own.name}"]) for key in keys),
+        ]
+        for i, own in rules.named_areas.items()
+    ]
+    return "boxes by area, in square pixels", ["range", "area", "GT", *keys], rows
 
 
 def _intervals_text(result: Result, *, markdown: bool) -> str:
@@ -337,7 +355,11 @@ def _summary_text(result: Result, *, markdown: bool) -> str:
             for k, (c, o) in enumerate(zip(result.errors["cls"], result.errors["loc"], strict=True), 1)
         ]
     else:
-        lines = [f"{key} = {percent(number)}" for key, number in result.summary.items() if key != "score"]
+        lines = [
+            f"{key} = {percent(number)}"
+            for key, number in result.summary.items()
+            if key != "score" and "@" not in key
+        ]
     return "\n".join(f"- {line}" for line in lines) if markdown else "\n".join(lines)
 
 
@@ -347,7 +369,7 @@ def classic_lines(result: Result) -> list[str]:
     ious = rules.ious
     whole = f"{ious[0]:0.2f}:{ious[-1]:0.2f}"
     cap = rules.max_dets or 0
-    caps = sorted({*(() if rules.cap_of == "image" else (1, 10, 100)), *rules.caps})
+    caps = sorted({*rules.recall_at, *rules.caps})
     asked = [
         ("AP", whole, "all", cap, "AP"),
         ("AP", "0.50", "all", cap, "AP50"),

@@ -109,6 +109,22 @@ def test_slices_of_some_images_only(data):
     assert sum(row["images"] for row in rows if row["slice"] == "gt per image") == 3
 
 
+def test_images_that_were_not_evaluated_are_not_listed(data):
+    words = ("--only-images", "1,2,3", "--analyze", "images", "--save", "some", "--output", "json")
+    found = json.loads(evaluated(*words))["results"][0]["analysis"]["images"]
+    saved = list(csv.DictReader(Path("some/images.csv").read_text().splitlines()))
+    assert {row["image"] for row in found} == {row["image"] for row in saved} == {"1", "2", "3"}
+
+
+def test_thresholds_know_the_images_that_they_were_chosen_on(data):
+    digests = []
+    for images in ("1,2,3", "3,2,1", "4,5,6"):
+        words = ("--thresholds", "f1", "--save-thresholds", "t.json", "--overwrite")
+        evaluated(*words, "--only-images", images)
+        digests.append(json.loads(Path("t.json").read_text())["images"])
+    assert digests[0] == digests[1] != digests[2]
+
+
 def test_files_of_save(data):
     evaluated("--save", "out")
     tables = {p.stem: list(csv.DictReader(p.read_text().splitlines())) for p in Path("out").glob("*.csv")}

@@ -150,6 +150,14 @@ def test_lrp_of_the_small_data_set(small):
         assert (own.olrp, own.loc, own.fp, own.fn, own.score) == pytest.approx(numbers, abs=CLOSE)
 
 
+@pytest.mark.parametrize(("kind", "seed"), list(cases.LRP_RECORDED))
+def test_lrp_against_the_program_of_its_authors(kind, seed):
+    gt, (det,) = cases.random_pair(seed, **cases.TIDE_OPTIONS[kind])
+    found = lrp(table_of(evaluate(gt, det, "coco").result))
+    for own, recorded in zip(found.classes.values(), cases.LRP_RECORDED[kind, seed], strict=True):
+        assert (own.olrp, own.loc, own.fp, own.fn, own.score) == pytest.approx(recorded, rel=1e-10)
+
+
 def slow_lrp(table, k):
     """The least LRP over every distinct score, with everything counted again for each."""
     own = [i for i in range(len(table.score)) if table.category[i] == k and table.outcome[i] != IGNORED]
@@ -337,6 +345,14 @@ def test_calibration_of_the_small_data_set(small):
     assert found.mce == pytest.approx(0.74, abs=CLOSE)
     assert found.classes == pytest.approx({"cat": 0.464, "dog": 0.344, "bird": 0.5325}, abs=CLOSE)
     assert [one.n for one in found.bins] == [0, 0, 1, 2, 2, 1, 2, 2, 2, 2]
+
+
+@pytest.mark.parametrize(("kind", "seed"), list(cases.CALIBRATION_RECORDED))
+def test_calibration_against_netcal(kind, seed):
+    gt, (det,) = cases.random_pair(seed, **cases.TIDE_OPTIONS[kind])
+    found = calibration(table_of(evaluate(gt, det, "coco").result))
+    ours = [found.dece, found.mce, *found.classes.values()]
+    assert ours == pytest.approx(cases.CALIBRATION_RECORDED[kind, seed], rel=1e-10)
 
 
 def test_bins_are_open_on_the_left():

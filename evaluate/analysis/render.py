@@ -12,7 +12,7 @@ from typing import Any
 from odm.evaluate.analysis.compare import Comparison, Delta
 from odm.evaluate.analysis.images import DELTAS, ImageTable
 from odm.evaluate.render import csv_text, percent
-from odm.issues import printable, shorten
+from odm.issues import plural, printable, shorten
 from odm.screen import markdown as escaped
 
 CLASSES_SHOWN = 40
@@ -90,12 +90,11 @@ class _Text:
 
     def parts(self) -> list[str]:
         found = self.comparison
-        n_images = len(next(iter(found.image_tables.values())).images)
         head = [found.definition]
         head += [f"{letter}: {printable(name)}" for name, letter in self.letter.items()]
         head.append(
-            f"{100 * found.level:g} % intervals from {found.replicates} draws of {n_images} images, "
-            f"seed {found.seed}"
+            f"{100 * found.level:g} % intervals from {found.replicates} draws of "
+            f"{plural(found.n_images, 'image')}, seed {found.seed}"
         )
         parts = ["\n".join(f"- {escaped(line)}" for line in head) if self.markdown else "\n".join(head)]
         for run in found.runs[1:]:
@@ -117,8 +116,8 @@ class _Text:
             rows.append([delta.key, *values, *self._difference(delta)])
         headers = ["", *self._pair(run), "change", "interval", "better", "p"]
         text = self._table(rows, headers)
-        lines = [f"no interval: {', '.join(keys)} ({reason})" for reason, keys in reasons.items()]
-        return "\n".join([text, *lines]) if not self.markdown else "\n\n".join([text, *map(escaped, lines)])
+        lines = [self._line(f"no interval: {', '.join(keys)} ({reason})") for reason, keys in reasons.items()]
+        return ("\n\n" if self.markdown else "\n").join([text, *lines])
 
     def _classes(self, run: str) -> list[str]:
         deltas = sorted(self._deltas(run, of_classes=True), key=lambda d: d.delta)
