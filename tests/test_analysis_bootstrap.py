@@ -1,12 +1,10 @@
 """Replicates, intervals and the comparison of runs, against known answers, real copies and plain loops."""
 
-import importlib.util
 import itertools
 import json
 import math
-import sys
-from pathlib import Path
 
+import analysis_cases as cases
 import numpy as np
 import pytest
 
@@ -35,17 +33,6 @@ from odm.evaluate.analysis.table import concatenate_tables, table_of, tabulate
 from odm.issues import UsageError
 from odm.tables import Dataset, Flag
 
-
-def load_beside(name):
-    """A module of this folder that holds no tests."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-cases = load_beside("analysis_cases")
 UNDER_TEST = [*PROTOCOLS]
 CLOSE = 1e-12
 

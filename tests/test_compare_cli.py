@@ -1,29 +1,16 @@
 """``odm compare`` and ``odm agree`` as typed: output, files, exit codes."""
 
 import csv
-import importlib.util
 import json
 import math
 import os
 import subprocess
 import sys
-from pathlib import Path
 
+import analysis_cases as cases
 import pytest
 
 import odm
-
-
-def load_beside(name):
-    """A module of this folder that holds no tests."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-cases = load_beside("analysis_cases")
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,12 @@
 """Bad and odd input, by format and fault, through every command: what is refused, what is read, and what is never done."""
 
-import importlib.util
 import json
 import os
 import re
 import sys
 from pathlib import Path
 
+import corpus
 import numpy as np
 import pytest
 
@@ -15,17 +15,6 @@ from odm.formats import FORMATS
 from odm.issues import DataError, PathError
 from odm.tables import stem
 
-
-def load_beside(name):
-    """A module of this folder that holds no tests."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-corpus = load_beside("corpus")
 CORE = list(corpus.BASE)
 PROMISED = {0, 1, 2, 3}
 BOTH = ("--kind", "--follow-links")

@@ -4,7 +4,6 @@ Every conversion is also run under another locale, hash seed and order of files,
 """
 
 import errno
-import importlib.util
 import itertools
 import json
 import os
@@ -16,25 +15,15 @@ import tempfile
 import time
 from pathlib import Path
 
+import corpus
 import pytest
+import test_files as seam  # which stands in for the operating system
 
 from odm import files
 from odm.files import opening
 from odm.formats import FORMATS
 from odm.issues import Log
 
-
-def load_beside(name):
-    """A module of this folder, by path."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-corpus = load_beside("corpus")
-seam = load_beside("test_files")  # which stands in for the operating system
 CORE = list(corpus.BASE)
 each_format = pytest.mark.parametrize("name", CORE)
 each_target = pytest.mark.parametrize("name", FORMATS)
@@ -106,15 +95,14 @@ def test_a_full_disk_at_every_call_of_a_conversion(tmp_path, monkeypatch, name):
 
 
 KILLED = """
-import importlib.util, os, signal, sys
-spec = importlib.util.spec_from_file_location("test_faults", sys.argv[1])
-module = importlib.util.module_from_spec(spec)
-sys.modules["test_faults"] = module
-spec.loader.exec_module(module)
+import os, signal, sys
+sys.path[:0] = [os.path.dirname(sys.argv[1])]
+import corpus
+import test_faults as module
+import test_files as seam
 from odm import files
 from pathlib import Path
 
-corpus, seam = module.corpus, module.seam
 warm = Path(sys.argv[2], "warm")
 warm.mkdir()
 for name in module.FORMATS:  # so that the children find everything imported

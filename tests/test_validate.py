@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import importlib.util
 import json
 import re
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import write_examples as written
 
 import odm
 from odm.cli import _app, _explain, _reports
@@ -23,9 +23,6 @@ from odm.tables import Dataset, stem
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
-_spec = importlib.util.spec_from_file_location("write_examples", ROOT / "tests" / "write_examples.py")
-written = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(written)
 Case = written.Case
 
 BAD = [
