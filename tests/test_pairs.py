@@ -11,6 +11,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from selection import examples
 
 import odm
 from odm.converters import load
@@ -187,14 +188,14 @@ CORE_PAIRS = [(a, b) for a, b in PAIRS if a == b or {a, b} <= CORE]
 
 
 @pytest.mark.parametrize(("a", "b"), CORE_PAIRS)
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_there_and_back(a, b, data):
     there_and_back(a, b, data)
 
 
 @pytest.mark.parametrize(("a", "b"), [pair for pair in PAIRS if pair not in CORE_PAIRS])
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_there_and_back_by_a_neighbour(a, b, data):
     """The pairs grow with the square of the formats, so each of these gets fewer examples a run."""
@@ -230,7 +231,7 @@ def there_and_back(a, b, data):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_through_the_format(name, data):
     dataset = data.draw(datasets())
@@ -432,7 +433,7 @@ def writing(draw, format_):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_written_is_read_or_nothing_is_written(name, data):
     """Whatever the tables hold: a writer refuses with the place, or its reader finds every box again."""
