@@ -21,10 +21,10 @@ def params(values, always):
     return [value if value in always else pytest.param(value, marks=slow) for value in values]
 
 
-def turns(cases, choices):
-    """Each case with each choice, for ``parametrize``: all are slow but one, another from case to case."""
+def turns(cases, choices, every=None):
+    """Each case with each choice, for ``parametrize``: all are slow but one, or `every` n-th, others from case to case."""
     return [
-        pytest.param(case, choice, marks=[slow] * (number % len(choices) != turn))
+        pytest.param(case, choice, marks=[slow] * bool((number + turn) % (every or len(choices))))
         for number, case in enumerate(cases)
         for turn, choice in enumerate(choices)
     ]
@@ -32,7 +32,7 @@ def turns(cases, choices):
 
 def examples(many):
     """How many examples of a property are tried: all, or a quarter in the usual run."""
-    return many if SLOW else max(many // 4, 4)
+    return many if SLOW else max(many // 4, 3)
 
 
 @functools.cache
@@ -54,13 +54,13 @@ def shape(name):
 
 
 @functools.cache
-def one_of_each_shape():
-    """One format for every way of writing; of those that write alike, one that the corpus has."""
+def one_of_each(kind=shape):
+    """One format of each kind that a function of its name tells; the corpus has it, where it can."""
     import corpus
 
     from odm.formats import FORMATS
 
     found = {}
     for name in sorted(FORMATS, key=lambda name: (name not in corpus.BASE, name)):
-        found.setdefault(shape(name), name)
+        found.setdefault(kind(name), name)
     return tuple(found.values())

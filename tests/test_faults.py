@@ -18,7 +18,7 @@ from pathlib import Path
 import corpus
 import pytest
 import test_files as seam  # which stands in for the operating system
-from selection import one_of_each_shape, params
+from selection import one_of_each, params
 
 from odm import files
 from odm.files import opening
@@ -27,7 +27,7 @@ from odm.issues import Log
 
 CORE = list(corpus.BASE)
 each_format = pytest.mark.parametrize("name", CORE)
-each_target = pytest.mark.parametrize("name", params(FORMATS, one_of_each_shape()))
+each_target = pytest.mark.parametrize("name", params(FORMATS, one_of_each()))
 
 
 def target_of(name):

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 import odm
 from odm.formats import FORMATS
@@ -23,7 +24,7 @@ FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 EXAMPLES = int(os.environ.get("ODM_FUZZ", "0"))
 
 fuzzed = settings(
-    max_examples=EXAMPLES or 5,
+    max_examples=EXAMPLES or examples(12),
     derandomize=not EXAMPLES,
     phases=[Phase.generate] if EXAMPLES else list(Phase),
     database=None,

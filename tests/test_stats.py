@@ -167,7 +167,7 @@ def test_bad_data_is_refused(odm_run, tmp_path):
 
 def test_plots_are_drawn_twice_alike(tmp_path):
     pytest.importorskip("matplotlib")
-    data = random_dataset(1, "det")
+    data = random_dataset(1, "det", n_classes=4)
     names = save_plots(data, describe(data), str(tmp_path / "one"), Log())
     save_plots(data, describe(data), str(tmp_path / "two"), Log())
     assert set(names) == {f"{n}.{suffix}" for n in {*PICTURES, "scores"} for suffix in ("png", "svg")}
