@@ -1,10 +1,10 @@
 """Every code has a fixture that gives it and nothing else, and an example made from one.
 
-What the families of fixtures are and how they are asked stands in `write_examples.py`. Dropping a folder adds its test.
+What the families of fixtures are and how they are asked stands in `fixture_cases.py`. Dropping a folder adds its test.
 """
 
+import fixture_cases as written
 import pytest
-import write_examples as written
 
 from odm import checks
 from odm.cli._examples import EXAMPLES

@@ -3,8 +3,8 @@
 import contextlib
 
 import corpus
+import fixture_cases as written
 import pytest
-import write_examples as written
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image

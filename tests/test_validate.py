@@ -8,9 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fixture_cases as written
 import numpy as np
 import pytest
-import write_examples as written
+import write_examples
 
 import odm
 from odm.cli import _app, _explain, _reports
@@ -456,7 +457,7 @@ def test_the_page_of_codes_is_what_the_command_prints(odm_run):
 
 
 def test_the_examples_are_those_of_the_fixtures():
-    text = written.module(written.examples())
+    text = write_examples.module(write_examples.examples())
     held = (ROOT / "cli" / "_examples.py").read_text(encoding="utf-8")
     assert held == text, "run python tests/write_examples.py"
 
