@@ -267,10 +267,9 @@ def test_a_kill_at_every_call_leaves_all_or_nothing(tmp_path, scene):
 
 
 KILLED = """
-import importlib.util, os, signal, sys
-spec = importlib.util.spec_from_file_location("test_files", sys.argv[1])
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
+import os, signal, sys
+sys.path[:0] = [os.path.dirname(sys.argv[1])]
+import test_files as module
 from pathlib import Path
 
 at = 0
