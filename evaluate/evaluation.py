@@ -11,6 +11,7 @@ from odm.evaluate.any_class import collapsed
 from odm.evaluate.doubts import report_groups, report_no_match
 from odm.evaluate.join import join
 from odm.evaluate.match import match_all
+from odm.evaluate.matches import TRUTHS
 from odm.evaluate.protocols import Areas, Protocol, check_scores, resolve
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.selection import ExtraImages

@@ -1,11 +1,10 @@
 """The analyses of ``odm eval`` and ``odm agree``, run in this process: output, files and exit codes."""
 
 import csv
-import importlib.util
 import json
-import sys
 from pathlib import Path
 
+import analysis_cases as cases
 import pytest
 from click.testing import CliRunner
 
@@ -14,18 +13,6 @@ from odm.cli._app import app
 from odm.evaluate.analysis.attach import ANALYSES
 from odm.issues import OdmError
 from odm.tables import Dataset
-
-
-def load_beside(name):
-    """A module of this folder that holds no tests."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-cases = load_beside("analysis_cases")
 
 
 @pytest.fixture

@@ -1,11 +1,9 @@
 """TIDE, LRP, images, missed objects, suspects, thresholds, calibration, agreement: known answers and plain loops."""
 
-import importlib.util
 import json
 import math
-import sys
-from pathlib import Path
 
+import analysis_cases as cases
 import numpy as np
 import pytest
 
@@ -22,17 +20,6 @@ from odm.evaluate.analysis.tide import FIXES, KINDS, kinds, tide
 from odm.issues import UsageError
 from odm.tables import Dataset, Flag
 
-
-def load_beside(name):
-    """A module of this folder that holds no tests."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-cases = load_beside("analysis_cases")
 HUNDREDTHS = np.arange(101) / 100
 CLOSE = 1e-12
 WITH_AP = [name for name, p in PROTOCOLS.items() if p.metric == "ap"]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from selection import params, slow, turns
 
 import odm
 from odm.cli import _app
@@ -441,7 +442,7 @@ def test_a_reader_that_leaves_ends_the_command_with_141_and_no_word(tmp_path, co
         assert len(os.listdir(tmp_path / "new")) == len(os.listdir(GT))
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", params(["", "1"], [""]))
 def test_a_reader_that_leaves_in_the_middle(tmp_path, unbuffered):
     (tmp_path / "a.txt").write_text("x 1 2 three 4\n" * 20_000)  # more than a pipe holds
     line = (
@@ -454,7 +455,9 @@ def test_a_reader_that_leaves_in_the_middle(tmp_path, unbuffered):
     assert (done.returncode, done.stdout, done.stderr) == (141, b"{\n", b"")
 
 
-@pytest.mark.parametrize("command", ["eval", "validate", "convert", "errors", "wrong call"])
+@pytest.mark.parametrize(
+    "command", params(["eval", "validate", "convert", "errors", "wrong call"], ["convert", "errors"])
+)
 def test_a_stderr_that_takes_nothing_changes_nothing(tmp_path, command):
     (tmp_path / "a.txt").write_text("x 1 2 three 4\n")
     others = {"errors": ["stats", "a.txt", "--format", "txt"], "wrong call": ["stats", "--no-such-flag"]}
@@ -476,7 +479,12 @@ def test_a_stderr_that_takes_nothing_changes_nothing(tmp_path, command):
 
 
 @pytest.mark.parametrize(
-    "words", [["validate", "."], ["stats", "a.json"], ["convert", GT, "new", "--to", "txt"]]
+    "words",
+    [
+        ["validate", "."],
+        pytest.param(["stats", "a.json"], marks=slow),
+        pytest.param(["convert", GT, "new", "--to", "txt"], marks=slow),
+    ],
 )
 def test_a_working_folder_that_is_gone_is_said(tmp_path, words):
     line = shlex.join([sys.executable, "-m", "odm", *words])
@@ -540,8 +548,7 @@ if ctypes.CDLL(None).capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
-@pytest.mark.parametrize("to", ["> /dev/full", ">&-"])
-@each_command
+@pytest.mark.parametrize(("command", "to"), turns(COMMANDS, ["> /dev/full", ">&-"]))
 def test_output_that_cannot_be_written_is_said(tmp_path, command, to):
     words = [sys.executable, "-m", "odm", *COMMANDS[command]]
     done = subprocess.run(
@@ -590,5 +597,5 @@ def test_signals_leave_no_litter(tmp_path, number, code):
 def test_help_is_fast_because_it_imports_little():
     script = "import sys, odm.cli._app as a; a.run(['--help']); print(sorted({m.split('.')[0] for m in sys.modules}), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    for slow in ("numpy", "lxml", "msgspec", "yaml", "PIL", "matplotlib", "tqdm", "tabulate"):
-        assert f"'{slow}'" not in done.stderr
+    for name in ("numpy", "lxml", "msgspec", "yaml", "PIL", "matplotlib", "tqdm", "tabulate"):
+        assert f"'{name}'" not in done.stderr

@@ -1,29 +1,15 @@
 """``odm compare`` and ``odm agree`` as typed: output, files, exit codes."""
 
+import contextlib
 import csv
-import importlib.util
 import json
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
+import analysis_cases as cases
+import corpus
 import pytest
 
 import odm
-
-
-def load_beside(name):
-    """A module of this folder that holds no tests."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-cases = load_beside("analysis_cases")
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +22,11 @@ def data(tmp_path_factory):
 
 
 def run(folder, *words, code=0):
-    environment = {**os.environ, "PYTHONWARNINGS": "error", "COLUMNS": "80"}
-    done = subprocess.run(
-        [sys.executable, "-m", "odm", *map(str, words)],
-        capture_output=True, text=True, cwd=folder, env=environment, check=False,
-    )  # fmt: skip
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout, done.stderr
+    with contextlib.chdir(folder):
+        done = corpus.Run(words)
+    assert done.code == code, done.err
+    assert "Traceback" not in done.err
+    return done.out, done.err
 
 
 COCO = ("gt.csv", "a.csv", "b.csv", "--protocol", "coco", "--quiet", "--replicates", 200)

@@ -9,6 +9,7 @@ import re
 import unicodedata
 
 import pytest
+from selection import turns
 
 from odm.cli import _app
 from odm.cli._print import say, show
@@ -169,8 +170,7 @@ def every_command(gt, det, tmp_path, words=()):
         yield ["validate", gt, "--against", det, "--output", output, *words]
 
 
-@pytest.mark.parametrize("text", FILE_NAMES)
-@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize(("position", "text"), turns(POSITIONS, FILE_NAMES, 4))
 def test_a_hostile_name_is_escaped_wherever_it_stands(tmp_path, printed, position, text):
     make, location, words = POSITIONS[position]
     name = FILE_NAMES[text] if location in ("file", "split") else HOSTILE.get(text)
@@ -250,8 +250,7 @@ UNSAID = {
 }
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("line", OPTIONS)
+@pytest.mark.parametrize(("line", "text"), turns(OPTIONS, HOSTILE, 2))
 def test_a_hostile_word_of_the_command_line_is_escaped(tmp_path, monkeypatch, printed, line, text):
     monkeypatch.chdir(tmp_path)
     places = {"gt": coco(tmp_path), "det": coco(tmp_path, score=0.5)}

@@ -2,15 +2,16 @@
 
 import contextlib
 import dataclasses
-import importlib.util
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import fixture_cases as written
 import numpy as np
 import pytest
+import write_examples
 
 import odm
 from odm.cli import _app, _explain, _reports
@@ -24,9 +25,6 @@ from odm.tables import Dataset
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
-_spec = importlib.util.spec_from_file_location("write_examples", ROOT / "tests" / "write_examples.py")
-written = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(written)
 Case = written.Case
 
 BAD = [
@@ -460,7 +458,7 @@ def test_the_page_of_codes_is_what_the_command_prints(odm_run):
 
 
 def test_the_examples_are_those_of_the_fixtures():
-    text = written.module(written.examples())
+    text = write_examples.module(write_examples.examples())
     held = (ROOT / "cli" / "_examples.py").read_text(encoding="utf-8")
     assert held == text, "run python tests/write_examples.py"
 
