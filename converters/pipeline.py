@@ -101,6 +101,7 @@ def write(
     *,
     overwrite: bool = False,
     keep_groups: bool = False,
+    selection: Selection = Selection(),
     log: Log | None = None,
     **options: Any,
 ) -> Ledger:
@@ -116,6 +117,8 @@ def write(
         The target's format; left out, the suffix of `path` decides.
     keep_groups
         Write crowd and group-of boxes as ordinary ones where the format cannot mark them.
+    selection
+        Which boxes and images to write, and how to divide them into parts or folds.
     **options
         The format's own options.
 
@@ -141,6 +144,7 @@ def write(
         options=make_options(format_, options),
         overwrite=overwrite,
         keep_groups=keep_groups,
+        selection=selection,
     )
     return write_loaded(Loaded(dataset, format_), wanted, log)
 
@@ -385,9 +389,12 @@ def _formats_of(
         )
     real: dict[str, str] = {}
     for path in sources:
-        if (first := real.setdefault(os.path.realpath(path), path)) is not path:
-            same = f" as {printable(first)}" if first != path else ""
-            raise UsageError(f"{printable(path)}: this source is given twice{same}")
+        location = os.path.realpath(path)
+        if location in real:
+            first = real[location]
+            also = f", also as {printable(first)}" if first != path else ""
+            raise UsageError(f"{printable(path)}: this source is given twice{also}")
+        real[location] = path
     return named * len(sources) if len(named) == 1 else named
 
 

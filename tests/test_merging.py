@@ -107,7 +107,9 @@ SAME = [("b.jpg", "dog", 2.0), ("b.jpg", "dog", 9.0), ("d.jpg", "dog", 2.0)]
 
 
 def test_an_image_in_two_sources_is_refused_with_the_ways_out():
-    with pytest.raises(DataError, match=r"1 image is both in one and in two: 'b.jpg'; --same-image join .*prefix"):
+    with pytest.raises(
+        DataError, match=r"1 image is both in one and in two: 'b.jpg'; --same-image join .*prefix"
+    ):
         merge([data("one", ONE), data("two", SAME)])
 
 
@@ -239,14 +241,16 @@ def test_what_is_said_of_whole_images_is_kept_once_and_gives_way_to_boxes():
     three = data("three", [("b.jpg", "cat", 5.0)], labels=[(0, 0, partial)])
     merged = merge([one, two, three], same_image="join")
     labels = merged.dataset.labels
-    assert list(zip(labels.image.tolist(), labels.category.tolist(), labels.verdict.tolist(), strict=True)) == [
-        (1, 0, partial)
-    ]
+    assert list(
+        zip(labels.image.tolist(), labels.category.tolist(), labels.verdict.tolist(), strict=True)
+    ) == [(1, 0, partial)]
     assert merged.changed == {"absences of a class of which another source has a box": 1}
 
 
 rows = st.lists(
-    st.tuples(st.sampled_from("abcdef"), st.sampled_from(["cat", "dog", "bird"]), st.integers(0, 3).map(float)),
+    st.tuples(
+        st.sampled_from("abcdef"), st.sampled_from(["cat", "dog", "bird"]), st.integers(0, 3).map(float)
+    ),
     min_size=1,
     max_size=8,
     unique=True,

@@ -63,9 +63,7 @@ def test_the_order_of_a_seed():
     assert order == [11, 12, 5, 17, 2, 13, 16, 9, 7, 0, 10, 14, 4, 3, 19, 15, 6, 18, 8, 1]
 
 
-@pytest.mark.parametrize(
-    ("stratify", "val", "test"), [(False, {6, 18}, {1, 8}), (True, {8, 15}, {1, 18})]
-)
+@pytest.mark.parametrize(("stratify", "val", "test"), [(False, {6, 18}, {1, 8}), (True, {8, 15}, {1, 18})])
 def test_three_parts(stratify, val, test):
     train, *others = parts_of(twenty(), [80, 10, 10], stratify=stratify)
     assert others == [val, test]
@@ -259,7 +257,9 @@ def test_bad_samples(text):
         parse_share(text)
 
 
-@pytest.mark.parametrize(("text", "share"), [("7", 7), (7, 7), ("10%", Fraction(1, 10)), ("0.5%", Fraction(1, 200))])
+@pytest.mark.parametrize(
+    ("text", "share"), [("7", 7), (7, 7), ("10%", Fraction(1, 10)), ("0.5%", Fraction(1, 200))]
+)
 def test_shares(text, share):
     assert parse_share(text) == share
 
