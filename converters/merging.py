@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.checks.duplicates import equal_boxes
 from odm.issues import DataError, Log, UsageError, plural, printable, shorten
 from odm.tables import (
     NO_ID,
@@ -19,6 +20,7 @@ from odm.tables import (
     Dataset,
     ImageLabels,
     Images,
+    Kind,
     LabelState,
     stem,
 )
@@ -88,7 +90,10 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
         _refuse_same(datasets, names, image_rows, same_image, log)
     images = _images(datasets, names, image_rows, changed, log)
     category_rows, categories = _categories(datasets, changed)
-    boxes, equal = _boxes(datasets, image_rows, category_rows)
+    boxes = _boxes(datasets, image_rows, category_rows)
+    again = _equal_boxes(boxes, datasets, image_rows, kind)
+    if again.any():
+        boxes = boxes.take(~again)
     renumbered: dict[str, int] = {}
     ids = _common_ids([d.categories.source_id for d in datasets], category_rows, len(categories))
     categories = dataclasses.replace(
@@ -115,7 +120,7 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
     return Merged(
         dataset=dataset,
         joined=sum(map(len, names)) - len(images),
-        equal=equal,
+        equal=int(np.count_nonzero(again)),
         renumbered=renumbered,
         changed={what: n for what, n in changed.items() if n},
     )
@@ -124,7 +129,7 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
 # ------------------------------------------------------------------------------- what cannot be merged
 
 
-def _common_kind(datasets: Sequence[Dataset]) -> Literal["gt", "det"]:
+def _common_kind(datasets: Sequence[Dataset]) -> Kind:
     """Ground truth or detections; a dataset without boxes can be either."""
     truth = [d for d in datasets if len(d) and d.kind == "gt"]
     scored = [d for d in datasets if len(d) and d.kind == "det"]
@@ -333,8 +338,8 @@ def _boxes(
     datasets: Sequence[Dataset],
     image_rows: Sequence[NDArray[np.int32]],
     category_rows: Sequence[NDArray[np.int32]],
-) -> tuple[Boxes, int]:
-    """All boxes without those that an earlier dataset has as well, and how many these were."""
+) -> Boxes:
+    """The boxes of all datasets one after the other; their ids are as they were."""
     columns: dict[str, NDArray[Any]] = {}
     for field in dataclasses.fields(Boxes):
         parts = [getattr(d.boxes, field.name) for d in datasets]
@@ -346,11 +351,7 @@ def _boxes(
             parts = [np.where(p >= 0, p + at, -1) for p, at in zip(parts, _offsets(datasets), strict=True)]
         columns[field.name] = np.concatenate(parts).astype(parts[0].dtype)
         columns[field.name].flags.writeable = False
-    boxes = Boxes(**columns)
-    source = np.repeat(np.arange(len(datasets)), [len(d) for d in datasets])
-    again = _equal_boxes(boxes, source, image_rows)
-    n = int(np.count_nonzero(again))
-    return (boxes.take(~again), n) if n else (boxes, 0)
+    return Boxes(**columns)
 
 
 def _offsets(datasets: Sequence[Dataset]) -> list[int]:
@@ -358,23 +359,23 @@ def _offsets(datasets: Sequence[Dataset]) -> list[int]:
 
 
 def _equal_boxes(
-    boxes: Boxes, source: NDArray[Any], image_rows: Sequence[NDArray[np.int32]]
+    boxes: Boxes, datasets: Sequence[Dataset], image_rows: Sequence[NDArray[np.int32]], kind: Kind
 ) -> NDArray[np.bool_]:
-    """(n,) mask of the boxes whose image, class, corners, flags and score an earlier source has, too."""
+    """(n,) mask of the boxes that an earlier dataset has as well.
+
+    Image, class, corners and flags are equal, and of detections the score.
+    """
     again = np.zeros(len(boxes), np.bool_)
-    all_rows = np.concatenate(image_rows) if image_rows else np.zeros(0, np.int32)
-    shared = np.bincount(all_rows) > 1
-    rows = np.flatnonzero(shared[boxes.image])
-    if not len(rows):
+    shared = np.bincount(np.concatenate(image_rows)) > 1
+    if not shared.any():
         return again
-    score = boxes.score[rows]
-    table = np.column_stack(
-        [boxes.image[rows], boxes.category[rows], boxes.flags[rows], boxes.xyxy[rows], score]
-    )
-    table += 0.0  # -0.0 is 0
-    table[np.isnan(score), -1] = -np.inf  # what is not a number equals nothing
-    _, first, which = np.unique(table, axis=0, return_index=True, return_inverse=True)
-    again[rows] = source[rows] != source[rows[first]][which.reshape(-1)]
+    # Boxes of other flags are made boxes of another class, for the search does not look at flags.
+    marked: Any = boxes.category.astype(np.int64) << 16 | boxes.flags
+    marked_boxes = dataclasses.replace(boxes, category=marked)
+    whole = dataclasses.replace(datasets[0], boxes=marked_boxes, kind=kind)
+    rows, first = equal_boxes(whole, np.flatnonzero(~shared[boxes.image]))
+    source = np.repeat(np.arange(len(datasets)), [len(d) for d in datasets])
+    again[rows] = source[rows] != source[first]
     return again
 
 
@@ -445,4 +446,5 @@ def _box_ids(boxes: Boxes) -> NDArray[np.int64] | None:
     missing = ids == NO_ID
     if missing.all():
         return ids
-    return None if missing.any() or len(np.unique(ids)) < len(ids) else ids
+    ordered = np.sort(ids)
+    return None if missing.any() or (ordered[1:] == ordered[:-1]).any() else ids
