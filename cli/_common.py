@@ -31,10 +31,15 @@ def number_of_bytes(text: str | int) -> int:
     return int(match[1]) * _SIZES[match[2].upper()]
 
 
-def format_choice(*names: str, help: str) -> Callable[[Function], Function]:  # noqa: A002 -- as in click
+def format_choice(
+    *names: str,
+    help: str,  # noqa: A002 -- as in click
+    multiple: bool = False,
+) -> Callable[[Function], Function]:
     """An option that names a format."""
+    text = f"{help} ({', '.join(FORMATS)})."
     return click.option(
-        *names, metavar="FORMAT", shell_complete=complete_format, help=f"{help} ({', '.join(FORMATS)})."
+        *names, metavar="FORMAT", shell_complete=complete_format, multiple=multiple, help=text
     )
 
 

@@ -103,6 +103,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         'car',
         "input/labels/classes.txt:1: error class-lists-disagree class 0 is 'car' here and 'person' in input/data.yaml; make the lists equal, or say which one holds with --classes",
     ),
+    'class-not-in-part': (
+        'odm convert input.json out --to coco --split-into train:1,val:1',
+        'input.json: warning class-not-in-part val has no object of 1 of the 2 classes: dog; give that part more images, or accept that these classes are not seen there',
+    ),
     'class-numbers-misread': (
         'odm eval gt/data.yaml predictions.json --gt-image-size 100x100',
         "predictions.json: error class-numbers-misread the class numbers do not fit: with 1 = 'dog', 2 = 'cow' 0 of 6 detections have the class of the object under them, with 1 = 'cat', 2 = 'dog' 6 would; if these are COCO results, give -O ids=positions-from-1; else number the classes of both sides alike",

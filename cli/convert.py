@@ -19,8 +19,9 @@ from odm.cli._common import (
     terminal_log,
 )
 from odm.cli._print import show
-from odm.converters import Edits, StrictLoss, convert
+from odm.converters import Edits, Selection, StrictLoss, convert
 from odm.converters.edit import parse_renames
+from odm.converters.merging import SAME_IMAGE
 
 EXAMPLES = """
 \b
@@ -29,13 +30,16 @@ Examples:
   odm convert --from txt --to yolo groundtruths/ out/ --box ltwh --image-size 200x200
   odm convert annotations.json out/ --to yolo --copy-images --images photos/
   odm convert out/ back.json --dry-run
+  odm convert a.json b.json all/ --to yolo --split-into train:80,val:10,test:10
 """
 
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
-@click.argument("source", metavar="SRC", type=click.Path())
+@click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=click.Path())
 @click.argument("target", metavar="DST", type=TargetPath())
-@format_choice("--from", "from_", help="Format of SRC; detected if left out")
+@format_choice(
+    "--from", "from_", multiple=True, help="Format of SRC; detected if left out; once for all or for each"
+)
 @format_choice("--to", help="Format of DST; decided by its suffix if left out")
 @click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
 @click.option("--gt", type=click.Path(), help="The ground truth that a results file refers to.")
@@ -67,12 +71,41 @@ Examples:
     help="Number COCO's 80 classes as trainers do (0 to 79) or as its files do (1 to 90, with gaps).",
 )
 @click.option("--only-classes", metavar="A,B", help="Keep only these classes.")
+@click.option(
+    "--same-image",
+    type=click.Choice(SAME_IMAGE),
+    default="error",
+    show_default=True,
+    help="An image that several SRC have: refuse it, put the name of its SRC before the names of all images, "
+    "or join its boxes.",
+)
+@click.option(
+    "--min-box", type=float, default=0, metavar="PIXELS", help="Leave out boxes with a shorter side."
+)
+@click.option(
+    "--min-area", type=float, default=0, metavar="PIXELS", help="Leave out boxes of a smaller area."
+)
+@click.option("--drop-empty", is_flag=True, help="Leave out images without boxes.")
+@click.option("--sample", metavar="N|P%", help="Keep so many images, or so many of a hundred.")
+@click.option(
+    "--split-into",
+    metavar="NAME:RATIO,...",
+    help="Divide the images into parts, as in train:80,val:10,test:10.",
+)
+@click.option("--folds", type=int, metavar="K", help="Divide the images into K folds.")
+@click.option(
+    "--group-by",
+    metavar="REGEX",
+    help="Keep images in one part whose names have the same text in the first parentheses.",
+)
+@click.option("--no-stratify", is_flag=True, help="Divide without regard to classes.")
+@click.option("--seed", metavar="SEED", help="Another order of images for --sample and parts. [default: 0]")
 @click.option("--overwrite", is_flag=True, help="Replace files in a target that exists; others stay.")
 @click.option("--dry-run", is_flag=True, help="Print the ledger and write nothing.")
 @format_options("from", "to")
 @common_options
 def command(
-    source: str,
+    sources: tuple[str, ...],
     target: str,
     rename: tuple[str, ...],
     drop: tuple[str, ...],
@@ -82,7 +115,7 @@ def command(
     options: dict[str, dict[str, Any]],
     **given: Any,
 ) -> int:
-    """Convert annotations or detections from SRC to DST.
+    """Convert annotations or detections from SRC to DST; several SRC become one data set.
 
     Numbers are neither shifted nor rounded. The ledger printed at the end accounts for every box. The options
     below belong to the formats; --from-NAME and --to-NAME give one of them to one side only.
@@ -91,7 +124,7 @@ def command(
     quiet, limit = given["quiet"], given["max_errors"]
     try:
         ledger = convert(
-            source,
+            sources,
             target,
             options=options[""],
             from_options=options["from"],
@@ -103,11 +136,21 @@ def command(
                 coco_ids=coco_ids,
                 order=tuple(lines_of_files([f"@{class_list}"])) if class_list else (),
             ),
+            selection=Selection(
+                stratify=not given["no_stratify"],
+                **{
+                    name: given[name]
+                    for name in (
+                        *("min_box", "min_area", "drop_empty", "sample"),
+                        *("split_into", "folds", "group_by", "seed"),
+                    )
+                },
+            ),
             log=log,
             **{
                 name: given[name]
                 for name in (
-                    *("from_", "to", "kind", "gt", "strict", "skip_bad", "keep_groups", "clip"),
+                    *("from_", "to", "kind", "gt", "strict", "skip_bad", "keep_groups", "clip", "same_image"),
                     *("skip_bad_files", "overwrite", "dry_run"),
                 )
             },

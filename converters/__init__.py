@@ -3,7 +3,9 @@
 from odm.converters.edit import Edits
 from odm.converters.ledger import Ledger
 from odm.converters.load import KeptTruth, Loaded, Request, load, load_pair
+from odm.converters.merging import Merged, merge
 from odm.converters.pipeline import convert, read, reference, repair, write
+from odm.converters.selection import Selection
 from odm.converters.validation import chosen, examine, validate
 from odm.converters.writing import StrictLoss
 
@@ -12,13 +14,16 @@ __all__ = [
     "KeptTruth",
     "Ledger",
     "Loaded",
+    "Merged",
     "Request",
+    "Selection",
     "StrictLoss",
     "chosen",
     "convert",
     "examine",
     "load",
     "load_pair",
+    "merge",
     "read",
     "reference",
     "repair",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -128,6 +128,38 @@ class KeptTruth:
 
     side: PendingSource | None = None
     loaded: Loaded | None = None
+
+
+def load_all(requests: Sequence[Request], log: Log, read: Callable[..., Loaded]) -> list[Loaded]:
+    """Read and check several sources that are to become one, one after the other.
+
+    The options of a request need to fit only one of the formats.
+
+    Parameters
+    ----------
+    read
+        `load`, with what is the same for all sources.
+
+    Raises
+    ------
+    DataError
+        If some of them have errors; all have been read then.
+    UsageError, PathError
+        If a request does not fit or a path is not usable.
+    """
+    found, failed = [], []
+    for request in requests:
+        own = log.fresh()
+        try:
+            found.append(read(request, own, spare=request.options))
+        except DataError as e:
+            failed.append(e)
+        finally:
+            log.extend(own)
+    if failed:
+        raise DataError("; ".join(e.args[0] for e in failed), log)
+    check_shared(requests[0].options, [(one.format, "read") for one in found])
+    return found
 
 
 def load_pair(

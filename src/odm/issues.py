@@ -211,10 +211,12 @@ class Log:
         """The same items; on a terminal a progress bar named `what` follows them."""
         return self._track(items, what) if self._track else items
 
-    def extend(self, other: Log) -> None:
-        """Take over everything that another log holds."""
+    def extend(self, other: Log, *, once: bool = False) -> None:
+        """Take over everything that another log holds; with `once`, no issue that this one holds already."""
+        known = set(self.issues) if once else ()
         for issue in other.issues:
-            self.take_over(issue)
+            if issue not in known:
+                self.take_over(issue)
         held = Counter(issue.code for issue in other.issues)
         for name, n in other.counts.items():
             self.counts[name] += n - held[name]
