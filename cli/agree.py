@@ -38,21 +38,28 @@ Examples:
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("first", metavar="A", type=click.Path())
 @click.argument("other", metavar="B", type=click.Path())
-@click.option("--iou", type=float, default=IOU, show_default=True, help="The least IoU of a pair of boxes.")
+@click.option(
+    "--iou",
+    type=float,
+    metavar="IOU",
+    default=IOU,
+    show_default=True,
+    help="Minimum IoU of two boxes that are paired.",
+)
 @click.option(
     "--output",
     type=click.Choice(OUTPUTS),
     default="table",
     show_default=True,
-    help="How the numbers are printed.",
+    help="Output format.",
 )
-@format_choice("--a-format", help="Format of A; detected if left out")
-@format_choice("--b-format", help="Format of B; detected if left out")
-@click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
+@format_choice("--a-format", help="Format of A; auto-detected if omitted")
+@format_choice("--b-format", help="Format of B; auto-detected if omitted")
+@click.option("--skip-bad", is_flag=True, help="Skip rows with errors instead of failing.")
 @format_options("a", "b")
 @common_options
 def command(first: str, other: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
-    """Measure how far two annotators of the same images, A and B, agree.
+    """Measure the agreement of two annotators, A and B, of the same images.
 
     Boxes are paired by IoU whatever their class, then their classes are compared. Crowd and group-of boxes
     are left out.
@@ -78,7 +85,7 @@ def command(first: str, other: str, options: dict[str, dict[str, Any]], **given:
             if n:
                 log.note(f"{printable(path)}: {n} images that the other does not have are left out")
     finally:
-        print_log(log, quiet=given["quiet"], limit=given["max_errors"])
+        print_log(log, quiet=given["quiet"], limit=given["max_errors"], per_code=given["max_per_code"])
     show(render(agree(a, b, classes, iou=given["iou"]), given["output"]))
     return 0
 

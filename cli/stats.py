@@ -37,26 +37,30 @@ Examples:
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC", type=click.Path())
-@format_choice("--format", "format_", help="Format of SRC; detected if left out")
+@format_choice("--format", "format_", help="Format of SRC; auto-detected if omitted")
 @click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
-@click.option("--gt", type=click.Path(), help="The ground truth that a results file refers to.")
+@click.option("--gt", type=click.Path(), metavar="FILE", help="Ground truth that a results file refers to.")
 @click.option(
     "--output",
     type=click.Choice(["table", "json", "markdown"]),
     default="table",
     show_default=True,
-    help="How the numbers are printed.",
+    help="Output format.",
 )
-@click.option("--plots", metavar="DIR", type=TargetPath(), help="Draw them too, as PNG and SVG.")
+@click.option(
+    "--plots", metavar="DIR", type=TargetPath(), help="Also draw plots, PNG and SVG (extra [plot])."
+)
 @report_options()
-@click.option("--overwrite", is_flag=True, help="Replace what exists in the DIR of --plots, or the report.")
-@click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
+@click.option(
+    "--overwrite", is_flag=True, help="Replace existing files in the targets of --plots and --report."
+)
+@click.option("--skip-bad", is_flag=True, help="Skip rows with errors instead of failing.")
 @format_options()
 @common_options
 def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
-    """Say what is in SRC: objects and images per class, sizes of images and boxes, scores.
+    """Summarise SRC: objects and images per class, sizes of images and boxes, scores.
 
-    Areas are counted by COCO's ranges: small below 32 x 32 pixels, large from 96 x 96.
+    Areas use COCO's ranges: small below 32 x 32 pixels, large from 96 x 96.
     """
     report_target(given, sources=(source,))
     log = terminal_log()
@@ -80,7 +84,7 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
                 overwrite=given["overwrite"],
             )
     finally:
-        print_log(log, quiet=given["quiet"], limit=given["max_errors"])
+        print_log(log, quiet=given["quiet"], limit=given["max_errors"], per_code=given["max_per_code"])
     if given["output"] == "json":
         head = {"path": printable(source), "format": loaded.format.name, "left_out": loaded.bad}
         show(json_text(head | statistics.to_dict()))

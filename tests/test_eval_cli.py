@@ -71,7 +71,7 @@ def test_the_last_line_names_the_sides_with_errors(run, tmp_path):
     [
         (("--split", "val"), "'split'"),
         (("-O", "nosuch=1"), "'nosuch'"),
-        (("--link-images",), "'link-images'"),
+        (("--link-images",), "--link-images"),
         (("--gt-conf-column", "last"), "'conf_column'"),
     ],
 )
@@ -169,7 +169,7 @@ def test_doubts_are_never_hidden(run):
     assert run("gt", "det", "-q")[1] == ""
     assert "warning" in run("ygt", "ydet", *SIZE)[1]
     assert run("ygt", "ydet", *SIZE, "-q")[1] == ""  # no doubt: both sides have the same numbers
-    assert "put the numbers of eval in doubt" in " ".join(run("--help")[0].split())
+    assert "warnings that put the numbers in doubt" in " ".join(run("--help")[0].split())
     assert "warning nothing-left --score-min 50, above the highest score 0.9," in run(
         "gt", "det", "-q", "--score-min", 50
     )[1]  # fmt: skip
