@@ -12,7 +12,7 @@ import click
 from odm import inputs
 from odm.cli import _help
 from odm.cli._messages import PER_CODE, PER_CODE_VALIDATE, SHOWN, print_log, print_notes
-from odm.cli._print import progress_screen
+from odm.cli._print import progress_screen, terminal_width
 from odm.files import MAX_SIZE, Unreadable, read_bytes
 from odm.formats import FORMATS, OptionSpec, option_specs
 from odm.issues import KEPT_PER_CODE, Log, PathError, printable
@@ -30,7 +30,9 @@ __all__ = [
     "print_notes",
     "reading",
     "split_names",
+    "table_width",
     "terminal_log",
+    "wide_option",
 ]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -296,6 +298,16 @@ def common_options(function: Function) -> Function:
     ):
         function = option(function)
     return function
+
+
+wide_option = click.option(
+    "--wide", is_flag=True, help="Show all columns of a table, however narrow the terminal."
+)
+
+
+def table_width(given: Mapping[str, Any]) -> int | None:
+    """How wide a table may be: as the terminal, 80 where there is none, None = any width."""
+    return None if given["wide"] else terminal_width()
 
 
 def terminal_log(keep: int = KEPT_PER_CODE) -> Log:

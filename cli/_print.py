@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
@@ -70,6 +71,17 @@ def progress_screen() -> Screen | None:
     """The terminal that a progress bar is drawn on, which returns to the start of its line; None if none."""
     screen = _err()
     return Screen(screen.stream, required=False, keep="\n\r") if screen.isatty() else None
+
+
+def terminal_width() -> int:
+    """How many characters fit on a line of the standard output: ``COLUMNS``, or the terminal's, or 80."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
+    try:
+        return os.get_terminal_size(_out().fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 def _out() -> Screen:

@@ -16,7 +16,9 @@ from odm.cli._common import (
     common_options,
     format_options,
     lines_of_files,
+    table_width,
     terminal_log,
+    wide_option,
 )
 from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
@@ -124,6 +126,7 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
     show_default=True,
     help="Output format.",
 )
+@wide_option
 @click.option(
     "--save", "save_to", type=TargetPath(), metavar="DIR", help="Also write JSON and CSV files to DIR."
 )
@@ -206,7 +209,7 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
         track=log.track,
     )
     failed = regressions(comparison, gates)
-    show(render_comparison(comparison, given["output"]))
+    show(render_comparison(comparison, given["output"], width=table_width(given)))
     if given["save_to"]:
         with Output(given["save_to"], overwrite=given["overwrite"]) as output:
             save_comparison(comparison, output.write)

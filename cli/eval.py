@@ -19,7 +19,9 @@ from odm.cli._common import (
     print_log,
     reading,
     split_names,
+    table_width,
     terminal_log,
+    wide_option,
 )
 from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
@@ -82,6 +84,7 @@ SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic")
     show_default=True,
     help="Output format.",
 )
+@wide_option
 @click.option(
     "--save",
     "save_to",
@@ -225,7 +228,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
         print_messages(log, given)
     for output in outputs.values():  # before the numbers; every input is known by now
         output.check_apart()
-    show(render(evaluation, given["output"]))
+    show(render(evaluation, given["output"], width=table_width(given)))
     asked.show_thresholds(evaluation, overwrite=given["overwrite"])
     if given["save_to"]:
         with Output(given["save_to"], overwrite=given["overwrite"]) as output:

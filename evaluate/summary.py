@@ -14,6 +14,9 @@ from odm.evaluate.protocols import Protocol
 from odm.evaluate.ranking import Ranked
 from odm.tables import FREQUENCIES, Floats, Longs
 
+ALIASES = {"mAP50-95": "AP", "mAP50": "AP50", "mAP75": "AP75"}
+"""Common names of COCO's numbers, understood where a metric is named."""
+
 
 def summarize(
     matches: Matches, ap: Floats, recall: Floats
