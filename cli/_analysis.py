@@ -118,7 +118,7 @@ class Asked:
                    if own.score == own.score else "nothing is kept")
                 for name, own in chosen.classes.items()
             ]  # fmt: skip
-            show("\n".join([f"\nscores by the rule {chosen.rule}:", *lines]))
+            show("\n".join([f"score thresholds by the rule {chosen.rule}:", *lines, ""]) + "\n")
         else:
             show(text, err=True)
 

@@ -321,7 +321,7 @@ def terminal_log(keep: int = KEPT_PER_CODE) -> Log:
 
         tqdm.monitor_interval = 0  # no thread of its own
 
-        return tqdm(items, desc=what, leave=False, delay=0.5, file=screen)
+        return tqdm(items, desc=what, leave=False, delay=1, file=screen)
 
     return Log(keep=keep, track=track)
 

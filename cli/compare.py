@@ -34,7 +34,7 @@ from odm.evaluate.analysis.compare import (
     parse_regression_gate,
     regressions,
 )
-from odm.evaluate.analysis.render import render_comparison, save_comparison
+from odm.evaluate.analysis.render import headlines, render_comparison, save_comparison
 from odm.evaluate.analysis.slices import slices_by_tags
 from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.selection import image_numbers
@@ -209,12 +209,15 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
         track=log.track,
     )
     failed = regressions(comparison, gates)
-    show(render_comparison(comparison, given["output"], width=table_width(given)))
-    if given["save_to"]:
-        with Output(given["save_to"], overwrite=given["overwrite"]) as output:
-            save_comparison(comparison, output.write)
-    if shown is not None:
-        _report(comparison, shown, (gt, *runs), options, given)
+    try:
+        if given["save_to"]:
+            with Output(given["save_to"], overwrite=given["overwrite"]) as output:
+                save_comparison(comparison, output.write)
+        if shown is not None:
+            _report(comparison, shown, (gt, *runs), options, given)
+    finally:  # the numbers are the last thing on the screen
+        lines = headlines(comparison) if given["output"] == "table" else ()
+        show(render_comparison(comparison, given["output"], width=table_width(given)), headlines=lines)
     for line in failed:
         say(f"odm: gate failed: {line}")
     return 1 if failed else 0

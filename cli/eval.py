@@ -33,8 +33,9 @@ from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation, Protocol, evaluate, ren
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.gates import check_gates, failures, parse_gate
 from odm.evaluate.protocols import check_scores
+from odm.evaluate.render import headline
 from odm.files import Output
-from odm.issues import Log, UsageError
+from odm.issues import Log, OdmError, UsageError
 from odm.tables import Dataset, Kind
 
 EXAMPLES = """
@@ -228,7 +229,29 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
         print_messages(log, given)
     for output in outputs.values():  # before the numbers; every input is known by now
         output.check_apart()
-    show(render(evaluation, given["output"], width=table_width(given)))
+    try:  # before the numbers too, which are the last thing on the screen
+        _write(evaluation, datasets, asked, (gt, det), options, given)
+    except OdmError:
+        _show(evaluation, given)
+        raise
+    _show(evaluation, given)
+    failed, unknown = failures(evaluation, gates)
+    for line in failed:
+        say(f"odm: gate failed: {line}")
+    for line in unknown:
+        say(f"odm: error: {line}")
+    return 2 if unknown else 1 if failed else 0
+
+
+def _write(
+    evaluation: Evaluation,
+    datasets: tuple[Dataset, Dataset],
+    asked: Asked,
+    sources: tuple[str, str],
+    options: dict[str, dict[str, Any]],
+    given: dict[str, Any],
+) -> None:
+    """Write the files that were asked for."""
     asked.show_thresholds(evaluation, overwrite=given["overwrite"])
     if given["save_to"]:
         with Output(given["save_to"], overwrite=given["overwrite"]) as output:
@@ -239,13 +262,13 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
         with Output(given["plots"], overwrite=given["overwrite"]) as output:
             draw(evaluation, output.write)
     if given["report"]:
-        _report(evaluation, datasets, (gt, det), options, given)
-    failed, unknown = failures(evaluation, gates)
-    for line in failed:
-        say(f"odm: gate failed: {line}")
-    for line in unknown:
-        say(f"odm: error: {line}")
-    return 2 if unknown else 1 if failed else 0
+        _report(evaluation, datasets, sources, options, given)
+
+
+def _show(evaluation: Evaluation, given: dict[str, Any]) -> None:
+    text = render(evaluation, given["output"], width=table_width(given))
+    lines = {headline(result) for result in evaluation.results} if given["output"] == "table" else set()
+    show(text, headlines=lines)
 
 
 def print_messages(log: Log, given: dict[str, Any]) -> None:

@@ -89,11 +89,6 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
             )
     finally:
         print_log(log, quiet=given["quiet"], limit=given["max_errors"], per_code=given["max_per_code"])
-    if given["output"] == "json":
-        head = {"path": printable(source), "format": loaded.format.name, "left_out": loaded.bad}
-        show(json_text(head | statistics.to_dict()))
-    else:
-        show(render(statistics, given["output"], width=table_width(given)))
     if given["report"]:
         from odm.report import statistics_page
 
@@ -110,6 +105,11 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
         write_report(page, given, (source,))
     if files and not given["quiet"]:
         say(f"{len(files)} pictures written to {given['plots']}")
+    if given["output"] == "json":
+        head = {"path": printable(source), "format": loaded.format.name, "left_out": loaded.bad}
+        show(json_text(head | statistics.to_dict()))
+    else:
+        show(render(statistics, given["output"], width=table_width(given)))
     return 0
 
 

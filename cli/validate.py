@@ -131,9 +131,9 @@ def command(
     else:
         loaded = _examine(source, options, given, log)
     log = chosen(log, select, ignore)
-    _print(log, loaded, ledger, given)
     if given["report"]:
         _report(log, loaded, named, options, given)
+    _print(log, loaded, ledger, given)
     if refused is not None:
         raise refused
     failed = (log.errors and ledger is None) or (given["strict"] and log.warnings)
@@ -301,7 +301,13 @@ def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, given: d
     report = Report(log, lines, sources)
     if not quiet:
         print_notes(log)
-    show(render(report, output), commands=output == "github")
+    people = output == "text"
+    show(
+        render(report, output),
+        commands=output == "github",
+        severities=people,
+        headlines=[report.verdict] if people else (),
+    )
     if output not in ("text", "markdown") and not quiet:
         say(report.verdict)
     if ledger is not None and not quiet:

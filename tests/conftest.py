@@ -8,3 +8,7 @@ from hypothesis import settings
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
 settings.register_profile("explore", print_blob=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+# What is printed does not depend on the terminal that the tests are started from.
+for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):
+    os.environ.pop(name, None)

@@ -1,6 +1,8 @@
 """Messages on the standard error stream: one cause, one message."""
 
 import json
+import re
+import sys
 
 import pytest
 
@@ -120,3 +122,44 @@ def test_a_split_whose_files_are_missing_is_one_message(capsys, data):
     err = run(capsys, "stats", "voc").err
     (line,) = [line for line in err.splitlines() if "voc-listed-image" in line and "ImageSets" in line]
     assert "115 images are listed without an XML file: 'm0', 'm1', 'm2' and 112 more; add" in line
+
+
+def test_the_result_is_the_last_thing_and_only_a_failed_gate_follows(data):
+    results = [{"image_id": i, "category_id": 1, "bbox": [80, 80, 20, 20], "score": 0.5} for i in range(120)]
+    (data / "det.json").write_text(json.dumps(results))
+    words = (
+        "eval",
+        "gt.json",
+        "det.json",
+        "--protocol",
+        "coco",
+        "--save",
+        "run",
+        "--fail-under",
+        "mAP50=0.9",
+    )
+    streams = sys.stdout, sys.stderr
+    both = open("both.txt", "w", encoding="utf-8")  # noqa: SIM115 -- closed below
+    sys.stdout = sys.stderr = both
+    try:
+        assert _app.run(list(words)) == 1
+    finally:
+        sys.stdout, sys.stderr = streams
+        both.close()
+    lines = (data / "both.txt").read_text(encoding="utf-8").splitlines()
+    assert lines[-2] == "AP (mAP50-95) 0.000, AP50 (mAP50) 0.000, AP75 (mAP75) 0.000"
+    assert lines[-1] == "odm: gate failed: mAP50 0.000 < 0.9"
+    first_of_result = next(i for i, line in enumerate(lines) if line.startswith("images: "))
+    assert all("warning" not in line and "note:" not in line for line in lines[first_of_result:])
+    assert max(map(len, lines[first_of_result:])) <= 80
+
+
+def test_severities_and_headlines_are_coloured_where_it_is_asked_for(data, capsys, monkeypatch):
+    plain = run(capsys, "validate", "gt.json")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    out = run(capsys, "validate", "gt.json").out
+    assert "\x1b[1;33mwarning\x1b[0m outside-image" in out
+    assert out.splitlines()[-1].startswith("\x1b[1;36mno errors")
+    assert re.sub(r"\x1b\[[0-9;]*m", "", out) == plain.out
+    assert "\x1b" not in run(capsys, "validate", "gt.json", "--output", "json").out
+    assert "\x1b[1;31merror\x1b[0m" in run(capsys, "stats", "nowhere", code=3).err

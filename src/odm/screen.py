@@ -7,7 +7,9 @@ makes one line of a message, `cell` a cell of a table, `markdown` Markdown, `jso
 
 from __future__ import annotations
 
+import functools
 import io
+import os
 import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
@@ -75,6 +77,24 @@ class Screen(io.TextIOBase):
         try:
             if self.stream is not None:
                 self.stream.write(harmless(text, self._keep))
+        except (OSError, ValueError) as e:
+            self._failed(e)
+
+    @functools.cached_property
+    def colour(self) -> bool:
+        """Whether text may be coloured: on a terminal, unless ``NO_COLOR`` or ``FORCE_COLOR`` is set."""
+        if os.environ.get("FORCE_COLOR"):
+            return True
+        return self.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def write_styled(self, text: str, style: str) -> None:
+        """Write text in a style, which is the numbers of an SGR sequence (``1;31``); empty = plain."""
+        if not style or not self.colour:
+            self.write(text)
+            return
+        try:
+            if self.stream is not None:
+                self.stream.write(f"\x1b[{style}m{harmless(text, self._keep)}\x1b[0m")
         except (OSError, ValueError) as e:
             self._failed(e)
 
