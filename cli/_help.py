@@ -32,7 +32,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("at_score", "at_scores"),
     ),
     "Analysis": (
-        *("analyze", "ci", "replicates", "seed", "level", "bootstrap_areas", "tags"),
+        *("analyze", "confusion", "ci", "replicates", "seed", "level", "bootstrap_areas", "tags"),
         *("thresholds", "save_thresholds"),
     ),
     "Gates": ("fail_under", "fail_on_regression", "require_no_worse"),
@@ -74,7 +74,17 @@ PLAIN = ("Output", READING)
 
 COMMON: dict[str, tuple[str, ...]] = {
     "eval": (
-        *("protocol", "iou", "only_classes", "only_images", "analyze", "fail_under", "output", "save_to"),
+        *(
+            "protocol",
+            "iou",
+            "only_classes",
+            "only_images",
+            "analyze",
+            "confusion",
+            "fail_under",
+            "output",
+            "save_to",
+        ),
         *("report", "gt_format", "det_format", "images"),
     ),
     "compare": (

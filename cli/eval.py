@@ -111,6 +111,11 @@ SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic")
     metavar="A,B|all",
     help="Analyse errors: any of tide, lrp, calibration, images, slices.",
 )
+@click.option(
+    "--confusion",
+    type=click.Choice(["counts", "gt", "det"]),
+    help="Confusion matrix: counts, or shares of each GT or detected class.",
+)
 @click.option("--ci", is_flag=True, help="Confidence intervals by resampling images.")
 @click.option(
     "--replicates",

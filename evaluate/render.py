@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from odm.evaluate.analysis.sections import class_columns, sections, summary_columns
+from odm.evaluate.analysis.sections import DETECTED_AS, class_columns, sections, summary_columns
 from odm.evaluate.class_table import class_table, percent
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.summary import ALIASES
@@ -21,6 +21,17 @@ from odm.tables import FREQUENCIES
 OUTPUTS = ("table", "json", "csv", "markdown")
 
 _HEAD = ("protocol", "iou")
+_ALWAYS = (
+    *("class", "gt", "gt_ignored", "det", "tp", "fp", "fn", "ignored"),
+    *("score", "precision", "recall", "f1"),
+)
+"""Columns of the CSV of classes that are there even if no row has a value."""
+_COLUMN_OF = {
+    f"{key}{end}": f"{column}{end}"
+    for key, column in (("AP", "ap"), ("mAP", "ap"), ("CorLoc", "corloc"))
+    for end in ("", "_low", "_high")
+}
+"""By a key of the summary, the column that has the same number of each class."""
 _NAMES_SHOWN = 10
 
 
@@ -75,15 +86,28 @@ def to_json(evaluation: Evaluation) -> str:
 
 
 def per_class_csv(evaluation: Evaluation) -> str:
-    """A row per result and class; the last row of a result, without a class, is its summary."""
+    """A row per result and class; the last row of a result, without a class, is its summary.
+
+    A mean over the classes is in the column of what it is the mean of, whatever the summary calls it. Columns
+    of numbers that no result has are left out.
+    """
     rows: list[dict[str, Any]] = []
+    wanted = {*_HEAD, *_ALWAYS}
     for result in evaluation.results:
         head = dict(zip(_HEAD, _head(result), strict=True))
         more = class_columns(result)
         rows += [{**head, **r, **more.get(r["class"], {})} for r in (c.to_dict() for c in result.classes)]
         summary = {**result.to_dict()["summary"], **summary_columns(result)}
+        summary = {_COLUMN_OF.get(key, key): value for key, value in summary.items()}
         rows.append({**head, **result.overall.to_dict(), **summary})
-    columns = list(dict.fromkeys(key for row in rows for key in row))
+        wanted.update({"ap", "AP50", "AP75"} & summary.keys())
+    found = dict.fromkeys(key for row in rows for key in row)
+    wanted.update(key for key in found if any(row.get(key) not in (None, "") for row in rows))
+    columns = [key for key in found if key in wanted]
+    for key in ("AP75", "AP50"):  # beside AP
+        if key in columns and "ap" in columns:
+            columns.remove(key)
+            columns.insert(columns.index("ap") + 1, key)
     return csv_text(columns, ([_cell(row.get(c)) for c in columns] for row in rows))
 
 
@@ -169,19 +193,23 @@ def curves_csv(evaluation: Evaluation) -> str:
 def confusion_csv(evaluation: Evaluation) -> str:
     """How often each class was found as each; an empty class is the background.
 
-    Only pairs that occur are listed. The least score and IoU stand in every row.
+    Only pairs that occur are listed, with their shares of the class of either side. The least score and IoU
+    stand in every row.
     """
 
     def rows() -> Iterator[Sequence[Any]]:
         for result in evaluation.results:
             table = result.confusion()
             names = (*table.classes, "")
+            of_gt, of_det = (table.shares(of).tolist() for of in ("gt", "det"))
             truth, found = table.counts.nonzero()
             for t, d in zip(truth.tolist(), found.tolist(), strict=True):
                 n = int(table.counts[t, d])
-                yield (*_reference(result), table.score, table.iou, names[t], names[d], n)
+                place = (*_reference(result), table.score, table.iou, names[t], names[d])
+                yield (*place, n, of_gt[t][d], of_det[t][d])
 
-    return csv_text([*_HEAD, "score_min", "iou_min", "gt_class", "det_class", "count"], rows())
+    columns = ("score_min", "iou_min", "gt_class", "det_class", "count", "share_of_gt", "share_of_det")
+    return csv_text([*_HEAD, *columns], rows())
 
 
 def _head(result: Result) -> tuple[str, Any]:
@@ -252,7 +280,7 @@ def _result_text(result: Result, *, markdown: bool, width: int | None) -> str:
     parts = [f"**{escaped(result.definition)}**" if markdown else wrapped(result.definition, width, "  ")]
     if result.classes:
         parts.append(class_table(result, markdown=markdown, width=width))
-    parts += [_section(*section, markdown=markdown, width=width) for section in sections(result)]
+    parts += [_section(*section, markdown=markdown, width=width) for section in sections(result, width)]
     if not markdown:
         parts.append("")
     if result.intervals:
@@ -297,7 +325,7 @@ def _section(
     if not markdown:
         named = [[shorten(printable(row[0]), 30), *row[1:]] for row in rows]
         title = "\n" + wrapped(title, width, "  ")
-        return f"{title}\n{text_table(headers, named, width=width)}" if rows else title
+        return f"{title}\n{text_table(headers, named, width=width, left=(DETECTED_AS,))}" if rows else title
     if not rows:
         return escaped(title)
     from tabulate import tabulate
