@@ -256,8 +256,9 @@ def _write(
     options: dict[str, dict[str, Any]],
     given: dict[str, Any],
 ) -> None:
-    """Write the files that were asked for."""
-    asked.show_thresholds(evaluation, overwrite=given["overwrite"])
+    """Write the files that were asked for; the report first, for it looks pictures up."""
+    if given["report"]:
+        _report(evaluation, datasets, sources, options, given)
     if given["save_to"]:
         with Output(given["save_to"], overwrite=given["overwrite"]) as output:
             save(evaluation, output.write)
@@ -266,8 +267,7 @@ def _write(
 
         with Output(given["plots"], overwrite=given["overwrite"]) as output:
             draw(evaluation, output.write)
-    if given["report"]:
-        _report(evaluation, datasets, sources, options, given)
+    asked.show_thresholds(evaluation, overwrite=given["overwrite"])
 
 
 def _show(evaluation: Evaluation, given: dict[str, Any]) -> None:
