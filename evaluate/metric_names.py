@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 
-from odm.evaluate.protocols import Protocol
+from odm.evaluate.protocols import PROTOCOLS, Protocol
 from odm.evaluate.summary import ALIASES, class_keys, summary_keys
 from odm.issues import UsageError, hint, shorten
 
@@ -90,8 +90,11 @@ def the_one(name: MetricName, rules: Sequence[Protocol], option: str) -> tuple[i
             f"{hint(name.protocol, names)}; there are: {', '.join(names)}"
         )
     what = "summary" if name.category is None else "class row"
+    others = [p.name for p in PROTOCOLS.values() if name.key_among(keys_of(p, name)) is not None]
+    is_alias = bool(others) and name.key in ALIASES
+    elsewhere = f" (--protocol {' or '.join(others)} has it)" if is_alias else hint(name.key, known)
     raise UsageError(
-        f"{option}: no {what} has {shorten(name.key)!r}{hint(name.key, known)}; there are: {', '.join(known)}"
+        f"{option}: no {what} has {shorten(name.key)!r}{elsewhere}; there are: {', '.join(known)}"
     )
 
 
