@@ -266,6 +266,7 @@ def _json_lines(path: str) -> Callable[[str], int]:
         return int(np.frombuffer(buffer, np.uint8).__array_interface__["data"][0])
 
     start = address(data) if data else 0
+    breaks = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
     held: dict[str, Any] = {"": msgspec.Raw(data)}
     opened: dict[str, Any] = {}
 
@@ -289,7 +290,7 @@ def _json_lines(path: str) -> Callable[[str], int]:
                 value = inner(pointer)
                 offset = address(value) - start
                 if 0 <= offset <= len(data):
-                    return data.count(b"\n", 0, offset) + 1
+                    return int(np.searchsorted(breaks, offset)) + 1
             except (msgspec.MsgspecError, UnicodeError, RecursionError, LookupError, ValueError, TypeError):
                 pass
             pointer = pointer.rpartition("/")[0]  # what is missing is shown where it should be

@@ -35,6 +35,8 @@ Examples:
 @wide_option
 def command(name: str | None, output: str, **given: bool) -> None:
     """List the formats, or describe the format NAME: its files, options and what it keeps."""
+    if given["brief"] and not name:
+        raise click.UsageError("--brief needs the NAME of a format")
     width = table_width(given)
     show(page(get(name), width, brief=given["brief"]) if name else listing(output, width))
 
