@@ -12,7 +12,7 @@ import click
 from odm import inputs
 from odm.cli import _help
 from odm.cli._messages import PER_CODE, PER_CODE_VALIDATE, SHOWN, print_log, print_notes
-from odm.cli._print import progress_screen, terminal_width
+from odm.cli._print import progress_screen, show, terminal_width
 from odm.files import MAX_SIZE, Unreadable, read_bytes
 from odm.formats import FORMATS, OptionSpec, option_specs
 from odm.issues import KEPT_PER_CODE, Log, PathError, printable
@@ -196,7 +196,7 @@ def _show_brief(ctx: click.Context, param: click.Parameter, value: bool) -> None
     del param
     if value and not ctx.resilient_parsing:
         ctx.meta[_BRIEF] = True
-        click.echo(ctx.get_help())
+        show(ctx.get_help())
         ctx.exit()
 
 
