@@ -146,9 +146,8 @@ class FormatCommand(click.Command):
         name = ctx.info_name or ""
         helps = {"-h", "--help"}
         options = [p for p in params if helps.isdisjoint(p.opts)]
-        if _BRIEF in ctx.meta:
-            wanted = [p for p in options if _help.is_common(name, p.name or "")]
-            wanted.sort(key=lambda p: _help.COMMON[name].index((p.name or "").removeprefix("fo____")))
+        if _BRIEF in ctx.meta and name in _help.COMMON:
+            wanted = _help.common(name, options)
             rows = [row for p in wanted if (row := p.get_help_record(ctx))]
             _section(formatter, "Common options", [*rows, ("--help", "Show all options.")])
             return

@@ -69,8 +69,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
     "validate": ("Checks", "Repair", "Output", READING, SIDES["gt"], SIDES["det"]),
     "agree": ("Protocol", "Output", READING, SIDES["a"], SIDES["b"]),
 }
-"""The headings of a command, in order; other commands have `PLAIN`."""
-PLAIN = ("Output", READING)
+"""The headings of a command, in order; other commands have all in the order of `GROUPS`."""
 
 COMMON: dict[str, tuple[str, ...]] = {
     "eval": (
@@ -103,19 +102,23 @@ COMMON: dict[str, tuple[str, ...]] = {
     "agree": ("iou", "output", "a_format", "b_format"),
     "show": ("report", "images", "report_images", "open_", "overwrite", "format_", "gt"),
 }
-"""What ``-h`` shows of a command, by the names of the parameters; those of formats by their option's name."""
+"""What ``-h`` shows of a command, by the names of the parameters; those of formats by their option's name.
+
+Of a command that is not here it shows everything.
+"""
 
 
 def heading_of(command: str, name: str) -> str | None:
     """The heading of an option, by the names of command and parameter; None if it has none."""
     if name.startswith("fo__") or name == "format_option_texts":
         return FORMATS_HEADING
-    return next((h for h in HEADINGS.get(command, PLAIN) if name in GROUPS[h]), None)
+    return next((h for h in HEADINGS.get(command, tuple(GROUPS)) if name in GROUPS[h]), None)
 
 
-def is_common(command: str, name: str) -> bool:
-    """Whether ``-h`` shows an option."""
-    return name.removeprefix("fo____") in COMMON[command]
+def common(command: str, options: Sequence[click.Option]) -> list[click.Option]:
+    """The options that ``-h`` shows, in order."""
+    by_name = {(option.name or "").removeprefix("fo____"): option for option in options}
+    return [by_name[name] for name in COMMON[command] if name in by_name]
 
 
 def groups(command: str, options: Sequence[click.Option]) -> Iterator[tuple[str, list[click.Option]]]:
@@ -123,7 +126,7 @@ def groups(command: str, options: Sequence[click.Option]) -> Iterator[tuple[str,
     of: dict[str | None, list[click.Option]] = {}
     for option in options:
         of.setdefault(heading_of(command, option.name or ""), []).append(option)
-    for heading in HEADINGS.get(command, PLAIN):
+    for heading in HEADINGS.get(command, tuple(GROUPS)):
         names = GROUPS[heading]
         if own := of.get(heading):
             yield heading, sorted(own, key=lambda option: names.index(option.name or ""))

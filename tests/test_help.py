@@ -75,6 +75,11 @@ def test_the_full_help_has_every_option_once_and_the_formats_once(capsys, name):
     assert full.count("bdd100k") == full.count("supervisely") == 1
 
 
+def test_a_command_without_a_list_of_common_options_shows_all(capsys, monkeypatch):
+    monkeypatch.delitem(_help.COMMON, "stats")
+    assert text_of(capsys, "stats", "-h") == text_of(capsys, "stats", "--help")
+
+
 def write_only():
     flags = {}
     for format_ in FORMATS.values():
