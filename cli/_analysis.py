@@ -42,12 +42,27 @@ class Asked:
             raise UsageError("--thresholds chooses under one protocol and IoU")
         if given["at_scores"] and given["at_score"] is not None:
             raise UsageError("--at-scores and --at-score exclude each other")
+        if given["confusion"] and given["output"] == "csv":
+            raise UsageError("--confusion is no table of classes: --save DIR writes it as confusion.csv")
         if given["tags"] and "slices" not in analyses:
             raise UsageError("--tags makes slices: give --analyze slices")
         return cls(given, analyses, _read_json(given["at_scores"]) if given["at_scores"] else None)
 
     def applied(self, evaluation: Evaluation, log: Log) -> Evaluation:
         """The evaluation with what was asked for."""
+        return self._with_confusion(self._analyzed(evaluation, log))
+
+    def _with_confusion(self, evaluation: Evaluation) -> Evaluation:
+        if self.given["confusion"] is None:
+            return evaluation
+        of = None if self.given["confusion"] == "counts" else self.given["confusion"]
+        results = [
+            dataclasses.replace(one, analysis={**one.analysis, "confusion": one.confusion().to_dict(of)})
+            for one in evaluation.results
+        ]
+        return dataclasses.replace(evaluation, results=results)
+
+    def _analyzed(self, evaluation: Evaluation, log: Log) -> Evaluation:
         from odm.evaluate.analysis.attach import Resampling, analyze
         from odm.evaluate.analysis.slices import slices_by_tags
 
@@ -110,7 +125,7 @@ class Asked:
                    if own.score == own.score else "nothing is kept")
                 for name, own in chosen.classes.items()
             ]  # fmt: skip
-            show("\n".join([f"\nscores by the rule {chosen.rule}:", *lines]))
+            show("\n".join([f"score thresholds by the rule {chosen.rule}:", *lines, ""]) + "\n")
         else:
             show(text, err=True)
 

@@ -441,7 +441,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'picture-not-known': (
         'odm convert input.json out --to yolo --link-images',
-        "input.json#/images/0: error picture-not-known the picture of 'a.jpg' is not known, so it cannot be put in images/; give --images DIR, or --follow-links if it is behind a link; or leave out --link-images, --copy-images",
+        "input.json#/images/0: error picture-not-known expected the picture of every image to put in images/, found none for 2 of 2: 'a.jpg', 'b.jpg'; give --images DIR, or --follow-links if pictures are behind links; or leave out --link-images, --copy-images",
     ),
     'picture-size-differs': (
         '{"id": 1, "file_name": "a.jpg", "width": 64, "height": 48}',
@@ -581,7 +581,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'voc-listed-image': (
         'c',
-        "input/ImageSets/Main/train.txt:2: warning voc-listed-image the image 'c' is listed, but it has no XML file; add the file, or take the image off the list",
+        "input/ImageSets/Main/train.txt:2: warning voc-listed-image 1 image is listed without an XML file: 'c'; add the files, or remove the images from the list",
     ),
     'voc-misplaced-element': (
         '<Object>',

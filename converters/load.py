@@ -349,7 +349,7 @@ def choose_options(format_: Format, own: Mapping[str, Any], shared: Mapping[str,
     fitting = {name: value for name, value in shared.items() if name.replace("-", "_") in names}
     given = {**fitting, **own}
     paths = {spec.name for spec in option_specs(format_.options) if spec.is_path}
-    inputs.name(*(value for name, value in given.items() if name.replace("-", "_") in paths))
+    inputs.name(*(value for name, value in given.items() if name.replace("-", "_") in paths), lookup=True)
     return make_options(format_, given)
 
 

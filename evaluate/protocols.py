@@ -280,8 +280,8 @@ class Protocol:
         if self.metric == "top-k":
             return f"best {self.max_dets} detections of an image against any ground truth"
         if self.match == "free":
-            return "best free ground truth"
-        return "best ground truth, taken -> FP"
+            return "highest-IoU unmatched ground truth"
+        return "highest-IoU ground truth, duplicates count as FP"
 
     def _average_text(self) -> str:
         points = "all points" if self.interpolation == "all" else f"{self.interpolation} points"

@@ -16,6 +16,8 @@ from odm.tables import FREQUENCIES, Floats, Longs
 
 SHARED_KEYS = ("mAP50-95", "mAP50", "mAP75", "P", "R", "score")
 """The summary of protocols with one operating point for all classes; ``score`` is its confidence."""
+ALIASES = {"mAP50-95": "AP", "mAP50": "AP50", "mAP75": "AP75"}
+"""Common names of COCO's numbers, understood where a metric is named."""
 
 
 def summarize(

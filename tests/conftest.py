@@ -25,3 +25,8 @@ def pytest_collection_modifyitems(config, items):
 def pytest_terminal_summary(terminalreporter):
     if not SLOW:
         terminalreporter.write_line("Without the slow cases: ODM_SLOW=1 runs them too.")
+
+
+# What is printed does not depend on the terminal that the tests are started from.
+for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):
+    os.environ.pop(name, None)

@@ -257,19 +257,19 @@ INPUTS = {
     "around image sizes": "convert yolo work --to voc --image-sizes work/sizes.csv",
     "pictures": "convert yolo photos --to voc --images photos",
     "pictures in other words": "convert yolo photos --to voc -O images=photos",
-    "inside pictures": "convert yolo photos/new --to voc --images photos",
+    "inside pictures": "convert yolo photos/old --to voc --images photos",
     "around pictures": "convert yolo home --to yolo --images home/images --link-images",
     "classes": "convert yolo work/names.csv --classes work/names.csv --image-size 8x8",
     "classes in order": "convert gt.json work/names.csv --class-list work/names.csv",
     "names to change": "convert gt.json work/renames.csv --rename @work/renames.csv",
     "a dry run": "convert res.json gt.json --gt gt.json --dry-run",
     "repair": "validate res.json --gt gt.json --fix order --out gt.json",
-    "repair at pictures": "validate yolo --images photos --fix order --out photos/fixed",
+    "repair at pictures": "validate yolo --images photos --fix order --out photos/old",
     "saved at image labels": "eval gt.json res.json --protocol openimages --image-labels work/labels.csv --save work",
     "saved at a hierarchy": "eval gt.json res.json --protocol openimages --hierarchy work/tree.json --save work",
     "saved at a list of images": "eval gt.json res.json --only-images @work/images.txt --save work",
     "saved at pictures": "eval yolo det --images photos --save photos",
-    "drawn at pictures of one side": "eval yolo det --gt-images photos --det-image-size 8x8 --plots photos/new",
+    "drawn at pictures of one side": "eval yolo det --gt-images photos --det-image-size 8x8 --plots photos/old",
     "statistics": "stats res.json --gt work/gt.json --plots work",
 }
 """What is read beside SRC, and a target that is, holds or lies in it."""
@@ -292,6 +292,7 @@ def inputs(tmp_path, monkeypatch):
             "yolo/a.txt": "0 0.5 0.5 0.25 0.25\n",
             "det/a.txt": "0 0.5 0.5 0.25 0.25 0.5\n",
             "photos/a.png": picture.getvalue(),
+            "photos/old/a.txt": "kept\n",
             "home/images/a.png": picture.getvalue(),
             "work/sizes.csv": "a.png,8,8\n",
             "work/names.csv": "person\n",
@@ -318,6 +319,37 @@ def test_no_input_is_replaced(odm_run, inputs, what):
     assert run.out == ""
     assert tree(inputs) == before
     assert Path("linked.json").is_symlink()
+
+
+NEW_INSIDE = {
+    "converted": "convert yolo photos/new --to voc --images photos",
+    "with copies of the pictures": "convert yolo photos/new --to yolo --images photos --copy-images",
+    "repaired": "validate yolo --images photos --fix order --out photos/new",
+    "saved": "eval yolo det --images photos --save photos/new",
+    "saved in the working folder": "eval gt.json res.json --images . --save new",
+    "drawn": "eval yolo det --gt-images photos --det-image-size 8x8 --plots photos/new",
+    "a report": "eval yolo det --images photos --report photos/new.html",
+}
+"""What is written to a new place inside a folder in which pictures are looked up."""
+
+
+@pytest.mark.parametrize("what", NEW_INSIDE)
+def test_a_new_target_inside_a_folder_of_pictures_replaces_nothing(odm_run, inputs, what):
+    before = tree(inputs)
+    args = NEW_INSIDE[what].split()
+    odm_run(*args)
+    after = tree(inputs)
+    assert before.items() < after.items()
+    run = odm_run(*args, "--overwrite", code=3)  # now it is there
+    assert "lies inside the source" in run.err
+    assert tree(inputs) == after
+
+
+def test_a_new_target_inside_a_source_is_refused_though_pictures_are_looked_up_there(odm_run, inputs):
+    before = tree(inputs)
+    odm_run("convert", "yolo", "yolo/new", "--to", "voc", "--images", "yolo", code=3)
+    odm_run("eval", "yolo", "det", "--images", ".", "--save", "det/new", code=3)
+    assert tree(inputs) == before
 
 
 def test_what_is_only_beside_an_input_may_be_written(odm_run, inputs):
@@ -563,7 +595,7 @@ def test_output_that_cannot_be_written_is_said(tmp_path, command, to):
 def test_an_internal_error_says_so_in_one_line(odm_run, monkeypatch, capsys):
     import odm.cli.formats
 
-    monkeypatch.setattr(odm.cli.formats, "listing", lambda _: 1 // 0)
+    monkeypatch.setattr(odm.cli.formats, "listing", lambda *_: 1 // 0)
     assert _app.run(["formats"]) == 70
     err = capsys.readouterr().err
     assert "please report" in err

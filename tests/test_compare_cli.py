@@ -103,6 +103,10 @@ def test_files_of_save(data, tmp_path):
     ("gate", "code"),
     [
         (("--fail-on-regression", "AP50"), 0),
+        (("--fail-on-regression", "mAP50"), 0),
+        (("--fail-on-regression", "coco:mAP50-95[cat]"), 0),
+        (("--fail-on-regression", "voc2012:mAP50"), 2),
+        (("--require-no-worse", "mAP50=0.1"), 1),
         (("--require-no-worse", "AP50=0.1"), 1),
         (("--require-no-worse", "AP50=60%"), 0),
         (("--fail-on-regression", "AP[bird]"), 1),

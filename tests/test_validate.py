@@ -230,17 +230,36 @@ def test_select_ignore_and_strict(odm_run, labels):
 
 def test_max_errors_prints_fewer_and_counts_all(odm_run, labels):
     out, _ = odm_run("validate", labels, *ARGS, "--max-errors", 1, code=1)
-    assert "1 of the 3 are printed, all are counted" in out
+    assert "; 1 of 3 are printed" in out
     assert out.count("[bbox]") == 1
     data = json.loads(odm_run("validate", labels, *ARGS, "--max-errors", 0, "--output", "json", code=1)[0])
     assert (data["errors"], data["warnings"], data["issues"]) == (1, 2, [])
 
 
-def test_more_than_the_usual_number_is_kept_where_it_is_asked_for(odm_run, tmp_path):
+@pytest.fixture
+def many(tmp_path):
     (tmp_path / "a.txt").write_text("x 1 2 3\n" * 300)
-    run = ("validate", tmp_path, "--format", "txt", "--box", "ltrb", "--output", "json")
-    assert len(json.loads(odm_run(*run, code=1)[0])["issues"]) == 100
-    assert len(json.loads(odm_run(*run, "--max-errors", 250, code=1)[0])["issues"]) == 250
+    return ("validate", tmp_path, "--format", "txt", "--box", "ltrb")
+
+
+def test_people_get_ten_of_a_code_and_the_number_of_the_others(odm_run, many):
+    out, _ = odm_run(*many, code=1)
+    assert out.count("error wrong-count expected") == 10
+    assert "... and 290 more wrong-count (--max-per-code N lists more)\n" in out
+    assert out.endswith("; 10 of 300 are printed\n")
+    out, _ = odm_run(*many, "--max-per-code", 60, code=1)
+    assert out.count("error wrong-count expected") == 60
+    out, _ = odm_run(*many, "--max-per-code", 400, code=1)
+    assert out.count("error wrong-count expected") == 100  # --max-errors
+    out, _ = odm_run(*many, "--max-per-code", 400, "--max-errors", 400, code=1)
+    assert out.count("error wrong-count expected") == 300
+
+
+def test_machines_get_all_unless_a_number_is_given(odm_run, many):
+    for output, sign in (("json", '"code":'), ("sarif", '"ruleId":'), ("github", "::error ")):
+        assert odm_run(*many, "--output", output, code=1)[0].count(sign) == 300, output
+        assert odm_run(*many, "--output", output, "--max-errors", 250, code=1)[0].count(sign) == 250
+        assert odm_run(*many, "--output", output, "--max-per-code", 7, code=1)[0].count(sign) == 7
 
 
 def test_the_tolerance(odm_run, tmp_path):
@@ -355,7 +374,7 @@ def test_github(nasty):
     assert lines[1].startswith("::warning file=/abs/ö #1.txt,title=empty-box::|a|")
     assert lines[3] == "::warning title=empty-box::no place"
     assert lines[4].startswith("::notice ")
-    assert "4 of the 9" in lines[4]
+    assert "4 of 9" in lines[4]
 
 
 def test_json(nasty):

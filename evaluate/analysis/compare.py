@@ -28,9 +28,9 @@ from odm.evaluate.analysis.images import ImageTable, image_deltas, image_table
 from odm.evaluate.analysis.replicates import Plan, Replicates, keys_of
 from odm.evaluate.analysis.slices import ImageSlice, compare_slices
 from odm.evaluate.analysis.table import Table
+from odm.evaluate.metric_names import PATTERN, MetricName, parse_metric, the_one
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.results import plain
-from odm.evaluate.summary import summary_keys
 from odm.issues import UsageError, hint, shorten
 from odm.tables import Longs
 
@@ -315,29 +315,33 @@ class RegressionGate:
         no regression must be ruled out: the gate fails if the interval reaches below minus the margin.
     """
 
-    key: str
+    name: MetricName
     margin: float
-    category: str | None
     proven: bool
 
+    @property
+    def category(self) -> str | None:
+        """The class that it is about, if it is about one."""
+        return self.name.category
+
     def __str__(self) -> str:
-        name = self.key if self.category is None else f"{self.key}[{self.category}]"
         option = "--fail-on-regression" if self.proven else "--require-no-worse"
-        return f"{option} {name}={self.margin:.15g}"
+        return f"{option} {self.name}={self.margin:.15g}"
 
 
 def parse_regression_gate(text: str, *, proven: bool) -> RegressionGate:
     """A gate from ``AP``, ``AP=0.01`` or ``AP[person]=1%``. UsageError if the text is anything else."""
     option = "--fail-on-regression" if proven else "--require-no-worse"
-    match = re.fullmatch(r"\s*([\w.@-]+)\s*(?:\[(.+)\])?\s*(?:=\s*([^=\s]+)\s*)?", text, re.DOTALL)
-    if match and (match[3] or proven):
+    match = re.fullmatch(rf"({PATTERN})(?:=\s*(?P<margin>[^=\s]+)\s*)?", text, re.DOTALL)
+    name = parse_metric(match[1]) if match else None
+    if match and name and (match["margin"] or proven):
         try:
-            given = match[3] or "0"
+            given = match["margin"] or "0"
             margin = float(given.removesuffix("%")) / (100 if given.endswith("%") else 1)
         except ValueError:
             margin = math.nan
         if 0 <= margin <= 1:
-            return RegressionGate(match[1], margin, match[2], proven)
+            return RegressionGate(name, margin, proven)
     raise UsageError(
         f"{option} {shorten(text)}: give a metric and a margin in 0..1, as in AP=0.01 or AP[person]=0.02"
     )
@@ -349,13 +353,12 @@ def check_regression_gates(
     """UsageError, before anything is read, if a gate's key is not one of the protocol or has no interval."""
     areas = range(len(rules.areas)) if bootstrap_areas else (0,)
     for gate in gates:
-        known = summary_keys(rules) if gate.category is None else ("AP",) * (rules.metric == "ap")
-        if gate.key not in known:
-            what = "summary" if gate.category is None else "class"
-            there = f"there are: {', '.join(known)}" if known else f"{rules.name} has none"
-            raise UsageError(f"{gate}: no {what} has {shorten(gate.key)!r}{hint(gate.key, known)}; {there}")
-        of_area = gate.category is None and gate.key not in keys_of(rules, areas)
-        if of_area and gate.key in keys_of(rules, range(len(rules.areas))):
+        if gate.category is not None and (rules.metric != "ap" or gate.name.key_among(["AP"]) is None):
+            there = "there are: AP" if rules.metric == "ap" else f"{rules.name} has none"
+            raise UsageError(f"{gate}: no class has {shorten(gate.name.key)!r}; {there}")
+        _, key = the_one(gate.name, [rules], str(gate))
+        of_area = gate.category is None and key not in keys_of(rules, areas)
+        if of_area and key in keys_of(rules, range(len(rules.areas))):
             raise UsageError(f"{gate}: area ranges have intervals only with --bootstrap-areas: add it")
 
 
@@ -369,7 +372,8 @@ def regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list
     """
     failed = []
     for gate in gates:
-        found = [d for d in comparison.deltas if d.key == gate.key and d.category == gate.category]
+        key = gate.name.key_among({d.key for d in comparison.deltas})
+        found = [d for d in comparison.deltas if d.key == key and d.category == gate.category]
         if not found:
             of_class = gate.category is not None
             known = dict.fromkeys(
@@ -377,7 +381,7 @@ def regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list
                 for d in comparison.deltas
                 if (d.category is not None) == of_class
             )
-            name = f"{gate.key}[{gate.category}]" if of_class else gate.key
+            name = str(gate.name)
             raise UsageError(f"{gate}: there is no {shorten(name)}{hint(name, known)}")
         failed += [line for delta in found if (line := _regression(comparison, gate, delta))]
     return failed

@@ -334,7 +334,18 @@ def plural(n: int | str, one: str, many: str = "") -> str:
     """``1 error``, ``3 errors``, ``no boxes``; `many` where the plural of `one` is not regular."""
     if n == 1:
         return f"1 {one}"
-    return f"{n} {many or one + ('es' if one.endswith(('s', 'x')) else 's')}"
+    return f"{grouped(n)} {many or one + ('es' if one.endswith(('s', 'x')) else 's')}"
+
+
+def grouped(n: int | str) -> str:
+    """A number as text; from five digits on with a space before every three: ``32 977``."""
+    return f"{n:,}".replace(",", " ") if isinstance(n, int) and abs(n) >= 10_000 else str(n)
+
+
+def listed(names: Sequence[object], most: int = 3) -> str:
+    """Some names, the first few of them quoted: ``'a', 'b', 'c' and 112 more``."""
+    shown = ", ".join(repr(_Value(shorten(name))) for name in names[:most])
+    return f"{shown} and {grouped(len(names) - most)} more" if len(names) > most else shown
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
