@@ -31,7 +31,7 @@ Examples:
   odm convert annotations.json out/ --to yolo --copy-images --images photos/
   odm convert Annotations/ coco.json --class-list classes.txt
   odm convert out/ back.json --dry-run
-  odm convert a.json b.json all/ --to yolo --split-into train:80,val:10,test:10
+  odm convert a.json b.json all/ --to yolo --split-into train:80,val:20
 """
 
 
@@ -77,30 +77,27 @@ Examples:
     type=click.Choice(SAME_IMAGE),
     default="error",
     show_default=True,
-    help="An image that several SRC have: refuse it, put the name of its SRC before the names of all images, "
-    "or join its boxes.",
+    help="If several SRC have the same image: fail, prefix all image names with their SRC, or join the boxes.",
 )
 @click.option(
-    "--min-box", type=float, default=0, metavar="PIXELS", help="Leave out boxes with a shorter side."
+    "--min-box", type=float, default=0, metavar="PIXELS", help="Drop boxes whose shorter side is below this."
 )
-@click.option(
-    "--min-area", type=float, default=0, metavar="PIXELS", help="Leave out boxes of a smaller area."
-)
-@click.option("--drop-empty", is_flag=True, help="Leave out images without boxes.")
-@click.option("--sample", metavar="N|P%", help="Keep so many images, or so many of a hundred.")
+@click.option("--min-area", type=float, default=0, metavar="PIXELS", help="Drop boxes of a smaller area.")
+@click.option("--drop-empty", is_flag=True, help="Drop images without boxes.")
+@click.option("--sample", metavar="N|P%", help="Keep a random sample of N images, or P percent.")
 @click.option(
     "--split-into",
     metavar="NAME:RATIO,...",
-    help="Divide the images into parts, as in train:80,val:10,test:10.",
+    help="Split the images into parts: train:80,val:10,test:10.",
 )
-@click.option("--folds", type=int, metavar="K", help="Divide the images into K folds.")
+@click.option("--folds", type=int, metavar="K", help="Split the images into K folds.")
 @click.option(
     "--group-by",
     metavar="REGEX",
-    help="Keep images in one part whose names have the same text in the first parentheses.",
+    help="Keep images together whose names have the same text in REGEX's first group.",
 )
-@click.option("--no-stratify", is_flag=True, help="Divide without regard to classes.")
-@click.option("--seed", metavar="SEED", help="Another order of images for --sample and parts. [default: 0]")
+@click.option("--no-stratify", is_flag=True, help="Split without balancing classes.")
+@click.option("--seed", metavar="SEED", help="Seed of --sample, --split-into and --folds. [default: 0]")
 @click.option("--overwrite", is_flag=True, help="Replace existing files of DST; others stay.")
 @click.option("--dry-run", is_flag=True, help="Print the summary and write nothing.")
 @format_options("from", "to", writing=("", "to"))
