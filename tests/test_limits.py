@@ -70,7 +70,13 @@ XML = {
     "attributes": numbered(b"<annotation ", b'a%d="" ', b"/>"),
     "bomb": b'<!DOCTYPE a [<!ENTITY b "' + b"x" * (SIZE // 2) + b'">]><annotation>' + b"&b;" * (SIZE // 6) + b"</annotation>",
 }  # fmt: skip
-KINDS = {".json": JSON, ".txt": LINES, ".csv": TABLE, ".xml": XML}
+RECORDS = {
+    "noise": noise(5),
+    "zeros": b"\0" * SIZE,
+    "empty-records": times(b"", b"\0\0\0\0\0\0\0\0\x29\x03\x98\x07\xd8\xea\x82\xa2"),
+    "endless": b"\xff" * SIZE,
+}
+KINDS = {".tfrecord": RECORDS, ".json": JSON, ".txt": LINES, ".csv": TABLE, ".xml": XML}
 OWN = {
     "automl": {"far": times(b"", b"TRAIN,a.jpg,x,9,9,,,9,9,,\n")},
     "bdd100k": {"labels": times(b'[{"name":"a","labels":[', b"{}", b"]}]", b",")},
