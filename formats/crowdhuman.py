@@ -35,9 +35,10 @@ from typing import Any
 
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._shared.json_columns import JsonPreview
+from odm.formats._shared.gather import At
 from odm.formats._shared.json_lines import json_lines
-from odm.formats._shared.json_values import At, Reader, dump, groups, is_set, may_write, number, sniff_json
+from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_values import Reader, dump, groups, is_set, may_write, number, sniff_json
 from odm.formats._shared.number_text import short_wh
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.issues import Log, printable

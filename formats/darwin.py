@@ -30,10 +30,9 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
-from odm.formats._shared.json_columns import JsonPreview
+from odm.formats._shared.gather import At, Corners
+from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import (
-    At,
-    Corners,
     Nothing,
     Reader,
     bounds,
@@ -42,10 +41,9 @@ from odm.formats._shared.json_values import (
     may_write,
     number,
     sniff_json,
-    split_of,
 )
 from odm.formats._shared.number_text import short_wh
-from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 
@@ -86,7 +84,7 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
         record = None if value is Nothing else reader.mapping(value, at)
         if record is not None:
             _read_file(reader, record, at, split_of(file))
-    reader.finish(score_key="inference")
+    reader.finish(field="inference")
 
 
 def _read_file(reader: Reader, record: dict[str, Any], at: At, split: str) -> None:

@@ -33,25 +33,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from odm.codes import NUMBERED_CLASSES
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.class_lists import add_list, described_names, read_list
-from odm.formats._shared.codes import NUMBERED_CLASSES, UNKNOWN_CLASS, WRONG_COUNT
+from odm.formats._shared.codes import NO_FILES, UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.csv_tables import NO_HEADER, head_rows, table_rows
-from odm.formats._shared.json_columns import glance
+from odm.formats._shared.gather import NAN, At
 from odm.formats._shared.json_lines import json_lines
-from odm.formats._shared.json_values import (
-    NAN,
-    NO_FILES,
-    At,
-    Nothing,
-    Reader,
-    dump,
-    groups,
-    is_set,
-    may_write,
-    number,
-)
+from odm.formats._shared.json_preview import glance
+from odm.formats._shared.json_values import Nothing, Reader, dump, groups, is_set, may_write, number
 from odm.formats._shared.number_text import short_wh
 from odm.formats._shared.safe_yaml import load
 from odm.formats._shared.splits import SplitOptions, files_of_split
@@ -125,7 +116,9 @@ def read(source: Source, builder: Builder, log: Log, options: ImagefolderOptions
     """Read the records of each file."""
     files = _files(source) if source.is_dir else [""]
     if not files:
-        log.report(NO_FILES, source.path, title=Trusted("metadata.jsonl or metadata.csv"))
+        log.report(
+            NO_FILES, source.path, expected=Trusted("metadata.jsonl or metadata.csv"), n=len(source.files)
+        )
     homes = dict.fromkeys(file.rpartition("/")[0] for file in files)
     path = source.path.replace("\\", "/")
     folders = (

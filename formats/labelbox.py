@@ -35,10 +35,10 @@ from urllib.parse import unquote, urlsplit
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._shared.json_columns import JsonPreview
+from odm.formats._shared.gather import At
 from odm.formats._shared.json_lines import json_lines
+from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import (
-    At,
     Reader,
     bounds,
     dump,
@@ -111,7 +111,7 @@ def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -
         log.note(
             f"{shown}: {passed.projects} labels of other projects are not read (-O project=NAME chooses one)"
         )
-    reader.finish(score_key="confidence")
+    reader.finish(field="confidence")
 
 
 def _name(row: dict[str, Any]) -> tuple[str, Any]:

@@ -34,19 +34,11 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.codes import UNKNOWN_CLASS
-from odm.formats._shared.json_columns import JsonPreview, show
+from odm.formats._shared.gather import NAN, At, Corners
+from odm.formats._shared.json_columns import show
 from odm.formats._shared.json_lines import json_lines
-from odm.formats._shared.json_values import (
-    NAN,
-    At,
-    Corners,
-    Reader,
-    dump,
-    groups,
-    may_write,
-    number,
-    sniff_json,
-)
+from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_values import Reader, dump, groups, may_write, number, sniff_json
 from odm.formats._shared.number_text import short_wh
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.issues import Log, Trusted, printable
@@ -108,7 +100,7 @@ def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) 
     if len(found.jobs) > 1 and not options.job:
         jobs = ", ".join(map(printable, found.jobs))
         log.note(f"{printable(source.path)}: there are several jobs ({jobs}); -O job=NAME chooses one")
-    reader.finish(score_key="confidence")
+    reader.finish(field="confidence")
 
 
 @dataclasses.dataclass(slots=True)

@@ -40,20 +40,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from odm.codes import NUMBERED_CLASSES
 from odm.files import BAD_NAME, Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.class_lists import add_list, read_list
 from odm.formats._shared.codes import (
     CLASS_LISTS_DISAGREE,
     DUPLICATE_IMAGE,
+    NO_FILES,
     NO_IMAGE_NAME,
     NOT_A_NUMBER,
-    NUMBERED_CLASSES,
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
 from odm.formats._shared.csv_tables import Collector, Columns
-from odm.formats._shared.json_values import NO_FILES
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.formats._shared.text_rows import refuse_classes
@@ -155,7 +155,7 @@ def _files(source: Source, log: Log) -> list[str]:
     files = [f for f, (fits, sound), u in zip(given, looks, usual, strict=True) if fits or (sound and u)]
     files = files or [f for f, u in zip(given, usual, strict=True) if u]
     if not files:
-        log.report(NO_FILES, source.path, title=Trusted("YOLO-Keras text"))
+        log.report(NO_FILES, source.path, expected=Trusted("YOLO-Keras text"), n=len(source.files))
     if others := [f for f in given if f not in files]:
         log.note(f"{printable(source.path)}: not read: {', '.join(map(printable, others[:5]))}")
     return files
@@ -326,10 +326,10 @@ class _Lines:
             for part in self.parts:
                 for i, text in enumerate(part.cells[4::6]):
                     if text in wrong and (text not in numbers or (names and names[1])):
-                        self._say_class(text, part.path, part.line[i], names, known=text in numbers)
+                        self._report_class(text, part.path, part.line[i], names, known=text in numbers)
         return found
 
-    def _say_class(
+    def _report_class(
         self, text: str, path: str, line: int, names: tuple[str, list[str]] | None, *, known: bool
     ) -> None:
         if known and names is not None:

@@ -9,8 +9,10 @@ from typing import IO, Any
 from odm.files import NOT_TEXT, UNREADABLE, Unreadable, open_binary, other_kind, refuse_nuls
 from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.encodings import wide_encoding
-from odm.formats._shared.json_columns import _PYTHON, SYNTAX, TOO_DEEP
-from odm.formats._shared.json_values import At, Nothing, Reader
+from odm.formats._shared.gather import At
+from odm.formats._shared.json_columns import _PYTHON, SYNTAX
+from odm.formats._shared.json_preview import TOO_DEEP
+from odm.formats._shared.json_values import Nothing, Reader
 from odm.issues import Trusted
 
 LONGEST = 2**27

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from odm.formats._shared.class_lists import refuse_class
 from odm.formats._shared.codes import BAD_CLASS_LIST, BAD_LISTED_CLASS
 from odm.formats._shared.text_tokens import text_of
 from odm.issues import Log
+from odm.names import refuse_class
 
 _COMMENT = re.compile(r"""("(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')|#[^\n]*""")
 _ITEM = re.compile(r"""item\s*:?\s*\{((?:[^{}"']|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')*+)\}\s*""")

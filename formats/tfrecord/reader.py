@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import NO_SIZE, NUMBERED_CLASSES
 from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, open_binary, other_kind
-from odm.formats._shared.class_lists import refuse_class
-from odm.formats._shared.codes import BAD_CLASS_NAME, NUMBERED_CLASSES, RELATIVE_RANGE, UNKNOWN_CLASS
-from odm.formats._shared.json_values import NO_FILES, At, Reader
-from odm.formats._shared.pictures import NO_SIZE, are_far
+from odm.formats._shared.codes import NO_FILES, RELATIVE_RANGE, UNKNOWN_CLASS
+from odm.formats._shared.gather import At
+from odm.formats._shared.json_values import Reader
+from odm.formats._shared.pictures import are_far
 from odm.formats._shared.splits import files_of_split
 from odm.formats.tfrecord.label_map import read_label_map
 from odm.formats.tfrecord.layout import (
@@ -35,6 +36,7 @@ from odm.formats.tfrecord.layout import (
 )
 from odm.formats.tfrecord.wire import Damaged, Features, example, records
 from odm.issues import Log, PathError, Trusted, printable
+from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Floats, stem
 
 
@@ -59,7 +61,7 @@ def read(source: Source, builder: Builder, log: Log, options: TfrecordOptions) -
     path = source.path.replace("\\", "/")
     files = files_of(source) if source.is_dir else [""]
     if not files:
-        log.report(NO_FILES, source.path, title=Trusted("a TFRecord file"))
+        log.report(NO_FILES, source.path, expected=Trusted("a TFRecord file"), n=len(source.files))
     several = len({stem_of(file) for file in files}) > 1
     given = {file: split_of(file or path, several=several) for file in files}
     wanted = None if options.split is None else SPLITS.get(options.split, options.split)
