@@ -77,6 +77,8 @@ class LabelmeOptions(ImageOptions):
 def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     if look.top != "{" or look.keys.get("shapes", "[") not in ("[", "n"):
         return None
+    if look.cut and look.keys.get("imageData") == '"' and _TOP.issuperset(look.keys):
+        return SURE, "it has the imageData of one image, as LabelMe has"
     image = look.keys.keys() & {"imagePath", "imageData", "imageHeight", "imageWidth"}
     first = look.first.get("shapes", {}).keys()
     if "shapes" in look.keys and (image or "points" in first):

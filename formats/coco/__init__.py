@@ -26,8 +26,9 @@ have any format. All ids of the file are looked up in one way, said aloud where 
 Reading: ids may start at 0, have gaps, be text (``"7"`` is never 7), or be written ``1.0`` (a warning); whole
 ids are exact to 64 bits. ``iscrowd``, ``area`` and an annotation's ``id`` may be missing, as may the image's
 size (a warning; ``--images``, ``--image-size`` and ``--image-sizes`` supply it). A missing ``file_name`` is
-replaced by the id (a warning). Categories of one name become one (a warning). ``segmentation`` and all other
-keys are counted and not read. ``area`` stays beside the box: it is the mask's.
+replaced by the id (a warning). Where there is no ``bbox``, or an empty one, it is the box around the
+polygons of ``segmentation`` (noted). Categories of one name become one (a warning). Otherwise
+``segmentation`` and all other keys are counted and not read. ``area`` stays beside the box: it is the mask's.
 
 A folder is read at once, with one class order: all its ``instances_<split>.json``, or if there are none
 every file that looks like COCO; ``<split>/_annotations.coco.json`` too names its split. ``--split`` takes

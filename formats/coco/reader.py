@@ -49,7 +49,7 @@ from odm.formats.coco.ids import (
     position_hint,
 )
 from odm.formats.coco.values import ANNOTATION, CATEGORY, IMAGE, RESULT, Values
-from odm.issues import Code, Log, Trusted, printable
+from odm.issues import Code, Log, Trusted, plural, printable
 from odm.names import refuse_class
 from odm.tables import Builder, Dataset, Id
 
@@ -398,6 +398,9 @@ class Reader:
                 crowd=columns.get("iscrowd"),  # type: ignore[arg-type]
                 expected=chunk.expected,
             )
+        if values.outlined:
+            what = plural(values.outlined, "annotation")
+            self._log.note(f"{printable(values.path)}: {what} without a bbox read by the box of the outline")
 
     def _add_slowly(self, chunk: Chunk, values: Values, table: Table, fields: Sequence[Field]) -> None:
         codes = (MISSING_BOX_KEY, WRONG_BOX_TYPE)

@@ -30,7 +30,17 @@ from odm.formats._shared.gather import Gather, decide_kind, own_folder
 from odm.formats._shared.pictures import are_far
 from odm.formats.csv.classes import ClassNames, ClassRows
 from odm.formats.csv.images import Images, Origin
-from odm.formats.csv.layouts import FLAGS, FORMS, CsvOptions, HeaderFaults, Layout, find_layout, sep_line
+from odm.formats.csv.layouts import (
+    FLAGS,
+    FORMS,
+    NO_OBJECT,
+    CsvOptions,
+    HeaderFaults,
+    Layout,
+    find_layout,
+    key_of,
+    sep_line,
+)
 from odm.formats.csv.numbers import Decimals, RowFaults
 from odm.formats.csv.records import SURROGATE, Records, cut
 from odm.issues import Log
@@ -309,6 +319,12 @@ class _Rows:
             column = roles[role]
             numbers[:, k], blanks[k] = self._decimals.numbers(columns[column], column, lines, faults)
         no_box = blanks.all(axis=0)
+        if "class" in roles and no_box.any():  # rows that say in words that nothing was found
+            column = roles["class"]
+            empty: Any = no_box.tolist()
+            columns[column] = [
+                "" if e and key_of(c) in NO_OBJECT else c for c, e in zip(columns[column], empty, strict=True)
+            ]
         score = np.full(n, np.nan)
         if "score" in roles:
             column = roles["score"]
