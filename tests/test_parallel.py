@@ -300,7 +300,7 @@ def test_the_copies_do_their_share(monkeypatch):
         assert np.concatenate([chunk.columns["id"] for chunk in found]).tolist() == list(range(300))
 
 
-@pytest.mark.parametrize("place", [0, 10, 150, 298])
+@pytest.mark.parametrize("location", [0, 10, 150, 298])
 def test_a_place_in_a_share_is_one_in_the_list(location, monkeypatch):
     monkeypatch.setattr(json_columns, "worker_count", lambda: 3)
     records = [{"id": i, "bbox": [i, 1, 2, 3]} for i in range(300)]

@@ -263,7 +263,7 @@ def test_one_folder_for_two_splits_is_read_once(tmp_path):
     assert len(data) == 1
 
 
-@pytest.mark.parametrize("place", ["/etc", "C:/data/images", "images/../../elsewhere", "https://x/y"])
+@pytest.mark.parametrize("location", ["/etc", "C:/data/images", "images/../../elsewhere", "https://x/y"])
 def test_places_outside_are_refused_and_not_read(tmp_path, location):
     put(tmp_path, {**TREE, "data.yaml": f"train: {location}\nval: images/val\nnames: [a, b]\n"})
     _, log = read(tmp_path)
