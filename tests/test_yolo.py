@@ -426,7 +426,7 @@ BOXES = ["0.5 0.5 0.4 0.3", "0.9 0.9 0.1 0.1", "0.05 0.5 0.1 0.9"]
 
 
 @pytest.mark.parametrize("column", ["last", "second"])
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("explicit", [True, False])
 def test_the_column_of_the_confidence(tmp_path, column, explicit):
     scores = [".9", "0.95", "0.25"]
     lines = [f"0 {b} {s}" if column == "last" else f"0 {s} {b}" for b, s in zip(BOXES, scores, strict=True)]

@@ -67,7 +67,7 @@ def sniff(source: Source) -> Sniff | None:
     lacking: list[HeaderFaults] = []
     for file in files[:50]:
         head = source.head(file)
-        decoded = utf8_text(head[: len(head) // 4 * 4])
+        decoded = utf8_text(head if len(head) < 2**16 else head[: len(head) // 4 * 4])
         if isinstance(decoded, str):
             continue
         text = decoded[0].decode("utf-8", "replace")

@@ -139,17 +139,14 @@ _FOURS: tuple[tuple[str, str, str, str, str], ...] = (
     ),
 )
 # The same where width and height could be those of the image: only if no other four is there.
-_LOOSE: tuple[tuple[str, str, str, str, str], ...] = tuple(
-    (form, x, y, w, h)
-    for form, x, y in (
-        ("ltwh", "x", "y"),
-        ("ltwh", "left", "top"),
-        ("ltwh", "xmin", "ymin"),
-        ("cxcywh", "xcenter", "ycenter"),
-        ("cxcywh", "centerx", "centery"),
-        ("cxcywh", "cx", "cy"),
-    )
-    for w, h in (("w", "h"), ("width", "height"))
+_LOOSE: tuple[tuple[str, str, str, str, str], ...] = (
+    *(("ltwh", x, y, "w", "h") for x, y in (("x", "y"), ("left", "top"), ("xmin", "ymin"))),
+    ("ltwh", "x", "y", "width", "height"),
+    *(
+        ("cxcywh", x, y, w, h)
+        for x, y in (("xcenter", "ycenter"), ("centerx", "centery"), ("cx", "cy"))
+        for w, h in (("w", "h"), ("width", "height"))
+    ),
 )
 _CLASS_LIKE = re.compile(r".*(?:type|class|label|category|name|target)", re.IGNORECASE)
 NO_OBJECT = frozenset({"nofinding", "noobject", "background", "none"})

@@ -279,6 +279,8 @@ def _add_place(
     inside = _inside(source, text)
     if inside is None and not os.path.exists(text.strip()):  # a path of the machine that wrote it
         inside = _folder_by_tail(source, text)
+        if inside is not None and "/" not in inside and inside not in SPLITS:
+            inside = None  # any folder may be called images
         if inside is not None:
             log.note(
                 f"{printable(path)}: {printable(text)} is not there, so {printable(inside)} here is read"
