@@ -140,6 +140,7 @@ OWN = {
             b'{"source-ref":"a","x-metadata":{"class-map":{"0":"c"}},"x":{"annotations":[', b"{}", b"]}}", b","
         ),
     },
+    "superannotate": {"instances": times(b'{"metadata":{"width":9,"height":9},"instances":[', b"{}", b"]}", b",")},
     "supervisely": {"objects": times(b'{"size":{"width":9,"height":9},"objects":[', b"{}", b"]}", b",")},
     "txt": {"long-class": b"c" * SIZE + b" 1 2 3 4\n"},
     "via": {"regions": times(b'{"a1":{"filename":"a","size":1,"regions":[', b"{}", b"]}}", b",")},
