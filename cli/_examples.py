@@ -309,7 +309,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'missing-column': (
         'filename,width,height,lable,xmin,ymin,xmax,ymax',
-        "input.csv:1: error missing-column [class] expected a column for class, found the columns filename, width, height, lable, xmin, ymin, xmax, ymax (is it 'lable'?); name the column with -O columns=class:NAME",
+        "input.csv:1: error missing-column [class] expected a column for class, found the columns filename, width, height, lable, xmin, ymin, xmax, ymax (is it 'lable'?); name the column with -O columns=class:NAME, or class:=NAME where all boxes have one class",
     ),
     'missing-key': (
         '',

@@ -6,7 +6,7 @@ import click
 
 from odm.cli._common import complete_format
 from odm.cli._print import show
-from odm.formats import FORMATS, Format, get, option_specs
+from odm.formats import FORMATS, USES, Format, get, option_specs
 
 
 @click.command(epilog="\b\nExamples:\n  odm formats\n  odm formats yolo\n  odm formats --output markdown")
@@ -32,10 +32,17 @@ def page(format_: Format) -> str:
         when = {"read": " (reading)", "write": " (writing)", "both": ""}[spec.side]
         lines.append(f"  {spec.name}{flag}{when}: {spec.help}.{choices}")
     kept = ", ".join(sorted(format_.keeps)) or "nothing"
+    if format_.written_by:
+        lines += ["", f"Written by: {format_.written_by}."]
     lines += ["", f"Besides boxes and class names it keeps: {kept}."]
     if format_.max_error_px:
         lines.append(f"Coordinates survive within {format_.max_error_px:g} px.")
     return "\n".join(lines)
+
+
+def by_use() -> list[Format]:
+    """All formats by what they are used for, then by name."""
+    return sorted(FORMATS.values(), key=lambda f: (USES.index(f.use), f.name))
 
 
 def listing(output: str) -> str:
@@ -48,6 +55,8 @@ def listing(output: str) -> str:
                 {
                     "name": f.name,
                     "title": f.title,
+                    "use": f.use,
+                    "written_by": f.written_by,
                     "suffixes": list(f.suffixes),
                     "keeps": sorted(f.keeps),
                     "max_error_px": f.max_error_px,
@@ -63,6 +72,7 @@ def listing(output: str) -> str:
     rows = [
         [
             f.name,
+            f.use,
             f.title,
             "a file" if f.single else "a folder",
             "read, write",
@@ -70,10 +80,11 @@ def listing(output: str) -> str:
             ", ".join(flag for flag in flags if flag in f.keeps) or "-",
             "yes" if f.needs_size else "no",
         ]
-        for f in FORMATS.values()
+        for f in by_use()
     ]
     headers = [
         "format",
+        "used for",
         "what it is",
         "one data set is",
         "ground truth",

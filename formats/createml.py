@@ -211,6 +211,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: CreatemlOptions) 
 FORMAT = Format(
     name="createml",
     title="Create ML JSON",
+    use="training",
+    written_by="Apple Create ML, Roboflow, RectLabel (image and imagefilename spellings)",
     doc=__doc__ or "",
     suffixes=(".json",),
     single=True,

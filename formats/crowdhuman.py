@@ -253,6 +253,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: CrowdhumanOptions
 FORMAT = Format(
     name="crowdhuman",
     title="CrowdHuman odgt",
+    use="challenges",
+    written_by="CrowdHuman (annotation_train.odgt), CrowdDet results",
     doc=__doc__ or "",
     suffixes=(".odgt",),
     single=False,

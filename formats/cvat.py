@@ -506,6 +506,8 @@ def _quote(text: str) -> str:
 FORMAT = Format(
     name="cvat",
     title="CVAT XML 1.1",
+    use="annotation tools",
+    written_by="CVAT for images 1.1 and for video 1.1 (tasks and projects)",
     doc=__doc__ or "",
     suffixes=(".xml",),
     single=True,

@@ -230,6 +230,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
 FORMAT = Format(
     name="darwin",
     title="V7 Darwin JSON",
+    use="annotation tools",
+    written_by="V7 Darwin JSON 1.0 and 2.0",
     doc=__doc__ or "",
     suffixes=(".json",),
     single=False,

@@ -344,6 +344,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
 FORMAT = Format(
     name="fiftyone",
     title="FiftyOne detection data set",
+    use="annotation tools",
+    written_by="FiftyOne FiftyOneImageDetectionDataset and FiftyOneDataset",
     doc=__doc__ or "",
     suffixes=(".json",),
     single=True,

@@ -353,6 +353,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: ImagefolderOption
 FORMAT = Format(
     name="imagefolder",
     title="Hugging Face imagefolder",
+    use="training",
+    written_by="Hugging Face Datasets imagefolder (JSON lines and CSV; lists, and a list of objects)",
     doc=__doc__ or "",
     suffixes=(".jsonl",),
     single=False,

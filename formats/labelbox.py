@@ -285,6 +285,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelboxOptions) 
 FORMAT = Format(
     name="labelbox",
     title="Labelbox export",
+    use="annotation tools",
+    written_by="Labelbox export v2 (NDJSON, and the same as a list)",
     doc=__doc__ or "",
     suffixes=(".ndjson",),
     single=True,

@@ -270,6 +270,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelmeOptions) -
 FORMAT = Format(
     name="labelme",
     title="LabelMe JSON",
+    use="annotation tools",
+    written_by="labelme 3 to 5, AnyLabeling, X-AnyLabeling",
     doc=__doc__ or "",
     suffixes=(".json",),
     single=False,

@@ -277,6 +277,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: SagemakerOptions)
 FORMAT = Format(
     name="sagemaker",
     title="SageMaker Ground Truth manifest",
+    use="annotation tools",
+    written_by="SageMaker Ground Truth output manifest, Roboflow",
     doc=__doc__ or "",
     suffixes=(".manifest",),
     single=True,

@@ -302,6 +302,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
 FORMAT = Format(
     name="superannotate",
     title="SuperAnnotate JSON",
+    use="annotation tools",
+    written_by="SuperAnnotate vector JSON, and the older IMAGE___objects.json",
     doc=__doc__ or "",
     suffixes=(".json",),
     single=False,

@@ -400,6 +400,8 @@ def _refuse_names(dataset: Dataset, names: Sequence[str], log: Log) -> bool:
 FORMAT = Format(
     name="yolokeras",
     title="YOLO-Keras and YOLOv4-PyTorch text",
+    use="training",
+    written_by="keras-yolo3, pytorch-YOLOv4, Roboflow (2007_train.txt, _annotations.txt)",
     doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,

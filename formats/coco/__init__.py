@@ -281,6 +281,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> N
 FORMAT = Format(
     name="coco",
     title="COCO JSON",
+    use="training",
+    written_by="COCO, Roboflow, CVAT, labelme2coco, Detectron2, MMDetection, Ultralytics results "
+    "(instances, results)",
     doc=__doc__,
     suffixes=(".json",),
     single=True,

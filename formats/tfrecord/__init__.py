@@ -63,6 +63,8 @@ def sniff(source: Source) -> Sniff | None:
 FORMAT = Format(
     name="tfrecord",
     title="TFRecord of the TF Object Detection API",
+    use="training",
+    written_by="TensorFlow Object Detection API create_*_tf_record, Roboflow (single files and shards)",
     doc=__doc__ or "",
     suffixes=(".tfrecord", ".tfrecords", ".tfrec", ".record"),
     single=False,

@@ -81,6 +81,8 @@ def adapt(options: VottOptions) -> dict[str, Any]:
 FORMAT = Format(
     name="vott",
     title="VoTT CSV and JSON",
+    use="annotation tools",
+    written_by="VoTT 2 CSV and JSON (export, and one file per asset)",
     doc=__doc__ or "",
     suffixes=(".csv",),
     single=True,

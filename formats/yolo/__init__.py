@@ -190,6 +190,9 @@ def adapt(options: YoloOptions) -> dict[str, Any]:
 FORMAT = Format(
     name="yolo",
     title="YOLO (Ultralytics, darknet)",
+    use="training",
+    written_by="Ultralytics YOLOv5 to YOLO11, Roboflow, CVAT, Label Studio, labelImg, darknet (boxes, "
+    "outlines, OBB)",
     doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,
