@@ -18,7 +18,8 @@ polylines, cuboids, templates and tags are no boxes; they are counted, as attrib
 its class itself.
 
 Detections are instances whose ``creationType`` is ``Prediction`` or ``Preannotation``: their ``probability``,
-0 to 100, divided by 100 is the score. If all are, the files hold detections; if only some are they are ground
+0 to 100, divided by 100 is the score (a ``score`` beside it, which is written where a division would lose
+digits, goes first). If all are, the files hold detections; if only some are they are ground
 truth, these are ignored, and that is a warning. ``--kind`` decides by hand.
 
 A folder called ``train``, ``val``, ``test`` or the like names the split. Writing: ``IMAGE.json`` for each
@@ -28,9 +29,8 @@ image and ``classes/classes.json``, with ids from 1.
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
-
-import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
@@ -50,13 +50,13 @@ from odm.formats._shared.json_values import (
 )
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log, Trusted
-from odm.tables import Builder, Dataset, Floats
+from odm.tables import Builder, Dataset
 
 _TOP = frozenset({"metadata", "instances", "tags", "comments"})
 _INSTANCE = frozenset(
     (
         "id type classId className probability points groupId pointLabels locked visible trackingId error "
-        "createdAt createdBy creationType updatedAt updatedBy isLocked exclude cx cy rx ry angle"
+        "createdAt createdBy creationType score updatedAt updatedBy isLocked exclude cx cy rx ry angle"
     ).split()
 )
 _MADE = frozenset({"Prediction", "Preannotation"})
@@ -177,11 +177,14 @@ def _read_instance(reader: Reader, value: Any, at: At, image: int, rows: int, li
     category = None if name is None else reader.category(name, at / "className")
     score: float | None = NAN
     if record.get("creationType") in _MADE:
-        score = reader.score(record.get("probability"), at / "probability")
+        key = "score" if "score" in record else "probability"
+        score = reader.score(record.get(key), at / key)
+        if score is not None and key == "probability":
+            score = _share(score)
     if corners is None or category is None or score is None:
         return False
     reader.count_unread(record, _INSTANCE)
-    reader.box(image, category, corners, at, file=rows, line=line, score=score / 100)
+    reader.box(image, category, corners, at, file=rows, line=line, score=score)
     return True
 
 
@@ -242,21 +245,22 @@ _SHAPES = {"bbox": _read_box, "rbbox": _read_rotated, "polygon": _read_polygon, 
 # ------------------------------------------------------------------------------------------------ writing
 
 
-def _percent(score: Floats) -> list[float]:
-    """(n,) scores times 100, of as few digits as give the score again."""
-    result = score * 100
-    open_ = np.ones(len(score), bool)
-    for places in range(16):
-        tried = np.round(score * 100, places)
-        fits = open_ & (tried / 100 == score)
-        result[fits] = tried[fits]
-        open_ &= ~fits
-    for near in (result, np.nextafter(result, np.inf), np.nextafter(result, -np.inf)):
-        fits = open_ & (near / 100 == score)
-        result[fits] = near[fits]
-        open_ &= ~fits
-    found: list[float] = result.tolist()
-    return found
+def _percent(score: float) -> float:
+    """The probability that is read as this score: the point of its digits is moved, so that none is lost."""
+    found = float(Decimal(repr(score)).scaleb(2))
+    near = (found, math.nextafter(found, math.inf), math.nextafter(found, -math.inf))
+    return next((value for value in near if _share(value) == score), found)
+
+
+def _scored(score: float) -> dict[str, Any]:
+    """What an instance of this score has."""
+    percent = _percent(score)
+    found = {"creationType": "Preannotation", "probability": number(percent)}
+    return found if _share(percent) == score else {**found, "score": score}
+
+
+def _share(percent: float) -> float:
+    return float(Decimal(repr(percent)).scaleb(-2))
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> None:
@@ -269,8 +273,6 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
     fits = target.plan([*names, listed], [*images.name, "the classes"], log)
     if not may_write(dataset, log) or not fits or not names:
         return
-    is_det = dataset.kind == "det"
-    percent = _percent(boxes.score) if is_det else []
     for row, (name, members) in enumerate(zip(log.track(names, "writing"), groups(dataset), strict=True)):
         about: dict[str, Any] = {"name": images.name[row]}
         if min(images.width[row], images.height[row]) > 0:
@@ -278,21 +280,22 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
         instances = []
         for i in members:
             category = int(boxes.category[i])
-            instances.append(
-                {
-                    "type": "bbox",
-                    "classId": category + 1,
-                    "className": classes[category],
-                    "probability": number(percent[i]) if is_det else 100,
-                    "points": dict(zip(_CORNERS, map(number, boxes.xyxy[i].tolist()), strict=True)),
-                    "groupId": 0,
-                    "pointLabels": {},
-                    "locked": False,
-                    "visible": True,
-                    "attributes": [],
-                    "creationType": "Preannotation" if is_det else "Manual",
-                }
-            )
+            instance = {
+                "type": "bbox",
+                "classId": category + 1,
+                "className": classes[category],
+                "probability": 100,
+                "points": dict(zip(_CORNERS, map(number, boxes.xyxy[i].tolist()), strict=True)),
+                "groupId": 0,
+                "pointLabels": {},
+                "locked": False,
+                "visible": True,
+                "attributes": [],
+                "creationType": "Manual",
+            }
+            if dataset.kind == "det":
+                instance |= _scored(float(boxes.score[i]))
+            instances.append(instance)
         record = {"metadata": about, "instances": instances, "tags": [], "comments": []}
         target.write(name, f"{dump(record, 2)}\n".encode())
     entries = [{"id": i, "name": name, "attribute_groups": []} for i, name in enumerate(classes, 1)]

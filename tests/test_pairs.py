@@ -101,6 +101,7 @@ def explicit(dataset, folder, format_):
     """The options that a format's files need said: image sizes, and what tiny numbers mean."""
     names = {s.name for s in option_specs(format_.options)}
     said = {"box": "ltrb", "coords": "abs"} if {"box", "coords"} <= names else {}
+    said |= {"units": "pixel"} if "units" in names else {}
     if "size" in format_.keeps or "image_sizes" not in names:
         return said
     path = Path(folder, "sizes.csv")
