@@ -263,6 +263,55 @@ def test_one_folder_for_two_splits_is_read_once(tmp_path):
     assert len(data) == 1
 
 
+POSE = "0 .5 .5 .4 .4 .4 .4 2 .5 .5 1 0 0 0\n"
+
+
+@pytest.mark.parametrize("described", [False, True])
+def test_rows_with_key_points_are_boxes(tmp_path, described):
+    files = {"images/x.png": PICTURE, "labels/x.txt": POSE, "classes.txt": "a\n"}
+    if described:
+        files["data.yaml"] = "train: images\nval: images\nnames: [a]\nkpt_shape: [3, 3]\n"
+    data, log = read(put(tmp_path, files))
+    assert not log.counts
+    assert len(data) == 1
+    assert not data.extras
+    assert detect(Source(str(tmp_path)), Log()).name == "yolo"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "0 .5 .5 .4 .4 .9 .9 2 .5 .5 1\n",  # a visible point outside the box
+        "0 .5 .5 .4 .4 .4 .4 .3 .5 .5 1\n",  # a third number that is no visibility
+    ],
+)
+def test_rows_that_only_look_like_key_points_are_outlines(tmp_path, row):
+    _, log = read(put(tmp_path, {"images/x.png": PICTURE, "labels/x.txt": row, "classes.txt": "a\n"}))
+    assert "outlines-as-boxes" in log.counts or log.errors
+
+
+@pytest.mark.parametrize(
+    "name", ["_darknet.labels", "data.names", "predefined_classes.txt", "class_names.txt", "labels.txt"]
+)
+@pytest.mark.parametrize("folder", ["", "labels"])
+def test_lists_of_classes_by_other_names(tmp_path, name, folder):
+    files = {"images/x.png": PICTURE, "labels/x.txt": BOX, name: "cat\ndog\n"}
+    data, log = read(put(tmp_path, files) / folder)
+    assert not log.counts, list(log)
+    assert data.categories.name == ("cat", "dog")
+
+
+def test_paths_of_another_machine_are_looked_for_by_their_last_parts(tmp_path):
+    files = {
+        "train/images/x.png": PICTURE,
+        "train/labels/x.txt": BOX,
+        "data.yaml": "train: /content/set-1/train/images\nval: /content/set-1/train/images\nnames: [a]\n",
+    }
+    data, log = read(put(tmp_path, files))
+    assert not log.counts
+    assert (len(data), data.images.name) == (1, ("x.png",))
+
+
 @pytest.mark.parametrize("location", ["/etc", "C:/data/images", "images/../../elsewhere", "https://x/y"])
 def test_places_outside_are_refused_and_not_read(tmp_path, location):
     put(tmp_path, {**TREE, "data.yaml": f"train: {location}\nval: images/val\nnames: [a, b]\n"})
