@@ -254,6 +254,8 @@ SHAPES = [
     ("image,x,y,w,h,label\na.jpg,1,2,29,38,car\n", (1, 2, 30, 40), "car"),
     ("image,label,x,y,width,height\na.jpg,car,1,2,29,38\n", (1, 2, 30, 40), "car"),
     ("image,label,x_center,y_center,width,height\na.jpg,car,10,20,4,8\n", (8, 16, 12, 24), "car"),
+    ('image,label,bbox\na.jpg,car,"[1, 2, 30, 40]"\n', (1, 2, 30, 40), "car"),
+    ('image,label,bbox\na.jpg,car,"[30, 40, 9, 8]"\n', (30, 40, 39, 48), "car"),
     ("a.jpg,1,2,30,40,object,90,80\nb.jpg,3,4,5,6,object,9,8\n", (1, 2, 30, 40), "object"),
     ("car,1,2,29,38,a.jpg,90,80\nbus,3,4,5,6,b.jpg,9,8\n", (1, 2, 30, 40), "car"),
     (

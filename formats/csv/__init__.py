@@ -25,11 +25,11 @@ and empty box cells. Flags are 0 or 1. Boxes with a score are detections. Also k
   (``label,x,y,width,height,image,image_width,image_height``), which have none either.
 
 Any other header is read where the usual names of its columns are plain (``xmin``, ``left`` or ``x1``;
-``label`` or ``class``; ``filename``, ``image`` or ``path``; ``x,y,w,h``; in any case), else with
-``-O columns=image:frame,left:x0,...``. The roles are image, width, height, class, score, left, top, right,
-bottom, box_width, box_height, center_x, center_y and the flags; ``-O columns=class:=person`` gives every box
-the same class. A row without a box whose class is ``No finding``, ``background`` or ``none`` is an image
-without objects.
+``label`` or ``class``; ``filename``, ``image`` or ``path``; ``x,y,w,h``; ``bbox`` for four numbers in one
+cell; in any case), else with ``-O columns=image:frame,left:x0,...``. The roles are image, width, height,
+class, score, left, top, right, bottom, box_width, box_height, center_x, center_y and the flags;
+``-O columns=class:=person`` gives every box the same class. A row without a box whose class is
+``No finding``, ``background`` or ``none`` is an image without objects.
 
 Decimal commas (inside quotes, or between semicolons) are read where the file has no decimal point, and said
 aloud; both in one file is an error. ``--classes`` also takes a plain list of names, or lines of ``name,id``:

@@ -148,6 +148,7 @@ _LOOSE: tuple[tuple[str, str, str, str, str], ...] = (
         for w, h in (("w", "h"), ("width", "height"))
     ),
 )
+_PACKED = ("bbox", "box", "boundingbox")
 _CLASS_LIKE = re.compile(r".*(?:type|class|label|category|name|target)", re.IGNORECASE)
 NO_OBJECT = frozenset({"nofinding", "noobject", "background", "none"})
 """Classes, in letters and digits, of rows without a box that say that an image holds no object."""
@@ -230,11 +231,15 @@ class Layout:
     """Whether a blank follows every separator, and does not belong to the cells."""
     strings: int | None = None
     """The column that holds prediction strings."""
+    packed: int | None = None
+    """The column that holds the four numbers of a box, in brackets or not."""
     sure: bool = True
 
     def field(self, column: int) -> str:
         """How a column is called in a message; nothing for one that the file does not have."""
         names = self.columns
+        if self.packed is not None and column >= len(names):
+            column = self.packed
         return (names[column] or f"column {column + 1}") if column < len(names) else ""
 
 
@@ -339,6 +344,7 @@ class _Header:
                 if name not in seen:
                     self._lacks(role, name, hint(name, columns), f"{role}:NAME")
                 self.roles[role] = seen.get(name, 0)
+        self.packed: int | None = None
         self.places: dict[str, list[int]] = {}
         """The columns that are not told, by their names in letters and digits."""
         for i, name in enumerate(columns):
@@ -391,6 +397,11 @@ class _Header:
                 for role, name in zip(FORMS[form], names, strict=True):
                     self._find(role, (name,), places)
                 return form
+        packed = next((name for name in _PACKED if name in self.places), "")
+        if packed:
+            self.packed = self.places[packed][0]
+            self.roles |= {role: len(self.columns) + k for k, role in enumerate(FORMS["ltwh"])}
+            return "ltwh"
         for form, *names in _LOOSE:
             if all(name in self.places for name in names):
                 for role, name in zip(FORMS[form], names, strict=True):
@@ -473,11 +484,24 @@ def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) 
         title, coords = "TF Object Detection CSV", "sniff"
     else:
         named = ", ".join(
-            f"{role} = {shorten(columns[i])}" for role, i in roles.items() if role != columns[i]
+            f"{role} = {shorten(columns[i])}"
+            for role, i in roles.items()
+            if i < len(columns) and role != columns[i]
         )
         title, coords = "CSV by the names of its columns" + (f" ({named})" if named else ""), "sniff"
         sure = False  # a format whose header this is may be surer of it than usual names can make
-    return Layout(title, sep, columns, roles, form, coords, constants, spaced=header.spaced, sure=sure)
+    return Layout(
+        title,
+        sep,
+        columns,
+        roles,
+        form,
+        coords,
+        constants,
+        spaced=header.spaced,
+        packed=header.packed,
+        sure=sure,
+    )
 
 
 def _near(name: str, columns: Sequence[str]) -> str:
