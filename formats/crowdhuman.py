@@ -35,7 +35,7 @@ from typing import Any
 
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._shared.gather import At
+from odm.formats._shared.gather import At, report_other_kind
 from odm.formats._shared.json_lines import json_lines
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, dump, groups, is_set, may_write, number, sniff_json
@@ -100,6 +100,8 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
         builder.kind = "det" if found["dtboxes"] and not found["gtboxes"] else "gt"
         if all(found.values()):
             log.note(f"{printable(source.path)}: the gtboxes are read, not the dtboxes (--kind det)")
+    else:
+        report_other_kind(builder, log, _counted(found["gtboxes"]), _counted(found["dtboxes"]))
     read_box = _read_found if builder.kind == "det" else _read_truth
     for boxes in found["dtboxes" if builder.kind == "det" else "gtboxes"]:
         for i, value in enumerate(boxes.values):
@@ -108,6 +110,11 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
             if not (good and read_box(reader, record or {}, boxes.at / i, boxes, options.box)):
                 builder.skipped += 1
     reader.finish()
+
+
+def _counted(boxes: list[_Boxes]) -> tuple[int, At | None]:
+    """How many boxes there are, and the place of the first."""
+    return sum(len(part.values) for part in boxes), boxes[0].at if boxes else None
 
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from odm.codes import NO_SIZE, NUMBERED_CLASSES
 from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, open_binary, other_kind
 from odm.formats._shared.codes import NO_FILES, RELATIVE_RANGE, UNKNOWN_CLASS
-from odm.formats._shared.gather import At
+from odm.formats._shared.gather import At, report_other_kind
 from odm.formats._shared.json_values import Reader
 from odm.formats._shared.pictures import are_far
 from odm.formats._shared.splits import files_of_split
@@ -246,6 +246,8 @@ class _Records:
             if self.found and self.truth:
                 path = printable(self.source.path)
                 self.log.note(f"{path}: the objects are read, not the detections (--kind det)")
+        else:
+            report_other_kind(builder, self.log, _counted(self.truth), _counted(self.found))
         parts = self.found if builder.kind == "det" else self.truth
         table = _Classes(builder, self.log, parts, names, self.source.path)
         for part in parts:
@@ -261,6 +263,11 @@ class _Records:
                 file=part.file,
                 line=np.full(int(good.sum()), part.line, np.int32),
             )
+
+
+def _counted(parts: list[_Boxes]) -> tuple[int, At | None]:
+    """How many boxes there are, and the place of the first."""
+    return sum(len(part.edges) for part in parts), parts[0].at if parts else None
 
 
 class _Classes:
