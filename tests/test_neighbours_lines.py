@@ -270,3 +270,10 @@ def test_yolokeras_single_file_takes_the_classes_beside_it(tmp_path):
     data, log = read(tmp_path / "input/train.txt", "yolokeras")
     assert seen(data) == [("a.jpg", "y", 1, 2, 30, 40)]
     assert not log.counts
+
+
+@pytest.mark.parametrize("kind", ["", "-detections"])
+def test_the_json_of_vott_is_written_as_it_is_read(tmp_path, kind):
+    source, target = MIXED / f"vott-json{kind}" / "input.json", tmp_path / "out.json"
+    odm.convert(str(source), str(target), to="vott", to_options={"dialect": "json"})
+    assert target.read_bytes() == source.read_bytes()
