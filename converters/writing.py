@@ -229,7 +229,8 @@ def _put(
         if not output.written and (dataset.kind != "det" or has_classes):
             raise DataError(
                 f"{printable(output.target)}: not written, because the data has no image and {format_.name} "
-                "has a file for each image, so there would be nothing to read; coco can hold classes alone",
+                "has a file or record for each, so there would be nothing to read; coco can hold "
+                "classes without images",
                 log,
             )
 

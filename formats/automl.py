@@ -232,6 +232,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) ->
 FORMAT = Format(
     name="automl",
     title="AutoML and Vertex AI CSV",
+    use="annotation tools",
+    written_by="Google AutoML Vision and Vertex AI (two or four corners, with and without the set)",
     doc=__doc__ or "",
     suffixes=(".csv",),
     single=True,

@@ -329,6 +329,8 @@ def adapt(options: DotaOptions) -> dict[str, object]:
 FORMAT = Format(
     name="dota",
     title="DOTA oriented boxes",
+    use="challenges",
+    written_by="DOTA 1.0 to 2.0 (label files, Task 1 and 2 results), Roboflow OBB",
     doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,

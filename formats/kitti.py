@@ -211,6 +211,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> 
 FORMAT = Format(
     name="kitti",
     title="KITTI object labels",
+    use="challenges",
+    written_by="KITTI object development kit, CVAT, FiftyOne (15 and 16 columns)",
     doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,

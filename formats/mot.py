@@ -443,6 +443,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: MotOptions) -> No
 FORMAT = Format(
     name="mot",
     title="MOTChallenge sequences",
+    use="challenges",
+    written_by="MOT15, MOT16, MOT17, MOT20 (gt, det and results)",
     doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,

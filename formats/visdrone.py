@@ -233,6 +233,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: VisdroneOptions) 
 FORMAT = Format(
     name="visdrone",
     title="VisDrone detection annotations and results",
+    use="challenges",
+    written_by="VisDrone-DET (annotations and results)",
     doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,

@@ -236,6 +236,8 @@ def adapt(options: WheatOptions) -> dict[str, object]:
 FORMAT = Format(
     name="wheat",
     title="Kaggle wheat CSV",
+    use="challenges",
+    written_by="Kaggle Global Wheat Detection 2020 (train.csv and submissions)",
     doc=__doc__ or "",
     suffixes=(".csv",),
     single=True,

@@ -373,6 +373,8 @@ def _refuse_names(dataset: Dataset, log: Log) -> bool:
 FORMAT = Format(
     name="widerface",
     title="WIDER FACE",
+    use="challenges",
+    written_by="WIDER FACE (ground truth lists and prediction files)",
     doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,

@@ -27,8 +27,11 @@ have any format. All ids of the file are looked up in one way, said aloud where 
 Reading: ids may start at 0, have gaps, be text (``"7"`` is never 7), or be written ``1.0`` (a warning); whole
 ids are exact to 64 bits. ``iscrowd``, ``area`` and an annotation's ``id`` may be missing, as may the image's
 size (a warning; ``--images``, ``--image-size`` and ``--image-sizes`` supply it). A missing ``file_name`` is
-replaced by the id (a warning). Categories of one name become one (a warning). ``segmentation`` and all other
-keys are counted and not read. ``area`` stays beside the box: it is the mask's.
+replaced by the id (a warning). Where there is no ``bbox``, or an empty one, it is the box around the
+polygons of ``segmentation`` (noted). Boxes whose numbers all lie in 0..1 are relative to the image's size, as
+Azure ML writes them (noted; ``-O units=pixel`` and ``-O units=normalized`` decide by hand). Categories of one
+name become one (a warning). Otherwise ``segmentation`` and all other keys are counted and not read. ``area``
+stays beside the box: it is the mask's.
 
 A folder is read at once, with one class order: all its ``instances_<split>.json``, or if there are none
 every file that looks like COCO; ``<split>/_annotations.coco.json`` too names its split. ``--split`` takes
@@ -81,6 +84,12 @@ class CocoOptions(ImageOptions):
         "what the category ids of results are: positions in the ground truth's list of categories from 0 or "
         "from 1, or among COCO's 80 classes, 0 to 79, as trainers count",
         choices=("positions", "positions-from-1", "80"),
+        side="read",
+    )
+    units: str = option(
+        "auto",
+        "what the numbers of a bbox are: pixels, or relative to the image's size",
+        choices=("auto", "pixel", "normalized"),
         side="read",
     )
     reference: Dataset | None = None
@@ -237,7 +246,7 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
                     UNKNOWN_SPLIT, source.path, value=options.split, found=", ".join(splits) or "no splits"
                 )
                 return
-    reader = Reader(source, builder, log, options, counted=options.ids)
+    reader = Reader(source, builder, log, options, counted=options.ids, units=options.units)
     for file, split in files:
         reader.read(file, split)
     reader.finish()
@@ -281,6 +290,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> N
 FORMAT = Format(
     name="coco",
     title="COCO JSON",
+    use="training",
+    written_by="COCO, Roboflow, CVAT, labelme2coco, Detectron2, MMDetection, Ultralytics results "
+    "(instances, results)",
     doc=__doc__,
     suffixes=(".json",),
     single=True,
