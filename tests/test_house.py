@@ -366,7 +366,7 @@ def test_the_version_is_one():
 
 KEEPS = {
     "size", "extension", "empty", "unused", "order", "score", "area", "wh", "image_id", "category_id", "box_id",
-    "parent", "frequency", "split", *(word.name.lower() for kind in (Flag, LabelState) for word in kind),
+    "parent", "frequency", "split", "video", "track", "track_score", *(word.name.lower() for kind in (Flag, LabelState) for word in kind),
 }  # fmt: skip
 
 

@@ -59,7 +59,7 @@ SLICE = 2**18
 WORTH_SHARING = 2**22
 """Bytes of a list that are worth a process of their own; making one takes a few milliseconds."""
 
-Kind = Literal["id", "int", "number", "numbers", "text", "ints"]
+Kind = Literal["id", "int", "number", "numbers", "text", "ints", "raw"]
 Column = NDArray[Any] | list[Any]
 
 
@@ -85,7 +85,8 @@ class Field:
 
     ``id`` and ``int`` become (n,) int64 with `NONE` where the key is missing, or a list where an id is text;
     ``number`` becomes (n,) float64 with NaN; ``numbers`` (n, ``count``) float64; ``text``, and ``ints`` for
-    lists of whole numbers, a list with None.
+    lists of whole numbers, a list with None;
+    ``raw`` a list of the JSON of the values, which count as unread too, empty where there is none.
     """
 
     key: str
@@ -672,6 +673,8 @@ class _Shape:
                     keys = n - sum(not len(v) for v in values)
                 colons += b"".join(values).count(b":")
                 colons += keys * (1 + key.count(":"))
+                if kind == "raw":
+                    chunk.columns[key] = values
                 continue
             chunk.columns[key] = column
             colons += keys * (1 + key.count(":"))
