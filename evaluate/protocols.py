@@ -78,7 +78,7 @@ class Protocol:
         Whether widths and heights are taken as the source gives them (COCO) or from the corners.
     match
         ``best``: the ground truth of highest IoU, even if it is taken; ``free``: of highest IoU among the
-        free ones.
+        free ones; ``greatest``: not by score, but the two that overlap most of all that are free.
     last_of_equals
         Which ground truth wins among those of equal IoU: the first, or the last.
     size_threshold
@@ -115,6 +115,8 @@ class Protocol:
         Whether a class hierarchy is applied where one is given.
     epsilon
         What is added to the denominator of precision; pycocotools adds `numpy.spacing` (1).
+    tubes
+        Whether tracks are measured by their volumes, and videos stand in place of images.
     switched
         What was changed by hand, in words.
     """
@@ -125,7 +127,7 @@ class Protocol:
     averaged: bool = False
     pixels: Pixels = "edges"
     as_given: bool = False
-    match: Literal["best", "free"] = "best"
+    match: Literal["best", "free", "greatest"] = "best"
     last_of_equals: bool = False
     size_threshold: bool = False
     ignored: Flag = NO_FLAG
@@ -142,6 +144,7 @@ class Protocol:
     by_frequency: bool = False
     hierarchical: bool = False
     epsilon: float = 0.0
+    tubes: bool = False
     switched: tuple[str, ...] = ()
 
     def crowds(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
@@ -172,7 +175,9 @@ class Protocol:
     def definition(self) -> str:
         """What the numbers mean, in one line."""
         parts = [self._iou_text()]
-        if self.pixels == "inclusive":
+        if self.tubes:
+            parts.append("tracks by their volumes")
+        elif self.pixels == "inclusive":
             parts.append("inclusive pixels (width = right - left + 1)")
         else:
             parts.append("edges (width = right - left)")
@@ -194,7 +199,8 @@ class Protocol:
             what = "boxes" if self.drop_empty_truth else "detections"
             parts.append(f"{what} without area dropped")
         if self.metric != "top-k" and self.max_dets is not None:
-            parts.append(f"best {self.max_dets} per image{' and class' if self.cap_of == 'class' else ''}")
+            unit = "video" if self.tubes else "image"
+            parts.append(f"best {self.max_dets} per {unit}{' and class' if self.cap_of == 'class' else ''}")
         parts.append(self._average_text())
         text = f"{self.name}: {'; '.join(parts)}"
         return f"{text} [changed: {', '.join(self.switched)}]" if self.switched else text
@@ -216,6 +222,8 @@ class Protocol:
             return f"best {self.max_dets} detections of an image against any ground truth"
         if self.match == "free":
             return "best free ground truth"
+        if self.match == "greatest":
+            return "pairs of greatest IoU first"
         return "best ground truth, taken -> FP"
 
     def _average_text(self) -> str:
@@ -284,7 +292,16 @@ PROTOCOLS: dict[str, Protocol] = {
         Protocol("imagenet-det", pixels="inclusive", match="free", size_threshold=True),
     )
 }
-"""All protocols by name."""
+"""All protocols that measure boxes, by name."""
+
+TUBE_PROTOCOLS: dict[str, Protocol] = {
+    p.name: p
+    for p in (
+        Protocol("stt", match="greatest", tubes=True),
+        dataclasses.replace(_COCO, name="tube", crowd_flags=NO_FLAG, areas=(EVERY_AREA,), tubes=True),
+    )
+}
+"""Those that measure tracks, see `odm.evaluate.tubes`."""
 
 
 def recall_points(interpolation: Interpolation) -> Floats | None:
@@ -317,12 +334,17 @@ def resolve(
     ious = None if iou is None else _ious([iou] if isinstance(iou, (int, float)) else list(iou))
     resolved: list[Protocol] = []
     for name in names:
-        base = name if isinstance(name, Protocol) else PROTOCOLS.get(name)
+        known = {**PROTOCOLS, **TUBE_PROTOCOLS}
+        base = name if isinstance(name, Protocol) else known.get(name)
         if base is None:
             raise UsageError(
-                f"there is no protocol {name!r}{hint(str(name), PROTOCOLS)}; "
-                f"there are: {', '.join(PROTOCOLS)}"
+                f"there is no protocol {name!r}{hint(str(name), known)}; there are: {', '.join(known)}"
             )
+        if base.tubes:
+            unfit = {"area": area, "keep_difficult": keep_difficult or None, "pixels": pixels}
+            for option, value in unfit.items():
+                if value is not None:
+                    raise UsageError(f"{option} has no meaning for {base.name}, which measures tracks")
         changed: dict[str, Any] = {}
         if interpolation is not None:
             changed["interpolation"] = _interpolation(interpolation, base)

@@ -87,6 +87,8 @@ def _averages(
         summary[f"AR{letter}"] = (
             mean_of_defined(recall[-1, :, areas[name]]) if name in areas and caps else math.nan
         )
+    if rules.tubes:
+        return {key: summary[key] for key in ("AP", "AP50", "AP75")} | {"AR": summary[f"AR{rules.max_dets}"]}
     return summary
 
 

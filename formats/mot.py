@@ -23,14 +23,20 @@ Reading
   crowd. With ``--classes FILE`` or ``labels.txt`` beside the file, as CVAT writes it, the numbers are its
   lines from 1 on. Files of 7 or 10 columns have no class (the last three are world coordinates): their
   boxes are pedestrians.
-- The ids of tracks and visibilities are counted, not kept. Further columns than these are not read.
+- A sequence is a video, named after ``name`` in ``seqinfo.ini``, else its folder or file; its images have
+  the numbers of their frames. ``id`` is the track of a box, -1 for none.
+- Visibilities are counted, not kept. Further columns than these are not read.
+- A folder without such files, but with other ``.txt`` files, as trackers write them: each is a sequence.
 
 Writing
 -------
-One sequence. Frames are numbered in the order of the images; ``images.txt`` holds their names unless they
-are ``000001`` and so on. Every box is a track of its own, and fully visible. Official classes keep their
-numbers; with any other class, the classes are numbered from 1 and listed in ``labels.txt``. Detections of
-nothing but pedestrians have 10 columns, others 9.
+A sequence for each video, in a folder of its name if there are several; of images without a video, one.
+Where images have frame numbers these are written, else frames are numbered in the order of the images.
+``images.txt`` holds their names unless they are ``000001`` and so on; ``-`` there stands for a frame without
+image. Of a video that counts from 0 all numbers are one higher, and ``firstFrame=0`` in ``seqinfo.ini`` tells
+odm so. A box without a track has the id -1. Ids that are no whole numbers are numbered from 1. All boxes are
+fully visible. Official classes keep their numbers; with any other class, the classes are numbered from 1 and
+listed in ``labels.txt``. Detections of nothing but pedestrians have 10 columns, others 9.
 """
 
 from __future__ import annotations
@@ -53,6 +59,7 @@ from odm.formats._shared.codes import (
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
+from odm.formats._shared.frames import box_tracks, check_frames, track_numbers
 from odm.formats._shared.gather import At, Gather, own_folder, with_extension
 from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats._shared.pictures import ImageOptions, parse_pixels
@@ -74,7 +81,7 @@ from odm.formats._shared.text_rows import (
 )
 from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are, text_of
 from odm.issues import Code, Log, plural, printable
-from odm.tables import Builder, Dataset, Flag, Kind, Longs, stem
+from odm.tables import NO_ID, Builder, Dataset, Flag, Kind, Longs, stem
 
 BAD_LIST = Code(
     "mot-bad-image-list",
@@ -96,6 +103,9 @@ CLASSES = (
     ),
 )
 FIELDS = ("frame", "id", "bb_left", "bb_top", "bb_width", "bb_height", "conf", "class", "visibility", "z")
+_OTHERS = frozenset(("images.txt", "labels.txt"))
+NO_IMAGE = "-"
+"""What stands in ``images.txt`` for a frame that has none."""
 MOST_FRAMES = 200_000
 """Frames that a sequence may claim to have before those without boxes are no longer listed."""
 
@@ -198,6 +208,9 @@ class _Sequence:
     length: int
     size: tuple[int, int]
     pictures: str
+    video: str = ""
+    shift: int = 0
+    """What is taken off the numbers of the frames, which the source counted from 0."""
 
 
 def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> None:
@@ -206,6 +219,10 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
     files = _files(source, kind or "gt")
     if not files and kind is None:
         files = _files(source, "det")
+    if not files and source.is_dir and not _files(source, "gt") and not _files(source, "det"):
+        files = [f for f in source.with_suffix(".txt") if f.rsplit("/", 1)[-1].lower() not in _OTHERS]
+    if files and _named(source.full(files[0])) is None:
+        pass
     elif kind is None and source.is_dir and _files(source, "det"):
         log.note(f"{printable(source.path)}: ground truth is read; --kind det reads the detections")
     if not files:
@@ -216,6 +233,9 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
         if builder.kind is None:
             builder.kind = _named(source.full(file)) or _kind_of(found)
         sequence = _sequence(source, file, log, several=len(files) > 1)
+        if sequence is not None and _named(file) is None and source.is_dir:
+            prefix = f"{file[: -len('.txt')]}/" if len(files) > 1 else ""
+            sequence = dataclasses.replace(sequence, video=stem(file[:-4]).rpartition("/")[2], prefix=prefix)
         if sequence is not None:
             _Frames(gather, options).add(found, file, sequence)
         else:
@@ -256,6 +276,8 @@ def _sequence(source: Source, file: str, log: Log, *, several: bool) -> _Sequenc
         listed = source.full(folder + "images.txt")
         data = text_of(source.read(folder + "images.txt", log) or b"", listed, log)
         names = data.decode("utf-8", "replace").rstrip("\n").split("\n") if data else []
+        if not names[-1:] or not names[-1]:
+            names = [name for name in names if name]
         for number, name in enumerate(names, 1):
             if not name.strip():
                 log.report(BAD_LIST, listed, line=number)
@@ -270,7 +292,22 @@ def _sequence(source: Source, file: str, log: Log, *, several: bool) -> _Sequenc
         length=length if length <= MOST_FRAMES else 0,
         size=(size[0], size[1]),
         pictures=f"{folder}{info.get('imdir') or 'img1'}/",
+        video=info.get("name") or _video_name(source, folder, file),
+        shift=1 if info.get("firstframe") == "0" else 0,
     )
+
+
+def _video_name(source: Source, folder: str, file: str) -> str:
+    """The name of a sequence by its folder, or by its file where that is not called gt or det."""
+    path = source.path.replace("\\", "/").rstrip("/")
+    if not source.is_dir:
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        if _named(path) is None:
+            return stem(parts[-1])[: -len(".txt")] if parts[-1].lower().endswith(".txt") else parts[-1]
+        parts = [part for part in parts[:-1] if part.lower() not in ("gt", "det")]
+        return parts[-1] if parts else "video"
+    del file
+    return folder.rstrip("/") or path.rpartition("/")[2].strip(".") or "video"
 
 
 class _Frames:
@@ -285,7 +322,8 @@ class _Frames:
         log, builder = self.log, self.builder
         number = builder.file(self.source.full(file))
         good, frame = self._frames(found, sequence)
-        rows = self._images(np.unique(frame[good]), sequence, number)
+        video = builder.video(sequence.video, length=sequence.length)
+        rows = self._images(np.unique(frame[good]), sequence, number, video)
         conf, visibility = found.values[:, 6], found.values[:, 8]
         flags = np.zeros(len(found), np.uint16)
         if builder.kind == "gt":
@@ -297,11 +335,13 @@ class _Frames:
             good &= ~odd
             flags |= np.where(conf == 0, np.uint16(Flag.CROWD), np.uint16(0))
             count_extra(builder, "visibility", good & (visibility >= 0) & (visibility < 1))
-            count_extra(builder, "tracks", good & (found.values[:, 1] >= 0))
         category, known = self._classes(found, file, good)
         good &= known
-        images = np.array([rows.get(f, -1) for f in frame.tolist()], np.int32)
+        table = np.full(int(frame.max(initial=0)) + 2, -1, np.int32)
+        table[list(rows)] = list(rows.values())
+        images = table[frame]
         good &= images >= 0
+        ids = np.where(found.values[:, 1] >= 0, found.values[:, 1], NO_ID).astype(np.int64)
         builder.skipped += len(good) - int(good.sum())
         xyxy, wh = corners(found.values[:, 2:6])
         self.gather.add(
@@ -313,6 +353,7 @@ class _Frames:
             flags=flags[good],
             file=number,
             line=found.rows.line[good],
+            **({"track": builder.tracks(np.full(len(ids), video), ids)[good]} if (ids >= 0).any() else {}),
         )
 
     def _frames(self, found: ParsedRows, sequence: _Sequence) -> tuple[NDArray[np.bool_], Longs]:
@@ -325,7 +366,7 @@ class _Frames:
         report_marks(found, self.log, BAD_FRAME, ~good, 0, "frame", "", among=among)
         return good, np.where(good, frame, -1).astype(np.int64)
 
-    def _images(self, used: Longs, sequence: _Sequence, number: int) -> dict[int, int]:
+    def _images(self, used: Longs, sequence: _Sequence, number: int, video: int) -> dict[int, int]:
         """Add an image for every frame; the row of each."""
         frames = sorted({*used.tolist(), *range(1, sequence.length + 1)})
         rows: dict[int, int] = {}
@@ -335,6 +376,8 @@ class _Frames:
             at = At(self.builder.location(number, 0)[0])
             if sequence.names is not None:
                 name, at = sequence.names[frame - 1], At(path, line=frame)
+                if name == NO_IMAGE:
+                    continue
                 if not accept_name(name, self.log, path, line=frame):
                     continue
             else:
@@ -354,6 +397,8 @@ class _Frames:
                 picture=picture,
                 accepted=True,
                 file=number,
+                video=video,
+                frame=frame - sequence.shift,
             )
             if row is not None:
                 rows[frame] = row
@@ -394,49 +439,117 @@ class _Frames:
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: MotOptions) -> None:
-    """Write one sequence."""
+    """Write a sequence for each video."""
     del options
-    images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
-    kind = dataset.kind
-    official = set(classes) <= set(CLASSES[1:])
-    suffix = picture_suffix(images.name)
-    numbered = all(name == f"{i:06d}{suffix}" for i, name in enumerate(images.name, 1))
-    files = {f"{kind}/{kind}.txt": "the boxes", "seqinfo.ini": "the sequence"}
-    if not official:
-        files[f"{kind}/labels.txt"] = "the list of classes"
-    if not numbered:
-        files["images.txt"] = "the names of the images"
+    sequences = _split_videos(dataset)
+    names: dict[str, str] = {}
+    for sequence in sequences:
+        names |= dict.fromkeys(sequence.files, f"the sequence {sequence.name!r}")
+    fits = check_frames(dataset, log)
     refused = refuse_classes(dataset, log, words=False, unused=True)
-    if not target.plan(list(files), list(files.values()), log) or refused:
+    if not target.plan(list(names), list(names.values()), log) or refused or not fits:
         return
-    order = np.argsort(boxes.image, kind="stable")
-    ids = [CLASSES.index(name) if official else i for i, name in enumerate(classes, 1)]
-    texts = decimals(np.concatenate([boxes.xyxy[:, :2], short_wh(boxes)], axis=1)[order].ravel())
-    n = len(order)
-    category = [str(ids[c]) for c in boxes.category[order].tolist()]
-    columns = [[str(i + 1) for i in boxes.image[order].tolist()]]
-    columns += [["-1"] * n if kind == "det" else [str(i) for i in range(1, n + 1)]]
-    columns += [texts[i::4] for i in range(4)]
-    if kind == "gt":
-        columns += [["0" if c else "1" for c in boxes.has(Flag.CROWD)[order].tolist()], category, ["1"] * n]
-    elif official and set(category) <= {"1"}:
-        columns += [decimals(boxes.score[order]), ["-1,-1,-1"] * n]
-    else:
-        columns += [decimals(boxes.score[order]), category, ["-1"] * n]
-    sizes = set(zip(images.width.tolist(), images.height.tolist(), strict=True))
-    info = ["[Sequence]", "imDir=img1", f"seqLength={len(images)}"]
-    if len(sizes) == 1 and min(size := sizes.pop()) > 0:
-        info += [f"imWidth={size[0]}", f"imHeight={size[1]}"]
-    if suffix:
-        info.append(f"imExt={suffix}")
-    contents = {
-        "seqinfo.ini": info,
-        f"{kind}/labels.txt": classes,
-        "images.txt": images.name,
-        f"{kind}/{kind}.txt": map(",".join, zip(*columns, strict=True)),
-    }
-    for name in files:
-        target.write(name, "".join(f"{line}\n" for line in contents[name]).encode())
+    numbers = track_numbers(dataset, log)
+    tracks = box_tracks(dataset, numbers, -1)
+    for sequence in sequences:
+        for name, text in sequence.contents(tracks).items():
+            target.write(name, text.encode())
+
+
+class _Target:
+    """A sequence that is written: the images at `rows` of a dataset.
+
+    ``frames`` (rows,) are their numbers, which rise; ``shift`` is what was added to them.
+    """
+
+    def __init__(self, dataset: Dataset, rows: Longs, name: str, folder: str, frames: Longs | None) -> None:
+        self.dataset, self.rows, self.name = dataset, rows, name
+        self.shift = 1 if frames is not None and len(frames) and int(frames.min()) == 0 else 0
+        self.frames = np.arange(1, len(rows) + 1) if frames is None else frames + self.shift
+        self.length = len(rows) if frames is None else int(self.frames.max(initial=0))
+        classes = dataset.categories.name
+        self.official = set(classes) <= set(CLASSES[1:])
+        given = [dataset.images.name[row] for row in rows.tolist()]
+        self.images = [name.removeprefix(folder) for name in given]
+        self.suffix = picture_suffix(self.images)
+        numbered = zip(self.images, self.frames.tolist(), strict=True)
+        plain = len(rows) == self.length and self.images == [name.removeprefix(folder) for name in given]
+        plain = plain and given == [folder + name for name in self.images]
+        self.numbered = plain and all(name == f"{frame:06d}{self.suffix}" for name, frame in numbered)
+        if not plain or not self.numbered:
+            self.images = given if folder else self.images
+        kind = dataset.kind
+        labels = [f"{kind}/labels.txt"] * (not self.official)
+        lists = ["images.txt"] * (not self.numbered)
+        self.folder = folder
+        self.files = [folder + name for name in (f"{kind}/{kind}.txt", "seqinfo.ini", *labels, *lists)]
+
+    def contents(self, tracks: Longs | None) -> dict[str, str]:
+        """The text of each file; `tracks` are the ids of the boxes' tracks."""
+        folder, kind = self.folder, self.dataset.kind
+        lines = {f"{folder}seqinfo.ini": self._info(), f"{folder}{kind}/{kind}.txt": self._boxes(tracks)}
+        if not self.official:
+            lines[f"{folder}{kind}/labels.txt"] = list(self.dataset.categories.name)
+        if not self.numbered:
+            listed = [NO_IMAGE] * self.length
+            for frame, name in zip(self.frames.tolist(), self.images, strict=True):
+                listed[frame - 1] = name
+            lines[f"{folder}images.txt"] = listed
+        return {name: "".join(f"{line}\n" for line in text) for name, text in lines.items()}
+
+    def _info(self) -> list[str]:
+        images = self.dataset.images
+        info = ["[Sequence]"] + [f"name={self.name}"] * bool(self.name)
+        info += ["imDir=img1", f"seqLength={self.length}"]
+        pairs = zip(images.width[self.rows].tolist(), images.height[self.rows].tolist(), strict=True)
+        sizes = set(pairs)
+        if len(sizes) == 1 and min(size := sizes.pop()) > 0:
+            info += [f"imWidth={size[0]}", f"imHeight={size[1]}"]
+        info += [f"imExt={self.suffix}"] * bool(self.suffix)
+        return info + ["firstFrame=0"] * self.shift
+
+    def _boxes(self, tracks: Longs | None) -> list[str]:
+        dataset, boxes, classes = self.dataset, self.dataset.boxes, self.dataset.categories.name
+        number = np.zeros(len(dataset.images), np.int64)
+        number[self.rows] = self.frames
+        frame = number[boxes.image] if len(boxes) else np.zeros(0, np.int64)
+        order = np.argsort(frame, kind="stable")
+        order = order[np.searchsorted(frame[order], 1) :]
+        ids = [CLASSES.index(name) if self.official else i for i, name in enumerate(classes, 1)]
+        texts = decimals(np.concatenate([boxes.xyxy[:, :2], short_wh(boxes)], axis=1)[order].ravel())
+        n = len(order)
+        category = [str(ids[c]) for c in boxes.category[order].tolist()]
+        columns = [[str(i) for i in frame[order].tolist()]]
+        columns += [["-1"] * n if tracks is None else [str(i) for i in tracks[order].tolist()]]
+        columns += [texts[i::4] for i in range(4)]
+        if dataset.kind == "gt":
+            conf = ["0" if c else "1" for c in boxes.has(Flag.CROWD)[order].tolist()]
+            columns += [conf, category, ["1"] * n]
+        elif self.official and set(category) <= {"1"}:
+            columns += [decimals(boxes.score[order]), ["-1,-1,-1"] * n]
+        else:
+            columns += [decimals(boxes.score[order]), category, ["-1"] * n]
+        return list(map(",".join, zip(*columns, strict=True)))
+
+
+def _split_videos(dataset: Dataset) -> list[_Target]:
+    """The sequences to be written: one for each video, and one of the images without a video."""
+    images, videos = dataset.images, dataset.videos
+    every = np.arange(len(images))
+    if images.video is None:
+        return [_Target(dataset, every, "", "", None)]
+    used = np.unique(images.video).tolist()
+    found = []
+    for video in used:
+        rows = np.flatnonzero(images.video == video)
+        name = videos.name[video] if video >= 0 else "images"
+        frames = None
+        if video >= 0 and images.frame is not None and (images.frame[rows] >= 0).all():
+            rows = rows[np.argsort(images.frame[rows], kind="stable")]
+            frames = images.frame[rows].astype(np.int64)
+        folder = f"{name}/" if len(used) > 1 else ""
+        found.append(_Target(dataset, rows, name if video >= 0 else "", folder, frames))
+    return found
 
 
 FORMAT = Format(
@@ -449,5 +562,5 @@ FORMAT = Format(
     read=read,
     write=write,
     options=MotOptions,
-    keeps=frozenset("extension empty score wh crowd".split()),
+    keeps=frozenset("extension empty score wh crowd video track".split()),
 )
