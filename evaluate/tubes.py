@@ -60,8 +60,8 @@ class Tubes:
     def volume(self) -> Floats:
         """(tubes,) the sum of the areas of the boxes of each."""
         wh = self.source.boxes.wh[self.row]
-        volume: Floats = np.bincount(self.tube, wh[:, 0] * wh[:, 1], minlength=len(self.dataset))
-        return volume
+        area: Floats = wh[:, 0] * wh[:, 1]
+        return _sums(self.tube, area, len(self.dataset))
 
 
 def check_rules(rules: Sequence[Protocol], given: dict[str, Any]) -> bool:
@@ -212,7 +212,7 @@ def _as_boxes(side: Dataset, frames: _Frames, boxes: Boxes, tube: Longs, first: 
         begin = first_of_runs(tube[order])
         for k, choose in enumerate((np.minimum, np.minimum, np.maximum, np.maximum)):
             xyxy[:, k] = choose.reduceat(boxes.xyxy[order, k], begin)
-    score = np.bincount(tube, boxes.score, minlength=n) / np.maximum(np.bincount(tube, minlength=n), 1)
+    score = _sums(tube, boxes.score, n) / np.maximum(np.bincount(tube, minlength=n), 1)
     if boxes.track is not None and n:
         track = boxes.track[first]
         own = np.append(side.tracks.score, np.nan)[track]
@@ -349,6 +349,12 @@ def _together(
         low, span = 0, int(frames.max()) + 1
     frames = frames - low
     return group * span + frames[: len(frame)], other_group * span + frames[len(frame) :]
+
+
+def _sums(of: Longs, value: Floats, n: int) -> Floats:
+    """(n,) the sums of the values of each of n."""
+    sums: Floats = np.bincount(of, value, minlength=n).astype(np.float64)
+    return sums
 
 
 def _sorted(key: Longs) -> tuple[Longs, Longs]:

@@ -21,6 +21,8 @@ warning. ``--kind`` decides by hand.
 Flags: the attributes ``difficult``, ``crowd`` or ``iscrowd``, ``truncated``, ``occluded``, ``group_of``,
 ``depiction`` and ``inside``. All others are counted.
 
+``index`` is the number of the object that is followed through images, its track.
+
 Writing: a ``.json`` target is the file, another target a folder with ``labels.json``, beside whose
 ``data/`` the pictures belong; as many decimals as bring the same pixels back within 1e-6.
 """
@@ -36,6 +38,7 @@ from odm.codes import NO_SIZE
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._shared.codes import UNKNOWN_CLASS
+from odm.formats._shared.frames import box_tracks, track_numbers
 from odm.formats._shared.gather import At
 from odm.formats._shared.json_columns import show
 from odm.formats._shared.json_preview import JsonPreview
@@ -57,7 +60,7 @@ from odm.formats._shared.text_tokens import decimals_for
 from odm.issues import Log, Trusted
 from odm.tables import Builder, Dataset, Flag, stem
 
-_BOX = frozenset({"label", "bounding_box", "confidence", "attributes"})
+_BOX = frozenset({"label", "bounding_box", "confidence", "attributes", "index"})
 _FLAGS = {**FLAG_NAMES, "iscrowd": Flag.CROWD}
 
 
@@ -180,7 +183,10 @@ def _read_box(
     width, height = size
     x, y, w, h = (v * s for v, s in zip(values, (width, height, width, height), strict=True))
     corners = x, y, x + w, y + h
-    reader.box(image, category, corners, at, file=rows, line=line, wh=(w, h), score=score, flags=flags)
+    index = box.get("index")
+    track = reader.builder.track(-1, index) if type(index) is int and index >= 0 else -1
+    columns = {"file": rows, "line": line, "flags": flags, "track": track}
+    reader.box(image, category, corners, at, wh=(w, h), score=score, **columns)
     return True
 
 
@@ -210,6 +216,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
     places = np.array([decimals_for(*wh) + 3 for wh in size.astype(np.int64).tolist()], np.int64)[boxes.image]
     texts = fixed_rows(relative, places)
     used = sorted(FLAG_NAMES)
+    tracks = box_tracks(dataset, track_numbers(dataset, log, apart=True), -1)
     entries = []
     for row, members in enumerate(groups(dataset)):
         found = []
@@ -220,6 +227,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
                 box["confidence"] = number(float(boxes.score[i]))
             if names := flags_of(int(boxes.flags[i]), used):
                 box["attributes"] = dict.fromkeys(names, True)
+            if tracks is not None and tracks[i] >= 0:
+                box["index"] = int(tracks[i])
             found.append(box)
         entries.append(f"{dump(keys[row])}: {dump(found)}")
     body = ",\n".join(entries)
@@ -237,7 +246,7 @@ FORMAT = Format(
     read=read,
     write=write,
     options=FiftyoneOptions,
-    keeps=frozenset({"empty", "unused", "order", "score", *FLAG_NAMES}),
+    keeps=frozenset({"empty", "unused", "order", "score", "track", *FLAG_NAMES}),
     max_error_px=1e-6,
     needs_size=True,
 )

@@ -33,8 +33,9 @@ Writing
 A sequence for each video, in a folder of its name if there are several; of images without a video, one.
 Where images have frame numbers these are written, else frames are numbered in the order of the images.
 ``images.txt`` holds their names unless they are ``000001`` and so on; ``-`` there stands for a frame without
-image. Of a video that counts from 0 all numbers are one higher, and ``firstFrame=0`` in ``seqinfo.ini`` tells
-odm so. A box without a track has the id -1. Ids that are no whole numbers are numbered from 1. All boxes are
+image. Of a video that counts from 0 all numbers are one higher. Two keys in ``seqinfo.ini``, which others do
+not read, say so (``firstFrame=0``) and that the list has whole names (``fullNames=1``).
+A box without a track has the id -1. Ids that are no whole numbers are numbered from 1. All boxes are
 fully visible. Official classes keep their numbers; with any other class, the classes are numbered from 1 and
 listed in ``labels.txt``. Detections of nothing but pedestrians have 10 columns, others 9.
 """
@@ -211,6 +212,8 @@ class _Sequence:
     video: str = ""
     shift: int = 0
     """What is taken off the numbers of the frames, which the source counted from 0."""
+    full: bool = False
+    """Whether `names` are whole, and nothing stands before them."""
 
 
 def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> None:
@@ -294,6 +297,7 @@ def _sequence(source: Source, file: str, log: Log, *, several: bool) -> _Sequenc
         pictures=f"{folder}{info.get('imdir') or 'img1'}/",
         video=info.get("name") or _video_name(source, folder, file),
         shift=1 if info.get("firstframe") == "0" else 0,
+        full=info.get("fullnames") == "1",
     )
 
 
@@ -322,7 +326,8 @@ class _Frames:
         log, builder = self.log, self.builder
         number = builder.file(self.source.full(file))
         good, frame = self._frames(found, sequence)
-        video = builder.video(sequence.video, length=sequence.length)
+        taken = sequence.video in builder.video_names  # by a sequence in another folder
+        video = builder.video(sequence.prefix if taken else sequence.video, length=sequence.length)
         rows = self._images(np.unique(frame[good]), sequence, number, video)
         conf, visibility = found.values[:, 6], found.values[:, 8]
         flags = np.zeros(len(found), np.uint16)
@@ -386,7 +391,7 @@ class _Frames:
             picture = self.gather.picture(key, at, sequence.pictures + stem(name))
             if stem(name) == name:
                 name = with_extension(name, picture)
-            name = sequence.prefix + name
+            name = name if sequence.full else sequence.prefix + name
             size = sequence.size if min(sequence.size) else None
             if asks:  # options go before seqinfo.ini
                 size = self.gather.pictures.size(name, picture) or size or (0, 0)
@@ -469,15 +474,15 @@ class _Target:
         self.length = len(rows) if frames is None else int(self.frames.max(initial=0))
         classes = dataset.categories.name
         self.official = set(classes) <= set(CLASSES[1:])
-        given = [dataset.images.name[row] for row in rows.tolist()]
-        self.images = [name.removeprefix(folder) for name in given]
+        self.images = [dataset.images.name[row] for row in rows.tolist()]
+        self.full = not all(name.startswith(folder) for name in self.images)
+        """Whether the list of images holds whole names, not names in the folder."""
+        if not self.full:
+            self.images = [name[len(folder) :] for name in self.images]
         self.suffix = picture_suffix(self.images)
-        numbered = zip(self.images, self.frames.tolist(), strict=True)
-        plain = len(rows) == self.length and self.images == [name.removeprefix(folder) for name in given]
-        plain = plain and given == [folder + name for name in self.images]
-        self.numbered = plain and all(name == f"{frame:06d}{self.suffix}" for name, frame in numbered)
-        if not plain or not self.numbered:
-            self.images = given if folder else self.images
+        pairs = zip(self.images, self.frames.tolist(), strict=True)
+        self.numbered = not self.full and len(rows) == self.length
+        self.numbered = self.numbered and all(name == f"{n:06d}{self.suffix}" for name, n in pairs)
         kind = dataset.kind
         labels = [f"{kind}/labels.txt"] * (not self.official)
         lists = ["images.txt"] * (not self.numbered)
@@ -506,7 +511,7 @@ class _Target:
         if len(sizes) == 1 and min(size := sizes.pop()) > 0:
             info += [f"imWidth={size[0]}", f"imHeight={size[1]}"]
         info += [f"imExt={self.suffix}"] * bool(self.suffix)
-        return info + ["firstFrame=0"] * self.shift
+        return info + ["firstFrame=0"] * self.shift + ["fullNames=1"] * self.full
 
     def _boxes(self, tracks: Longs | None) -> list[str]:
         dataset, boxes, classes = self.dataset, self.dataset.boxes, self.dataset.categories.name

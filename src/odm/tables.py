@@ -614,6 +614,11 @@ class Builder:
         return len(self._image_rows)
 
     @property
+    def image_names(self) -> list[str]:
+        """The names of the images so far, by row."""
+        return list(self._image_rows)
+
+    @property
     def n_categories(self) -> int:
         """How many categories were added so far."""
         return len(self._category_ids)
