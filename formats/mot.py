@@ -154,6 +154,14 @@ def _named(path: str) -> Kind | None:
     return None
 
 
+def _of_trackers(source: Source) -> list[str]:
+    """The files of a folder of results, one for each sequence, if most of their lines look like it."""
+    files = [f for f in source.with_suffix(".txt") if f.rsplit("/", 1)[-1].lower() not in _OTHERS]
+    rows = list(sampled(source, files, b","))
+    fits = sum(len(row) >= 7 and all(map(NUMBER.fullmatch, row[:6])) for row in rows)
+    return files if rows and 3 * fits >= 2 * len(rows) else []
+
+
 def _files(source: Source, kind: str) -> list[str]:
     """The files of one kind in a folder; the file itself for a file."""
     if not source.is_dir:
@@ -223,7 +231,7 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
     if not files and kind is None:
         files = _files(source, "det")
     if not files and source.is_dir and not _files(source, "gt") and not _files(source, "det"):
-        files = [f for f in source.with_suffix(".txt") if f.rsplit("/", 1)[-1].lower() not in _OTHERS]
+        files = _of_trackers(source)
     if files and _named(source.full(files[0])) is None:
         pass
     elif kind is None and source.is_dir and _files(source, "det"):
@@ -342,9 +350,9 @@ class _Frames:
             count_extra(builder, "visibility", good & (visibility >= 0) & (visibility < 1))
         category, known = self._classes(found, file, good)
         good &= known
-        table = np.full(int(frame.max(initial=0)) + 2, -1, np.int32)
-        table[list(rows)] = list(rows.values())
-        images = table[frame]
+        known_frames = np.array([*rows, 2**31], np.int64)  # which rise
+        at = np.searchsorted(known_frames, frame)
+        images = np.where(known_frames[at] == frame, np.array([*rows.values(), -1], np.int32)[at], -1)
         good &= images >= 0
         ids = np.where(found.values[:, 1] >= 0, found.values[:, 1], NO_ID).astype(np.int64)
         builder.skipped += len(good) - int(good.sum())

@@ -97,7 +97,7 @@ MAY_IMPORT = {
     "tracks": {"tables", "issues"},
     "screen": {"issues"},
     "checks": {"checks", "codes", "pairing", "tables", "tracks", "issues"},
-    "formats": {*CORE, "parallel", "formats"},
+    "formats": {*CORE, "parallel", "tracks", "formats"},
     "evaluate": {
         "arrays",
         "codes",

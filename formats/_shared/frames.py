@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from odm.issues import Code, Log, plural
+from odm.issues import Log, plural
 from odm.tables import NO_ID, Dataset, Longs
-
-FRAME_TWICE_WRITTEN = Code(
-    "frame-not-unique",
-    "error",
-    "two images are the frame {value} of the video {name!r}, and a file of frames holds one",
-    "give them different frame numbers, or write another format",
-    "Where an image is only a frame number, two images of one number would become one.",
-)
+from odm.tracks import FRAME_TWICE, frame_values, same_frames
 
 
 def track_numbers(dataset: Dataset, log: Log, *, least: int = 0, apart: bool = False) -> Longs:
@@ -47,14 +40,9 @@ def box_tracks(dataset: Dataset, numbers: Longs, none: int = NO_ID) -> Longs | N
 
 def check_frames(dataset: Dataset, log: Log) -> bool:
     """Whether every frame of a video is one image; if not, the log says which is not."""
-    images = dataset.images
-    if images.video is None or images.frame is None:
-        return True
-    seen: dict[tuple[int, int], int] = {}
-    errors = log.errors
-    for row, key in enumerate(zip(images.video.tolist(), images.frame.tolist(), strict=True)):
-        if min(key) >= 0 and seen.setdefault(key, row) != row:
-            path, line, pointer = dataset.image_place(row)
-            name = dataset.videos.name[key[0]]
-            log.report(FRAME_TWICE_WRITTEN, path, line=line, pointer=pointer, value=key[1], name=name)
-    return log.errors == errors
+    pairs = same_frames(dataset)
+    for first, second in pairs:
+        path, line, pointer = dataset.image_place(second)
+        values = frame_values(dataset, first, second)
+        log.report(FRAME_TWICE, path, line=line, pointer=pointer, **values)
+    return not pairs
