@@ -151,7 +151,7 @@ ONE_FRAME = SetRule(
 
 
 def note_gaps(columns: DerivedColumns, log: Log) -> None:
-    """Note that tracks are single boxes, or how many have no box in some frame between their first and their last."""
+    """Note that tracks are single boxes, or how many have gaps between their first and last boxes."""
     dataset, track = columns.dataset, columns.boxes.track
     images = dataset.images
     if track is not None and len(track) > 1 and np.bincount(track[track >= 0]).max(initial=0) == 1:
