@@ -80,7 +80,7 @@ from odm.formats._shared.text_rows import (
     report_numbers,
     sampled,
 )
-from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are, text_of
+from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, Rows, lines_are, text_of
 from odm.issues import Code, Log, plural, printable
 from odm.tables import NO_ID, Builder, Dataset, Flag, Kind, Longs, stem
 
@@ -204,6 +204,37 @@ def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
 GRAMMAR = Grammar(_split, _explain, 9, sep=",")
 
 
+_COLUMNS = (7, 9, 10)
+
+
+def _quick(source: Source, file: str) -> ParsedRows | None:
+    """The rows of a file that is nothing but plain numbers, the same in every line; None of any other."""
+    import msgspec
+
+    data = source.read(file, Log(keep=0))
+    if not data:
+        return None
+    data = data.removesuffix(b"\n")
+    octets = np.frombuffer(data, np.uint8)
+    ends = np.append(np.flatnonzero(octets == ord("\n")), len(octets) - 1)
+    commas = np.diff(np.cumsum(octets == ord(","))[ends], prepend=0)
+    count = int(commas[0]) + 1
+    if count not in _COLUMNS or (commas != count - 1).any():
+        return None
+    try:
+        numbers = msgspec.json.decode(b"[" + data.replace(b"\n", b",") + b"]", type=list[float])
+    except msgspec.DecodeError:  # perhaps they are written in a way that JSON does not have
+        return None
+    n = len(commas)
+    values = np.full((n, 9), -1.0)
+    used = 9 if count == 9 else 7
+    values[:, :used] = np.array(numbers).reshape(n, count)[:, :used]
+    line = np.arange(1, n + 1, dtype=np.int32)
+    zeros = np.zeros(n, np.int32)
+    rows = Rows(source, [file], zeros, line, ",")
+    return ParsedRows(source, [file], ["object"], zeros, values, np.full(n, np.nan), rows)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Sequence:
     """What is known about the frames of one sequence."""
@@ -240,7 +271,7 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
         log.report(NO_FILES, source.path, expected=f"{kind or 'gt'}.txt", n=len(source.files))
     gather = Gather(source, builder, log, options, own_folder(source))
     for file in files:
-        found = parsed(source, [file], builder, log, GRAMMAR)
+        found = _quick(source, file) or parsed(source, [file], builder, log, GRAMMAR)
         if builder.kind is None:
             builder.kind = _named(source.full(file)) or _kind_of(found)
         sequence = _sequence(source, file, log, several=len(files) > 1)
@@ -385,6 +416,8 @@ class _Frames:
         rows: dict[int, int] = {}
         path = self.source.full(sequence.folder + "images.txt")
         asks = self.options.image_size is not None or self.options.image_sizes is not None
+        if sequence.names is None and min(sequence.size) > 0 and not asks and not self.gather.pictures:
+            return self._plain_images(frames, sequence, number, video)
         for frame in frames:
             at = At(self.builder.location(number, 0)[0])
             if sequence.names is not None:
@@ -416,6 +449,22 @@ class _Frames:
             if row is not None:
                 rows[frame] = row
         return rows
+
+    def _plain_images(
+        self, frames: list[int], sequence: _Sequence, number: int, video: int
+    ) -> dict[int, int]:
+        """The same where only the numbers of the frames name the images."""
+        size = np.full((len(frames), 2), sequence.size, np.int32)
+        first = self.builder.add_images(
+            [f"{sequence.prefix}{frame:06d}{sequence.suffix}" for frame in frames],
+            width=size[:, 0],
+            height=size[:, 1],
+            file=number,
+            line=[0] * len(frames),
+            video=[video] * len(frames),
+            frame=[frame - sequence.shift for frame in frames],
+        )
+        return {frame: first + i for i, frame in enumerate(frames)}
 
     def _classes(
         self, found: ParsedRows, file: str, good: NDArray[np.bool_]

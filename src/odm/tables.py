@@ -538,17 +538,23 @@ class Builder:
 
     def tracks(self, video: NDArray[Any], source_id: NDArray[Any] | Sequence[Id | None]) -> Ints:
         """(n,) rows of the tracks of n boxes by the video and id of each; None and `NO_ID` are no track."""
-        if isinstance(source_id, np.ndarray) and source_id.dtype != object:
-            keys = np.stack([video.astype(np.int64), source_id.astype(np.int64)])
-            new = np.ones(keys.shape[1], np.bool_)
-            new[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)  # boxes of a track often stand together
-            run = np.cumsum(new) - 1
-            pairs = keys[:, new].T.tolist()
+        found = np.full(len(video), -1, np.int32)
+        if not isinstance(source_id, np.ndarray) or source_id.dtype == object:
+            for i, (own, id_) in enumerate(zip(video.tolist(), list(source_id), strict=True)):
+                if id_ is not None and id_ != NO_ID:
+                    found[i] = self.track(own, id_)
+            return found
+        has = np.flatnonzero(source_id != NO_ID)
+        ids, of = source_id[has].astype(np.int64), video[has].astype(np.int64)
+        if len(ids) and int(ids.min()) > -(2**31) and int(ids.max()) < 2**31:
+            _, first, which = np.unique((of << 32) + ids, return_index=True, return_inverse=True)
         else:
-            run = np.arange(len(video))
-            pairs = list(zip(video.tolist(), list(source_id), strict=True))
-        rows = [-1 if id_ is None or id_ == NO_ID else self.track(v, id_) for v, id_ in pairs]
-        found: Ints = np.array(rows, np.int32).reshape(-1)[run]
+            keys = np.stack([of, ids], axis=1)
+            _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        rows = np.empty(len(first), np.int32)
+        for k in np.argsort(first).tolist():  # in the order of their first boxes
+            rows[k] = self.track(int(of[first[k]]), int(ids[first[k]]))
+        found[has] = rows[which.reshape(-1)]
         return found
 
     def tracks_of_images(self, image: NDArray[Any], source_id: NDArray[Any] | Sequence[Id | None]) -> Ints:
