@@ -213,6 +213,9 @@ def _as_boxes(side: Dataset, frames: _Frames, boxes: Boxes, tube: Longs, first: 
         for k, choose in enumerate((np.minimum, np.minimum, np.maximum, np.maximum)):
             xyxy[:, k] = choose.reduceat(boxes.xyxy[order, k], begin)
     score = _sums(tube, boxes.score, n) / np.maximum(np.bincount(tube, minlength=n), 1)
+    if n:  # the mean of equal scores is that score, whatever rounding makes of it
+        low, high = (choose.reduceat(boxes.score[order], begin) for choose in (np.minimum, np.maximum))
+        score = np.where(low == high, low, score)
     if boxes.track is not None and n:
         track = boxes.track[first]
         own = np.append(side.tracks.score, np.nan)[track]
