@@ -31,8 +31,8 @@ NO_VIDEOS = Code(
     "no-videos",
     "error",
     "the ground truth says of no image which video it is a frame of",
-    "give ground truth in a format that has videos (`odm formats` names what each keeps), or choose a "
-    "protocol for images",
+    "give ground truth in a format that has videos, such as mot, cvat or coco with a list of videos, or choose "
+    "a protocol for images",
     "Tracks are compared frame by frame, so it must be known which images are frames of one video.",
 )
 AT_A_TIME = 2**20

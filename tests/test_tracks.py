@@ -147,6 +147,7 @@ def test_from_arrays():
     assert data.tracks.source_id.tolist() == [1, "k"]
     assert data.tracks.video.tolist() == [0, -1]
     assert data.take(np.array([2])).boxes.track.tolist() == [1]
+    assert data.groups_by_video() == ("v", "v", "c")
 
 
 # ------------------------------------------------------------------------------------------ each format

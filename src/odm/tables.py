@@ -281,6 +281,14 @@ class Dataset:
             return "", 0, ""
         return self.files[file].location(line)
 
+    def groups_by_video(self) -> tuple[str, ...]:
+        """(images,) what a split must not tear apart: the video of each image, else the image by its name."""
+        names = self.images.name
+        if self.images.video is None:
+            return names
+        pairs = zip(self.images.video.tolist(), names, strict=True)
+        return tuple(self.videos.name[video] if video >= 0 else name for video, name in pairs)
+
     def take(self, rows: NDArray[Any]) -> Dataset:
         """The same images and categories with only the boxes at `rows`, a mask or row numbers."""
         return dataclasses.replace(self, boxes=self.boxes.take(rows))
