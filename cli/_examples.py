@@ -393,7 +393,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'no-videos': (
         'odm eval gt.csv det.csv --protocol stt',
-        'gt.csv: error no-videos the ground truth says of no image which video it is a frame of; give ground truth in a format that has videos, such as mot, cvat or coco with a list of videos, or choose a protocol for images',
+        'gt.csv: error no-videos the ground truth says of no image which video it is a frame of; give ground truth in a format that has videos, such as mot, cvat or coco with videos, or choose a protocol for images',
     ),
     'not-a-number': (
         'car 1 2x 3 4',

@@ -31,7 +31,7 @@ NO_VIDEOS = Code(
     "no-videos",
     "error",
     "the ground truth says of no image which video it is a frame of",
-    "give ground truth in a format that has videos, such as mot, cvat or coco with a list of videos, or choose "
+    "give ground truth in a format that has videos, such as mot, cvat or coco with videos, or choose "
     "a protocol for images",
     "Tracks are compared frame by frame, so it must be known which images are frames of one video.",
 )
