@@ -37,7 +37,6 @@ UNKNOWN_VIDEO = Code(
     "the video_id {value} is not in the list of videos",
     "add the video, or correct the id",
     "A track belongs to a video by its id, and no video has this one.",
-    row=True,
 )
 OUTSIDE_COUNTS = Code(
     "outside-boxes-read",

@@ -48,12 +48,19 @@ FRAME_TWICE = Code(
 )
 
 
+def _in_videos(dataset: Dataset) -> NDArray[np.intp]:
+    """Rows of the boxes with a track of a video; ids in still images may count anything."""
+    track = dataset.boxes.track
+    assert track is not None
+    return np.flatnonzero(np.append(dataset.tracks.video, -1)[track] >= 0)
+
+
 def repeated(dataset: Dataset) -> NDArray[np.intp]:
     """Rows of the boxes whose track has an earlier box of the same class on the same image."""
     boxes = dataset.boxes
     if boxes.track is None:
         return np.zeros(0, np.intp)
-    rows = np.flatnonzero(boxes.track >= 0)
+    rows = _in_videos(dataset)
     tube = boxes.track[rows].astype(np.int64) * max(len(dataset.categories), 1) + boxes.category[rows]
     key = tube * max(len(dataset.images), 1) + boxes.image[rows]
     order = np.argsort(key, kind="stable")
@@ -67,7 +74,7 @@ def class_changes(dataset: Dataset) -> tuple[NDArray[np.intp], NDArray[np.intp]]
     boxes = dataset.boxes
     if boxes.track is None or len(dataset.categories) < 2:
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
-    rows = np.flatnonzero(boxes.track >= 0)
+    rows = _in_videos(dataset)
     tracks, first = np.unique(boxes.track[rows], return_index=True)
     begin = np.full(len(dataset.tracks), -1, np.intp)
     begin[tracks] = rows[first]
