@@ -44,8 +44,8 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "input.csv:3: error bad-flag [difficult] expected 0 or 1, found '2'; write one of these values",
     ),
     'bad-frame': (
-        '<box frame="x1" outside="0" occluded="0" xtl="1" ytl="2" xbr="30" ybr="40"/>',
-        "input.xml:5: error bad-frame [frame] expected the number of a frame, from 0, found 'x1'; write a whole number, or correct the number of frames",
+        '{"id": 1, "video_id": 1, "category_id": 1, "track": [{"frame": 0, "bbox": [10, 10, 30, 20]}, {"frame": 1.5, "bbox": [10, 10, 30, 20]}]}',
+        "input.json#/annotations/0/track/1/frame: error bad-frame [frame] expected the number of a frame, from 0, found '1.5'; write a whole number, or correct the number of frames",
     ),
     'bad-header': (
         'image,cla"ss,left,top,right,bottom',
@@ -90,6 +90,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'box-too-far-outside': (
         'odm convert input.json out --to yolo',
         'input.json#/annotations/1: error box-too-far-outside a box this far outside its image cannot be written in relative coordinates: one would be 2.5, and beyond -1..2 they are read as pixels; cut the boxes to their images with --clip, or write a format in pixels',
+    ),
+    'boxes-without-track': (
+        '{"id": 3, "image_id": 2, "category_id": 1, "bbox": [50, 40, 30, 20]}',
+        'input.json#/annotations/2: warning boxes-without-track 1 of 3 boxes have no track; give them the id of the object that they show, if tracks are to be measured',
     ),
     'case-collision': (
         'odm convert input.json out --to txt',
@@ -138,6 +142,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'coords-unclear': (
         'person 30 40 50 60',
         'input/a.txt:3: error coords-unclear 2 boxes lie in 0..1 and 1 do not, so it is unclear whether these are pixels; here is the first that does not; say --coords rel or --coords abs',
+    ),
+    'detections-change-class': (
+        '{"id": 2, "image_id": 2, "category_id": 2, "bbox": [10, 10, 30, 20], "track_id": 7, "score": 0.8}',
+        "input.json#/annotations/1: warning detections-change-class tracks whose detections are of several classes: 1, such as 7 with 'cat' and 'dog'; give every track the class that it has most often, if the tracker is meant to decide",
     ),
     'device-name': (
         '{"id": 1, "file_name": "con.jpg", "width": 64, "height": 48}',
@@ -198,6 +206,14 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'file-name-missing': (
         '<annotation>',
         "input/a.xml:1: warning file-name-missing [filename] no <filename>; the image is taken to be 'a', after the XML file; add <filename> with the name of the image's file",
+    ),
+    'frame-out-of-range': (
+        '{"id": 2, "file_name": "street/1.jpg", "width": 100, "height": 80, "video_id": 1, "frame_id": 9}',
+        "input.json#/images/1: error frame-out-of-range the frame 9 is beyond the end of the video 'street', which has 5 frames from 0 on; correct the number of the frame or the length of the video",
+    ),
+    'frame-twice': (
+        '{"id": 2, "file_name": "street/1.jpg", "width": 100, "height": 80, "video_id": 1, "frame_id": 3}',
+        "input.json#/images/1: error frame-twice the images 'street/0.jpg' and 'street/1.jpg' are both the frame 3 of the video 'street'; correct the frame number of one of them",
     ),
     'groups-as-objects': (
         'odm eval gt det',
@@ -379,6 +395,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         'person 10 20 30 40',
         'input/a.txt:1: error no-scores expected detections with scores, found none with any box (3); add the scores, or say --kind gt if this is ground truth (to eval, give it first)',
     ),
+    'no-videos': (
+        'odm eval gt.csv det.csv --protocol stt',
+        'gt.csv: error no-videos the ground truth says of no image which video it is a frame of; give ground truth in a format that has videos, such as mot, cvat or coco with videos, or choose a protocol for images',
+    ),
     'not-a-number': (
         'car 1 2x 3 4',
         "input/a.txt:2:7: error not-a-number [box[1]] expected a number, found '2x'; write it with digits and a decimal point, as in 12.5 or 1e-3",
@@ -415,6 +435,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [540, 10, 101, 20], "area": 2020, "iscrowd": 0}',
         'input.json#/annotations/0: warning off-by-one 3 of 3 boxes reach exactly one pixel beyond the image, and none further; check whether pixels are counted from 1 (for voc: -O origin=1)',
     ),
+    'one-frame-tracks': (
+        '{"id": 3, "image_id": 2, "category_id": 1, "bbox": [50, 40, 30, 20], "track_id": 8}',
+        'input.json#/annotations/2: warning one-frame-tracks 1 of 2 tracks have a single box, the first is 8; check that ids are those of objects, the same in all frames, and not numbers of boxes',
+    ),
     'open-quote': (
         'b.jpg,640,480,"cat,,1,2,3,4,0,0,0,0,0',
         'input.csv:3: error open-quote [class] the quote opened here is never closed; close it, or write a quote that belongs to the text as ""',
@@ -422,6 +446,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'outlines-as-boxes': (
         '1 .1 .1 .5 .1 .5 .5',
         'input/a.txt:2: warning outlines-as-boxes 1 of 2 objects are polygons, read as their bounding boxes; this is the first; nothing to do if boxes are what you want',
+    ),
+    'outside-boxes-read': (
+        '',
+        'input.json: warning outside-boxes-read boxes that are marked outside are read like any other: 1 of 2; remove them if the object cannot be seen in these frames',
     ),
     'outside-image': (
         '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [600, 10, 100, 20], "area": 2000, "iscrowd": 0}',
@@ -551,6 +579,14 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [100, 100, 0.5, 30], "area": 15.0, "iscrowd": 0}',
         'input.json#/annotations/1/bbox: warning tiny-box [bbox] the box is less than one pixel wide or high: left 100, top 100, right 100.5, bottom 130; check the annotation, or remove it',
     ),
+    'track-changes-class': (
+        '{"id": 2, "image_id": 2, "category_id": 2, "bbox": [10, 10, 30, 20], "track_id": 7}',
+        "input.json#/annotations/1/category_id: error track-changes-class [category_id] the track 7 is 'cat' before and 'dog' here; correct the class, or give the second object another id",
+    ),
+    'track-twice-in-frame': (
+        '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [50, 40, 30, 20], "track_id": 7}',
+        'input.json#/annotations/1/track_id: error track-twice-in-frame [track_id] the track 7 has another box of this class in this frame; give one of the two another id, or remove it',
+    ),
     'unknown-category-id': (
         '{"id": 3, "image_id": 1, "category_id": 0, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 0}',
         'input.json#/annotations/2/category_id: error unknown-category-id [category_id] there is no category with the id 0; correct the id, or add the category',
@@ -570,6 +606,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'unknown-split': (
         '',
         "input/data.yaml: error unknown-split there is no split 'val', found train; give one of these with --split",
+    ),
+    'unknown-video-id': (
+        '{"id": 2, "video_id": 4, "category_id": 1, "track": [{"frame": 0, "bbox": [10, 10, 30, 20]}, {"frame": 1, "bbox": [10, 10, 30, 20]}]}',
+        'input.json#/annotations/1/video_id: error unknown-video-id [video_id] the video_id 4 is not in the list of videos; add the video, or correct the id',
     ),
     'unnamed-image': (
         '{"size": {"width": 640, "height": 480}, "labels": []}',

@@ -93,8 +93,9 @@ Examples:
 @click.option("--folds", type=int, metavar="K", help="Split the images into K folds.")
 @click.option(
     "--group-by",
-    metavar="REGEX",
-    help="Keep images together whose names have the same text in REGEX's first group.",
+    metavar="video|REGEX",
+    help="Keep images together that are of one video, or whose names have the same text in REGEX's first "
+    "group.",
 )
 @click.option("--no-stratify", is_flag=True, help="Split without balancing classes.")
 @click.option("--seed", metavar="SEED", help="Seed of --sample, --split-into and --folds. [default: 0]")

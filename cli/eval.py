@@ -29,11 +29,22 @@ from odm.codes import CATEGORY_POSITION_GUESSED
 from odm.converters import Edits, KeptTruth, Ledger, Request, load_pair
 from odm.converters.edit import apply, parse_renames
 from odm.converters.labels import read_descriptions, read_hierarchy, read_image_labels
-from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation, Protocol, evaluate, render, resolve, save
+from odm.evaluate import (
+    OUTPUTS,
+    PROTOCOLS,
+    TUBE_PROTOCOLS,
+    Evaluation,
+    Protocol,
+    evaluate,
+    render,
+    resolve,
+    save,
+)
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.gates import check_gates, failures, parse_gate
 from odm.evaluate.protocols import check_scores
 from odm.evaluate.render import headline
+from odm.evaluate.tubes import check_rules
 from odm.files import Output
 from odm.issues import Log, OdmError, UsageError, shorten
 from odm.tables import Dataset, Kind
@@ -57,6 +68,8 @@ RULES = ("interpolation", "area", "max_dets", "recall_at", "keep_difficult", "pi
 DOUBTS = (*DOUBTFUL, CATEGORY_POSITION_GUESSED)
 """The warnings that put the numbers in doubt, which ``--quiet`` does not hide."""
 
+OF_BOXES = "analyze ci thresholds at_scores plots report image_labels hierarchy".split()
+"""Options that a protocol that measures tracks refuses."""
 SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic")
 
 
@@ -84,7 +97,7 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
 )
 @click.option(
     "--protocol",
-    type=click.Choice(list(PROTOCOLS)),
+    type=click.Choice([*PROTOCOLS, *TUBE_PROTOCOLS]),
     multiple=True,
     default=["voc2012"],
     show_default=True,
@@ -312,17 +325,19 @@ def rules_of(given: dict[str, Any]) -> list[Protocol]:
     """The protocols that are asked for; wrong values are said before anything is read."""
     try:
         check_scores(at_score=given["at_score"], score_min=given["score_min"])
-        return resolve(
+        rules = resolve(
             list(dict.fromkeys(given["protocol"])),
             iou=list(dict.fromkeys(given["iou"])) or None,
             **{name: given[name] for name in RULES},
         )
+        check_rules(rules, {f"--{name.replace('_', '-')}": given.get(name) for name in OF_BOXES})
     except UsageError as e:
         # A message begins with the name of what is wrong: here that is a flag.
         name, space, rest = str(e.args[0]).partition(" ")
-        if name in {"iou", "at_score", *SWITCHES}:
+        if name in {"iou", "at_score", "protocol", *SWITCHES}:
             raise UsageError(f"--{name.replace('_', '-')}{space}{rest}") from None
         raise
+    return rules
 
 
 def _renamed(dataset: Dataset, renames: dict[str, str], log: Log) -> Dataset:

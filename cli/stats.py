@@ -23,7 +23,7 @@ from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.converters import Request, load, reference
 from odm.converters.plots import check_matplotlib, save_plots
-from odm.converters.statistics import Distribution, Group, Statistics, describe
+from odm.converters.statistics import Distribution, Group, Statistics, TrackCounts, describe
 from odm.issues import printable
 from odm.screen import cell, json_text, text_table
 from odm.screen import markdown as escaped
@@ -147,6 +147,15 @@ def _contents(s: Statistics) -> list[list[Any]]:
         ["boxes", s.boxes, "ground truth" if s.kind == "gt" else "detections"],
         *(["", n, f"marked {name.replace('_', ' ')}"] for name, n in s.flags.items()),
         *(["", n, f"images of the split {cell(name)}"] for name, n in s.splits.items()),
+        *([] if s.tracks is None else _tracks(s.tracks)),
+    ]
+
+
+def _tracks(t: TrackCounts) -> list[list[Any]]:
+    return [
+        ["videos", t.videos, f"{t.frames} frames"],
+        ["tracks", t.tracks, f"{t.one_frame} of one frame"],
+        ["", t.boxes_without_track, "boxes without a track"],
     ]
 
 
@@ -216,6 +225,12 @@ def _measures(s: Statistics) -> list[list[Any]]:
     ]
     if s.scores:
         rows.append(("score", s.score))
+    if s.tracks is not None:
+        rows += [
+            ("boxes per frame", s.tracks.boxes_per_frame),
+            ("boxes per track", s.tracks.length),
+            ("frames a track spans", s.tracks.span),
+        ]
     return [[name, *map(_number, (d.min, d.median, d.mean, d.max))] for name, d in rows]
 
 

@@ -153,6 +153,12 @@ def drop_unsupported(
         ledger.change("image sizes are not written", int(np.count_nonzero(images.width > 0)))
     if "split" not in keeps:
         ledger.lose("the split of an image", sum(map(bool, images.split)))
+    if "video" not in keeps and images.video is not None:
+        ledger.lose("videos and frame numbers of images", int(np.count_nonzero(images.video >= 0)))
+    if "track" not in keeps and boxes.track is not None:
+        ledger.lose("tracks of boxes", int(np.count_nonzero(boxes.track >= 0)))
+    if "track_score" not in keeps:
+        ledger.lose("scores of tracks", int(np.count_nonzero(~np.isnan(dataset.tracks.score))))
     if "empty" not in keeps:
         ledger.lose("images without objects", len(images) - len(np.unique(boxes.image)))
     if "unused" not in keeps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import os
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
@@ -14,7 +15,18 @@ from numpy.typing import NDArray
 from odm.checks.duplicates import equal_boxes
 from odm.issues import DataError, Log, UsageError, plural, printable, shorten
 from odm.names import stem
-from odm.tables import NO_ID, Boxes, Categories, Dataset, ImageLabels, Images, Kind, LabelState
+from odm.tables import (
+    NO_ID,
+    Boxes,
+    Categories,
+    Dataset,
+    ImageLabels,
+    Images,
+    Kind,
+    LabelState,
+    Tracks,
+    Videos,
+)
 
 SameImage = Literal["error", "prefix", "join"]
 """What to do with an image that several sources have: refuse it, put the source's name before the names of
@@ -79,9 +91,12 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
     image_rows = _rows_of_images(names)
     if same_image != "join":
         _refuse_same(datasets, names, image_rows, same_image, log)
+    video_rows, videos = _videos(datasets, prefixes)
+    track_rows, tracks = _tracks(datasets, video_rows)
     images = _images(datasets, names, image_rows, changed, log)
+    images = _frames(images, datasets, image_rows, video_rows)
     category_rows, categories = _categories(datasets, changed)
-    boxes = _boxes(datasets, image_rows, category_rows)
+    boxes = _boxes(datasets, image_rows, category_rows, track_rows)
     again = _equal_boxes(boxes, datasets, image_rows, kind)
     if again.any():
         boxes = boxes.take(~again)
@@ -107,6 +122,8 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
         path=", ".join(dataset.path for dataset in datasets if dataset.path),
         skipped=sum(dataset.skipped for dataset in datasets),
         labels=_labels(datasets, image_rows, category_rows, boxes, changed),
+        videos=videos,
+        tracks=tracks,
     )
     return Merged(
         dataset=dataset,
@@ -284,6 +301,82 @@ def _images(
     return Images(tuple(name), width, height, ids, tuple(path), tuple(split), file, line)
 
 
+def _videos(datasets: Sequence[Dataset], prefixes: Sequence[str]) -> tuple[list[NDArray[np.int32]], Videos]:
+    """The row of each video of each dataset, and all videos; they are the same where their names are."""
+    row_of: dict[str, int] = {}
+    rows: list[NDArray[np.int32]] = []
+    length: list[int] = []
+    for dataset, prefix in zip(datasets, prefixes, strict=True):
+        mine = [row_of.setdefault(prefix + name, len(row_of)) for name in dataset.videos.name]
+        length += [0] * (len(row_of) - len(length))
+        for row, n in zip(mine, dataset.videos.length.tolist(), strict=True):
+            length[row] = max(length[row], n)
+        rows.append(np.array(mine, np.int32))
+    ids = _common_ids([d.videos.source_id for d in datasets], rows, len(row_of))
+    if ids is None:
+        ids = np.full(len(row_of), NO_ID, np.int64)
+    return rows, Videos(tuple(row_of), _frozen(np.array(length, np.int32)), _frozen(ids))
+
+
+def _tracks(
+    datasets: Sequence[Dataset], video_rows: Sequence[NDArray[np.int32]]
+) -> tuple[list[NDArray[np.int32]], Tracks]:
+    """The row of each track of each dataset, and all tracks; those of one video and id are the same."""
+    row_of: dict[tuple[int, Any], int] = {}
+    rows: list[NDArray[np.int32]] = []
+    score: list[float] = []
+    for number, (dataset, videos) in enumerate(zip(datasets, video_rows, strict=True)):
+        tracks = dataset.tracks
+        at = _rows_in(tracks.video, videos, len(tracks)).tolist()
+        # Outside videos an id says something in its own source only.
+        keys = [
+            (video if video >= 0 else -1 - number, id_)
+            for video, id_ in zip(at, tracks.source_id.tolist(), strict=True)
+        ]
+        mine = [row_of.setdefault(key, len(row_of)) for key in keys]
+        score += [math.nan] * (len(row_of) - len(score))
+        for row, own in zip(mine, tracks.score.tolist(), strict=True):
+            score[row] = own if math.isnan(score[row]) else score[row]
+        rows.append(np.array(mine, np.int32))
+    ids: NDArray[Any] = np.empty(len(row_of), object)
+    ids[:] = [id_ for _, id_ in row_of]
+    if all(isinstance(id_, int) for id_ in ids):
+        ids = ids.astype(np.int64)
+    video = np.array([max(at, -1) for at, _ in row_of], np.int32)
+    return rows, Tracks(_frozen(video), _frozen(ids), _frozen(np.array(score, np.float64)))
+
+
+def _frames(
+    images: Images,
+    datasets: Sequence[Dataset],
+    image_rows: Sequence[NDArray[np.int32]],
+    video_rows: Sequence[NDArray[np.int32]],
+) -> Images:
+    """The images with the video and the number that the first source that has them gives each."""
+    if all(d.images.video is None for d in datasets):
+        return images
+    video, frame = np.full(len(images), -1, np.int32), np.full(len(images), -1, np.int32)
+    for dataset, at, videos in zip(datasets, image_rows, video_rows, strict=True):
+        own = _rows_in(dataset.images.video, videos, len(at))
+        numbers = np.full(len(at), -1, np.int32) if dataset.images.frame is None else dataset.images.frame
+        first = video[at] < 0
+        video[at], frame[at] = np.where(first, own, video[at]), np.where(first, numbers, frame[at])
+    return dataclasses.replace(images, video=_frozen(video), frame=_frozen(frame))
+
+
+def _rows_in(column: NDArray[Any] | None, rows: NDArray[np.int32], n: int) -> NDArray[np.int32]:
+    """(n,) rows of the merged table for a column of rows, -1 where there is none."""
+    if column is None or not len(rows):
+        return np.full(n, -1, np.int32)
+    found: NDArray[np.int32] = np.where(column >= 0, rows[column], np.int32(-1))
+    return found
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
+
+
 def _categories(
     datasets: Sequence[Dataset], changed: dict[str, int]
 ) -> tuple[list[NDArray[np.int32]], Categories]:
@@ -329,11 +422,19 @@ def _boxes(
     datasets: Sequence[Dataset],
     image_rows: Sequence[NDArray[np.int32]],
     category_rows: Sequence[NDArray[np.int32]],
+    track_rows: Sequence[NDArray[np.int32]],
 ) -> Boxes:
     """The boxes of all datasets one after the other; their ids are as they were."""
     columns: dict[str, NDArray[Any]] = {}
     for field in dataclasses.fields(Boxes):
-        parts = [getattr(d.boxes, field.name) for d in datasets]
+        if field.name == "track":
+            if all(d.boxes.track is None for d in datasets):
+                continue
+            parts = [
+                _rows_in(d.boxes.track, rows, len(d)) for d, rows in zip(datasets, track_rows, strict=True)
+            ]
+        else:
+            parts = [getattr(d.boxes, field.name) for d in datasets]
         if field.name == "image":
             parts = [rows[part] for rows, part in zip(image_rows, parts, strict=True)]
         elif field.name == "category":

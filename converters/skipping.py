@@ -168,7 +168,7 @@ def without_images(dataset: Dataset, drop: NDArray[np.bool_]) -> Dataset:
         if isinstance(column, np.ndarray):
             values[field.name] = column[kept]
             values[field.name].flags.writeable = False
-        else:
+        elif column is not None:
             values[field.name] = tuple(column[i] for i in kept.tolist())
     boxes = dataset.boxes.take(~drop[dataset.boxes.image])
     labels = dataset.labels.take(~drop[dataset.labels.image])

@@ -26,7 +26,7 @@ from odm.tables import Dataset, Longs
 Share = int | Fraction
 """How many images, or which part of them."""
 
-GROUPINGS: dict[str, Callable[[Dataset], Sequence[str]]] = {}
+GROUPINGS: dict[str, Callable[[Dataset], Sequence[str]]] = {"video": Dataset.groups_by_video}
 """Words that ``--group-by`` takes beside a regular expression: each gives the group of every image."""
 
 
@@ -57,6 +57,8 @@ def group_names(dataset: Dataset, how: str, log: Log) -> list[str]:
         If there is an image that the pattern does not match.
     """
     if how in GROUPINGS:
+        if how == "video" and dataset.images.video is None:
+            raise DataError("--group-by video: no image is a frame of a video", log)
         return list(GROUPINGS[how](dataset))
     pattern = parse_pattern(how)
     found = [match[1] if (match := pattern.search(name)) else None for name in dataset.images.name]

@@ -73,6 +73,54 @@ class ClassCounts:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class TrackCounts:
+    """What is in the videos of a dataset."""
+
+    videos: int
+    frames: int
+    """Images that are frames of a video."""
+    tracks: int
+    one_frame: int
+    """Tracks with a single box."""
+    boxes_without_track: int
+    length: Distribution
+    """Boxes of a track."""
+    span: Distribution
+    """Frame numbers from the first to the last box of a track, both counted."""
+    boxes_per_frame: Distribution
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> TrackCounts | None:
+        """None where there are neither videos nor tracks."""
+        images, boxes, n = dataset.images, dataset.boxes, len(dataset.tracks)
+        if images.video is None and boxes.track is None:
+            return None
+        frames = np.zeros(len(images), np.bool_) if images.video is None else images.video >= 0
+        per_frame = np.bincount(boxes.image, minlength=len(images))[frames]
+        track = np.full(len(boxes), -1) if boxes.track is None else boxes.track
+        rows = np.flatnonzero(track >= 0)
+        length = np.bincount(track[rows], minlength=n)
+        spans: NDArray[Any] = np.zeros(0)
+        if images.frame is not None and n:
+            number = images.frame[boxes.image[rows]]
+            low, high = np.full(n, 2**31, np.int64), np.full(n, -1, np.int64)
+            known = number >= 0
+            np.minimum.at(low, track[rows][known], number[known])
+            np.maximum.at(high, track[rows][known], number[known])
+            spans = (high - low + 1)[high >= 0]
+        return cls(
+            videos=len(dataset.videos),
+            frames=int(np.count_nonzero(frames)),
+            tracks=int(np.count_nonzero(length)),
+            one_frame=int(np.count_nonzero(length == 1)),
+            boxes_without_track=len(boxes) - len(rows),
+            length=Distribution.of(length[length > 0]),
+            span=Distribution.of(spans),
+            boxes_per_frame=Distribution.of(per_frame),
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Statistics:
     """What is in a dataset. Lengths are in pixels, areas in square pixels, aspect is width / height."""
 
@@ -104,11 +152,15 @@ class Statistics:
     score: Distribution
     scores: tuple[Group, ...]
     """Empty for ground truth."""
+    tracks: TrackCounts | None = None
+    """None where there are neither videos nor tracks."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, the JSON contract; what is undefined is None."""
         data = {"version": VERSION} | dataclasses.asdict(self)
         data["image_sizes"] = [{"width": w, "height": h, "images": n} for w, h, n in self.image_sizes]
+        if self.tracks is None:
+            del data["tracks"]
         data["images_by_boxes"] = [{"boxes": b, "images": n} for b, n in self.images_by_boxes]
         return data
 
@@ -162,6 +214,7 @@ def describe(dataset: Dataset) -> Statistics:
         aspects=_groups(aspect, ASPECTS),
         score=Distribution.of(scored),
         scores=_groups(scored, SCORES) if dataset.kind == "det" else (),
+        tracks=TrackCounts.of(dataset),
     )
 
 

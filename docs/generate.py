@@ -54,10 +54,13 @@ def formats() -> str:
 
 def protocols() -> str:
     """The definition line of every protocol."""
-    from odm.evaluate import PROTOCOLS
+    from odm.evaluate import PROTOCOLS, TUBE_PROTOCOLS
 
     lines = ["| protocol | definition |", "|---|---|"]
-    lines += [f"| `{name}` | {rules.definition.split(': ', 1)[1]} |" for name, rules in PROTOCOLS.items()]
+    lines += [
+        f"| `{name}` | {rules.definition.split(': ', 1)[1]} |"
+        for name, rules in {**PROTOCOLS, **TUBE_PROTOCOLS}.items()
+    ]
     return "\n".join(lines)
 
 

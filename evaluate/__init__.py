@@ -15,7 +15,7 @@ from odm.evaluate.evaluation import evaluate
 from odm.evaluate.join import join
 from odm.evaluate.match import match
 from odm.evaluate.matches import Matches, concatenate
-from odm.evaluate.protocols import AREAS, PROTOCOLS, AreaRange, Protocol, resolve
+from odm.evaluate.protocols import AREAS, PROTOCOLS, TUBE_PROTOCOLS, AreaRange, Protocol, resolve
 from odm.evaluate.render import OUTPUTS, render, save
 from odm.evaluate.results import VERSION, Evaluation, Result, Row
 from odm.evaluate.sides import Joined, JoinReport
@@ -27,6 +27,7 @@ __all__ = [
     "AREAS",
     "OUTPUTS",
     "PROTOCOLS",
+    "TUBE_PROTOCOLS",
     "VERSION",
     "AreaRange",
     "Curve",

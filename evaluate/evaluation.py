@@ -6,12 +6,14 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from odm.evaluate import tubes
 from odm.evaluate.accumulate import accumulate
 from odm.evaluate.any_class import collapsed
 from odm.evaluate.doubts import report_groups, report_no_match
 from odm.evaluate.join import join
-from odm.evaluate.match import match_all
+from odm.evaluate.match import match, match_all
 from odm.evaluate.matches import TRUTHS
+from odm.evaluate.pairs import floor_of
 from odm.evaluate.protocols import Areas, Protocol, check_scores, resolve
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.selection import ExtraImages
@@ -112,6 +114,20 @@ def evaluate(
         pixels=pixels,
     )
     check_scores(at_score=at_score, score_min=score_min)
+    own = {"image_labels": image_labels, "hierarchy": hierarchy}
+    if tubes.check_rules(rules, own):
+        return _evaluate_tubes(
+            truth,
+            detections,
+            rules,
+            log,
+            extra_images=extra_images,
+            only_classes=only_classes,
+            only_images=only_images,
+            score_min=score_min,
+            at_score=at_score,
+            class_agnostic=class_agnostic,
+        )
     if hierarchy is not None and not any(p.hierarchical for p in rules):
         raise UsageError("a class hierarchy is used by openimages and openimages-challenge only")
     if image_labels is not None and not any(p.labelled_only for p in rules):
@@ -148,6 +164,46 @@ def evaluate(
     return Evaluation(joined, results, log, truth, detections)
 
 
+def _evaluate_tubes(
+    truth: Dataset,
+    detections: Dataset,
+    rules: Sequence[Protocol],
+    log: Log,
+    *,
+    extra_images: ExtraImages,
+    only_classes: Sequence[str] | None,
+    only_images: Sequence[str] | None,
+    score_min: float | None,
+    at_score: float | None,
+    class_agnostic: bool,
+) -> Evaluation:
+    """The same for protocols that measure tracks: videos are the images, and tubes the boxes."""
+    ours, theirs = tubes.tubes_of_both(truth, detections, log)
+    joined = join(
+        ours.dataset,
+        theirs.dataset,
+        log,
+        extra_images=extra_images,
+        only_classes=only_classes,
+        only_images=only_images,
+        score_min=score_min,
+        unit="videos",
+    )
+    if class_agnostic:
+        joined = collapsed(joined, ONE_CLASS)
+    common = _common_switches(score_min, only_classes, only_images, extra_images, joined)
+    if class_agnostic:
+        common.append("classes ignored")
+    results = []
+    for p in [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]:
+        order = tubes.input_order(joined, by_video=p.match != "greatest")
+        pairs = tubes.tube_pairs(joined, ours, theirs, floor_of(p), order)
+        matches = match(joined, p, pairs=pairs, order=order)
+        results.append(dataclasses.replace(accumulate(matches, at_score=at_score), joined=joined))
+    report_no_match(results, source_of(detections), log)
+    return Evaluation(joined, results, log, truth, detections)
+
+
 def _common_switches(
     score_min: float | None,
     only_classes: Sequence[str] | None,
@@ -162,11 +218,11 @@ def _common_switches(
     if only_classes is not None:
         switches.append(f"only {len(set(only_classes))} classes")
     if only_images is not None:
-        switches.append(f"only {len(set(only_images))} images")
+        switches.append(f"only {len(set(only_images))} {joined.report.unit}")
     extra = joined.report.images_det_only
     if extra_images != "error" and extra:
         what = "as background" if extra_images == "background" else "left out"
-        switches.append(f"{plural(len(extra), 'extra image')} {what}")
+        switches.append(f"{plural(len(extra), f'extra {joined.report.unit[:-1]}')} {what}")
     return switches
 
 

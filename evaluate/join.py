@@ -55,6 +55,7 @@ def join(
     score_min: float | None = None,
     image_labels: Iterable[Label] | None = None,
     hierarchy: Mapping[str, Any] | None = None,
+    unit: str = "images",
 ) -> Joined:
     """Join ground truth and detections.
 
@@ -76,6 +77,8 @@ def join(
         use them. Images that only they name are images of the ground truth without boxes.
     hierarchy
         ``{"LabelName": ..., "Subcategory": [...]}``, nested, as Open Images publishes it.
+    unit
+        What the images are; boxes of anything but ``images`` do not show whether numbers were misread.
 
     Raises
     ------
@@ -104,7 +107,8 @@ def join(
     if extra_images == "ignore" and (pairing.image < 0).any():
         used = pairing.image[detections.boxes.image] >= 0
     asked = None if only_classes is None else set(only_classes)
-    misread = log.errors == errors_before and check_numbers(truth, detections, pairing, log)
+    misread = unit == "images" and log.errors == errors_before
+    misread = misread and check_numbers(truth, detections, pairing, log)
     det_only, hints = (
         ([], {}) if misread else report_classes(truth, detections, pairing, log, used=used, asked=asked)
     )
@@ -112,7 +116,11 @@ def join(
         raise DataError("the ground truth and the detections cannot be compared", log)
 
     joined = _joined(truth, detections, pairing, order, det_only, hints)
-    joined = dataclasses.replace(joined, hierarchy=None if hierarchy is None else ancestors(hierarchy))
+    joined = dataclasses.replace(
+        joined,
+        hierarchy=None if hierarchy is None else ancestors(hierarchy),
+        report=dataclasses.replace(joined.report, unit=unit),
+    )
     if extra_images == "ignore" and joined.report.images_det_only:
         joined = without_extra_images(joined, log)
     path = source_of(detections)

@@ -42,6 +42,7 @@ def with_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> D
     which = f"{n} images that only they name have" if n > 1 else "1 image that only they name has"
     log.note(f"image labels: {which} no boxes and count{'' if n > 1 else 's'} as ground truth")
     more: dict[str, Any] = {"width": 0, "height": 0, "source_id": NO_ID, "path": "", "split": "", "file": -1}
+    more |= {key: -1 for key in ("video", "frame") if getattr(images, key) is not None}
     columns = {key: _longer(getattr(images, key), more.get(key, 0), n) for key in (*more, "line")}
     return dataclasses.replace(truth, images=Images(name=(*images.name, *found.values()), **columns))
 

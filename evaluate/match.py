@@ -15,6 +15,7 @@ from odm.evaluate.counting import Truth, fp_areas
 from odm.evaluate.labels import boxed_in_part
 from odm.evaluate.match_best import forget_unsure_groups, match_best
 from odm.evaluate.match_free import all_free, match_free
+from odm.evaluate.match_greatest import match_greatest
 from odm.evaluate.matches import Hits, Matches, Outcome, join_hits
 from odm.evaluate.order import argsort_descending, first_of_runs
 from odm.evaluate.pairs import Pairs, find_pairs, floor_of
@@ -29,7 +30,9 @@ PAIRS_OF_PART = 2**17
 """Pairs that are matched at a time."""
 
 
-def match(joined: Joined, protocol: Protocol, *, pairs: Pairs | None = None) -> Matches:
+def match(
+    joined: Joined, protocol: Protocol, *, pairs: Pairs | None = None, order: Longs | None = None
+) -> Matches:
     """Match the detections of `joined` under `protocol`.
 
     Parameters
@@ -40,9 +43,12 @@ def match(joined: Joined, protocol: Protocol, *, pairs: Pairs | None = None) -> 
         The rules.
     pairs
         The pairs of the prepared sides at `floor_of` the protocol or lower, if they are known already.
+    order
+        Positions of the detections of the prepared sides by falling score, if ties do not stand as there.
     """
     sides, dropped = prepare(joined, protocol)
-    order = argsort_descending(sides.detections.score)
+    if order is None:
+        order = argsort_descending(sides.detections.score)
     return _match(sides, protocol, dropped, order, pairs)
 
 
@@ -166,7 +172,7 @@ def _match_pairs(pairs: Pairs, protocol: Protocol, truth: Truth, detections: Sid
 
 def _match_held(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     """The matches of the pairs that are held, by several processes if there are many."""
-    work = match_free if protocol.match == "free" else match_best
+    work = {"free": match_free, "best": match_best, "greatest": match_greatest}[protocol.match]
     n = len(pairs.det)
     if n < PAIRS_OF_PART:
         return work(pairs, protocol, truth)

@@ -98,6 +98,11 @@ class Metric:
         if missing := set(self.switches.get("only_classes") or ()) - set(self.classes):
             raise ValueError(f"only_classes: there is no class {min(missing)!r}")
         rules = resolve(self.protocol, **{k: v for k, v in self.switches.items() if k in _RULES})
+        if over_tracks := next((p.name for p in rules if p.tubes), None):
+            raise ValueError(
+                f"{over_tracks} measures tracks of videos, and a metric takes boxes of images: "
+                f"use odm.evaluate.evaluate"
+            )
         if explicit := next((p.name for p in rules if p.labelled_only), None):
             raise ValueError(
                 f"{explicit} has to be told which classes each image was searched for, and a metric is not: "

@@ -92,7 +92,7 @@ class Protocol:
         Whether widths and heights are taken as the source gives them (COCO) or from the corners.
     match
         ``best``: the ground truth of highest IoU, even if it is taken; ``free``: of highest IoU among the
-        free ones.
+        free ones; ``greatest``: not by score, but the two that overlap most of all that are free.
     last_of_equals
         Which ground truth wins among those of equal IoU: the first, or the last.
     size_threshold
@@ -148,6 +148,8 @@ class Protocol:
         Whether boxes, scores, IoUs and thresholds are floats of 32 bits, 1e-7 being added to the union.
     stands_for
         The program and its versions whose numbers these are, where the name does not say it.
+    tubes
+        Whether tracks are measured by their volumes, and videos stand in place of images.
     switched
         What was changed by hand, in words.
     """
@@ -158,7 +160,7 @@ class Protocol:
     averaged: bool = False
     pixels: Pixels = "edges"
     as_given: bool = False
-    match: Literal["best", "free"] = "best"
+    match: Literal["best", "free", "greatest"] = "best"
     last_of_equals: bool = False
     size_threshold: bool = False
     ignored: Flag = NO_FLAG
@@ -183,6 +185,7 @@ class Protocol:
     epsilon: float = 0.0
     single: bool = False
     stands_for: str = ""
+    tubes: bool = False
     switched: tuple[str, ...] = ()
 
     def crowds(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
@@ -223,7 +226,9 @@ class Protocol:
     def definition(self) -> str:
         """What the numbers mean, in one line."""
         parts = [self._iou_text()]
-        if self.pixels == "inclusive":
+        if self.tubes:
+            parts.append("tracks by their volumes")
+        elif self.pixels == "inclusive":
             parts.append("inclusive pixels (width = right - left + 1)")
         else:
             parts.append("edges (width = right - left)")
@@ -245,7 +250,8 @@ class Protocol:
             parts.append("no FP of classes not boxed exhaustively there")
         parts += self._dropped_texts()
         if self.metric != "top-k" and self.max_dets is not None:
-            parts.append(f"best {self.max_dets} per image{' and class' if self.cap_of == 'class' else ''}")
+            unit = "video" if self.tubes else "image"
+            parts.append(f"best {self.max_dets} per {unit}{' and class' if self.cap_of == 'class' else ''}")
         parts.append(self._average_text())
         if self.stands_for:
             parts.append(f"as {self.stands_for}")
@@ -281,6 +287,8 @@ class Protocol:
             return f"best {self.max_dets} detections of an image against any ground truth"
         if self.match == "free":
             return "highest-IoU unmatched ground truth"
+        if self.match == "greatest":
+            return "pairs of greatest IoU first"
         return "highest-IoU ground truth, duplicates count as FP"
 
     def _average_text(self) -> str:
@@ -381,7 +389,16 @@ PROTOCOLS: dict[str, Protocol] = {
         ),
     )
 }
-"""All protocols by name."""
+"""All protocols that measure boxes, by name."""
+
+TUBE_PROTOCOLS: dict[str, Protocol] = {
+    p.name: p
+    for p in (
+        Protocol("stt", match="greatest", tubes=True),
+        dataclasses.replace(_COCO, name="tube", crowd_flags=NO_FLAG, areas=(EVERY_AREA,), tubes=True),
+    )
+}
+"""Those that measure tracks, see `odm.evaluate.tubes`."""
 
 
 def recall_points(interpolation: Interpolation) -> Floats | None:
@@ -417,12 +434,17 @@ def resolve(
     ious = None if iou is None else _ious([iou] if isinstance(iou, (int, float)) else list(iou))
     resolved: list[Protocol] = []
     for name in names:
-        base = name if isinstance(name, Protocol) else PROTOCOLS.get(name)
+        known = {**PROTOCOLS, **TUBE_PROTOCOLS}
+        base = name if isinstance(name, Protocol) else known.get(name)
         if base is None:
             raise UsageError(
-                f"there is no protocol {name!r}{hint(str(name), PROTOCOLS)}; "
-                f"there are: {', '.join(PROTOCOLS)}"
+                f"there is no protocol {name!r}{hint(str(name), known)}; there are: {', '.join(known)}"
             )
+        if base.tubes:
+            unfit = {"area": area, "keep_difficult": keep_difficult or None, "pixels": pixels}
+            for option, value in unfit.items():
+                if value is not None:
+                    raise UsageError(f"{option} has no meaning for {base.name}, which measures tracks")
         changed: dict[str, Any] = {}
         if interpolation is not None:
             changed["interpolation"] = _interpolation(interpolation, base)

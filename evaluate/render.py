@@ -69,8 +69,10 @@ def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
     """Give `write` the name and content of every file: the results and what led to them."""
     write("results.json", to_json(evaluation).encode())
     write("per_class.csv", per_class_csv(evaluation).encode())
-    write("detections.csv", detections_csv(evaluation).encode())
     write("curves.csv", curves_csv(evaluation).encode())
+    if any(result.rules.tubes for result in evaluation.results):  # the rest is of single boxes
+        return
+    write("detections.csv", detections_csv(evaluation).encode())
     write("confusion.csv", confusion_csv(evaluation).encode())
     write("images.csv", images_csv(evaluation).encode())
     for name, text in review_csv(evaluation).items():
@@ -246,15 +248,15 @@ def _cell(value: Any) -> Any:
 def _join_text(evaluation: Evaluation, *, markdown: bool, width: int | None) -> str:
     report = evaluation.join
     lines = [
-        f"images: {_sides(report.images_both, report.images_gt_only, report.images_det_only)}",
+        f"{report.unit}: {_sides(report.images_both, report.images_gt_only, report.images_det_only)}",
         f"classes: {_sides(len(report.classes_both), report.classes_gt_only, report.classes_det_only)}",
     ]
     others = {how: n for how, n in report.how.items() if how != "name"}
     if others:
         lines.append("joined by " + ", ".join(f"{how}: {n}" for how, n in report.how.items()))
     for title, names in (
-        ("images only in the ground truth", report.images_gt_only),
-        ("images only in the detections", report.images_det_only),
+        (f"{report.unit} only in the ground truth", report.images_gt_only),
+        (f"{report.unit} only in the detections", report.images_det_only),
         ("classes only in the ground truth", report.classes_gt_only),
         ("classes only in the detections", report.classes_det_only),
     ):
@@ -399,6 +401,8 @@ def classic_lines(result: Result) -> list[str]:
         asked += [("AP", whole, "all", cap, f"AP{letter}") for letter in FREQUENCIES]
     asked += [("AR", whole, "all", c, f"AR{c}") for c in caps]
     asked += [("AR", whole, area, cap, f"AR{area[0]}") for area in ("small", "medium", "large")]
+    if rules.tubes:
+        asked = [*asked[:3], ("AR", whole, "all", cap, "AR")]
     titles = {"AP": "Average Precision", "AR": "Average Recall"}
     lines = []
     for kind, iou, area, dets, key in asked:

@@ -161,6 +161,8 @@ class Result:
     @property
     def sides(self) -> Joined:
         """The boxes of both sides. UsageError if the result was made from matches only."""
+        if self.rules.tubes:
+            raise UsageError(f"{self.protocol} measures whole tracks, and this is made of single boxes")
         if self.joined is None:
             raise UsageError("this result was made from matches alone, which do not hold the boxes")
         return self.joined

@@ -110,6 +110,8 @@ def match_plainly(joined: Joined, protocol: Protocol, iou: float, area: AreaRang
             found = _top_detection(own, theirs, rules)
         elif protocol.match == "free":
             found = _best_free(own[:cap], theirs, rules)
+        elif protocol.match == "greatest":
+            found = _greatest(own[:cap], theirs, rules)
         else:
             found = _best(own[:cap], [t for t in theirs if not rules.is_group(t)], rules)
             _groups(own[:cap], [t for t in theirs if rules.is_group(t)], rules, found)
@@ -177,6 +179,20 @@ def _best_free(detections: list[Box], truths: list[Box], rules: Rules) -> dict[i
                 if not rules.is_crowd(best):
                     taken.add(best.row)
                 break
+    return found
+
+
+def _greatest(detections: list[Box], truths: list[Box], rules: Rules) -> dict[int, PlainOutcome]:
+    """STT: the free two that overlap most are a pair, and so on; of equals the first ground truth."""
+    found: dict[int, PlainOutcome] = {d.row: (rules.unmatched(d), -1) for d in detections}
+    free, others = list(detections), list(truths)
+    while free and others:
+        best = max(((d, t) for t in others for d in free), key=lambda pair: rules.overlap(*pair))
+        if rules.overlap(*best) < rules.threshold(best[1]):
+            break
+        found[best[0].row] = "TP" if rules.counts(best[1]) else "ignored", best[1].row
+        free.remove(best[0])
+        others.remove(best[1])
     return found
 
 

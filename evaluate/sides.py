@@ -63,11 +63,13 @@ class JoinReport:
     """How many images were joined by ``name``, ``name without extension``, ``last part``, ``id``."""
     hints: Mapping[str, str]
     """The nearest class of the ground truth for classes that only the detections have."""
+    unit: str = "images"
+    """What the names of images are: ``images``, or ``videos`` where tracks are measured."""
 
     def to_dict(self) -> dict[str, Any]:
         """The ``join`` of the JSON contract."""
         return {
-            "images": {
+            self.unit: {
                 "both": self.images_both,
                 "gt_only": list(self.images_gt_only),
                 "det_only": list(self.images_det_only),

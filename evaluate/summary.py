@@ -109,6 +109,8 @@ def _averages(
         }
         if caps:
             summary[f"AR{rules.max_dets}@{own.name}"] = mean_of_defined(recall[-1, :, i])
+    if rules.tubes:
+        return {key: summary[key] for key in ("AP", "AP50", "AP75")} | {"AR": summary[f"AR{rules.max_dets}"]}
     return summary
 
 

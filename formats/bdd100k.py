@@ -25,6 +25,9 @@ holds detections; if only some have one it is ground truth, the scores are ignor
 ``labels`` may be null or missing: an image without objects. Labels without a ``box2d`` (lanes, drivable
 areas, masks, tags) are no boxes: they are counted by what they have instead.
 
+A frame with a ``videoName`` belongs to that video, as its number ``frameIndex``, and the ``id`` of a label is
+then that of a track; in other frames it only counts the labels.
+
 Writing: a list of frames with their ``size`` where it is known.
 """
 
@@ -32,6 +35,8 @@ from __future__ import annotations
 
 import dataclasses
 from typing import Any
+
+import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
@@ -53,7 +58,7 @@ from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
 _TOP = frozenset({"frames", "config", "groups"})
-_FRAME = frozenset({"name", "labels", "objects", "size", "timestamp", "url"})
+_FRAME = frozenset({"name", "labels", "objects", "size", "timestamp", "url", "videoName", "frameIndex"})
 _LABEL = frozenset(
     {"id", "category", "box2d", "attributes", "score", "manualShape", "manualAttributes", "index"}
 )
@@ -162,19 +167,33 @@ def _read_frame(
     key = "objects" if "objects" in frame and "labels" not in frame else "labels"
     labels = reader.items(frame.get(key), at / key)
     own = _size(reader, frame.get("size"), at / "size")
-    image = reader.image(name, at, field="name", size=own or size, split=split, file=file, line=line)
+    video, number = frame.get("videoName"), frame.get("frameIndex")
+    if video is not None and not isinstance(video, str):
+        reader.wrong(at / "videoName", "text", video)
+        video = None
+    columns: dict[str, Any] = {"file": file, "line": line}
+    if video:
+        whole = type(number) is int and 0 <= number < 2**31
+        columns |= {"video": reader.builder.video(video), "frame": number if whole else -1}
+    image = reader.image(name, at, field="name", size=own or size, split=split, **columns)
     if image is None or labels is None:
         reader.builder.skipped += len(labels or ())
         return
     here = at / key
     rows = reader.rows_of(here)
     for i, label in enumerate(labels):
-        if not _read_label(reader, label, here / i, image, rows, i):
+        track = None if video is None or not isinstance(label, dict) else label.get("id")
+        place = (rows, i, columns.get("video", -1), track)
+        if not _read_label(reader, label, here / i, image, place):
             reader.builder.skipped += 1
 
 
-def _read_label(reader: Reader, value: Any, at: At, image: int, rows: int, line: int) -> bool:
-    """Read one label; False, and an issue, if it should be a box and cannot be one."""
+def _read_label(reader: Reader, value: Any, at: At, image: int, place: tuple[int, int, int, Any]) -> bool:
+    """Read one label; False, and an issue, if it should be a box and cannot be one.
+
+    `place` are the number of its list, its index there, and the video and id of its track.
+    """
+    rows, line, video, id_ = place
     label = reader.mapping(value, at, row=True)
     if label is None:
         return False
@@ -196,7 +215,10 @@ def _read_label(reader: Reader, value: Any, at: At, image: int, rows: int, line:
     flags = reader.flags(attributes, _FLAGS, ("NA", "none", False))
     left, top, right, bottom = corners
     location = left, top, right, bottom
-    reader.box(image, category, location, at, file=rows, line=line, score=score, flags=flags)
+    track = -1
+    if id_ not in (None, "", -1, "-1") and isinstance(id_, (int, str)):
+        track = reader.builder.track(video, id_)
+    reader.box(image, category, location, at, file=rows, line=line, score=score, flags=flags, track=track)
     return True
 
 
@@ -208,6 +230,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: BddOptions) -> No
         return
     images, boxes = dataset.images, dataset.boxes
     frames, n = [], 0
+    ids = [*(i if isinstance(i, str) else int(i) for i in dataset.tracks.source_id.tolist()), None]
+    tracks = boxes.track if boxes.track is not None else np.full(len(boxes), -1)
     for row, (image, members) in enumerate(zip(images.name, groups(dataset), strict=True)):
         labels = []
         for i in members:
@@ -215,17 +239,26 @@ def write(dataset: Dataset, target: Output, log: Log, options: BddOptions) -> No
             x1, y1, x2, y2 = map(number, boxes.xyxy[i].tolist())
             is_set_ = flags_of(int(boxes.flags[i]), _WRITTEN)
             label: dict[str, Any] = {
-                "id": str(n),
+                "id": str(n) if ids[tracks[i]] is None else ids[tracks[i]],
                 "category": dataset.categories.name[boxes.category[i]],
                 "attributes": {key: key in is_set_ for key in _WRITTEN},
                 "box2d": {"x1": x1, "y1": y1, "x2": x2, "y2": y2},
             }
+            if (images.video is not None or boxes.track is not None) and ids[tracks[i]] is None:
+                del label["id"]  # in a video it would be a track
             labels.append(
                 label | {"score": number(float(boxes.score[i]))} if dataset.kind == "det" else label
             )
         frame: dict[str, Any] = {"name": image}
         if images.width[row] > 0 and images.height[row] > 0:
             frame["size"] = {"width": int(images.width[row]), "height": int(images.height[row])}
+        if images.video is not None:
+            video = int(images.video[row])
+            frame["videoName"] = dataset.videos.name[video] if video >= 0 else ""
+            if video >= 0 and images.frame is not None and images.frame[row] >= 0:
+                frame["frameIndex"] = int(images.frame[row])
+        elif boxes.track is not None:
+            frame["videoName"] = ""
         frames.append(dump(frame | {"labels": labels}))
     target.write(name, f"{lines(iter(frames))}\n".encode())
 
@@ -242,5 +275,5 @@ FORMAT = Format(
     read=read,
     write=write,
     options=BddOptions,
-    keeps=frozenset({"size", "extension", "empty", "score", *_WRITTEN}),
+    keeps=frozenset({"size", "extension", "empty", "score", "video", "track", *_WRITTEN}),
 )

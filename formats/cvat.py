@@ -24,7 +24,8 @@ Reading
 - ``xtl ytl xbr ybr`` are the edges in pixels, from 0 at the left and the top, taken as they stand.
 - Tracks are read frame by frame: each ``<box>`` that is not ``outside`` is an object of the image
   ``frame_000003``, as CVAT names frames itself, with the size of ``<original_size>``. Nothing is
-  interpolated: CVAT writes a box for every frame. Tracks inside a track are the points of a skeleton.
+  interpolated: CVAT writes a box for every frame. Tracks inside a track are the points of a skeleton. The
+  video is named after the task (``<task><name>``, else ``<source>``, else the file).
 - ``occluded`` is the mark of that name. The attributes ``difficult``, ``truncated`` and ``is_crowd``
   (``crowd``), which CVAT's own exports use, are marks too; ``score`` (``confidence``) makes an object a
   detection. Other attributes are counted, not kept.
@@ -39,7 +40,9 @@ Reading
 
 Writing
 -------
-One file as for a task of images; every image, with or without objects. Whole numbers have no point, others
+One file as for a task of images; every image, with or without objects. Where images are frames of videos
+they say so (``video="street" frame="3"``), and a box names its track (``track_id="7"``), which odm reads.
+Whole numbers have no point, others
 all their digits. Marks and scores are written as attributes, and only where they are set.
 """
 
@@ -75,7 +78,7 @@ from odm.formats._shared.splits import SplitOptions, miss_split
 from odm.formats._shared.text_tokens import NON_FINITE, NUMBER
 from odm.issues import Log, printable
 from odm.names import BAD_CLASS_NAME, BAD_NAME, refuse_class
-from odm.tables import Builder, Dataset, Flag
+from odm.tables import Builder, Dataset, Flag, Id
 
 MARKS = {
     "difficult": Flag.DIFFICULT,
@@ -176,8 +179,11 @@ class _Reader:
             if not self.wants(element.get("subset") or ""):
                 continue
             image = self.add_image(element)
+            video = self.builder.video(element.get("video")) if element.get("video") else -1
             for shape in element:
-                self.add_shape(shape, image, shape.get("label"))
+                id_ = track_id(shape.get("track_id"))
+                track = -1 if id_ is None else self.builder.track(video, id_)
+                self.add_shape(shape, image, shape.get("label"), track)
         if (tracks := root.findall("track")) and self.wants(""):
             self.read_tracks(root, tracks)
 
@@ -216,9 +222,22 @@ class _Reader:
                 return None
         split = element.get("subset") or ""
         shown = f"{split}/{name}" if self.parts and split else name
-        return self.image(shown, (sizes[0], sizes[1]), line, split)
+        return self.image(shown, (sizes[0], sizes[1]), line, split, self.place(element))
 
-    def image(self, name: str, size: tuple[int, int], line: int, split: str = "") -> int | None:
+    def place(self, element: Any) -> tuple[int, int]:
+        """Which frame of which video an image says to be, -1 for neither."""
+        video, text = element.get("video"), (element.get("frame") or "").strip(BLANKS)
+        frame = int(text) if re.fullmatch("[0-9]{1,9}", text, re.ASCII) else -1
+        return (self.builder.video(video), frame) if video else (-1, -1)
+
+    def image(
+        self,
+        name: str,
+        size: tuple[int, int],
+        line: int,
+        split: str = "",
+        place: tuple[int, int] = (-1, -1),
+    ) -> int | None:
         """Add an image; None, and an issue, if it cannot be."""
         at = At(self.path, line=line)
         return self.gather.image(
@@ -230,13 +249,15 @@ class _Reader:
             split=split,
             file=self.file,
             line=line,
+            video=place[0],
+            frame=place[1],
         )
 
     def read_tracks(self, root: Any, tracks: list[Any]) -> None:
         """Read the boxes of all tracks; every frame is an image."""
-        shapes: dict[int, list[tuple[Any, str | None]]] = {}
+        shapes: dict[int, list[tuple[Any, str | None, Id | None]]] = {}
         for track in tracks:
-            self.count("tracks")
+            id_ = track_id(track.get("id"))
             for shape in track:
                 if shape.tag == "track":  # of one point of a skeleton, which counts as a whole
                     continue
@@ -248,7 +269,7 @@ class _Reader:
                     )
                     self.builder.skipped += 1
                     continue
-                shapes.setdefault(int(text), []).append((shape, track.get("label")))
+                shapes.setdefault(int(text), []).append((shape, track.get("label"), id_))
         frames = set(shapes)
         meta = {key: root.findtext(f"meta//{key}") or "" for key in ("size", "start_frame", "frame_filter")}
         if re.fullmatch("[0-9]{1,9}", meta["size"], re.ASCII) and not meta["frame_filter"].strip(BLANKS):
@@ -268,17 +289,28 @@ class _Reader:
                 value = f"{given.findtext('width')} x {given.findtext('height')}"
                 line = given.sourceline or 0
                 self.log.report(BAD_IMAGE_SIZE, self.path, line=line, field="original_size", value=value)
+        length = int(meta["size"]) if re.fullmatch("[0-9]{1,9}", meta["size"], re.ASCII) else 0
+        video = self.builder.video(self.video_name(root), length=length if len(frames) == length else 0)
         for frame in sorted(frames):
             found = shapes.get(frame, [])
             line = (found[0][0].sourceline or 0) if found else 0
-            image = self.image(f"frame_{frame:06d}", size, line)
-            for shape, label in found:
+            image = self.image(f"frame_{frame:06d}", size, line, place=(video, frame))
+            for shape, label, id_ in found:
                 if not self.flag(shape, "outside"):
-                    self.add_shape(shape, image, label)
+                    track = -1 if id_ is None else self.builder.track(video, id_)
+                    self.add_shape(shape, image, label, track)
+
+    def video_name(self, root: Any) -> str:
+        """The name of the video of a task."""
+        names = (root.findtext(f"meta//{key}") for key in ("task/name", "source", "job/name"))
+        given = next((name.strip(BLANKS) for name in names if name and name.strip(BLANKS)), "")
+        if given and given not in self.builder.video_names:
+            return given
+        return self.path.replace("\\", "/").rpartition("/")[2].rpartition(".")[0]
 
     # -- one object
 
-    def add_shape(self, shape: Any, image: int | None, label: str | None) -> None:
+    def add_shape(self, shape: Any, image: int | None, label: str | None, track: int = -1) -> None:
         """Add the box of one object, or report what is wrong with it."""
         if shape.tag in _OTHER_SHAPES:
             self.count("shapes that are no boxes")
@@ -320,7 +352,8 @@ class _Reader:
         if shape.tag != "box" or self.turn(shape):
             self.outlines.append((self.path, line, shape.tag))
         at, category = At(self.path, line=line), self.builder.category(label)
-        self.gather.box(image, category, edges, at, file=self.file, line=line, score=score, flags=int(flags))
+        where: dict[str, Any] = {"file": self.file, "line": line, "track": track}
+        self.gather.box(image, category, edges, at, **where, score=score, flags=int(flags))
 
     def flag(self, shape: Any, name: str) -> bool:
         """Whether a mark is set; what is neither 0 nor 1 is reported, and counts as not set."""
@@ -423,6 +456,14 @@ class _Reader:
         self.gather.finish()
 
 
+def track_id(text: str | None) -> Id | None:
+    """The id of a track as a number where it is one; None where there is none."""
+    if text is None or not text.strip(BLANKS) or text == "-1":
+        return None
+    plain = re.fullmatch("0|[1-9][0-9]{0,17}", text, re.ASCII)
+    return int(text) if plain else text
+
+
 def _is_number(text: str) -> bool:
     """Whether a text is a decimal number, or one of the words for what is none."""
     data = text.encode("utf-8", "replace")
@@ -457,6 +498,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=text, reason=reason)
     if log.errors > errors:
         return
+    for text in (*dataset.videos.name, *map(str, dataset.tracks.source_id.tolist())):
+        if _NOT_XML.search(text):
+            reason = "XML cannot hold one of its characters"
+            log.report(BAD_NAME, "", value=text, reason=reason)
+    if log.errors > errors:
+        return
+    frames, tracks = _frame_marks(dataset), _track_marks(dataset)
     labels = [_quote(text) for text in classes]
     lines = ['<?xml version="1.0" encoding="utf-8"?>', "<annotations>", "  <version>1.1</version>"]
     lines += ["  <meta>", "    <task>", f"      <size>{len(images)}</size>", "      <mode>annotation</mode>"]
@@ -478,14 +526,16 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
     for i, (text, width, height, split) in enumerate(
         zip(images.name, images.width.tolist(), images.height.tolist(), images.split, strict=True)
     ):
-        said = f" subset={_quote(split)}" if split else ""
-        lines.append(f'  <image id="{i}" name={_quote(text)}{said} width="{width}" height="{height}">')
+        said = (f" subset={_quote(split)}" if split else "", frames[i] if frames else "")
+        lines.append(
+            f'  <image id="{i}" name={_quote(text)}{said[0]} width="{width}" height="{height}"{said[1]}>'
+        )
         for row in range(at, ends[i]):
             left, top, right, bottom = texts[4 * row : 4 * row + 4]
             occluded = 1 if flags[row] & Flag.OCCLUDED else 0
             lines.append(
                 f'    <box label={labels[category[row]]} source="manual" occluded="{occluded}" xtl="{left}" '
-                f'ytl="{top}" xbr="{right}" ybr="{bottom}" z_order="0">'
+                f'ytl="{top}" xbr="{right}" ybr="{bottom}" z_order="0"{tracks[order[row]] if tracks else ""}>'
             )
             for mark, bit in _WRITTEN:
                 if flags[row] & bit:
@@ -497,6 +547,25 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
         lines.append("  </image>")
     lines.append("</annotations>\n")
     target.write(name, "\n".join(lines).encode())
+
+
+def _frame_marks(dataset: Dataset) -> list[str]:
+    """What each image says of its video, with a blank before it; nothing at all where there are none."""
+    images = dataset.images
+    if images.video is None:
+        return []
+    names = [f" video={_quote(name)}" for name in (*dataset.videos.name,)] + [""]
+    frames = np.full(len(images), -1) if images.frame is None else images.frame
+    pairs = zip(images.video.tolist(), frames.tolist(), strict=True)
+    return [names[video] + (f' frame="{frame}"' if min(video, frame) >= 0 else "") for video, frame in pairs]
+
+
+def _track_marks(dataset: Dataset) -> list[str]:
+    """What each box says of its track; nothing at all where there are none."""
+    if dataset.boxes.track is None:
+        return []
+    ids = [f" track_id={_quote(str(id_))}" for id_ in dataset.tracks.source_id.tolist()] + [""]
+    return [ids[track] for track in dataset.boxes.track.tolist()]
 
 
 def _quote(text: str) -> str:
@@ -516,6 +585,6 @@ FORMAT = Format(
     write=write,
     options=SplitOptions,
     keeps=frozenset(
-        "size extension empty unused order score split difficult truncated occluded crowd".split()
+        "size extension empty unused order score split difficult truncated occluded crowd video track".split()
     ),
 )

@@ -30,6 +30,7 @@ The other export, "FiftyOneDataset", has ``samples.json`` beside ``data/`` and i
 The field ``ground_truth`` is read, else the first one of detections; with ``--kind det`` the first one whose
 detections have a ``confidence``; ``-O field=NAME`` decides by hand. A tag ``train``, ``val``, ``test`` or the
 like is the split. Fields of other kinds are counted.
+``index`` is the number of the object that is followed through images, its track.
 
 Writing: a ``.json`` target is the file, another target a folder with ``labels.json``, beside whose
 ``data/`` the pictures belong; as many decimals as bring the same pixels back within 1e-6.
@@ -47,6 +48,7 @@ from odm.codes import NO_SIZE
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.codes import UNKNOWN_CLASS
+from odm.formats._shared.frames import box_tracks, track_numbers
 from odm.formats._shared.gather import At
 from odm.formats._shared.json_columns import show
 from odm.formats._shared.json_preview import JsonPreview
@@ -69,7 +71,7 @@ from odm.issues import Log, Trusted, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
 
-_BOX = frozenset({"label", "bounding_box", "confidence", "attributes"})
+_BOX = frozenset({"label", "bounding_box", "confidence", "attributes", "index"})
 _SAMPLE = frozenset(
     "_id id filepath tags metadata _media_type _rand _dataset_id created_at last_modified_at".split()
 )
@@ -295,7 +297,10 @@ def _read_box(
     width, height = size
     x, y, w, h = (v * s for v, s in zip(values, (width, height, width, height), strict=True))
     corners = x, y, x + w, y + h
-    reader.box(image, category, corners, at, file=rows, line=line, wh=(w, h), score=score, flags=flags)
+    index = box.get("index")
+    track = reader.builder.track(-1, index) if type(index) is int and index >= 0 else -1
+    columns = {"file": rows, "line": line, "flags": flags, "track": track}
+    reader.box(image, category, corners, at, wh=(w, h), score=score, **columns)
     return True
 
 
@@ -325,6 +330,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
     places = np.array([decimals_for(*wh) + 3 for wh in size.astype(np.int64).tolist()], np.int64)[boxes.image]
     texts = fixed_rows(relative, places)
     used = sorted(FLAG_NAMES)
+    tracks = box_tracks(dataset, track_numbers(dataset, log, apart=True), -1)
     entries = []
     for row, members in enumerate(groups(dataset)):
         found = []
@@ -335,6 +341,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
                 box["confidence"] = number(float(boxes.score[i]))
             if names := flags_of(int(boxes.flags[i]), used):
                 box["attributes"] = dict.fromkeys(names, True)
+            if tracks is not None and tracks[i] >= 0:
+                box["index"] = int(tracks[i])
             found.append(box)
         entries.append(f"{dump(keys[row])}: {dump(found)}")
     body = ",\n".join(entries)
@@ -354,7 +362,7 @@ FORMAT = Format(
     read=read,
     write=write,
     options=FiftyoneOptions,
-    keeps=frozenset({"empty", "unused", "order", "score", *FLAG_NAMES}),
+    keeps=frozenset({"empty", "unused", "order", "score", "track", *FLAG_NAMES}),
     max_error_px=1e-6,
     needs_size=True,
 )

@@ -20,6 +20,9 @@ evaluation: classes of ``neg_category_ids`` are absent from the image, and of th
 known. Ids there that are no category are counted and left out, as files cut down to some classes still list
 the others.
 
+TAO is this with videos: ``videos``, ``video_id`` and ``frame_index`` of an image, ``track_id`` of an
+annotation, and ``tracks``, whose ``score`` is kept.
+
 An annotation with ``"ignore": 1`` is difficult: lvis-api counts it neither as found nor as missed. With 0,
 null or no such key it is an ordinary object.
 
@@ -54,6 +57,7 @@ from odm.formats._shared.codes import (
     UNKNOWN_CATEGORY,
     UNKNOWN_IMAGE,
 )
+from odm.formats._shared.frames import box_tracks, track_numbers
 from odm.formats._shared.gather import NAN, At
 from odm.formats._shared.json_columns import NONE, Broken, Chunk, Document, Field, load
 from odm.formats._shared.json_preview import JsonPreview
@@ -68,7 +72,7 @@ from odm.formats._shared.json_values import (
 from odm.formats._shared.number_text import short_wh
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log, Trusted
-from odm.tables import FREQUENCIES, Builder, Dataset, Flag, LabelState
+from odm.tables import FREQUENCIES, NO_ID, Builder, Dataset, Flag, LabelState
 
 _ANNOTATION = (
     Field("image_id", "int", required=True),
@@ -78,6 +82,7 @@ _ANNOTATION = (
     Field("score", "number"),
     Field("id", "int"),
     Field("ignore", "int"),
+    Field("track_id", "int"),
 )
 _IMAGE = (
     Field("id", "int", required=True),
@@ -87,13 +92,17 @@ _IMAGE = (
     Field("height", "int"),
     Field("neg_category_ids", "ints"),
     Field("not_exhaustive_category_ids", "ints"),
+    Field("video_id", "int"),
+    Field("frame_index", "int"),
 )
+_VIDEO = (Field("id", "int", required=True), Field("name", "text"), Field("length", "int"))
+_TRACK = (Field("id", "int", required=True), Field("video_id", "int"), Field("score", "number"))
 _CATEGORY = (
     Field("id", "int", required=True),
     Field("name", "text", required=True),
     Field("frequency", "text"),
 )
-_KEYS = frozenset(field.key for field in _ANNOTATION)
+_KEYS = frozenset((*(field.key for field in _ANNOTATION), "video_id"))
 _UNSAID = frozenset({"license", "date_captured", "flickr_url", "image_count", "instance_count"})
 """Keys that are not worth a word where they are not read."""
 _IMAGE_KEYS = _UNSAID | {field.key for field in _IMAGE}
@@ -147,13 +156,13 @@ class _Parts:
 
     index: list[NDArray[Any]] = dataclasses.field(default_factory=list)
     ids: list[NDArray[Any]] = dataclasses.field(default_factory=list)
-    """(n, 4): image_id, category_id, id and ignore."""
+    """(n, 5): image_id, category_id, id, ignore and track_id."""
     numbers: list[NDArray[Any]] = dataclasses.field(default_factory=list)
     """(n, 6): bbox, area and score."""
 
     def add(self, index: Any, ids: Any, numbers: Any) -> None:
         self.index.append(np.asarray(index, np.int64).reshape(-1))
-        self.ids.append(np.asarray(ids, np.int64).reshape(-1, 4))
+        self.ids.append(np.asarray(ids, np.int64).reshape(-1, 5))
         self.numbers.append(np.asarray(numbers, np.float64).reshape(-1, 6))
 
 
@@ -168,8 +177,13 @@ def _read_file(reader: Reader, document: Document, at: At, split: str) -> None:
     images: dict[int, int] = {}
     categories: dict[int, int] = {}
     seen: set[str] = set()
+    videos = _Videos(reader)
     for key, top in document.members():
         here = at / key
+        if key in ("videos", "tracks") and top == "[":
+            for i, item in _items(reader, document, _VIDEO if key == "videos" else _TRACK):
+                videos.take(item, here / i, key)
+            continue
         if key not in ("images", "annotations", "categories"):
             if key not in ("info", "licenses"):
                 reader.count(key)
@@ -184,16 +198,70 @@ def _read_file(reader: Reader, document: Document, at: At, split: str) -> None:
             file = reader.rows_of(here)
             for i, item in _items(reader, document, _IMAGE if key == "images" else _CATEGORY):
                 if key == "images":
-                    _read_image(reader, item, here / i, images, labels, split, file, i)
+                    row = _read_image(reader, item, here / i, images, labels, split, file, i)
+                    videos.place(row, item)
                 else:
                     _read_category(reader, item, here / i, categories, here)
     for key in ("images", "annotations", "categories"):
         if key not in seen:
             reader.log.report(MISSING_KEY, at.path, value=key)
+    videos.finish()
     if len(seen) == 3:
         _label(reader, labels, categories)
         if parts.index:
             _hand_over(reader, parts, at / "annotations", images, categories)
+    videos.score_tracks()
+
+
+class _Videos:
+    """The videos and tracks of one file, until all of its lists were read."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._rows: dict[int, int] = {}
+        self._frames: list[tuple[int, int, int]] = []
+        """Row of an image, id of its video, and its number there."""
+        self._scores: list[tuple[int, int | None, float]] = []
+
+    def take(self, item: Any, at: At, key: str) -> None:
+        """Take an entry of the list of videos, or of that of tracks."""
+        reader = self._reader
+        record = reader.mapping(item, at)
+        id_ = None if record is None else _whole(reader, record, "id", at)
+        if record is None or id_ is None:
+            return
+        if key == "videos":
+            name, length = record.get("name"), record.get("length")
+            if id_ in self._rows:
+                reader.log.report(DUPLICATE_ID, at.path, **at.where, value=id_, first=Trusted("this list"))
+                return
+            whole = length if type(length) is int and length > 0 else 0
+            name = name if isinstance(name, str) and name else str(id_)
+            self._rows[id_] = reader.builder.video(name, length=whole, source_id=id_)
+        elif type(record.get("score")) in (int, float) and record["score"] == record["score"]:
+            self._scores.append((id_, record.get("video_id"), float(record["score"])))
+
+    def place(self, row: int | None, item: Any) -> None:
+        """Remember which frame an image is, if it says so."""
+        if row is not None and isinstance(item, dict) and type(item.get("video_id")) is int:
+            frame = item.get("frame_index")
+            whole = type(frame) is int and 0 <= frame < 2**31
+            self._frames.append((row, item["video_id"], frame if whole else -1))  # type: ignore[arg-type]
+
+    def finish(self) -> None:
+        """Tell the builder which frames of which videos the images are."""
+        builder = self._reader.builder
+        for row, id_, frame in self._frames:
+            if id_ not in self._rows:
+                self._rows[id_] = builder.video(str(id_), source_id=id_)
+            builder.set_frames(row, [self._rows[id_]], [frame])
+
+    def score_tracks(self) -> None:
+        """Give the tracks that there are now their scores."""
+        for id_, video, score in self._scores:
+            self._reader.builder.score_track(
+                self._rows.get(video, -1) if video is not None else -1, id_, score
+            )
 
 
 def _items(reader: Reader, document: Document, fields: Sequence[Field]) -> Iterator[tuple[int, Any]]:
@@ -231,17 +299,17 @@ def _read_image(
     split: str,
     file: int,
     line: int,
-) -> None:
+) -> int | None:
     record = reader.mapping(item, at)
     if record is None:
-        return
+        return None
     reader.count_unread(record, _IMAGE_KEYS)
     id_ = _whole(reader, record, "id", at)
     if id_ is None:
-        return
+        return None
     if id_ in images:
         reader.log.report(DUPLICATE_ID, at.path, **at.where, value=id_, first=Trusted("this list"))
-        return
+        return None
     images[id_] = -2
     key = "file_name" if record.get("file_name") is not None else "coco_url"
     name = record.get(key)
@@ -263,6 +331,7 @@ def _read_image(
             reader.wrong(at / key / i, "a whole number", found[i])
         if found and not wrong and row is not None:
             listed.append((row, found))
+    return row
 
 
 def _label(
@@ -305,11 +374,12 @@ def _read_category(reader: Reader, item: Any, at: At, categories: dict[int, int]
 def _take(reader: Reader, chunk: Chunk, at: At, parts: _Parts) -> None:
     """Keep the columns of a slice, or where it has none look at its records one by one."""
     for key, n in chunk.extras.items():
-        reader.count(key, n)
+        if key != "video_id":
+            reader.count(key, n)
     if chunk.records is None:
         n, columns = chunk.n, chunk.columns
         none, nan = np.full(n, NONE), np.full(n, NAN)
-        keys = ("image_id", "category_id", "id", "ignore")
+        keys = ("image_id", "category_id", "id", "ignore", "track_id")
         ids = np.stack([np.asarray(columns.get(k, none)) for k in keys], axis=1)
         more = np.stack([np.asarray(columns.get(k, nan)) for k in ("area", "score")], axis=1)
         parts.add(
@@ -348,7 +418,10 @@ def _record(reader: Reader, record: dict[str, Any], at: At) -> tuple[list[int], 
     if image is None or category is None or own is None or ignore is None or box is None or len(given) < 2:
         return None
     reader.count_unread(record, _KEYS)
-    return [image, category, own, ignore], [*box, *given]
+    track = NONE if record.get("track_id") is None else _whole(reader, record, "track_id", at, row=True)
+    if track is None:
+        return None
+    return [image, category, own, ignore, track], [*box, *given]
 
 
 def _hand_over(
@@ -387,6 +460,10 @@ def _hand_over(
     box = numbers[:, :4]
     with np.errstate(over="ignore", invalid="ignore"):  # wrong boxes can be held, quietly
         corners = np.concatenate([box[:, :2], box[:, :2] + box[:, 2:]], axis=1)
+    more = {}
+    if (ids[good, 4] >= 0).any():
+        tracks = np.where(ids[good, 4] < 0, NO_ID, ids[good, 4])
+        more["track"] = reader.builder.tracks_of_images(rows[0][good], tracks)
     reader.add(
         image=rows[0][good],
         category=rows[1][good],
@@ -398,6 +475,7 @@ def _hand_over(
         flags=(ignore * int(Flag.DIFFICULT))[good],
         file=reader.rows_of(at),
         line=index[good],
+        **more,
     )
 
 
@@ -429,6 +507,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: LvisOptions) -> N
     in_images = np.bincount(pairs[:, 0], minlength=len(classes)).tolist()
     instances = np.bincount(boxes.category, minlength=len(classes)).tolist()
 
+    frames, numbers = images.video, track_numbers(dataset, log, least=1)
+    tracks, video_ids = box_tracks(dataset, numbers, -1), [*_own_ids(dataset.videos.source_id), -1]
     listed: dict[str, dict[int, list[int]]] = {}
     for key, verdict in _OWN.items():
         said = dataset.labels.take(dataset.labels.verdict == verdict)
@@ -440,6 +520,10 @@ def write(dataset: Dataset, target: Output, log: Log, options: LvisOptions) -> N
         record: dict[str, Any] = {"id": image_ids[i], "file_name": images.name[i]}
         if images.width[i] > 0 and images.height[i] > 0:
             record |= {"width": int(images.width[i]), "height": int(images.height[i])}
+        if frames is not None and frames[i] >= 0:
+            record["video_id"] = video_ids[frames[i]]
+            if images.frame is not None and images.frame[i] >= 0:
+                record["frame_index"] = int(images.frame[i])
         return record | {key: lists.get(i, []) for key, lists in listed.items()}
 
     def annotation(i: int) -> dict[str, Any]:
@@ -452,6 +536,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: LvisOptions) -> N
         }
         if difficult[i]:
             record["ignore"] = 1
+        if tracks is not None and tracks[i] >= 0:
+            record["track_id"] = int(tracks[i])
+            record["video_id"] = video_ids[dataset.tracks.video[boxes.track[i]]]  # type: ignore[index]
         return record | {"score": number(float(boxes.score[i]))} if dataset.kind == "det" else record
 
     def category(i: int) -> dict[str, Any]:
@@ -464,10 +551,21 @@ def write(dataset: Dataset, target: Output, log: Log, options: LvisOptions) -> N
             "instance_count": instances[i],
         }
 
+    def video(i: int) -> dict[str, Any]:
+        length = int(dataset.videos.length[i])
+        return {"id": video_ids[i], "name": dataset.videos.name[i]} | ({"length": length} if length else {})
+
+    def track(i: int) -> dict[str, Any]:
+        record = {"id": int(numbers[i]), "video_id": video_ids[dataset.tracks.video[i]]}
+        score = float(dataset.tracks.score[i])
+        return record | ({} if np.isnan(score) else {"score": number(score)})
+
     made: Sequence[tuple[str, Any, int]] = (
         ("images", image, len(images)),
         ("annotations", annotation, len(boxes)),
         ("categories", category, len(classes)),
+        *([("videos", video, len(dataset.videos))] if frames is not None else []),
+        *([("tracks", track, len(dataset.tracks))] if tracks is not None else []),
     )
     body = ",\n".join(f'"{key}": {lines(dump(make(i)) for i in range(n))}' for key, make, n in made)
     target.write(name, f'{{"info": {{}}, "licenses": [],\n{body}}}\n'.encode())
@@ -485,5 +583,5 @@ FORMAT = Format(
     read=read,
     write=write,
     options=LvisOptions,
-    keeps=RELATIONAL | {"difficult", "frequency", "absent", "partial"},
+    keeps=RELATIONAL | {"difficult", "frequency", "absent", "partial", "video", "track", "track_score"},
 )

@@ -23,14 +23,21 @@ Reading
   crowd. With ``--classes FILE`` or ``labels.txt`` beside the file, as CVAT writes it, the numbers are its
   lines from 1 on. Files of 7 or 10 columns have no class (the last three are world coordinates): their
   boxes are pedestrians.
-- The ids of tracks and visibilities are counted, not kept. Further columns than these are not read.
+- A sequence is a video, named after ``name`` in ``seqinfo.ini``, else its folder or file; its images have
+  the numbers of their frames. ``id`` is the track of a box, -1 for none.
+- Visibilities are counted, not kept. Further columns than these are not read.
+- A folder without such files, but with other ``.txt`` files, as trackers write them: each is a sequence.
 
 Writing
 -------
-One sequence. Frames are numbered in the order of the images; ``images.txt`` holds their names unless they
-are ``000001`` and so on. Every box is a track of its own, and fully visible. Official classes keep their
-numbers; with any other class, the classes are numbered from 1 and listed in ``labels.txt``. Detections of
-nothing but pedestrians have 10 columns, others 9.
+A sequence for each video, in a folder of its name if there are several; of images without a video, one.
+Where images have frame numbers these are written, else frames are numbered in the order of the images.
+``images.txt`` holds their names unless they are ``000001`` and so on; ``-`` there stands for a frame without
+image. Of a video that counts from 0 all numbers are one higher. Two keys in ``seqinfo.ini``, which others do
+not read, say so (``firstFrame=0``) and that the list has whole names (``fullNames=1``).
+A box without a track has the id -1. Ids that are no whole numbers are numbered from 1. All boxes are
+fully visible. Official classes keep their numbers; with any other class, the classes are numbered from 1 and
+listed in ``labels.txt``. Detections of nothing but pedestrians have 10 columns, others 9.
 """
 
 from __future__ import annotations
@@ -53,6 +60,7 @@ from odm.formats._shared.codes import (
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
+from odm.formats._shared.frames import box_tracks, check_frames, track_numbers
 from odm.formats._shared.gather import At, Gather, own_folder, with_extension
 from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats._shared.pictures import ImageOptions, parse_pixels
@@ -72,10 +80,10 @@ from odm.formats._shared.text_rows import (
     report_numbers,
     sampled,
 )
-from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are, text_of
+from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, Rows, lines_are, text_of
 from odm.issues import Code, Log, plural, printable
 from odm.names import accept_name, stem
-from odm.tables import Builder, Dataset, Flag, Kind, Longs
+from odm.tables import NO_ID, Builder, Dataset, Flag, Kind, Longs
 
 BAD_LIST = Code(
     "mot-bad-image-list",
@@ -97,6 +105,9 @@ CLASSES = (
     ),
 )
 FIELDS = ("frame", "id", "bb_left", "bb_top", "bb_width", "bb_height", "conf", "class", "visibility", "z")
+_OTHERS = frozenset(("images.txt", "labels.txt"))
+NO_IMAGE = "-"
+"""What stands in ``images.txt`` for a frame that has none."""
 MOST_FRAMES = 200_000
 """Frames that a sequence may claim to have before those without boxes are no longer listed."""
 
@@ -144,6 +155,14 @@ def _named(path: str) -> Kind | None:
     return None
 
 
+def _of_trackers(source: Source) -> list[str]:
+    """The files of a folder of results, one for each sequence, if most of their lines look like it."""
+    files = [f for f in source.with_suffix(".txt") if f.rsplit("/", 1)[-1].lower() not in _OTHERS]
+    rows = list(sampled(source, files, b","))
+    fits = sum(len(row) >= 7 and all(map(NUMBER.fullmatch, row[:6])) for row in rows)
+    return files if rows and 3 * fits >= 2 * len(rows) else []
+
+
 def _files(source: Source, kind: str) -> list[str]:
     """The files of one kind in a folder; the file itself for a file."""
     if not source.is_dir:
@@ -186,6 +205,37 @@ def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
 GRAMMAR = Grammar(_split, _explain, 9, sep=",")
 
 
+_COLUMNS = (7, 9, 10)
+
+
+def _quick(source: Source, file: str) -> ParsedRows | None:
+    """The rows of a file that is nothing but plain numbers, the same in every line; None of any other."""
+    import msgspec
+
+    data = source.read(file, Log(keep=0))
+    if not data:
+        return None
+    data = data.removesuffix(b"\n")
+    octets = np.frombuffer(data, np.uint8)
+    ends = np.append(np.flatnonzero(octets == ord("\n")), len(octets) - 1)
+    commas = np.diff(np.cumsum(octets == ord(","))[ends], prepend=0)
+    count = int(commas[0]) + 1
+    if count not in _COLUMNS or (commas != count - 1).any():
+        return None
+    try:
+        numbers = msgspec.json.decode(b"[" + data.replace(b"\n", b",") + b"]", type=list[float])
+    except msgspec.DecodeError:  # perhaps they are written in a way that JSON does not have
+        return None
+    n = len(commas)
+    values = np.full((n, 9), -1.0)
+    used = 9 if count == 9 else 7
+    values[:, :used] = np.array(numbers).reshape(n, count)[:, :used]
+    line = np.arange(1, n + 1, dtype=np.int32)
+    zeros = np.zeros(n, np.int32)
+    rows = Rows(source, [file], zeros, line, ",")
+    return ParsedRows(source, [file], ["object"], zeros, values, np.full(n, np.nan), rows)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Sequence:
     """What is known about the frames of one sequence."""
@@ -199,6 +249,11 @@ class _Sequence:
     length: int
     size: tuple[int, int]
     pictures: str
+    video: str = ""
+    shift: int = 0
+    """What is taken off the numbers of the frames, which the source counted from 0."""
+    full: bool = False
+    """Whether `names` are whole, and nothing stands before them."""
 
 
 def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> None:
@@ -207,16 +262,23 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
     files = _files(source, kind or "gt")
     if not files and kind is None:
         files = _files(source, "det")
+    if not files and source.is_dir and not _files(source, "gt") and not _files(source, "det"):
+        files = _of_trackers(source)
+    if files and _named(source.full(files[0])) is None:
+        pass
     elif kind is None and source.is_dir and _files(source, "det"):
         log.note(f"{printable(source.path)}: ground truth is read; --kind det reads the detections")
     if not files:
         log.report(NO_FILES, source.path, expected=f"{kind or 'gt'}.txt", n=len(source.files))
     gather = Gather(source, builder, log, options, own_folder(source))
     for file in files:
-        found = parsed(source, [file], builder, log, GRAMMAR)
+        found = _quick(source, file) or parsed(source, [file], builder, log, GRAMMAR)
         if builder.kind is None:
             builder.kind = _named(source.full(file)) or _kind_of(found)
         sequence = _sequence(source, file, log, several=len(files) > 1)
+        if sequence is not None and _named(file) is None and source.is_dir:
+            prefix = f"{file[: -len('.txt')]}/" if len(files) > 1 else ""
+            sequence = dataclasses.replace(sequence, video=stem(file[:-4]).rpartition("/")[2], prefix=prefix)
         if sequence is not None:
             _Frames(gather, options).add(found, file, sequence)
         else:
@@ -257,6 +319,8 @@ def _sequence(source: Source, file: str, log: Log, *, several: bool) -> _Sequenc
         listed = source.full(folder + "images.txt")
         data = text_of(source.read(folder + "images.txt", log) or b"", listed, log)
         names = data.decode("utf-8", "replace").rstrip("\n").split("\n") if data else []
+        if not names[-1:] or not names[-1]:
+            names = [name for name in names if name]
         for number, name in enumerate(names, 1):
             if not name.strip():
                 log.report(BAD_LIST, listed, line=number)
@@ -271,7 +335,23 @@ def _sequence(source: Source, file: str, log: Log, *, several: bool) -> _Sequenc
         length=length if length <= MOST_FRAMES else 0,
         size=(size[0], size[1]),
         pictures=f"{folder}{info.get('imdir') or 'img1'}/",
+        video=info.get("name") or _video_name(source, folder, file),
+        shift=1 if info.get("firstframe") == "0" else 0,
+        full=info.get("fullnames") == "1",
     )
+
+
+def _video_name(source: Source, folder: str, file: str) -> str:
+    """The name of a sequence by its folder, or by its file where that is not called gt or det."""
+    path = source.path.replace("\\", "/").rstrip("/")
+    if not source.is_dir:
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        if _named(path) is None:
+            return stem(parts[-1])[: -len(".txt")] if parts[-1].lower().endswith(".txt") else parts[-1]
+        parts = [part for part in parts[:-1] if part.lower() not in ("gt", "det")]
+        return parts[-1] if parts else "video"
+    del file
+    return folder.rstrip("/") or path.rpartition("/")[2].strip(".") or "video"
 
 
 class _Frames:
@@ -286,7 +366,9 @@ class _Frames:
         log, builder = self.log, self.builder
         number = builder.file(self.source.full(file))
         good, frame = self._frames(found, sequence)
-        rows = self._images(np.unique(frame[good]), sequence, number)
+        taken = sequence.video in builder.video_names  # by a sequence in another folder
+        video = builder.video(sequence.prefix if taken else sequence.video, length=sequence.length)
+        rows = self._images(np.unique(frame[good]), sequence, number, video)
         conf, visibility = found.values[:, 6], found.values[:, 8]
         flags = np.zeros(len(found), np.uint16)
         if builder.kind == "gt":
@@ -298,11 +380,13 @@ class _Frames:
             good &= ~odd
             flags |= np.where(conf == 0, np.uint16(Flag.CROWD), np.uint16(0))
             count_extra(builder, "visibility", good & (visibility >= 0) & (visibility < 1))
-            count_extra(builder, "tracks", good & (found.values[:, 1] >= 0))
         category, known = self._classes(found, file, good)
         good &= known
-        images = np.array([rows.get(f, -1) for f in frame.tolist()], np.int32)
+        known_frames = np.array([*rows, 2**31], np.int64)  # which rise
+        at = np.searchsorted(known_frames, frame)
+        images = np.where(known_frames[at] == frame, np.array([*rows.values(), -1], np.int32)[at], -1)
         good &= images >= 0
+        ids = np.where(found.values[:, 1] >= 0, found.values[:, 1], NO_ID).astype(np.int64)
         builder.skipped += len(good) - int(good.sum())
         xyxy, wh = corners(found.values[:, 2:6])
         self.gather.add(
@@ -314,6 +398,7 @@ class _Frames:
             flags=flags[good],
             file=number,
             line=found.rows.line[good],
+            **({"track": builder.tracks(np.full(len(ids), video), ids)[good]} if (ids >= 0).any() else {}),
         )
 
     def _frames(self, found: ParsedRows, sequence: _Sequence) -> tuple[NDArray[np.bool_], Longs]:
@@ -326,16 +411,20 @@ class _Frames:
         report_marks(found, self.log, BAD_FRAME, ~good, 0, "frame", "", among=among)
         return good, np.where(good, frame, -1).astype(np.int64)
 
-    def _images(self, used: Longs, sequence: _Sequence, number: int) -> dict[int, int]:
+    def _images(self, used: Longs, sequence: _Sequence, number: int, video: int) -> dict[int, int]:
         """Add an image for every frame; the row of each."""
         frames = sorted({*used.tolist(), *range(1, sequence.length + 1)})
         rows: dict[int, int] = {}
         path = self.source.full(sequence.folder + "images.txt")
         asks = self.options.image_size is not None or self.options.image_sizes is not None
+        if sequence.names is None and min(sequence.size) > 0 and not asks and not self.gather.pictures:
+            return self._plain_images(frames, sequence, number, video)
         for frame in frames:
             at = At(self.builder.location(number, 0)[0])
             if sequence.names is not None:
                 name, at = sequence.names[frame - 1], At(path, line=frame)
+                if name == NO_IMAGE:
+                    continue
                 if not accept_name(name, self.log, path, line=frame):
                     continue
             else:
@@ -344,7 +433,7 @@ class _Frames:
             picture = self.gather.picture(key, at, sequence.pictures + stem(name))
             if stem(name) == name:
                 name = with_extension(name, picture)
-            name = sequence.prefix + name
+            name = name if sequence.full else sequence.prefix + name
             size = sequence.size if min(sequence.size) else None
             if asks:  # options go before seqinfo.ini
                 size = self.gather.pictures.size(name, picture) or size or (0, 0)
@@ -355,10 +444,28 @@ class _Frames:
                 picture=picture,
                 accepted=True,
                 file=number,
+                video=video,
+                frame=frame - sequence.shift,
             )
             if row is not None:
                 rows[frame] = row
         return rows
+
+    def _plain_images(
+        self, frames: list[int], sequence: _Sequence, number: int, video: int
+    ) -> dict[int, int]:
+        """The same where only the numbers of the frames name the images."""
+        size = np.full((len(frames), 2), sequence.size, np.int32)
+        first = self.builder.add_images(
+            [f"{sequence.prefix}{frame:06d}{sequence.suffix}" for frame in frames],
+            width=size[:, 0],
+            height=size[:, 1],
+            file=number,
+            line=[0] * len(frames),
+            video=[video] * len(frames),
+            frame=[frame - sequence.shift for frame in frames],
+        )
+        return {frame: first + i for i, frame in enumerate(frames)}
 
     def _classes(
         self, found: ParsedRows, file: str, good: NDArray[np.bool_]
@@ -395,49 +502,117 @@ class _Frames:
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: MotOptions) -> None:
-    """Write one sequence."""
+    """Write a sequence for each video."""
     del options
-    images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
-    kind = dataset.kind
-    official = set(classes) <= set(CLASSES[1:])
-    suffix = picture_suffix(images.name)
-    numbered = all(name == f"{i:06d}{suffix}" for i, name in enumerate(images.name, 1))
-    files = {f"{kind}/{kind}.txt": "the boxes", "seqinfo.ini": "the sequence"}
-    if not official:
-        files[f"{kind}/labels.txt"] = "the list of classes"
-    if not numbered:
-        files["images.txt"] = "the names of the images"
+    sequences = _split_videos(dataset)
+    names: dict[str, str] = {}
+    for sequence in sequences:
+        names |= dict.fromkeys(sequence.files, f"the sequence {sequence.name!r}")
+    fits = check_frames(dataset, log)
     refused = refuse_classes(dataset, log, words=False, unused=True)
-    if not target.plan(list(files), list(files.values()), log) or refused:
+    if not target.plan(list(names), list(names.values()), log) or refused or not fits:
         return
-    order = np.argsort(boxes.image, kind="stable")
-    ids = [CLASSES.index(name) if official else i for i, name in enumerate(classes, 1)]
-    texts = decimals(np.concatenate([boxes.xyxy[:, :2], short_wh(boxes)], axis=1)[order].ravel())
-    n = len(order)
-    category = [str(ids[c]) for c in boxes.category[order].tolist()]
-    columns = [[str(i + 1) for i in boxes.image[order].tolist()]]
-    columns += [["-1"] * n if kind == "det" else [str(i) for i in range(1, n + 1)]]
-    columns += [texts[i::4] for i in range(4)]
-    if kind == "gt":
-        columns += [["0" if c else "1" for c in boxes.has(Flag.CROWD)[order].tolist()], category, ["1"] * n]
-    elif official and set(category) <= {"1"}:
-        columns += [decimals(boxes.score[order]), ["-1,-1,-1"] * n]
-    else:
-        columns += [decimals(boxes.score[order]), category, ["-1"] * n]
-    sizes = set(zip(images.width.tolist(), images.height.tolist(), strict=True))
-    info = ["[Sequence]", "imDir=img1", f"seqLength={len(images)}"]
-    if len(sizes) == 1 and min(size := sizes.pop()) > 0:
-        info += [f"imWidth={size[0]}", f"imHeight={size[1]}"]
-    if suffix:
-        info.append(f"imExt={suffix}")
-    contents = {
-        "seqinfo.ini": info,
-        f"{kind}/labels.txt": classes,
-        "images.txt": images.name,
-        f"{kind}/{kind}.txt": map(",".join, zip(*columns, strict=True)),
-    }
-    for name in files:
-        target.write(name, "".join(f"{line}\n" for line in contents[name]).encode())
+    numbers = track_numbers(dataset, log)
+    tracks = box_tracks(dataset, numbers, -1)
+    for sequence in sequences:
+        for name, text in sequence.contents(tracks).items():
+            target.write(name, text.encode())
+
+
+class _Target:
+    """A sequence that is written: the images at `rows` of a dataset.
+
+    ``frames`` (rows,) are their numbers, which rise; ``shift`` is what was added to them.
+    """
+
+    def __init__(self, dataset: Dataset, rows: Longs, name: str, folder: str, frames: Longs | None) -> None:
+        self.dataset, self.rows, self.name = dataset, rows, name
+        self.shift = 1 if frames is not None and len(frames) and int(frames.min()) == 0 else 0
+        self.frames = np.arange(1, len(rows) + 1) if frames is None else frames + self.shift
+        self.length = len(rows) if frames is None else int(self.frames.max(initial=0))
+        classes = dataset.categories.name
+        self.official = set(classes) <= set(CLASSES[1:])
+        self.images = [dataset.images.name[row] for row in rows.tolist()]
+        self.full = not all(name.startswith(folder) for name in self.images)
+        """Whether the list of images holds whole names, not names in the folder."""
+        if not self.full:
+            self.images = [name[len(folder) :] for name in self.images]
+        self.suffix = picture_suffix(self.images)
+        pairs = zip(self.images, self.frames.tolist(), strict=True)
+        self.numbered = not self.full and len(rows) == self.length
+        self.numbered = self.numbered and all(name == f"{n:06d}{self.suffix}" for name, n in pairs)
+        kind = dataset.kind
+        labels = [f"{kind}/labels.txt"] * (not self.official)
+        lists = ["images.txt"] * (not self.numbered)
+        self.folder = folder
+        self.files = [folder + name for name in (f"{kind}/{kind}.txt", "seqinfo.ini", *labels, *lists)]
+
+    def contents(self, tracks: Longs | None) -> dict[str, str]:
+        """The text of each file; `tracks` are the ids of the boxes' tracks."""
+        folder, kind = self.folder, self.dataset.kind
+        lines = {f"{folder}seqinfo.ini": self._info(), f"{folder}{kind}/{kind}.txt": self._boxes(tracks)}
+        if not self.official:
+            lines[f"{folder}{kind}/labels.txt"] = list(self.dataset.categories.name)
+        if not self.numbered:
+            listed = [NO_IMAGE] * self.length
+            for frame, name in zip(self.frames.tolist(), self.images, strict=True):
+                listed[frame - 1] = name
+            lines[f"{folder}images.txt"] = listed
+        return {name: "".join(f"{line}\n" for line in text) for name, text in lines.items()}
+
+    def _info(self) -> list[str]:
+        images = self.dataset.images
+        info = ["[Sequence]"] + [f"name={self.name}"] * bool(self.name)
+        info += ["imDir=img1", f"seqLength={self.length}"]
+        pairs = zip(images.width[self.rows].tolist(), images.height[self.rows].tolist(), strict=True)
+        sizes = set(pairs)
+        if len(sizes) == 1 and min(size := sizes.pop()) > 0:
+            info += [f"imWidth={size[0]}", f"imHeight={size[1]}"]
+        info += [f"imExt={self.suffix}"] * bool(self.suffix)
+        return info + ["firstFrame=0"] * self.shift + ["fullNames=1"] * self.full
+
+    def _boxes(self, tracks: Longs | None) -> list[str]:
+        dataset, boxes, classes = self.dataset, self.dataset.boxes, self.dataset.categories.name
+        number = np.zeros(len(dataset.images), np.int64)
+        number[self.rows] = self.frames
+        frame = number[boxes.image] if len(boxes) else np.zeros(0, np.int64)
+        order = np.argsort(frame, kind="stable")
+        order = order[np.searchsorted(frame[order], 1) :]
+        ids = [CLASSES.index(name) if self.official else i for i, name in enumerate(classes, 1)]
+        texts = decimals(np.concatenate([boxes.xyxy[:, :2], short_wh(boxes)], axis=1)[order].ravel())
+        n = len(order)
+        category = [str(ids[c]) for c in boxes.category[order].tolist()]
+        columns = [[str(i) for i in frame[order].tolist()]]
+        columns += [["-1"] * n if tracks is None else [str(i) for i in tracks[order].tolist()]]
+        columns += [texts[i::4] for i in range(4)]
+        if dataset.kind == "gt":
+            conf = ["0" if c else "1" for c in boxes.has(Flag.CROWD)[order].tolist()]
+            columns += [conf, category, ["1"] * n]
+        elif self.official and set(category) <= {"1"}:
+            columns += [decimals(boxes.score[order]), ["-1,-1,-1"] * n]
+        else:
+            columns += [decimals(boxes.score[order]), category, ["-1"] * n]
+        return list(map(",".join, zip(*columns, strict=True)))
+
+
+def _split_videos(dataset: Dataset) -> list[_Target]:
+    """The sequences to be written: one for each video, and one of the images without a video."""
+    images, videos = dataset.images, dataset.videos
+    every = np.arange(len(images))
+    if images.video is None:
+        return [_Target(dataset, every, "", "", None)]
+    used = np.unique(images.video).tolist()
+    found = []
+    for video in used:
+        rows = np.flatnonzero(images.video == video)
+        name = videos.name[video] if video >= 0 else "images"
+        frames = None
+        if video >= 0 and images.frame is not None and (images.frame[rows] >= 0).all():
+            rows = rows[np.argsort(images.frame[rows], kind="stable")]
+            frames = images.frame[rows].astype(np.int64)
+        folder = f"{name}/" if len(used) > 1 else ""
+        found.append(_Target(dataset, rows, name if video >= 0 else "", folder, frames))
+    return found
 
 
 FORMAT = Format(
@@ -452,5 +627,5 @@ FORMAT = Format(
     read=read,
     write=write,
     options=MotOptions,
-    keeps=frozenset("extension empty score wh crowd".split()),
+    keeps=frozenset("extension empty score wh crowd video track".split()),
 )

@@ -95,10 +95,22 @@ MAY_IMPORT = {
     "names": {"issues"},
     "pictures": {"files", "issues"},
     "pairing": {"names", "tables", "issues"},
+    "tracks": {"tables", "issues"},
     "screen": {"issues"},
-    "checks": {"checks", "codes", "names", "pairing", "tables", "issues"},
-    "formats": {*CORE, "formats"},
-    "evaluate": {"arrays", "codes", "names", "tables", "issues", "pairing", "screen", "parallel", "evaluate"},
+    "checks": {"checks", "codes", "names", "pairing", "tables", "tracks", "issues"},
+    "formats": {*CORE, "tracks", "formats"},
+    "evaluate": {
+        "arrays",
+        "codes",
+        "names",
+        "tables",
+        "issues",
+        "pairing",
+        "screen",
+        "parallel",
+        "tracks",
+        "evaluate",
+    },
     "converters": {*CORE, "arrays", "formats", "checks", "converters"},
     "report": {*CORE, "evaluate", "report", "odm"},
     "cli": {
@@ -367,7 +379,7 @@ def test_the_version_is_one():
 
 KEEPS = {
     "size", "extension", "empty", "unused", "order", "score", "area", "wh", "image_id", "category_id", "box_id",
-    "parent", "frequency", "split", *(word.name.lower() for kind in (Flag, LabelState) for word in kind),
+    "parent", "frequency", "split", "video", "track", "track_score", *(word.name.lower() for kind in (Flag, LabelState) for word in kind),
 }  # fmt: skip
 
 

@@ -269,3 +269,28 @@ def test_a_join_of_sources_without_duplicates_is_the_union_of_their_boxes(source
     prefixed = merge(datasets, same_image="prefix").dataset
     assert len(prefixed) == sum(map(len, datasets))
     assert len(prefixed.images) == sum(len(d.images) for d in datasets)
+
+
+def test_videos_and_tracks_are_merged_by_name_and_id():
+    def part(frames, tracks, video="v"):
+        n = len(frames)
+        return Dataset.from_arrays(
+            images=[f"{video}/{frame}.jpg" for frame in frames],
+            categories=["car"],
+            image=np.arange(n),
+            category=np.zeros(n, int),
+            xyxy=np.tile([0.0, 0, 10, 10], (n, 1)),
+            video=[video] * n,
+            frame=frames,
+            track=tracks,
+        )
+
+    merged = merge([part([1, 2], [7, 8]), part([3, 4], [8, 9]), part([1], [7], video="w")]).dataset
+    assert merged.videos.name == ("v", "w")
+    assert merged.images.video.tolist() == [0, 0, 0, 0, 1]
+    assert merged.images.frame.tolist() == [1, 2, 3, 4, 1]
+    found = [
+        (int(merged.tracks.video[t]), int(merged.tracks.source_id[t])) for t in merged.boxes.track.tolist()
+    ]
+    assert found == [(0, 7), (0, 8), (0, 8), (0, 9), (1, 7)]
+    assert len(merged.tracks) == 4

@@ -27,7 +27,10 @@ def test_from_corners_and_from_widths():
 
 def test_dtypes_and_size():
     data = Dataset.from_arrays(**SMALL, image=[0], category=[0], xyxy=[[0, 0, 1, 1]])
-    kinds = {f.name: getattr(data.boxes, f.name).dtype.name for f in dataclasses.fields(data.boxes)}
+    columns = {f.name: getattr(data.boxes, f.name) for f in dataclasses.fields(data.boxes)}
+    assert columns.pop("track") is None  # what has no tracks holds none
+    assert data.images.video is data.images.frame is None
+    kinds = {name: column.dtype.name for name, column in columns.items()}
     assert kinds == {
         "image": "int32", "category": "int32", "xyxy": "float64", "wh": "float64", "score": "float64",
         "flags": "uint16", "area": "float64", "source_id": "int64", "file": "int32", "line": "int32",

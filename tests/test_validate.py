@@ -109,6 +109,10 @@ def test_what_only_validation_finds_has_its_place(code, folder):
     assert [i.location for i in case.log() if i.code == code] == [case.said["place"]]
 
 
+OF_TRACKS = {"track-twice-in-frame", "track-changes-class", "frame-twice", "frame-out-of-range"}
+"""Errors that keep only tracks from being measured: boxes are converted and evaluated all the same."""
+
+
 @pytest.mark.parametrize(("code", "folder"), BAD)
 def test_validate_convert_and_eval_agree_on_what_is_an_error(code, folder, tmp_path):
     case, log = Case(folder), Log()
@@ -118,6 +122,7 @@ def test_validate_convert_and_eval_agree_on_what_is_an_error(code, folder, tmp_p
     found = errors(log)
     if CODES[code].severity == "error":
         assert code in found
+    found = {name: n for name, n in found.items() if name not in OF_TRACKS}
     source, gt, _ = case.requests()
     options = {k: v for k, v in source.shared.items() if k != "images" or "images" not in case.said}
 

@@ -191,6 +191,8 @@ class Gather:
         source_id: Id | None = None,
         file: int = -1,
         line: int = 0,
+        video: int = -1,
+        frame: int = -1,
     ) -> int | None:
         """Add an image and answer its row; None, and an issue, if it cannot be one.
 
@@ -219,6 +221,8 @@ class Gather:
             split=split,
             file=file,
             line=line,
+            video=video,
+            frame=frame,
         )
 
     def _other_size(self, name: str, picture: Picture | None, at: At) -> tuple[int, int] | None:
@@ -275,11 +279,12 @@ class Gather:
         wh: tuple[float, float] | None = None,
         score: float = NAN,
         flags: int = 0,
+        track: int = -1,
     ) -> None:
         """Add one box."""
         if wh is None:
             wh = corners[2] - corners[0], corners[3] - corners[1]
-        self._singles.append((image, category, *corners, *wh, score, flags, file, line))
+        self._singles.append((image, category, *corners, *wh, score, flags, file, line, track))
         self._locations.append(at)
 
     def add(
@@ -331,6 +336,8 @@ class Gather:
             "file": table[:, 10],
             "line": table[:, 11],
         }
+        if (table[:, 12] >= 0).any():
+            chunk["track"] = table[:, 12]
         self._chunks.append((chunk, lambda row: (places[row].path, places[row].where)))
 
     def finish(self, *, field: str = "score") -> None:

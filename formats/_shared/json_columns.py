@@ -54,7 +54,7 @@ NONE = int(np.iinfo(np.int64).min)
 SLICE = 2**18
 """Bytes of a slice; larger ones leave the cache, smaller ones cost more calls."""
 
-Kind = Literal["id", "int", "number", "numbers", "text", "ints"]
+Kind = Literal["id", "int", "number", "numbers", "text", "ints", "raw"]
 Column = NDArray[Any] | list[Any]
 
 
@@ -80,7 +80,8 @@ class Field:
 
     ``id`` and ``int`` become (n,) int64 with `NONE` where the key is missing, or a list where an id is text;
     ``number`` becomes (n,) float64 with NaN; ``numbers`` (n, ``count``) float64; ``text``, and ``ints`` for
-    lists of whole numbers, a list with None.
+    lists of whole numbers, a list with None;
+    ``raw`` a list of the JSON of the values, which count as unread too, empty where there is none.
     """
 
     key: str
@@ -613,6 +614,8 @@ class _Shape:
                     keys = n - sum(not len(v) for v in values)
                 colons += b"".join(values).count(b":")
                 colons += keys * (1 + key.count(":"))
+                if kind == "raw":
+                    chunk.columns[key] = values
                 continue
             chunk.columns[key] = column
             colons += keys * (1 + key.count(":"))

@@ -62,6 +62,7 @@ from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.splits import SPLITS
 from odm.formats.coco.ids import result_ids
 from odm.formats.coco.reader import Reader
+from odm.formats.coco.videos import has_tubes
 from odm.formats.coco.writer import object_of, results_of
 from odm.issues import Log, UsageError, printable
 from odm.tables import Builder, Dataset
@@ -103,6 +104,8 @@ def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
     """What a glance at a file says: confidence and reason."""
     if look.top == "[]":
         return LIKELY, "it is an empty list, as results without detections are"
+    if has_tubes(look):
+        return SURE, "its records are tracks of videos, with a list of boxes each"
     if look.top == "[":
         first = look.first.get("", {})
         known = [key for key in ("image_id", "category_id", "bbox", "score") if key in first]
@@ -301,6 +304,6 @@ FORMAT = Format(
     read=read,
     write=write,
     options=CocoOptions,
-    keeps=RELATIONAL | {"split", "crowd"},
+    keeps=RELATIONAL | {"split", "crowd", "video", "track", "track_score"},
     split_is_file=True,
 )

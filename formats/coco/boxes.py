@@ -30,6 +30,8 @@ class Table:
     ids: dict[str, list[NDArray[Any] | list[Any]]] = dataclasses.field(default_factory=dict)
     rows: dict[str, NDArray[np.int32]] = dataclasses.field(default_factory=dict)
     """Row numbers for the ids of a key, where they were looked up already."""
+    track_scores: dict[tuple[int, Id], float] = dataclasses.field(default_factory=dict)
+    """The scores that the list of tracks gives, by video (-1 = not given) and id."""
     images: dict[Id, int] = dataclasses.field(default_factory=dict)
     categories: dict[Id, int] = dataclasses.field(default_factory=dict)
     unlisted: set[str] = dataclasses.field(default_factory=set)
@@ -68,7 +70,7 @@ class Table:
                 self._put(name, begin, np.nan if values is None else values)
         if "flags" in self.columns or (crowd is not None and bool((crowd == 1).any())):
             self._put("flags", begin, 0 if crowd is None else np.where(crowd == 1, np.uint16(Flag.CROWD), 0))
-        for key in ("image_id", "category_id", "id"):
+        for key in ("image_id", "category_id", "id", "track_id"):
             part = ids.get(key)
             if key not in self.ids:
                 if part is None:
@@ -171,6 +173,7 @@ class Table:
         columns = {
             "image": image,
             "category": category,
+            "track": self._tracks(builder, image),
             "xyxy": self.column("xyxy"),
             "wh": self.column("wh"),
             "score": score,
@@ -184,6 +187,22 @@ class Table:
             columns = {name: None if values is None else values[good] for name, values in columns.items()}
         given: dict[str, Any] = {name: values for name, values in columns.items() if values is not None}
         builder.boxes(**given, file=builder.file(self.path, self.pointer or "/"))
+
+    def _tracks(self, builder: Builder, image: NDArray[np.int32]) -> NDArray[np.int32] | None:
+        """(n,) rows of the tracks of the boxes on these images; None where no box names one."""
+        ids = self.id_column("track_id")
+        if ids is None:
+            return None
+        if isinstance(ids, list):
+            ids = np.array([None if i in (NONE, -1) else i for i in ids], object)
+        else:
+            ids = np.where(ids < 0, NO_ID, ids)
+        rows = np.full(len(image), -1, np.int32)
+        known = image >= 0
+        rows[known] = builder.tracks_of_images(image[known], ids[known])
+        for (video, id_), score in self.track_scores.items():
+            builder.score_track(video, id_, score)
+        return rows
 
     def _tell(
         self,

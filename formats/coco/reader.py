@@ -49,6 +49,15 @@ from odm.formats.coco.ids import (
     position_hint,
 )
 from odm.formats.coco.values import ANNOTATION, CATEGORY, IMAGE, RESULT, Values
+from odm.formats.coco.videos import (
+    FRAME_KEYS,
+    Frames,
+    TubeReader,
+    is_tubes,
+    read_scores,
+    read_videos,
+    track_ids,
+)
 from odm.issues import Code, Log, Trusted, plural, printable
 from odm.names import accept_name, refuse_class
 from odm.tables import Builder, Dataset, Id
@@ -110,6 +119,7 @@ class Reader:
         self._source, self._builder, self._log = source, builder, log
         self._counted = counted
         self._tables: list[Table] = []
+        self._tubes: list[TubeReader] = []
         self._lists: list[str] = []
         """The files that are results lists."""
         self._own = ""
@@ -132,7 +142,9 @@ class Reader:
         try:
             data = load(data, self._log, path)
             document = Document(data, self._log, path, fast=self.fast, **sizes)
-            if document.top == "{":
+            if is_tubes(data):
+                self._read_tubes(document, values, split)
+            elif document.top == "{":
                 self._read_object(document, values, split)
             elif document.top == "[":
                 self._read_list(document, values)
@@ -155,6 +167,8 @@ class Reader:
             for table in self._tables
             if (score := table.column("score")) is not None
         )
+        for tubes in self._tubes:
+            total, found = total + tubes.total, found + tubes.scored
         if builder.kind is None and self._lists:
             builder.kind = "det"
         if not decide_kind(builder, found, total, unanimous=True) and self._lists:
@@ -163,6 +177,8 @@ class Reader:
         relative = self._are_relative()
         for table in self._tables:
             table.add_to(builder, self._log, found, total, relative=relative)
+        for tubes in self._tubes:
+            tubes.add_to(builder, found, total)
 
     def _are_relative(self) -> bool:
         """Whether the boxes are relative to their image's size: as asked for, else if all are in 0..1."""
@@ -187,7 +203,14 @@ class Reader:
         self._own = path
         table = Table(path, "/annotations")
         lists: set[str] = set()
+        frames, scores = Frames(self._builder), []
         for key, top in document.members():
+            if key in ("videos", "tracks") and top == "[":
+                if key == "videos":
+                    read_videos(document, values, frames)
+                else:
+                    scores = read_scores(document, values)
+                continue
             if key not in ("images", "annotations", "categories"):
                 if key not in {"info", "licenses"}:
                     values.count({key: 1})
@@ -198,7 +221,7 @@ class Reader:
                 values.wrong(WRONG_TYPE, f"/{key}", "", "a list", value)
                 table.unlisted.add("image_id" if key == "images" else "category_id")
             elif key == "images":
-                self._read_images(document, values, split, table)
+                self._read_images(document, values, split, table, frames)
             elif key == "categories":
                 self._read_categories(document, values, table)
             else:
@@ -209,9 +232,13 @@ class Reader:
                 table.unlisted.add(id_key)
         if "annotations" not in lists and "images" in lists:
             self._log.report(NO_ANNOTATIONS, path)
+        frames.finish()
+        table.track_scores = {(frames.row(video), id_): score for id_, video, score in scores}
         self._tables.append(table)
 
-    def _read_images(self, document: Document, values: Values, split: str, table: Table) -> None:
+    def _read_images(
+        self, document: Document, values: Values, split: str, table: Table, frames: Frames
+    ) -> None:
         ids: list[Id] = []
         names: list[Any] = []
         sizes: list[tuple[Any, Any]] = []
@@ -224,6 +251,7 @@ class Reader:
                 names += columns.get("file_name") or [None] * n
                 sizes += zip(*(listed(columns.get(key, none(n))) for key in ("width", "height")), strict=True)
                 index += range(chunk.start, chunk.start + n)
+                frames.keep({key: listed(columns[key]) for key in FRAME_KEYS if key in columns}, n)
                 continue
             codes = MISSING_KEY, WRONG_TYPE, DUPLICATE_KEY
             for i, location, record in values.objects(chunk, "/images", IMAGE, codes):
@@ -237,7 +265,10 @@ class Reader:
                     names.append(name)
                     sizes.append((record.get("width"), record.get("height")))
                     index.append(i)
-        self._add_images(values, split, table, ids, names, sizes, index)
+                    frames.keep({key: [record[key]] for key in FRAME_KEYS if key in record}, 1)
+        first = self._builder.n_images
+        kept = self._add_images(values, split, table, ids, names, sizes, index)
+        frames.place(first, kept)
 
     def _add_images(
         self,
@@ -248,12 +279,14 @@ class Reader:
         names: list[Any],
         sizes: list[tuple[Any, Any]],
         index: list[int],
-    ) -> None:
+    ) -> list[int]:
+        """Add the images; the positions in `ids` of those that could be."""
         path, log, builder = values.path, self._log, self._builder
         first_ids: dict[Id, int] = {}
         kept: list[tuple[str, int, int, Id, str, int]] = []
+        at: list[int] = []
         first = builder.n_images
-        for id_, name, size, i in zip(ids, names, sizes, index, strict=True):
+        for n, (id_, name, size, i) in enumerate(zip(ids, names, sizes, index, strict=True)):
             location = f"/images/{i}"
             if first_ids.setdefault(id_, i) != i:
                 values.duplicate_id(location, id_, f"#/images/{first_ids[id_]}")
@@ -277,6 +310,7 @@ class Reader:
             if not usual or self._pictures is not None:
                 width, height, picture = self._size(name, size, path, location)
             kept.append((name, width, height, id_, picture, i))
+            at.append(n)
         if kept:
             all_names, widths, heights, all_ids, pictures, lines = zip(*kept, strict=True)
             builder.add_images(
@@ -289,6 +323,7 @@ class Reader:
                 file=builder.file(path, "/images"),
                 line=lines,
             )
+        return at
 
     def _is_first(self, name: str, path: str, location: str) -> bool:
         """Whether no other image has the name; if one has, that is reported."""
@@ -395,7 +430,7 @@ class Reader:
             if chunk.records is not None:
                 self._add_slowly(chunk, values, table, fields)
                 continue
-            columns = chunk.columns
+            columns = track_ids(chunk.columns)
             crowd: Any = columns.get("iscrowd")
             index = np.arange(chunk.start, chunk.start + chunk.n, dtype=np.int32)
             if crowd is not None:
@@ -441,24 +476,46 @@ class Reader:
             area = float("nan")
             if "area" in keys and record.get("area") is not None:
                 area = values.number(record, "area", location)
+            track = values.track(record, location, table.pointer, codes)
             crowd = record.get("iscrowd", 0) if "iscrowd" in keys else 0
             if isinstance(crowd, (bool, Repeated)) or crowd not in (0, 1):
                 values.bad_crowd(location, crowd)
             if self._log.errors > errors:
                 continue
-            rows.append((i, image, category, own, *box, score, area, int(crowd)))
+            rows.append((i, image, category, own, track, *box, score, area, int(crowd)))
         self._builder.skipped += chunk.n - len(rows)
         if not rows:
             return
-        index, images, categories, own_ids, *numbers, crowds = zip(*rows, strict=True)
+        index, images, categories, own_ids, tracks, *numbers, crowds = zip(*rows, strict=True)
+        ids = {"image_id": packed(images), "category_id": packed(categories), "id": packed(own_ids)}
+        if set(tracks) != {NONE}:
+            ids["track_id"] = packed(tracks)
         table.add(
             np.array(index, np.int32),
-            {"image_id": packed(images), "category_id": packed(categories), "id": packed(own_ids)},
+            ids,
             np.array(numbers[:4], np.float64).T,
             score=np.array(numbers[4]),
             area=np.array(numbers[5]),
             crowd=np.array(crowds),
         )
+
+    def _read_tubes(self, document: Document, values: Values, split: str) -> None:
+        """Read boxes that stand in the tracks that they belong to, one record for each."""
+        reference = None
+        if document.top == "[":
+            self._lists.append(values.path)
+            reference = self._builder.counterpart()
+            if reference is None:
+                self._log.report(NO_REFERENCE, values.path)
+                return
+        else:
+            self._own = values.path
+        if reference is not None and not self._reference_added:
+            self._add_reference(reference)
+            self._reference_added = True
+        tubes = TubeReader(values, self._builder, self._log, split, reference)
+        tubes.read(document)
+        self._tubes.append(tubes)
 
     def _read_list(self, document: Document, values: Values) -> None:
         path = values.path
@@ -520,9 +577,21 @@ class Reader:
             path=images.path,
             split=images.split,
             line=[0] * len(images),
+            video=_videos_of(reference, self._builder),
+            frame=images.frame,
         )
         self._builder.named = categories.named
         for name, id_, parent in zip(
             categories.name, categories.source_id.tolist(), categories.parent.tolist(), strict=True
         ):
             self._builder.category(name, source_id=id_, parent=parent)
+
+
+def _videos_of(reference: Dataset, builder: Builder) -> list[int] | None:
+    """The rows of the videos of the images of another dataset, which are added."""
+    if reference.images.video is None:
+        return None
+    videos = reference.videos
+    listed = zip(videos.name, videos.length.tolist(), videos.source_id.tolist(), strict=True)
+    rows = [builder.video(name, length=length, source_id=id_) for name, length, id_ in listed]
+    return [rows[row] if row >= 0 else -1 for row in reference.images.video.tolist()]

@@ -13,7 +13,7 @@ from odm.formats._shared.codes import (
     WRONG_BOX_TYPE,
     WRONG_COUNT,
 )
-from odm.formats._shared.json_columns import Chunk, Field, Repeated, Token, show
+from odm.formats._shared.json_columns import NONE, Chunk, Field, Repeated, Token, show
 from odm.issues import Code, Log, Trusted
 from odm.tables import Builder, Id
 
@@ -30,7 +30,19 @@ IMAGE = (
     Field("file_name", "text"),
     Field("width", "int"),
     Field("height", "int"),
+    Field("video_id", "id"),
+    Field("frame_id", "int"),
+    Field("frame_index", "int"),
 )
+VIDEO = (
+    Field("id", "id", required=True),
+    Field("name", "text"),
+    Field("file_name", "text"),
+    Field("length", "int"),
+    Field("width", "int"),
+    Field("height", "int"),
+)
+TRACK = (Field("id", "id", required=True), Field("video_id", "id"), Field("score", "number"))
 CATEGORY = (Field("id", "id", required=True), Field("name", "text", required=True))
 ANNOTATION = (
     Field("image_id", "id", required=True),
@@ -40,9 +52,13 @@ ANNOTATION = (
     Field("area", "number"),
     Field("iscrowd", "int"),
     Field("id", "id"),
+    Field("track_id", "id"),
+    Field("instance_id", "id"),
+    Field("attributes", "raw"),
 )
-RESULT = ANNOTATION[:4]
-_UNREAD_IN_RESULTS = frozenset({"id", "area", "iscrowd"})
+RESULT = (*ANNOTATION[:4], *ANNOTATION[7:9])
+TRACK_KEYS = ("track_id", "instance_id")
+_UNREAD_IN_RESULTS = frozenset({"id", "area", "iscrowd", "video_id"})
 """Keys that some programs add to results; they say nothing of their own there."""
 _MOST_EXTRAS = 30
 """Names of unread keys that are told apart."""
@@ -55,6 +71,7 @@ class Values:
     def __init__(self, path: str, builder: Builder, log: Log) -> None:
         self.path = path
         self._builder, self._log = builder, log
+        self.log = log
         self._float_ids: set[str] = set()
         self.outlined = 0
         """How many boxes are those of outlines, because there is no bbox."""
@@ -62,7 +79,7 @@ class Values:
     def note(self, chunk: Chunk, pointer: str) -> None:
         """Count the unread keys of a chunk, and say which ids of it are written as numbers with a point."""
         self.count(
-            chunk.extras
+            {k: n for k, n in chunk.extras.items() if k != "video_id"}
             if pointer
             else {k: n for k, n in chunk.extras.items() if k not in _UNREAD_IN_RESULTS}
         )
@@ -118,7 +135,14 @@ class Values:
         )
 
     def is_object(
-        self, record: Any, location: str, wrong: Code, repeated: Code, fields: Sequence[Field]
+        self,
+        record: Any,
+        location: str,
+        wrong: Code,
+        repeated: Code,
+        fields: Sequence[Field],
+        *,
+        count: bool = True,
     ) -> bool:
         """Whether a record is an object without repeated keys; its unread keys are counted."""
         if not isinstance(record, dict):
@@ -127,7 +151,9 @@ class Values:
         if isinstance(record, Repeated):
             self._log.report(repeated, self.path, pointer=location, value=record.repeated)
             return False
-        known = {field.key for field in fields}
+        if not count:
+            return True
+        known = {field.key for field in fields if field.kind != "raw"} | {"video_id"}
         if fields is RESULT:
             known |= _UNREAD_IN_RESULTS
         self.count({k: 1 for k, v in record.items() if k not in known and v not in _EMPTY})
@@ -172,6 +198,18 @@ class Values:
         expected = "an id, a whole number of 64 bits or text"
         self.wrong(codes[1], location, key, expected, value)
         return None
+
+    def track(self, record: dict[str, Any], location: str, pointer: str, codes: tuple[Code, Code]) -> Id:
+        """The id of the track of a box, `NONE` where there is none or, with an issue, where it is no id."""
+        for key in TRACK_KEYS:
+            if record.get(key) is not None:
+                found = self.id(record, key, location, pointer, codes)
+                return NONE if found is None else found
+        attributes = record.get("attributes")
+        if isinstance(attributes, dict) and attributes.get("track_id") is not None:
+            found = self.id(attributes, "track_id", f"{location}/attributes", pointer, codes)
+            return NONE if found is None else found
+        return NONE
 
     def number(self, record: dict[str, Any], key: str, location: str) -> float:
         """A number, or NaN and an issue."""

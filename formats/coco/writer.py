@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.formats._shared.frames import box_tracks, track_numbers
 from odm.formats._shared.number_text import short_wh
 from odm.formats.coco.ids import box_ids, own_ids
 from odm.issues import Log
@@ -37,7 +38,8 @@ def results_of(
         columns["category_id"] = np.array(category_ids, np.int64)[category]
     columns["bbox"] = _ltwh(dataset, rows)
     columns["score"] = boxes.score[rows] + 0.0
-    return b"".join([*_array(_lines(columns, "write detections", log, heads)), b"\n"])
+    _, tracks = tracks_of(dataset, rows, log)
+    return b"".join([*_array(_lines(columns, "write detections", log, heads, optional=tracks)), b"\n"])
 
 
 def object_of(dataset: Dataset, image_rows: NDArray[Any], box_rows: NDArray[Any], log: Log) -> bytes:
@@ -48,7 +50,17 @@ def object_of(dataset: Dataset, image_rows: NDArray[Any], box_rows: NDArray[Any]
     image_ids = own_ids(images.source_id[image_rows], 0)
     category_ids = own_ids(categories.source_id, 0)
     image = msgspec.defstruct(
-        "Image", ["id", "file_name", ("width", int, 0), ("height", int, 0)], omit_defaults=True, gc=False
+        "Image",
+        [
+            "id",
+            "file_name",
+            ("width", int, 0),
+            ("height", int, 0),
+            ("video_id", int, -1),
+            ("frame_id", int, -1),
+        ],
+        omit_defaults=True,
+        gc=False,
     )
     category = msgspec.defstruct("Category", ["id", "name"], gc=False)
     lines = msgspec.json.Encoder().encode_lines
@@ -60,6 +72,7 @@ def object_of(dataset: Dataset, image_rows: NDArray[Any], box_rows: NDArray[Any]
                 [images.name[row] for row in image_rows.tolist()],
                 images.width[image_rows].tolist(),
                 images.height[image_rows].tolist(),
+                *frame_columns(dataset, image_rows),
             )
         )
     )
@@ -81,17 +94,58 @@ def object_of(dataset: Dataset, image_rows: NDArray[Any], box_rows: NDArray[Any]
     }
     if dataset.kind == "det":
         columns["score"] = boxes.score[box_rows] + 0.0
+    lists, tracks = tracks_of(dataset, box_rows, log)
     return b"".join(
         [
-            b'{"info":{},"licenses":[],\n"images":',
+            b'{"info":{},"licenses":[],\n',
+            *lists,
+            b'"images":',
             *_array([image_lines[:-1].replace(b"\n", b",\n")]),
             b',\n"annotations":',
-            *_array(_lines(columns, "write annotations", log)),
+            *_array(_lines(columns, "write annotations", log, optional=tracks)),
             b',\n"categories":',
             *_array([category_lines[:-1].replace(b"\n", b",\n")]),
             b"}\n",
         ]
     )
+
+
+def frame_columns(dataset: Dataset, rows: NDArray[Any]) -> list[list[int]]:
+    """The ids of the videos and the frame numbers of some images, -1 = none."""
+    images, none = dataset.images, [-1] * len(rows)
+    if images.video is None:
+        return [none, none]
+    ids = np.array([*own_ids(dataset.videos.source_id, 0), -1], np.int64)
+    frame = none if images.frame is None else images.frame[rows].tolist()
+    return [ids[images.video[rows]].tolist(), frame]
+
+
+def tracks_of(dataset: Dataset, rows: NDArray[Any], log: Log) -> tuple[list[bytes], dict[str, NDArray[Any]]]:
+    """The lists of videos and of tracks with a score as members, and the column of the boxes' tracks."""
+    import msgspec
+
+    encode = msgspec.json.encode
+    videos, tracks = dataset.videos, dataset.tracks
+    members: list[bytes] = []
+    video_ids = own_ids(videos.source_id, 0)
+    if len(videos):
+        records = [
+            {"id": id_, "name": name} | ({"length": length} if length else {})
+            for id_, name, length in zip(video_ids, videos.name, videos.length.tolist(), strict=True)
+        ]
+        members += [b'"videos":', *_array([b",\n".join(map(encode, records))]), b",\n"]
+    if dataset.boxes.track is None:
+        return members, {}
+    numbers = track_numbers(dataset, log)
+    scored = np.flatnonzero(~np.isnan(tracks.score)).tolist()
+    if scored:
+        rest = [
+            {"id": int(numbers[i]), "video_id": video_ids[tracks.video[i]], "score": float(tracks.score[i])}
+            for i in scored
+        ]
+        members += [b'"tracks":', *_array([b",\n".join(map(encode, rest))]), b",\n"]
+    column = box_tracks(dataset, numbers, -1)
+    return members, {} if column is None else {"track_id": column[rows]}
 
 
 def _ltwh(dataset: Dataset, rows: NDArray[Any]) -> Floats:
@@ -101,15 +155,24 @@ def _ltwh(dataset: Dataset, rows: NDArray[Any]) -> Floats:
 
 
 def _lines(
-    columns: Mapping[str, NDArray[Any]], what: str, log: Log, heads: Sequence[bytes] = ()
+    columns: Mapping[str, NDArray[Any]],
+    what: str,
+    log: Log,
+    heads: Sequence[bytes] = (),
+    *,
+    optional: Mapping[str, NDArray[Any]] | None = None,
 ) -> list[bytes]:
     """Records of numbers as JSON, one a line, separated by commas; in parts, which are to be joined.
 
-    ``heads`` are the first members of every record as JSON, where they are not only numbers.
+    ``heads`` are the first members of every record as JSON, where they are not only numbers. Of `optional`
+    columns of whole numbers -1 is left out.
     """
     import msgspec
 
-    record = msgspec.defstruct("Record", columns, gc=False)
+    optional = optional or {}
+    members: list[Any] = [*columns, *((key, int, -1) for key in optional)]
+    record = msgspec.defstruct("Record", members, omit_defaults=True, gc=False)
+    columns = {**columns, **optional}
     encode = msgspec.json.Encoder().encode_lines
     wholes = any(c.dtype.kind == "f" and bool((c == np.rint(c)).any()) for c in columns.values())
     parts: list[bytes] = []

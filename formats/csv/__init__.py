@@ -10,7 +10,9 @@ Canonical, and what is written::
     image,width,height,class,score,left,top,right,bottom,difficult,truncated,occluded,crowd,group_of
 
 Pixels as they are; a cell is empty where nothing is known. An image without objects is a row with its name
-and empty box cells. Flags are 0 or 1. Boxes with a score are detections. Also known by their headers:
+and empty box cells. Where there are videos or tracks the columns ``track,video,frame`` follow: the id of the
+box's track, the image's video and its number there. Flags are 0 or 1. Boxes with a score are detections. Also
+known by their headers:
 
 - TF Object Detection ``filename,width,height,class,xmin,ymin,xmax,ymax``: pixels, or relative where all
   values lie in 0..1, which is said aloud; ``--coords abs|rel`` decides by hand.
@@ -27,8 +29,8 @@ and empty box cells. Flags are 0 or 1. Boxes with a score are detections. Also k
 Any other header is read where the usual names of its columns are plain (``xmin``, ``left`` or ``x1``;
 ``label`` or ``class``; ``filename``, ``image`` or ``path``; ``x,y,w,h``; ``bbox`` for four numbers in one
 cell; in any case), else with ``-O columns=image:frame,left:x0,...``. The roles are image, width, height,
-class, score, left, top, right, bottom, box_width, box_height, center_x, center_y and the flags;
-``-O columns=class:=person`` gives every box the same class. A row without a box whose class is
+class, score, left, top, right, bottom, box_width, box_height, center_x, center_y, track, video, frame and
+the flags; ``-O columns=class:=person`` gives every box the same class. A row without a box whose class is
 ``No finding``, ``background`` or ``none`` is an image without objects.
 
 Decimal commas (inside quotes, or between semicolons) are read where the file has no decimal point, and said

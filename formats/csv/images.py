@@ -46,6 +46,8 @@ class Images:
         self.sizes = np.zeros((0, 2), np.int64)
         self.zeros: set[int] = set()
         """Images whose size is given as 0."""
+        self.frames: dict[int, tuple[str, int]] = {}
+        """Video and frame number of images that have them, -1 for a frame that is not given."""
         self._origin: list[Origin] = []
         self._line: list[int] = []
 

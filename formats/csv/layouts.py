@@ -83,6 +83,7 @@ ROLES = (
     *("image", "width", "height", "class", "score"),
     *dict.fromkeys(itertools.chain(*FORMS.values())),
     *FLAGS,
+    *("track", "video", "frame"),
 )
 
 # Usual names of a column, in letters and digits only; a later group counts where no earlier one is there.
@@ -111,6 +112,9 @@ _NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     "center_x": (("centerx", "xcenter", "centrex", "xcentre", "cx"),),
     "center_y": (("centery", "ycenter", "centrey", "ycentre", "cy"),),
     **{name: ((name.replace("_", ""), "is" + name.replace("_", "")),) for name in FLAGS},
+    "track": (("track",), ("trackid", "instanceid")),
+    "video": (("video",), ("videoname", "videoid"), ("sequence",)),
+    "frame": (("frame",), ("frameid", "frameindex", "framenumber")),
 }
 # Names of four coordinates that belong together, so that x1 is the right edge only beside x0.
 _FOURS: tuple[tuple[str, str, str, str, str], ...] = (
@@ -462,6 +466,12 @@ def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) 
         )
 
     form = header.find_coordinates()
+    if "image" in roles or "image" in constants:
+        for role in ("track", "video", "frame"):
+            if role not in roles:
+                header.find_usual(role)
+        if "video" not in roles:  # of which video it is the frame, nobody knows
+            roles.pop("frame", None)
     lacking = [r for r in ("image", "class", *FORMS[form]) if r not in roles and r not in constants]
     if len(lacking) == 6 and not explicit and not faults:
         return HeaderFaults(columns, [(NO_HEADER, "", {"found": repr(shorten(sep.join(columns)))})])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from odm.files import Source
 from odm.formats._shared.codes import (
     BAD_FLAG,
+    BAD_FRAME,
     BAD_IMAGE_SIZE,
     NO_IMAGE_NAME,
     NOT_UTF8,
@@ -61,6 +62,8 @@ class _Boxes:
     score: Floats
     flags: NDArray[np.uint16]
     line: Ints
+    track: NDArray[Any] | None = None
+    """(n,) ids of tracks, None for none."""
 
 
 class Reader:
@@ -154,6 +157,12 @@ class Reader:
         gather = Gather(source, builder, log, self._options, folders, ask_other="needed")
         sizes = self._images.add_to(gather, needed)
         number = np.cumsum(self._images.good) - 1
+        if self._images.frames:
+            video, frame = np.full((2, builder.n_images), -1, np.int32)
+            for image, (name, n) in self._images.frames.items():
+                if self._images.good[image]:
+                    video[number[image]], frame[number[image]] = builder.video(name), n
+            builder.set_frames(0, video, frame)
         self._decide_kind()
         for boxes in self._boxes:
             rows = self._check_kind(boxes, gather)
@@ -255,7 +264,14 @@ class Reader:
             flags=boxes.flags[pick],
             file=boxes.file,
             line=boxes.line[pick],
+            **self._tracks(boxes.track, pick, number[image]),
         )
+
+    def _tracks(self, ids: NDArray[Any] | None, pick: Any, image: NDArray[Any]) -> dict[str, Any]:
+        """The column of the tracks of boxes on these images, if any has one."""
+        if ids is None:
+            return {}
+        return {"track": self._builder.tracks_of_images(image, ids[pick])}
 
 
 def _unpacked(cells: list[str]) -> list[list[str]]:
@@ -382,6 +398,9 @@ class _Rows:
             faults.add(i, roles.get("class", 0), code, **values)
         flags = self._flags(columns, roles, n, faults)
         self._take_sizes(columns, roles, lines, images, real, faults)
+        if "video" in roles:
+            self._take_frames(columns, roles, images, real, faults)
+        track = _track_ids(columns[roles["track"]]) if "track" in roles else None
 
         self._report(faults, lines, columns)
         says = ~no_box | ~np.isnan(score)
@@ -400,7 +419,29 @@ class _Rows:
             score[rows],
             flags[rows],
             lines[rows],
+            None if track is None else track[rows],
         )
+
+    def _take_frames(
+        self,
+        columns: list[list[str]],
+        roles: Mapping[str, int],
+        images: Ints,
+        real: NDArray[np.bool_],
+        faults: RowFaults,
+    ) -> None:
+        """Take which frames of which videos the images are, as the first row of each says."""
+        frames = self._images.frames
+        videos = columns[roles["video"]]
+        numbers = columns[roles["frame"]] if "frame" in roles else [""] * len(videos)
+        image, first = np.unique(images[real], return_index=True)
+        for i, row in zip(image.tolist(), np.flatnonzero(real)[first].tolist(), strict=True):
+            text = numbers[row].strip()
+            frame = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+            if text and frame < 0:
+                faults.add(row, roles["frame"], BAD_FRAME, value=numbers[row], among=", from 0")
+            elif videos[row].strip():
+                frames.setdefault(i, (videos[row], frame))
 
     def _report(self, faults: RowFaults, lines: Ints, columns: list[list[str]]) -> None:
         for row, column, code, values in sorted(faults.found, key=lambda fault: fault[:2]):
@@ -527,6 +568,20 @@ def _plain_sizes(cells: list[str]) -> Longs | None:
         return None
     values = {kind: int(kind) for kind in kinds}
     return np.fromiter(map(values.__getitem__, cells), np.int64, len(cells))
+
+
+def _track_ids(cells: list[str]) -> NDArray[Any] | None:
+    """(n,) ids as numbers where they are some, None where there is none; None if no cell has one."""
+    kinds: dict[str, Any] = {}
+    for kind in set(cells):
+        text = kind.strip()
+        plain = text.isascii() and text.isdigit() and len(text) < 19 and (text == "0" or text[0] != "0")
+        kinds[kind] = None if text in ("", "-1") else int(text) if plain else text
+    if not any(value is not None for value in kinds.values()):
+        return None
+    ids = np.empty(len(cells), object)
+    ids[:] = [kinds[cell] for cell in cells]
+    return ids
 
 
 def _flag(cell: str, *, unknown: bool) -> int:

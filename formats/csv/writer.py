@@ -105,7 +105,26 @@ def _canonical(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list
         _marks(boxes.flags, [FLAGS[name] for name in CANONICAL[9:]], sep),
         strict=True,
     )
-    return CANONICAL, merged(dataset, list(map(sep.join, cells)), [image + sep * 11 for image in images])
+    rows, empty = list(map(sep.join, cells)), [image + sep * 11 for image in images]
+    if dataset.images.video is None and boxes.track is None:
+        return CANONICAL, merged(dataset, rows, empty)
+    frames = _frames(dataset, quote)
+    ids = [quote(str(i)) for i in dataset.tracks.source_id.tolist()] + [""]
+    track = [-1] * len(boxes) if boxes.track is None else boxes.track.tolist()
+    more = zip(rows, (ids[i] for i in track), _each(frames, boxes.image), strict=True)
+    empty = [f"{text}{sep}{sep}{frame}" for text, frame in zip(empty, frames, strict=True)]
+    return [*CANONICAL, "track", "video", "frame"], merged(dataset, list(map(sep.join, more)), empty)
+
+
+def _frames(dataset: Dataset, quote: Quote) -> list[str]:
+    """Video and frame number of each image."""
+    images = dataset.images
+    names = [quote(name) for name in dataset.videos.name] + [""]
+    none = np.full(len(images), -1)
+    video = none if images.video is None else images.video
+    frame = none if images.frame is None else images.frame
+    pairs = zip(video.tolist(), frame.tolist(), strict=True)
+    return [names[v] + quote.sep + (str(f) if min(v, f) >= 0 else "") for v, f in pairs]
 
 
 def _tfod(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
@@ -164,7 +183,9 @@ class Dialect:
 
 DIALECTS = {
     "canonical": Dialect(
-        frozenset("size extension empty score difficult truncated occluded crowd group_of".split()),
+        frozenset(
+            "size extension empty score difficult truncated occluded crowd group_of video track".split()
+        ),
         _canonical,
     ),
     "tfod": Dialect(frozenset({"size", "extension"}), _tfod),

@@ -33,6 +33,8 @@ Reading
   are 1, in any letter case; a missing, empty or ``Unspecified`` one is 0. Anything else is an error.
   The boxes of a ``<part>`` are no objects; poses, parts and other additions are counted, not kept.
 - ``<confidence>`` or ``<score>`` in the objects make a file one of detections.
+- ``<trackid>`` in an object, as in ImageNet VID, is its track. A folder with tracks is a video, and a file
+  name that is a number that of the frame, unless ``<video>`` and ``<frame>`` say otherwise.
 - A missing ``<size>``, or one of 0, is taken from ``--image-sizes``, ``--image-size``, the picture
   (``--images``, ``JPEGImages/`` or beside the XML) or the other side of an evaluation; else it stays unknown.
 - Any encoding that the file declares, or UTF-8 or UTF-16. A document type with an internal subset, and every
@@ -54,6 +56,7 @@ Writing
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 
@@ -203,6 +206,14 @@ def _edges(dataset: Dataset, log: Log, options: VocOptions) -> Floats:
     return edges
 
 
+_KEEPS = frozenset(("size", "extension", "empty", "split", "score", "video", "track", *FLAGS))
+
+
+def adapt(options: VocOptions) -> dict[str, Any]:
+    """What result files change about the format."""
+    return {"keeps": _KEEPS - {"video", "track"}} if options.results else {}
+
+
 FORMAT = Format(
     name="voc",
     title="Pascal VOC XML",
@@ -216,5 +227,6 @@ FORMAT = Format(
     read=read,
     write=write,
     options=VocOptions,
-    keeps=frozenset(("size", "extension", "empty", "split", "score", *FLAGS)),
+    keeps=_KEEPS,
+    adapt=adapt,
 )

@@ -40,7 +40,7 @@ STRANGE_ELEMENT = Code(
 
 _HEADER = frozenset(("filename", "size", "object"))
 _SIZE = frozenset(("width", "height"))
-_OBJECT = frozenset(("name", "bndbox", *FLAGS, *SCORES))
+_OBJECT = frozenset(("name", "bndbox", "trackid", *FLAGS, *SCORES))
 _LOOKALIKES = _HEADER | _SIZE | _OBJECT | frozenset(EDGES)
 _SAYS_NOTHING = frozenset(("", "unspecified"))
 _TRUTH = {
@@ -69,7 +69,8 @@ class Elements:
         filename: str | None = None
         filename_line = size_line = root.sourceline or 0
         size: dict[str, str] | None = None
-        objects = []
+        objects: list[Any] = []
+        place: dict[str, str] = {}
         seen_filename = False
         usable = True
         for child in root:
@@ -93,6 +94,8 @@ class Elements:
                 size_line = child.sourceline
                 size, sound = self._size(child, path)
                 usable &= sound
+            elif tag in ("video", "frame") and not len(child):
+                place[tag] = (child.text or "").strip(BLANKS)
             elif tag not in ("folder", "path", "segmented"):
                 usable &= self._unread(child, path, "in <annotation>")
         pixels, sound = self._pixels(size, path, size_line)
@@ -102,6 +105,10 @@ class Elements:
         row: int | None = None
         if usable and sound:
             row = self._images.add(path, key, name, pixels, filename_line, size_line)
+        if row is not None and place.get("video"):
+            frame = place.get("frame", "")
+            whole = frame.isascii() and frame.isdigit() and len(frame) < 10
+            self._rows.set_frame(row, place["video"], int(frame) if whole else -1)
         if row is not None and self._plain_objects(objects, row):
             return
         for child in objects:
@@ -224,6 +231,9 @@ class Elements:
             rows.flags[tag].append(written)
         rows.score.append(score)
         rows.line.append(line)
+        if (id_ := texts.get("trackid", "").strip(BLANKS)) not in ("", "-1"):
+            plain = id_.isascii() and id_.isdigit() and len(id_) < 19 and (id_ == "0" or id_[0] != "0")
+            rows.set_track(int(id_) if plain else id_)
         return True
 
     def _parts(self, element: Any, path: str) -> tuple[dict[str, str], dict[str, Any] | None, bool]:

@@ -11,6 +11,7 @@ from odm.formats._shared.codes import FILE_NAME_DIFFERS, FILE_NAME_MISSING
 from odm.formats._shared.gather import At, Gather, decide_kind, with_extension
 from odm.formats.voc.terms import FLAGS, count_from_zero
 from odm.names import stem
+from odm.tables import Id
 
 
 class Images:
@@ -90,6 +91,19 @@ class Rows:
         self.score: list[float] = []
         self.flags: dict[str, list[bytes]] = {name: [] for name in FLAGS}
         self.line: list[int] = []
+        self._chunks: list[dict[str, Any]] = []
+        self._tracks: dict[int, Id] = {}
+        """Tracks of boxes, by the place of the box among all."""
+        self._packed = 0
+        self._frames: dict[int, tuple[str, int]] = {}
+
+    def set_track(self, id_: Id) -> None:
+        """Give the last box the track of that id."""
+        self._tracks[self._packed + len(self.image) - 1] = id_
+
+    def set_frame(self, image: int, video: str, frame: int) -> None:
+        """Say which frame of which video an image is, -1 = not given."""
+        self._frames[image] = video, frame
 
     def pack(self, least: int = 50_000) -> None:
         """Turn what was gathered into arrays, if it is worth it."""
@@ -112,17 +126,47 @@ class Rows:
         self.score.clear()
         if self._origin:
             count_from_zero(xyxy)
-        self._gather.add(**chunk, file=chunk["image"])  # every image is a file
+        if self._tracks:
+            chunk["source_track"] = [self._tracks.get(i) for i in range(self._packed, self._packed + n)]
+        self._packed += n
+        self._chunks.append(chunk)
 
     def count(self, what: str, n: int = 1) -> None:
         """Count additions that are not kept."""
         extras = self._gather.builder.extras
         extras[what] = extras.get(what, 0) + n
 
+    def _place_frames(self) -> None:
+        """Tell the builder of which videos the images are frames.
+
+        As in ImageNet VID, a folder with tracks is a video, and a name that is a number that of the frame.
+        """
+        builder = self._gather.builder
+        if self._tracks:
+            tracked = {chunk["image"][i] for chunk in self._chunks
+                       for i, id_ in enumerate(chunk.get("source_track", ())) if id_ is not None}  # fmt: skip
+            names = builder.image_names
+            folders = {names[row].rpartition("/")[0] for row in tracked} - {""}
+            for row, name in enumerate(names):
+                folder, _, base = name.rpartition("/")
+                number = stem(base)
+                whole = number.isascii() and number.isdigit() and len(number) < 10
+                if folder in folders:
+                    self._frames.setdefault(row, (folder, int(number) if whole else -1))
+        for row, (video, frame) in self._frames.items():
+            builder.set_frames(row, [builder.video(video)], [frame])
+
     def finish(self) -> None:
         """Decide what the boxes are, report those of the other kind, and hand the rest to the builder."""
         self.pack(1)
         builder = self._gather.builder
+        self._place_frames()
+        for chunk in self._chunks:
+            ids = chunk.pop("source_track", None)
+            if ids is not None:
+                chunk["track"] = builder.tracks_of_images(chunk["image"], ids)
+            self._gather.add(**chunk, file=chunk["image"])  # every image is a file
+        self._chunks.clear()
         scored, total = self._gather.counts()
         if builder.kind is None and 0 < scored < total:
             what = "detections" if decide_kind(builder, scored, total) else "ground truth"

@@ -49,11 +49,28 @@ def write_xml(dataset: Dataset, target: Output, log: Log, options: VocOptions, e
     ]
     names = [html.escape(name, quote=False) for name in images.name]
     objects = assemble(len(images), boxes.image, _object(dataset, edges))
-    for file, name, size, text in zip(log.track(files, "writing"), names, sizes, objects, strict=True):
-        head = f"<annotation>\n\t<filename>{name}</filename>\n{size}\t<segmented>0</segmented>\n"
+    frames = _frames(dataset)
+    for i, (file, name, size, text) in enumerate(
+        zip(log.track(files, "writing"), names, sizes, objects, strict=True)
+    ):
+        place = frames[i] if frames else ""
+        head = f"<annotation>\n\t<filename>{name}</filename>\n{size}{place}\t<segmented>0</segmented>\n"
         target.write(file, b"".join((head.encode(), text, b"</annotation>\n")))
     for split, file in list_files.items():
         target.write(file, "".join(f"{key}\n" for key in lists[split]).encode())
+
+
+def _frames(dataset: Dataset) -> list[str]:
+    """The elements that name the video and the frame of each image; none where there are no videos."""
+    images = dataset.images
+    if images.video is None:
+        return []
+    names = [f"\t<video>{html.escape(name, quote=False)}</video>\n" for name in dataset.videos.name]
+    frame = np.full(len(images), -1) if images.frame is None else images.frame
+    return [
+        "" if v < 0 else names[v] + ("" if f < 0 else f"\t<frame>{f}</frame>\n")
+        for v, f in zip(images.video.tolist(), frame.tolist(), strict=True)
+    ]
 
 
 def _object(dataset: Dataset, edges: Floats) -> list[bytes | Column]:
@@ -82,6 +99,10 @@ def _object(dataset: Dataset, edges: Floats) -> list[bytes | Column]:
             piece[missing] = b""
             pieces.append(piece)
     pieces.append(b"\t\t<bndbox>\n")
+    if boxes.track is not None:
+        ids = [html.escape(str(i), quote=False).encode() for i in dataset.tracks.source_id.tolist()]
+        cells = [b"\t\t<trackid>%b</trackid>\n" % id_ for id_ in ids] + [b""]
+        pieces.insert(1, (np.array(cells, np.bytes_), np.where(boxes.track < 0, len(ids), boxes.track)))
     texts = decimal_cells(edges.reshape(-1))
     for i, name in enumerate((b"xmin", b"ymin", b"xmax", b"ymax")):
         pieces += [b"\t\t\t<%b>" % name, texts[i::4], b"</%b>\n" % name]

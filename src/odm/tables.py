@@ -96,6 +96,10 @@ class Images:
     file: Ints
     """Row in `Dataset.files` where the image was named, -1 = none; (n,)."""
     line: Ints
+    video: Ints | None = None
+    """Row of the video that the image is a frame of, -1 = none; (n,). None where no image has one."""
+    frame: Ints | None = None
+    """Its number in that video as the source counts, -1 = not given; (n,). None where no image has one."""
 
     def __repr__(self) -> str:
         return f"<Images: {_listed(self.name)}>"
@@ -147,6 +151,8 @@ class Boxes:
     """Row in `Dataset.files`, -1 = none; (n,)."""
     line: Ints
     """Line in that file from 1, or index from 0 where the file has a ``pointer``; (n,)."""
+    track: Ints | None = None
+    """Row of the track, -1 = none; (n,). None where no box has one."""
 
     def __repr__(self) -> str:
         return f"<Boxes: {len(self)}>"
@@ -156,7 +162,9 @@ class Boxes:
 
     def take(self, rows: NDArray[Any]) -> Boxes:
         """The boxes at `rows`, a mask or row numbers."""
-        return Boxes(**{f.name: _frozen(getattr(self, f.name)[rows]) for f in dataclasses.fields(self)})
+        columns: dict[str, Any] = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        taken: dict[str, Any] = {k: None if v is None else _frozen(v[rows]) for k, v in columns.items()}
+        return Boxes(**taken)
 
     def has(self, flag: Flag | int) -> NDArray[np.bool_]:
         """(n,) mask of the boxes with any bit of `flag`."""
@@ -193,6 +201,42 @@ class ImageLabels:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Videos:
+    """One row per video; images are their frames."""
+
+    name: tuple[str, ...]
+    """Unique."""
+    length: Ints
+    """How many frames it has, 0 = not given; (n,)."""
+    source_id: NDArray[Any]
+    """(n,) int64 with `NO_ID` for none, or object holding int and str where some ids are strings."""
+
+    def __repr__(self) -> str:
+        return f"<Videos: {_listed(self.name)}>"
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Tracks:
+    """One row per object that is followed through a video; its boxes say where it is."""
+
+    video: Ints
+    """Row of the video, -1 = none; (n,)."""
+    source_id: NDArray[Any]
+    """(n,) int64, or object holding int and str where some ids are strings; unique within a video."""
+    score: Floats
+    """(n,) the track's own confidence, NaN = only its boxes have one."""
+
+    def __repr__(self) -> str:
+        return f"<Tracks: {len(self)}>"
+
+    def __len__(self) -> int:
+        return len(self.video)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dataset:
     """Images, categories and boxes of one source, ground truth (``gt``) or detections (``det``)."""
 
@@ -208,6 +252,8 @@ class Dataset:
     skipped: int = 0
     """Rows that the reader saw and could not make a box of; each is an error in the log."""
     labels: ImageLabels = dataclasses.field(default_factory=lambda: _image_labels([]))
+    videos: Videos = dataclasses.field(default_factory=lambda: _videos(Builder()))
+    tracks: Tracks = dataclasses.field(default_factory=lambda: _tracks(Builder()))
 
     def __repr__(self) -> str:
         what = "detections" if self.kind == "det" else "ground truth"
@@ -233,6 +279,14 @@ class Dataset:
             return "", 0, ""
         return self.files[file].location(line)
 
+    def groups_by_video(self) -> tuple[str, ...]:
+        """(images,) what a split must not tear apart: the video of each image, else the image by its name."""
+        names = self.images.name
+        if self.images.video is None:
+            return names
+        pairs = zip(self.images.video.tolist(), names, strict=True)
+        return tuple(self.videos.name[video] if video >= 0 else name for video, name in pairs)
+
     def take(self, rows: NDArray[Any]) -> Dataset:
         """The same images and categories with only the boxes at `rows`, a mask or row numbers."""
         return dataclasses.replace(self, boxes=self.boxes.take(rows))
@@ -257,6 +311,9 @@ class Dataset:
         category_ids: Sequence[int] | None = None,
         frequency: Sequence[str] | None = None,
         labels: Iterable[tuple[int, int, int]] = (),
+        video: Sequence[str] | None = None,
+        frame: ArrayLike | None = None,
+        track: Sequence[Id | None] | None = None,
         kind: Kind | None = None,
     ) -> Dataset:
         """Make a dataset in memory.
@@ -275,6 +332,10 @@ class Dataset:
             One of `FREQUENCIES`, or empty, per category.
         labels
             What is said of whole images: rows of an image, a category and a `LabelState`.
+        video, frame
+            The name of each image's video, empty for none, and its number there, -1 for none.
+        track
+            The id of each box's track, None for none; ids are unique within a video.
 
         Raises
         ------
@@ -288,6 +349,8 @@ class Dataset:
             width=np.zeros(n_images, np.int32) if width is None else np.array(width),
             height=np.zeros(n_images, np.int32) if height is None else np.array(height),
             source_id=image_ids,
+            video=None if video is None else [builder.video(name) if name else -1 for name in video],
+            frame=None if frame is None else _row_numbers(np.array(frame) + 1, "frame") - 1,
         )
         if len(set(categories)) != len(categories):
             raise ValueError("two categories have the same name")
@@ -302,8 +365,9 @@ class Dataset:
                 frequency="" if frequency is None else frequency[i],
             )
         corners, wh = _corners(xyxy, ltwh)
+        image = _row_numbers(image, "image")
         builder.boxes(
-            image=_row_numbers(image, "image"),
+            image=image,
             category=_row_numbers(category, "category"),
             xyxy=corners,
             wh=wh,
@@ -311,6 +375,7 @@ class Dataset:
             flags=None if flags is None else np.array(flags).astype(np.uint16),
             area=None if area is None else np.array(area, np.float64),
             source_id=None if source_id is None else np.array(source_id, np.int64),
+            track=None if track is None else builder.tracks_of_images(image, track),
         )
         rows = np.array(list(labels)).reshape(-1, 3)
         builder.labels(
@@ -340,6 +405,13 @@ class Builder:
         self._image_columns: dict[str, list[Any]] = {
             k: [] for k in ("width", "height", "source_id", "path", "split", "file", "line")
         }
+        self._frames: list[tuple[int, dict[str, Any]]] = []
+        """First image, and the videos and frame numbers of the images from there on."""
+        self._videos: dict[str, int] = {}
+        self._lengths: list[int] = []
+        self._video_ids: list[Id] = []
+        self._tracks: dict[tuple[int, Id], int] = {}
+        self._track_scores: dict[int, float] = {}
         self._category_rows: dict[str, int] = {}
         self._category_ids: list[Id] = []
         self._parents: list[int] = []
@@ -371,6 +443,8 @@ class Builder:
         split: str = "",
         file: int = -1,
         line: int = 0,
+        video: int = -1,
+        frame: int = -1,
     ) -> int:
         """Add an image and return its row. ValueError if the name is there already."""
         row = len(self._image_rows)
@@ -384,6 +458,8 @@ class Builder:
         columns["split"].append(split)
         columns["file"].append(file)
         columns["line"].append(line)
+        if video >= 0 or frame >= 0:
+            self.set_frames(row, [video], [frame])
         return row
 
     def add_images(
@@ -397,6 +473,8 @@ class Builder:
         split: Sequence[str] | None = None,
         file: int = -1,
         line: Iterable[int] | None = None,
+        video: Sequence[int] | Longs | Ints | None = None,
+        frame: Sequence[int] | Longs | Ints | None = None,
     ) -> int:
         """Add many images at once and return the first one's row. ValueError if a name is there already."""
         first, n = len(self._image_rows), len(names)
@@ -413,7 +491,100 @@ class Builder:
         columns["split"].extend([""] * n if split is None else split)
         columns["file"].extend([file] * n)
         columns["line"].extend(range(n) if line is None else line)
+        if video is not None or frame is not None:
+            none = np.full(n, -1, np.int32)
+            self.set_frames(first, none if video is None else video, none if frame is None else frame)
         return first
+
+    def set_frames(
+        self, first: int, video: Sequence[int] | NDArray[Any], frame: Sequence[int] | NDArray[Any]
+    ) -> None:
+        """Give images from row `first` on the rows of their videos and their frame numbers, -1 = none."""
+        self._frames.append((first, {"video": video, "frame": frame}))
+
+    def video(self, name: str, *, length: int = 0, source_id: Id | None = None) -> int:
+        """The row of the video of that name, added if it is new; the first `length` that is given holds."""
+        row = self._videos.setdefault(name, len(self._videos))
+        if row == len(self._lengths):
+            self._lengths.append(length)
+            self._video_ids.append(NO_ID if source_id is None else source_id)
+        self._lengths[row] = self._lengths[row] or length
+        return row
+
+    @property
+    def video_names(self) -> list[str]:
+        """The names of the videos so far, by row."""
+        return list(self._videos)
+
+    def frame_rows(self) -> tuple[Longs, Longs]:
+        """Frames that are images, as video * 2**31 + frame, ascending; and the rows of the images."""
+        video, frame = self._frame_columns()
+        if video is None or frame is None:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        rows = np.flatnonzero((video >= 0) & (frame >= 0))
+        keys = video[rows] * np.int64(2**31) + frame[rows]
+        order = np.argsort(keys, kind="stable")
+        return keys[order], rows[order]
+
+    def track(self, video: int, source_id: Id, *, score: float = np.nan) -> int:
+        """The row of the track with that id in a video (-1 = in none), added if it is new."""
+        row = self._tracks.setdefault((video, source_id), len(self._tracks))
+        if score == score:  # noqa: PLR0124 -- no NaN
+            self._track_scores[row] = score
+        return row
+
+    def score_track(self, video: int, source_id: Id, score: float) -> None:
+        """Give the track of that id in a video (-1 = in any) a score of its own, if it is there."""
+        if video >= 0:
+            keys = [(video, source_id)] if (video, source_id) in self._tracks else []
+        else:
+            keys = [key for key in self._tracks if key[1] == source_id]
+        for key in keys:
+            self._track_scores[self._tracks[key]] = score
+
+    def tracks(self, video: NDArray[Any], source_id: NDArray[Any] | Sequence[Id | None]) -> Ints:
+        """(n,) rows of the tracks of n boxes by the video and id of each; None and `NO_ID` are no track."""
+        found = np.full(len(video), -1, np.int32)
+        if not isinstance(source_id, np.ndarray) or source_id.dtype == object:
+            for i, (own, id_) in enumerate(zip(video.tolist(), list(source_id), strict=True)):
+                if id_ is not None and id_ != NO_ID:
+                    found[i] = self.track(own, id_)
+            return found
+        has = np.flatnonzero(source_id != NO_ID)
+        ids, of = source_id[has].astype(np.int64), video[has].astype(np.int64)
+        if len(ids) and int(ids.min()) > -(2**31) and int(ids.max()) < 2**31:
+            _, first, which = np.unique((of << 32) + ids, return_index=True, return_inverse=True)
+        else:
+            keys = np.stack([of, ids], axis=1)
+            _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        rows = np.empty(len(first), np.int32)
+        for k in np.argsort(first).tolist():  # in the order of their first boxes
+            rows[k] = self.track(int(of[first[k]]), int(ids[first[k]]))
+        found[has] = rows[which.reshape(-1)]
+        return found
+
+    def tracks_of_images(self, image: NDArray[Any], source_id: NDArray[Any] | Sequence[Id | None]) -> Ints:
+        """The same by the image of each box, whose video was given."""
+        video, _ = self._frame_columns()
+        at = np.full(len(image), -1, np.int32) if video is None else video[image]
+        return self.tracks(at, source_id)
+
+    def image_video(self, row: int) -> int:
+        """The row of the video of an image that was added, -1 = none."""
+        for first, columns in reversed(self._frames):
+            if first <= row < first + len(columns["video"]):
+                return int(columns["video"][row - first])
+        return -1
+
+    def _frame_columns(self) -> tuple[Ints | None, Ints | None]:
+        """The columns ``video`` and ``frame`` of the images so far; None where no image has one."""
+        columns: list[Ints | None] = []
+        for key in ("video", "frame"):
+            column = np.full(self.n_images, -1, np.int32)
+            for first, given in self._frames:
+                column[first : first + len(given[key])] = given[key]
+            columns.append(_frozen(column) if (column >= 0).any() else None)
+        return columns[0], columns[1]
 
     def image_size(self, row: int) -> tuple[int, int]:
         """Width and height of an image that was added, 0 where unknown."""
@@ -455,6 +626,11 @@ class Builder:
         return len(self._image_rows)
 
     @property
+    def image_names(self) -> list[str]:
+        """The names of the images so far, by row."""
+        return list(self._image_rows)
+
+    @property
     def n_categories(self) -> int:
         """How many categories were added so far."""
         return len(self._category_ids)
@@ -472,6 +648,7 @@ class Builder:
         source_id: NDArray[Any] | None = None,
         file: NDArray[Any] | int = -1,
         line: NDArray[Any] | int = 0,
+        track: NDArray[Any] | None = None,
     ) -> None:
         """Add n boxes: ``image``, ``category`` (n,) row numbers; ``xyxy`` (n, 4); the rest (n,) or left out.
 
@@ -492,6 +669,8 @@ class Builder:
             "file": np.full(n, file, np.int32) if isinstance(file, int) else np.asarray(file, np.int32),
             "line": np.full(n, line, np.int32) if isinstance(line, int) else np.asarray(line, np.int32),
         }
+        if track is not None:
+            chunk["track"] = np.asarray(track, np.int32)
         for name, values in chunk.items():
             shape = (n, *_INNER.get(name, ()))
             if values.shape != shape:
@@ -505,6 +684,11 @@ class Builder:
             none = np.zeros(0, np.int64)
             self.boxes(image=none, category=none, xyxy=np.zeros((0, 4)))
         columns = {}
+        if any("track" in chunk for chunk in self._chunks):
+            for chunk in self._chunks:
+                chunk.setdefault("track", np.full(len(chunk["image"]), -1, np.int32))
+        else:
+            names = tuple(name for name in names if name != "track")
         for name in names:
             parts = [chunk.pop(name) for chunk in self._chunks]
             columns[name] = _frozen(parts[0] if len(parts) == 1 else np.concatenate(parts))
@@ -514,10 +698,13 @@ class Builder:
             for rows, limit in ((table.image, self.n_images), (table.category, self.n_categories)):
                 if len(rows) and (rows.min() < 0 or rows.max() >= limit):
                     raise ValueError(f"a row number is outside 0..{limit - 1}")
+        if boxes.track is not None and len(boxes) and boxes.track.max() >= len(self._tracks):
+            raise ValueError(f"a track is outside 0..{len(self._tracks) - 1}")
         kind = self.kind
         if kind is None:
             kind = "det" if len(boxes) and not np.isnan(boxes.score).all() else "gt"
         image = self._image_columns
+        video, frame = self._frame_columns() if self._frames else (None, None)
         return Dataset(
             images=Images(
                 name=tuple(self._image_rows),
@@ -528,6 +715,8 @@ class Builder:
                 split=tuple(image["split"]),
                 file=_frozen(np.array(image["file"], np.int32)),
                 line=_frozen(np.array(image["line"], np.int32)),
+                video=video,
+                frame=frame,
             ),
             categories=Categories(
                 name=tuple(self._category_rows),
@@ -542,6 +731,8 @@ class Builder:
             extras=dict(self.extras),
             skipped=self.skipped,
             labels=labels,
+            videos=_videos(self),
+            tracks=_tracks(self),
         )
 
 
@@ -563,6 +754,28 @@ def _image_labels(chunks: Sequence[NDArray[np.int32]]) -> ImageLabels:
     table = np.concatenate([np.zeros((0, 3), np.int32), *chunks])
     image, category, verdict = (np.ascontiguousarray(column) for column in table.T)
     return ImageLabels(_frozen(image), _frozen(category), _frozen(verdict.astype(np.uint8)))
+
+
+def _videos(builder: Builder) -> Videos:
+    """The videos that were added to a builder."""
+    return Videos(
+        name=tuple(builder._videos),  # noqa: SLF001 -- of this module
+        length=_frozen(np.array(builder._lengths, np.int32)),  # noqa: SLF001
+        source_id=_frozen(_id_column(builder._video_ids)),  # noqa: SLF001
+    )
+
+
+def _tracks(builder: Builder) -> Tracks:
+    """The tracks that were added to a builder."""
+    scores = np.full(len(builder._tracks), np.nan)  # noqa: SLF001 -- of this module
+    for row, score in builder._track_scores.items():  # noqa: SLF001
+        scores[row] = score
+    keys = list(builder._tracks)  # noqa: SLF001
+    return Tracks(
+        video=_frozen(np.array([video for video, _ in keys], np.int32)),
+        source_id=_frozen(_id_column([id_ for _, id_ in keys])),
+        score=_frozen(scores),
+    )
 
 
 def _corners(xyxy: ArrayLike | None, ltwh: ArrayLike | None) -> tuple[Floats, Floats | None]:

@@ -13,7 +13,7 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.checks import boxes, conventions, datasets, scores
+from odm.checks import boxes, conventions, datasets, scores, tracks
 from odm.checks.derived_columns import DerivedColumns
 from odm.checks.pairs import compare
 from odm.checks.pictures import compare_pictures
@@ -64,6 +64,13 @@ RULES: tuple[BoxRule | SetRule, ...] = (
     conventions.LOOKS_LTRB,
     conventions.LOOKS_SWAPPED,
     conventions.OFF_BY_ONE,
+    tracks.TWICE,
+    tracks.CHANGES_CLASS,
+    tracks.FRAME_TWICE,
+    tracks.FRAME_BEYOND,
+    tracks.DETECTIONS_CHANGE_CLASS,
+    tracks.WITHOUT_TRACK,
+    tracks.ONE_FRAME,
 )
 """Every rule for one dataset, in the order in which faults are reported."""
 
@@ -124,6 +131,8 @@ def run(
                 log.report_rows(rule.code, dataset, rows, values_of, field=rule.field, reason=reason)
                 if error:
                     wrong[rows] = True
+        if all_rules:
+            tracks.note_gaps(columns, log)
     return wrong
 
 

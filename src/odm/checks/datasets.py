@@ -89,7 +89,10 @@ def _same_last_part(columns: DerivedColumns) -> Found:
         return
     seen: dict[str, int] = {}
     again = []
+    video = columns.dataset.images.video
     for i, name in enumerate(names):
+        if video is not None and video[i] >= 0:  # frames of videos are numbered alike
+            continue
         first = seen.setdefault(stem(name).rpartition("/")[2], i)
         if first != i and names[first].rpartition("/")[0] != name.rpartition("/")[0]:
             again.append((first, i))

@@ -19,6 +19,9 @@ Reading
 - ``truncated`` above 0 and ``occluded`` 1 or 2 are the marks of these names; how much is not kept, and
   neither are angles and 3D boxes. They are counted.
 - Types may consist of several words: the columns are counted from the right.
+- Labels of the tracking benchmark, one file per sequence with the number of the frame and of the track before
+  the type of each line, are read too: a sequence is a video and its images are ``0000/000000`` and so on; a
+  track of -1 is none. Frames without a line are not known.
 - Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
   folder.
 
@@ -26,16 +29,19 @@ Writing
 -------
 What is not known is written as the kit does: alpha and rotation -10, dimensions -1, location -1000; in
 detections truncated and occluded -1. A crowd box can be written only if its class is DontCare.
+``-O layout=tracking`` writes the labels of the tracking benchmark, for images that are frames of videos.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from typing import Any
 
 import numpy as np
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.codes import BAD_FLAG, WRONG_COUNT
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
@@ -65,9 +71,23 @@ from odm.formats._shared.text_rows import (
     write_files,
 )
 from odm.formats._shared.text_tokens import NUMBER, Chunk, lines_are
+from odm.formats.kitti.tracking import LEAD, add_frames, is_tracking, split, write_tracking
 from odm.issues import Log, plural
 from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KittiOptions(ImageOptions):
+    """Options of KITTI labels."""
+
+    layout: str = option(
+        "objects",
+        "a file per image (objects), or per video with tracks (tracking)",
+        choices=("objects", "tracking"),
+        side="write",
+    )
+
 
 FIELDS = (
     *("truncated", "occluded", "alpha", "left", "top", "right", "bottom"),
@@ -83,6 +103,7 @@ def sniff(source: Source) -> Sniff | None:
     lines = fits = words = 0
     for cells in sampled(source, label_files(source, GRAMMAR)):
         lines += 1
+        words += len(cells) > 2 and not NUMBER.fullmatch(cells[2])
         if len(cells) >= 15 and all(map(NUMBER.fullmatch, cells[-14:])):
             start = len(cells) - 14 - (len(cells) >= 16 and NUMBER.fullmatch(cells[-15]) is not None)
             truncated, occluded = float(cells[start]), float(cells[start + 1])
@@ -153,15 +174,25 @@ GRAMMAR = Grammar(
 )
 
 
-def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+TRACKING = Grammar(
+    split,
+    lambda cells, path, line, log: _explain(cells[LEAD:], path, line, log),
+    LEAD + 14,
+    folders=GRAMMAR.folders,
+)
+
+
+def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> None:
     """Read a folder of label files, or one."""
     files = label_files(source, GRAMMAR)
     report_files(source, files, log)
-    found = parsed(source, files, builder, log, GRAMMAR)
+    tracking = is_tracking(source, files)
+    found = parsed(source, files, builder, log, TRACKING if tracking else GRAMMAR)
     gather = gather_labels(source, builder, log, options)
-    images = add_images(found, gather, GRAMMAR)
+    images = None if tracking else add_images(found, gather, GRAMMAR)
     good = settle_kind(found, builder, log)
-    truncated, occluded = found.values[:, 0], found.values[:, 1]
+    values = found.values[:, LEAD:] if tracking else found.values
+    truncated, occluded = values[:, 0], values[:, 1]
     last = -15 if builder.kind == "det" else -14
     wrong = good & ~((truncated == -1) | ((truncated >= 0) & (truncated <= 2)))
     report_marks(found, log, BAD_FLAG, wrong, last, "truncated", "0..1, or -1 for unknown")
@@ -175,19 +206,30 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
         flags[crowd] |= np.uint16(Flag.CROWD)
     count_extra(builder, "degrees of truncation", good & (truncated > 0) & (truncated < 1))
     count_extra(builder, "degrees of occlusion", good & (occluded >= 2))
-    count_extra(builder, "3D boxes", good & (found.values[:, 7:10] > 0).all(axis=1))
+    count_extra(builder, "3D boxes", good & (values[:, 7:10] > 0).all(axis=1))
     score = found.score if builder.kind == "det" else None
     category = class_rows(found, good, builder)
-    add_boxes(found, gather, images, good, category, found.values[:, 3:7], flags=flags, score=score)
-
-
-def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> None:
-    """Write one file per image."""
-    del options
-    names = file_names(dataset)
-    refused = refuse_classes(dataset, log)
-    if not target.plan(names, dataset.images.name, log) or refused:
+    if images is not None:
+        add_boxes(found, gather, images, good, category, values[:, 3:7], flags=flags, score=score)
         return
+    image, columns = add_frames(found, gather, good)
+    good &= image >= 0
+    builder.skipped += len(good) - int(good.sum())
+    columns |= {"image": image, "category": category, "xyxy": values[:, 3:7], "flags": flags, "score": score}
+    columns["line"] = found.rows.line
+    kept: dict[str, Any] = {key: None if c is None else c[good] for key, c in columns.items()}
+    gather.add(**kept)
+    gather.finish()
+
+
+def adapt(options: KittiOptions) -> dict[str, Any]:
+    """What the labels of the tracking benchmark can hold."""
+    tracking = options.layout == "tracking"
+    return {"keeps": _KEEPS - {"empty"} | {"video", "track"} if tracking else _KEEPS}
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: KittiOptions) -> None:
+    """Write one file per image, or per video."""
     boxes, classes = dataset.boxes, dataset.categories.name
     types = [classes[c] for c in boxes.category.tolist()]
     unknown = dataset.kind == "det"
@@ -205,7 +247,16 @@ def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> 
     ]
     if unknown:
         columns.append(decimals(boxes.score))
-    write_files(dataset, target, log, columns, " ")
+    if options.layout == "tracking":
+        write_tracking(dataset, target, log, columns)
+        return
+    names = file_names(dataset)
+    refused = refuse_classes(dataset, log)
+    if target.plan(names, dataset.images.name, log) and not refused:
+        write_files(dataset, target, log, columns, " ")
+
+
+_KEEPS = frozenset("empty score truncated occluded".split())
 
 
 FORMAT = Format(
@@ -219,7 +270,8 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     write=write,
-    options=ImageOptions,
-    keeps=frozenset("empty score truncated occluded".split()),
+    options=KittiOptions,
+    keeps=_KEEPS,
+    adapt=adapt,
     crowd_class=DONT_CARE,
 )

@@ -1,0 +1,386 @@
+"""Whole tracks as what is evaluated: videos in place of images, and tubes in place of boxes.
+
+A tube is the boxes of one video, track and class; a box without a track is a tube of one frame. Gaps are
+allowed and nothing is interpolated. Two tubes overlap by their volumes (STT-IoU): with V the sum of the
+areas that they share in the frames that both have, it is V / (volume + volume - V), and 0 where the union is
+empty. A volume is the sum of width times height as the source gives them.
+
+Sources: `tube_evaluator.py` of rafaelpadilla/review_object_detection_metrics (`stt`), and
+`ytvoseval.py` of youtubevos/cocoapi (`tube`), whose volumes of masks are here those of boxes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm import tracks
+from odm.evaluate.order import argsort_descending, first_of_runs, rank_in_runs
+from odm.evaluate.pairs import Pairs
+from odm.evaluate.protocols import Protocol
+from odm.evaluate.sides import Joined
+from odm.issues import Code, DataError, Log, UsageError, plural
+from odm.pairing import pair_images, source_of
+from odm.tables import Boxes, Dataset, Flag, Floats, Images, Longs
+
+NO_VIDEOS = Code(
+    "no-videos",
+    "error",
+    "the ground truth says of no image which video it is a frame of",
+    "give ground truth in a format that has videos, such as mot, cvat or coco with videos, or choose "
+    "a protocol for images",
+    "Tracks are compared frame by frame, so it must be known which images are frames of one video.",
+)
+AT_A_TIME = 2**20
+"""Pairs of boxes of one frame that are compared at a time."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Tubes:
+    """One side as tubes: a dataset of videos and tubes, and the boxes that the tubes are made of.
+
+    The columns beside the dataset have a row for each box of the source that counts.
+    """
+
+    dataset: Dataset
+    """Images are videos and boxes are tubes; a tube's box is what its boxes span."""
+    row: Longs
+    """Row of the box in the source."""
+    tube: Longs
+    """Row of its tube."""
+    frame: Longs
+    """A number of its frame that is the same on both sides."""
+    source: Dataset
+
+    @property
+    def volume(self) -> Floats:
+        """(tubes,) the sum of the areas of the boxes of each."""
+        wh = self.source.boxes.wh[self.row]
+        area: Floats = wh[:, 0] * wh[:, 1]
+        return _sums(self.tube, area, len(self.dataset))
+
+
+def check_rules(rules: Sequence[Protocol], given: dict[str, Any]) -> bool:
+    """Whether tracks are to be measured.
+
+    Raises
+    ------
+    UsageError
+        If boxes are to be measured too, or an option is `given` that has no meaning for tracks.
+    """
+    over_tracks = [p.name for p in rules if p.tubes]
+    if not over_tracks:
+        return False
+    names = " and ".join(dict.fromkeys(over_tracks))
+    others = [p.name for p in rules if not p.tubes]
+    if others:
+        raise UsageError(f"protocol {names} measures tracks and {others[0]} boxes: evaluate them one by one")
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise UsageError(f"{name} has no meaning for {names}, which measures tracks")
+    return True
+
+
+def tubes_of_both(truth: Dataset, detections: Dataset, log: Log) -> tuple[Tubes, Tubes]:
+    """Both sides as tubes, their frames numbered alike.
+
+    Raises
+    ------
+    DataError
+        If the tracks of a side contradict themselves, or the ground truth has no videos.
+    """
+    errors = log.errors
+    if truth.images.video is None:
+        log.report(NO_VIDEOS, source_of(truth))
+    for side in (truth, detections):
+        tracks.report_tubes(side, log)
+    if log.errors > errors:
+        raise DataError("the tracks of the ground truth and the detections cannot be compared", log)
+    ours, theirs = _frames(truth, detections, log)
+    for side, what in ((truth, "ground truth"), (detections, "detections")):
+        if len(side) and (side.boxes.track is None or (side.boxes.track < 0).all()):
+            log.note(f"no box of the {what} has a track, so each is a track of one frame")
+    crowd = truth.boxes.has(Flag.CROWD)
+    if crowd.any():
+        n = int(np.count_nonzero(crowd))
+        log.note(f"{plural(n, 'crowd box', 'crowd boxes')} of the ground truth left out of the tracks")
+    return _tubes(truth, ours, ~crowd), _tubes(detections, theirs, np.ones(len(detections), np.bool_))
+
+
+# --------------------------------------------------------------------------------------------- frames
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Frames:
+    """The videos of one side, and which frame of which each image is."""
+
+    names: tuple[str, ...]
+    video: Longs
+    """(images,) row in `names`."""
+    frame: Longs
+    """(images,) a number that is the same on both sides."""
+    place: Longs
+    """(videos,) an image of each, -1 = none."""
+
+
+def _frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames, _Frames]:
+    """Frames are joined by their numbers where both sides have them, else by the names of the images."""
+    video, frame = _given(truth)
+    ours = _named(truth, video, np.where(frame >= 0, frame, -2 - np.arange(len(frame))))
+    their_video, their_frame = _given(detections)
+    numbered = (their_video >= 0) & (their_frame >= 0)
+    if not (frame >= 0).any():
+        numbered[:] = False
+    if (
+        detections.images.name == truth.images.name
+        and (their_video == video).all()
+        and (their_frame == frame).all()
+    ):
+        return ours, _named(detections, their_video, ours.frame)
+    names = list(detections.videos.name)
+    if len(names) == len(truth.videos) == 1 and names[0] != truth.videos.name[0]:
+        log.note(f"the only video of each side, {truth.videos.name[0]!r} and {names[0]!r}, are taken for one")
+        names = [truth.videos.name[0]]
+    rows = {name: row for row, name in enumerate(names)}
+    extra = -2 - len(frame) - np.arange(len(their_frame))
+    key = np.where(numbered, their_frame, extra)
+    if not numbered.all():  # the images decide
+        partner, _ = pair_images(truth.images, detections.images)
+        for row in np.flatnonzero(~numbered & (partner >= 0)).tolist():
+            key[row] = ours.frame[partner[row]]
+            name = ours.names[ours.video[partner[row]]]
+            their_video[row] = rows.setdefault(name, len(rows))
+    return ours, _named(detections, their_video, key, tuple(rows))
+
+
+def _given(side: Dataset) -> tuple[Longs, Longs]:
+    """The videos and frame numbers of the images as the source gives them, -1 = not at all."""
+    none = np.full(len(side.images), -1, np.int64)
+    columns = (side.images.video, side.images.frame)
+    video, frame = (none.copy() if c is None else c.astype(np.int64) for c in columns)
+    return video, frame
+
+
+def _named(side: Dataset, video: Longs, frame: Longs, names: tuple[str, ...] | None = None) -> _Frames:
+    """Frames with a video for every image: one without is a video of its own."""
+    found = {name: row for row, name in enumerate(side.videos.name if names is None else names)}
+    for row in np.flatnonzero(video < 0).tolist():
+        video[row] = found.setdefault(side.images.name[row], len(found))
+    place = np.full(len(found), -1, np.int64)
+    place[video[::-1]] = np.arange(len(video))[::-1]
+    return _Frames(tuple(found), video, frame, place)
+
+
+# ---------------------------------------------------------------------------------------------- tubes
+
+
+def _tubes(side: Dataset, frames: _Frames, counts: NDArray[np.bool_]) -> Tubes:
+    """The tubes of the boxes that count, in the order of their first boxes."""
+    rows = np.arange(len(side)) if counts.all() else np.flatnonzero(counts)
+    boxes = side.boxes if len(rows) == len(side) else side.boxes.take(rows)
+    video = frames.video[boxes.image]
+    n_tracks = len(side.tracks)
+    track = np.arange(n_tracks, n_tracks + len(rows))
+    if boxes.track is not None:
+        track = np.where(boxes.track >= 0, boxes.track, track)
+    key = track * max(len(side.categories), 1) + boxes.category
+    if len(rows) and (n := len(frames.names)) > 1:
+        key = (
+            key * n + video
+            if int(key.max()) < 2**62 // n
+            else np.unique(key, return_inverse=True)[1] * n + video
+        )
+    _, first, tube = np.unique(key, return_index=True, return_inverse=True)
+    by_first = np.argsort(first)
+    number = np.empty(len(first), np.int64)
+    number[by_first] = np.arange(len(first))
+    tube, first = number[tube.reshape(-1)], first[by_first]
+    return Tubes(_as_boxes(side, frames, boxes, tube, first), rows, tube, frames.frame[boxes.image], side)
+
+
+def _as_boxes(side: Dataset, frames: _Frames, boxes: Boxes, tube: Longs, first: Longs) -> Dataset:
+    """A dataset whose images are the videos and whose boxes span the tubes."""
+    n = len(first)
+    images, places = side.images, np.append(side.images.file, -1)
+    xyxy = np.empty((n, 4))
+    if n:
+        order = np.argsort(tube, kind="stable")
+        begin = first_of_runs(tube[order])
+        for k, choose in enumerate((np.minimum, np.minimum, np.maximum, np.maximum)):
+            xyxy[:, k] = choose.reduceat(boxes.xyxy[order, k], begin)
+    score = _sums(tube, boxes.score, n) / np.maximum(np.bincount(tube, minlength=n), 1)
+    if n:  # the mean of equal scores is that score, whatever rounding makes of it
+        low, high = (choose.reduceat(boxes.score[order], begin) for choose in (np.minimum, np.maximum))
+        score = np.where(low == high, low, score)
+    if boxes.track is not None and n:
+        track = boxes.track[first]
+        own = np.append(side.tracks.score, np.nan)[track]
+        score = np.where(np.isnan(own), score, own)
+    none, videos = np.full(n, -1, np.int64), len(frames.names)
+    return dataclasses.replace(
+        side,
+        images=Images(
+            name=frames.names,
+            width=np.zeros(videos, np.int32),
+            height=np.zeros(videos, np.int32),
+            source_id=np.full(videos, np.iinfo(np.int64).min),
+            path=("",) * videos,
+            split=tuple(images.split[row] if row >= 0 else "" for row in frames.place.tolist()),
+            file=places[frames.place],
+            line=np.append(images.line, 0)[frames.place],
+        ),
+        boxes=Boxes(
+            image=frames.video[boxes.image[first]].astype(np.int32),
+            category=boxes.category[first],
+            xyxy=xyxy,
+            wh=xyxy[:, 2:] - xyxy[:, :2],
+            score=score,
+            flags=np.zeros(n, np.uint16),
+            area=np.full(n, np.nan),
+            source_id=none,
+            file=boxes.file[first],
+            line=boxes.line[first],
+        ),
+        labels=side.labels.take(np.zeros(0, np.intp)),
+    )
+
+
+# ------------------------------------------------------------------------------------------- overlaps
+
+
+def input_order(joined: Joined, *, by_video: bool) -> Longs:
+    """Positions of the detections by falling score, equal scores as they were given, or video by video."""
+    score, row = joined.detections.score, joined.detections.row
+    if by_video:
+        return argsort_descending(score)
+    as_given = np.argsort(row, kind="stable")
+    return as_given[argsort_descending(score[as_given])]
+
+
+def tube_pairs(joined: Joined, truth: Tubes, detections: Tubes, floor: float, order: Longs) -> Pairs:
+    """All pairs of tubes of one video and class whose STT-IoU is at least `floor`."""
+    n_det, n_gt = len(joined.detections), len(joined.truth)
+    key = joined.keys_of(joined.detections)
+    ranked = order[np.argsort(key[order], kind="stable")]
+    rank = np.empty(n_det, np.int32)
+    rank[ranked] = rank_in_runs(first_of_runs(key[ranked]), n_det)
+    pair, shared = _shared_volumes(joined, truth, detections)
+    det, gt = pair // max(n_gt, 1), pair % max(n_gt, 1)
+    volumes = detections.volume[joined.detections.row][det] + truth.volume[joined.truth.row][gt]
+    union = volumes - shared
+    iou = np.divide(shared, union, out=np.zeros(len(union)), where=union > 0)
+    keep = np.flatnonzero(iou >= floor)
+    det, gt, iou = det[keep], gt[keep], iou[keep]
+    by_rank = np.lexsort((gt, rank[det], key[det]))
+    return Pairs(det[by_rank].astype(np.int32), gt[by_rank].astype(np.int32), iou[by_rank], None, rank)
+
+
+def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Longs, Floats]:
+    """Pairs of tubes that overlap, as detection * ground truths + ground truth, and what they share."""
+    ours, theirs = _keyed(joined, truth, gt=True), _keyed(joined, detections, gt=False)
+    keys = _together(ours.group, ours.frame, theirs.group, theirs.frame, joined)
+    our_key, order = _sorted(keys[0])
+    their_key, their_order = _sorted(keys[1])
+    begin = np.searchsorted(our_key, their_key, "left")
+    count = np.searchsorted(our_key, their_key, "right") - begin
+    found = np.flatnonzero(count)
+    begin, count, their_order = begin[found], count[found], their_order[found]
+    ends = np.cumsum(count)
+    n_gt = max(len(joined.truth), 1)
+    pairs: list[Longs] = [np.zeros(0, np.int64)]
+    sums: list[Floats] = [np.zeros(0)]
+    at = 0
+    while at < len(found):
+        done = int(ends[at - 1]) if at else 0
+        stop = max(at + 1, int(np.searchsorted(ends, done + AT_A_TIME, "right")))
+        part = slice(at, stop)
+        n = count[part]
+        det = np.repeat(their_order[part], n)
+        gt = order[np.repeat(begin[part] - (ends[part] - n), n) + np.arange(done, int(ends[stop - 1]))]
+        area = _intersection(ours.xyxy[gt], theirs.xyxy[det])
+        some = np.flatnonzero(area > 0)
+        key, total = _summed(theirs.tube[det[some]] * n_gt + ours.tube[gt[some]], area[some])
+        pairs.append(key)
+        sums.append(total)
+        at = stop
+    return _summed(np.concatenate(pairs), np.concatenate(sums))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Keyed:
+    """The boxes of the tubes that are still joined."""
+
+    tube: Longs
+    """Position of its tube in the joined side."""
+    group: Longs
+    """A number for its video and class."""
+    frame: Longs
+    xyxy: Floats
+
+
+def _keyed(joined: Joined, tubes: Tubes, *, gt: bool) -> _Keyed:
+    side = joined.truth if gt else joined.detections
+    position = np.full(len(tubes.dataset), -1, np.int64)
+    position[side.row] = np.arange(len(side))
+    tube = position[tubes.tube]
+    keep = slice(None) if (tube >= 0).all() else np.flatnonzero(tube >= 0)
+    tube = tube[keep]
+    return _Keyed(
+        tube,
+        joined.keys_of(side)[tube],
+        tubes.frame[keep],
+        tubes.source.boxes.xyxy[tubes.row[keep]],
+    )
+
+
+def _together(
+    group: Longs, frame: Longs, other_group: Longs, other_frame: Longs, joined: Joined
+) -> tuple[Longs, Longs]:
+    """One number for the video, class and frame of each box of both sides."""
+    frames = np.concatenate([frame, other_frame])
+    if not len(frames):
+        return group, other_group
+    low, span = int(frames.min()), int(frames.max()) - int(frames.min()) + 1
+    n_groups = max(len(joined.images) * len(joined.classes), 1)
+    if n_groups * span >= 2**62:
+        _, frames = np.unique(frames, return_inverse=True)
+        frames = frames.reshape(-1)
+        low, span = 0, int(frames.max()) + 1
+    frames = frames - low
+    return group * span + frames[: len(frame)], other_group * span + frames[len(frame) :]
+
+
+def _sums(of: Longs, value: Floats, n: int) -> Floats:
+    """(n,) the sums of the values of each of n."""
+    sums: Floats = np.bincount(of, value, minlength=n).astype(np.float64)
+    return sums
+
+
+def _sorted(key: Longs) -> tuple[Longs, Longs]:
+    """Keys in rising order and their positions; mostly they stand so already."""
+    if (key[1:] >= key[:-1]).all():
+        return key, np.arange(len(key))
+    order = np.argsort(key, kind="stable")
+    return key[order], order
+
+
+def _intersection(a: Floats, b: Floats) -> Floats:
+    """(n,) areas that boxes of two tables share."""
+    width = np.minimum(a[:, 2], b[:, 2]) - np.maximum(a[:, 0], b[:, 0])
+    height = np.minimum(a[:, 3], b[:, 3]) - np.maximum(a[:, 1], b[:, 1])
+    shared: Floats = np.maximum(width, 0) * np.maximum(height, 0)
+    return shared
+
+
+def _summed(key: Longs, value: Floats) -> tuple[Longs, Floats]:
+    """The different keys in rising order, and the sum of the values of each."""
+    if not len(key):
+        return key, value
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    first = first_of_runs(key)
+    return key[first], np.add.reduceat(value[order], first)

@@ -1,0 +1,48 @@
+"""Videos, frames and tracks as formats write them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odm.issues import Log, plural
+from odm.tables import NO_ID, Dataset, Longs
+from odm.tracks import FRAME_TWICE, frame_values, same_frames
+
+
+def track_numbers(dataset: Dataset, log: Log, *, least: int = 0, apart: bool = False) -> Longs:
+    """(tracks,) whole numbers from `least` on as ids of the tracks, unique within each video.
+
+    Those of the source where they fit, else the tracks of each video are counted from 1 and that is noted.
+    With `apart` they are unique among all videos.
+    """
+    tracks = dataset.tracks
+    ids = tracks.source_id
+    video = np.zeros(len(tracks), np.int32) if apart else tracks.video
+    if ids.dtype != object and (ids >= least).all():
+        own: Longs = ids.astype(np.int64)
+        if len(np.unique(np.stack([video.astype(np.int64), own]), axis=1).T) == len(own):
+            return own
+    order = np.argsort(video, kind="stable")
+    first = np.flatnonzero(np.append(True, video[order][1:] != video[order][:-1])) if len(order) else order
+    numbers = np.empty(len(tracks), np.int64)
+    numbers[order] = np.arange(len(order)) - np.repeat(first, np.diff(np.append(first, len(order)))) + 1
+    log.note(f"{plural(len(tracks), 'track')}: numbered from 1, as their ids cannot be written here")
+    return numbers
+
+
+def box_tracks(dataset: Dataset, numbers: Longs, none: int = NO_ID) -> Longs | None:
+    """(n,) the number of the track of each box, `none` where it has none; None where no box has one."""
+    track = dataset.boxes.track
+    if track is None or not (track >= 0).any():
+        return None
+    return np.where(track >= 0, np.append(numbers, none)[track], none)
+
+
+def check_frames(dataset: Dataset, log: Log) -> bool:
+    """Whether every frame of a video is one image; if not, the log says which is not."""
+    pairs = same_frames(dataset)
+    for first, second in pairs:
+        path, line, pointer = dataset.image_place(second)
+        values = frame_values(dataset, first, second)
+        log.report(FRAME_TWICE, path, line=line, pointer=pointer, **values)
+    return not pairs

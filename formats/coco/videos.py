@@ -1,0 +1,536 @@
+"""What COCO files say of videos: frames and tracks beside images and boxes, or whole tracks as records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.codes import ALL_SCORED, SCORE_MISSING, SOME_SCORES
+from odm.formats._shared.class_lists import DUPLICATE_CLASS
+from odm.formats._shared.codes import (
+    BAD_FRAME,
+    BAD_LISTED_CLASS,
+    DUPLICATE_BOX_ID,
+    DUPLICATE_BOX_KEY,
+    DUPLICATE_KEY,
+    MISSING_BOX_KEY,
+    MISSING_KEY,
+    UNKNOWN_CATEGORY,
+    WRONG_BOX_TYPE,
+    WRONG_TYPE,
+)
+from odm.formats._shared.json_columns import _PYTHON, NONE, Chunk, Column, Document, Field, show
+from odm.formats._shared.json_preview import JsonPreview, glance
+from odm.formats.coco.ids import category_readings, choose_reading, listed, packed
+from odm.formats.coco.values import CATEGORY, TRACK, TRACK_KEYS, VIDEO, Values
+from odm.issues import Code, Log, Trusted
+from odm.names import accept_name, refuse_class
+from odm.tables import NO_ID, Builder, Dataset, Id
+
+UNKNOWN_VIDEO = Code(
+    "unknown-video-id",
+    "error",
+    "the video_id {value} is not in the list of videos",
+    "add the video, or correct the id",
+    "A track belongs to a video by its id, and no video has this one.",
+)
+OUTSIDE_COUNTS = Code(
+    "outside-boxes-read",
+    "warning",
+    "boxes that are marked outside are read like any other: {n} of {total}",
+    "remove them if the object cannot be seen in these frames",
+    "Where the object has left the view some tools keep a box and mark it as outside. The evaluation that "
+    "this layout comes from counts such boxes too.",
+)
+FRAME_KEYS = ("video_id", "frame_id", "frame_index")
+TUBE = (
+    Field("video_id", "id", required=True),
+    Field("category_id", "id", required=True),
+    Field("track", "raw", required=True),
+    Field("id", "id"),
+    Field("confidence", "number"),
+    Field("score", "number"),
+)
+
+
+def has_tubes(look: JsonPreview) -> bool:
+    """Whether the records of a file are tracks with a list of boxes each."""
+    if look.top == "[":
+        return look.first.get("", {}).get("track") == "["
+    if look.top != "{" or "images" in look.keys or look.keys.get("videos") != "[":
+        return False
+    return look.first.get("annotations", {}).get("track") == "["
+
+
+def is_tubes(data: bytes) -> bool:
+    """The same of a whole text."""
+    look = glance(data[: 2**16])
+    if has_tubes(look):
+        return True
+    undecided = look.top == "{" and "images" not in look.keys and "annotations" not in look.first
+    return undecided and look.keys.get("videos") == "[" and b'"track"' in data
+
+
+# --------------------------------------------------------------------------------------- frames and tracks
+
+
+class Frames:
+    """Which frames of which videos the images of one file are; ids are resolved when all lists were read."""
+
+    def __init__(self, builder: Builder) -> None:
+        self._builder = builder
+        self._rows: dict[Id, int] = {}
+        self._columns: dict[str, list[Any]] = {key: [] for key in FRAME_KEYS}
+        self._n = 0
+        self._placed: list[tuple[int, list[Any], list[int]]] = []
+
+    def add_video(self, id_: Id, name: str, length: int) -> None:
+        """Add a video of the list."""
+        self._rows[id_] = self._builder.video(name, length=length, source_id=id_)
+
+    def row(self, video: Id | None) -> int:
+        """The row of a video by its id, -1 for none."""
+        return -1 if video is None else self._rows.get(video, -1)
+
+    def keep(self, columns: Mapping[str, list[Any]], n: int) -> None:
+        """Keep what the next `n` images say."""
+        for key, values in columns.items():
+            self._columns[key] += [None] * (self._n - len(self._columns[key])) + values
+        self._n += n
+
+    def place(self, first: int, kept: list[int]) -> None:
+        """Of the images of a list those at `kept` became rows from `first` on."""
+        if any(self._columns.values()):
+            full = {k: v + [None] * (self._n - len(v)) for k, v in self._columns.items()}
+            frames = zip(full["frame_id"], full["frame_index"], strict=True)
+            numbers = [_frame(a) if _frame(a) >= 0 else _frame(b) for a, b in frames]
+            self._placed.append((first, [full["video_id"][i] for i in kept], [numbers[i] for i in kept]))
+        self._columns, self._n = {key: [] for key in FRAME_KEYS}, 0
+
+    def finish(self) -> None:
+        """Tell the builder."""
+        for first, ids, frames in self._placed:
+            rows = []
+            for id_ in ids:
+                if id_ is None or id_ == NONE or isinstance(id_, (bool, float, dict, list)):
+                    rows.append(-1)
+                    continue
+                if id_ not in self._rows:
+                    self.add_video(id_, str(id_), 0)
+                rows.append(self._rows[id_])
+            if any(row >= 0 for row in rows):
+                self._builder.set_frames(first, rows, frames)
+
+
+def _frame(value: Any) -> int:
+    return value if type(value) is int and 0 <= value < 2**31 else -1
+
+
+def read_videos(document: Document, values: Values, frames: Frames) -> dict[int, tuple[int, int]]:
+    """Add the list of videos; the sizes of their frames by row, where they are given."""
+    sizes: dict[Any, tuple[int, int]] = {}
+    for chunk in document.records(VIDEO):
+        for i, record in enumerate(_records(chunk), chunk.start):
+            location = f"/videos/{i}"
+            if not values.is_object(record, location, WRONG_TYPE, DUPLICATE_KEY, VIDEO, count=False):
+                continue
+            id_ = values.id(record, "id", location, "/videos", (MISSING_KEY, WRONG_TYPE))
+            if id_ is None:
+                continue
+            if frames.row(id_) >= 0:
+                values.duplicate_id(location, id_, "this list")
+                continue
+            name = next((record[key] for key in ("name", "file_name") if record.get(key)), None)
+            if name is not None and not isinstance(name, str):
+                values.wrong(WRONG_TYPE, location, "name", "text", name)
+                name = None
+            if name is not None and not accept_name(name, values.log, values.path, pointer=location):
+                name = None
+            length = record.get("length")
+            frames.add_video(id_, name or str(id_), length if type(length) is int and length > 0 else 0)
+            size = tuple(_frame(record.get(key)) for key in ("width", "height"))
+            if min(size) > 0:
+                sizes[frames.row(id_)] = (size[0], size[1])
+    return sizes
+
+
+def read_scores(document: Document, values: Values) -> list[tuple[Id, Id | None, float]]:
+    """Id, video and score of the tracks of a list that have a score."""
+    found: list[tuple[Id, Id | None, float]] = []
+    for chunk in document.records(TRACK):
+        for i, record in enumerate(_records(chunk), chunk.start):
+            location = f"/tracks/{i}"
+            if not values.is_object(record, location, WRONG_TYPE, DUPLICATE_KEY, TRACK, count=False):
+                continue
+            id_ = values.id(record, "id", location, "/tracks", (MISSING_KEY, WRONG_TYPE))
+            score = record.get("score")
+            if id_ is not None and score is not None and type(score) in (int, float) and score == score:  # noqa: PLR0124 -- no NaN
+                found.append((id_, record.get("video_id"), float(score)))
+    return found
+
+
+def _records(chunk: Chunk) -> list[Any]:
+    """The records of a chunk as Python values; of columns only what was given."""
+    if chunk.records is not None:
+        return chunk.records
+    columns = {key: listed(column) for key, column in chunk.columns.items()}
+    return [
+        {key: column[i] for key, column in columns.items() if column[i] is not None and column[i] != NONE}
+        for i in range(chunk.n)
+    ]
+
+
+def track_ids(columns: dict[str, Column]) -> dict[str, Column]:
+    """The columns of annotations with one of the ids of their tracks, wherever those stand."""
+    attributes: Any = columns.pop("attributes", None)
+    found: list[Any] = [columns.pop(key) for key in TRACK_KEYS if key in columns]
+    if attributes is not None and b'"track_id"' in b"".join(attributes):
+        found.append(_attribute_ids(attributes))
+    if len(found) > 1:  # the first that a box has
+        lists = [listed(column) for column in found]
+        found = [packed([next((v for v in row if v != NONE), NONE) for row in zip(*lists, strict=True)])]
+    if found:
+        columns["track_id"] = found[0]
+    return columns
+
+
+def _attribute_ids(attributes: list[Any]) -> Any:
+    import msgspec
+
+    record = msgspec.defstruct("Attributes", [("track_id", int | str | None, None)], gc=False)
+    decode = msgspec.json.Decoder(record).decode
+    ids: list[Id] = []
+    for text in attributes:
+        try:
+            value = getattr(decode(text), "track_id") if len(text) else None  # noqa: B009 -- made at run time
+        except msgspec.ValidationError:
+            value = None
+        ids.append(NONE if value is None else value)
+    return packed(ids)
+
+
+# ------------------------------------------------------------------------------------ tracks as records
+
+
+class TubeReader:
+    """Reads the layout of which every record is a track with a list of boxes, each a frame and a bbox."""
+
+    def __init__(
+        self, values: Values, builder: Builder, log: Log, split: str, reference: Dataset | None
+    ) -> None:
+        self._values, self._builder, self._log, self._split = values, builder, log, split
+        self._reference = reference
+        self._frames = Frames(builder)
+        self._sizes: dict[int, tuple[int, int]] = {}
+        self._categories: dict[Id, int] = {}
+        self._pointer = "" if reference is not None else "/annotations"
+        self._tubes: list[tuple[int, Id, Id, Id, float]] = []
+        """Index, video, category, id and score of each track."""
+        self._parts: list[tuple[NDArray[Any], NDArray[Any]]] = []
+        """(n,) place in `_tubes` of each box, and (n, 6): frame, left, top, width, height and score."""
+        self._outside = 0
+
+    @property
+    def total(self) -> int:
+        """How many boxes there are."""
+        return sum(len(at) for at, _ in self._parts)
+
+    @property
+    def scored(self) -> int:
+        """How many of them have a score."""
+        return sum(int(np.count_nonzero(~np.isnan(rows[:, 5]))) for _, rows in self._parts)
+
+    def read(self, document: Document) -> None:
+        """Read the lists of a file, or the one list that it is."""
+        if document.top == "[":
+            self._read_tubes(document)
+            document.end()
+            return
+        seen = set()
+        for key, top in document.members():
+            if key in ("videos", "annotations", "categories") and top == "[":
+                seen.add(key)
+                if key == "videos":
+                    self._sizes = read_videos(document, self._values, self._frames)
+                elif key == "categories":
+                    self._read_categories(document)
+                else:
+                    self._read_tubes(document)
+            elif key not in ("info", "licenses"):
+                self._values.count({key: 1})
+        for key in ("videos", "categories"):
+            if key not in seen:
+                self._log.report(MISSING_KEY, self._values.path, value=key)
+
+    def _read_categories(self, document: Document) -> None:
+        values = self._values
+        for chunk in document.records(CATEGORY):
+            for i, record in enumerate(_records(chunk), chunk.start):
+                location = f"/categories/{i}"
+                if not values.is_object(record, location, WRONG_TYPE, DUPLICATE_KEY, CATEGORY, count=False):
+                    continue
+                id_ = values.id(record, "id", location, "/categories", (MISSING_KEY, WRONG_TYPE))
+                name = record.get("name")
+                if not isinstance(name, str):
+                    if "name" in record:
+                        values.wrong(WRONG_TYPE, location, "name", "text", name)
+                    else:
+                        self._log.report(MISSING_KEY, values.path, pointer=location, value="name")
+                elif reason := refuse_class(name):
+                    where: dict[str, Any] = {"pointer": f"{location}/name", "field": "name"}
+                    self._log.report(BAD_LISTED_CLASS, values.path, **where, value=name, reason=reason)
+                elif id_ is not None and id_ in self._categories:
+                    values.duplicate_id(location, id_, "this list")
+                elif id_ is not None:
+                    if self._builder.category_row(name) in self._categories.values():
+                        self._log.report(
+                            DUPLICATE_CLASS,
+                            values.path,
+                            pointer=location,
+                            value=name,
+                            first=Trusted("another id"),
+                            second=Trusted(f"id {show(id_)}"),
+                        )
+                    self._categories[id_] = self._builder.category(name, source_id=id_)
+
+    def _read_tubes(self, document: Document) -> None:
+        for chunk in document.records(TUBE):
+            counted = {key: n for key, n in chunk.extras.items() if key != "track"}
+            self._values.count(counted)
+            if chunk.records is None:
+                columns = {key: listed(column) for key, column in chunk.columns.items()}
+                boxes = _quick_boxes(columns["track"])
+                if boxes is not None:
+                    self._add(chunk, columns, boxes)
+                    continue
+                columns["track"] = [_PYTHON.decode(str(t, "utf-8")) for t in map(bytes, columns["track"])]
+                records = [{key: column[i] for key, column in columns.items()} for i in range(chunk.n)]
+                records = [{k: v for k, v in r.items() if v != NONE and v == v} for r in records]  # noqa: PLR0124
+            else:
+                records = chunk.records
+            for i, record in enumerate(records, chunk.start):
+                self._add_slowly(record, i)
+
+    def _add(self, chunk: Chunk, columns: dict[str, Any], boxes: tuple[Any, Any, int]) -> None:
+        n, begin = chunk.n, len(self._tubes)
+        none, nan = [NONE] * n, [float("nan")] * n
+        scores = [
+            b if a != a else a  # noqa: PLR0124 -- NaN
+            for a, b in zip(columns.get("confidence", nan), columns.get("score", nan), strict=True)
+        ]
+        index = range(chunk.start, chunk.start + n)
+        ids = columns.get("id", none)
+        self._tubes += zip(index, columns["video_id"], columns["category_id"], ids, scores, strict=True)
+        counts, table, outside = boxes
+        of = np.repeat(np.arange(n), counts)
+        table[:, 5] = np.where(np.isnan(table[:, 5]), np.array(scores, np.float64)[of], table[:, 5])
+        self._parts.append((begin + of, table))
+        self._outside += outside
+
+    def _add_slowly(self, record: Any, i: int) -> None:
+        """Take one record, each value checked."""
+        values, location = self._values, f"{self._pointer}/{i}"
+        codes = (MISSING_BOX_KEY, WRONG_BOX_TYPE)
+        errors = self._log.errors
+        if not values.is_object(record, location, WRONG_BOX_TYPE, DUPLICATE_BOX_KEY, TUBE, count=False):
+            self._builder.skipped += 1
+            return
+        video = values.id(record, "video_id", location, self._pointer, codes)
+        category = values.id(record, "category_id", location, self._pointer, codes)
+        own = values.id(record, "id", location, self._pointer, codes) if "id" in record else NONE
+        score = float("nan")
+        for key in ("score", "confidence"):
+            if record.get(key) is not None:
+                score = values.number(record, key, location)
+        rows = []
+        track = record.get("track")
+        if not isinstance(track, list):
+            values.wrong(WRONG_BOX_TYPE, location, "track", "a list of boxes", track)
+            track = []
+        for k, box in enumerate(track):
+            row = self._box(box, f"{location}/track/{k}")
+            if row is not None:
+                rows.append(row)
+        if self._log.errors > errors or video is None or category is None or own is None:
+            self._builder.skipped += max(1, len(track))
+            return
+        table = np.array(rows, np.float64).reshape(-1, 6)
+        table[:, 5] = np.where(np.isnan(table[:, 5]), score, table[:, 5])
+        self._parts.append((np.full(len(rows), len(self._tubes)), table))
+        self._tubes.append((i, video, category, own, score))
+
+    def _box(self, box: Any, location: str) -> tuple[float, ...] | None:
+        """Frame, bbox and score of one box of a track; None, and an issue, if it cannot be one."""
+        values = self._values
+        known = (Field("frame", "int"), Field("bbox", "numbers"))
+        if not values.is_object(box, location, WRONG_BOX_TYPE, DUPLICATE_BOX_KEY, known, count=False):
+            return None
+        frame = box.get("frame")
+        if type(frame) is not int or not 0 <= frame < 2**31:
+            where: dict[str, Any] = {"pointer": f"{location}/frame", "field": "frame"}
+            self._log.report(BAD_FRAME, values.path, **where, value=Trusted(show(frame)), among=", from 0")
+            return None
+        numbers = values.box(box, location)
+        given = next((key for key in ("confidence", "score") if box.get(key) is not None), None)
+        score = float("nan") if given is None else values.number(box, given, location)
+        self._outside += bool(box.get("outside"))
+        return (frame, *numbers, score) if len(numbers) == 4 else None
+
+    # -- when all was read
+
+    def add_to(self, builder: Builder, found: int, total: int) -> None:
+        """Hand over images, tracks and boxes, of which `found` of `total` in all files have a score."""
+        if self._outside:
+            self._log.report(OUTSIDE_COUNTS, self._values.path, n=self._outside, total=self.total)
+        video, category, good = self._resolve(builder)
+        at = np.concatenate([at for at, _ in self._parts]) if self._parts else np.zeros(0, np.int64)
+        table = np.concatenate([rows for _, rows in self._parts]) if self._parts else np.zeros((0, 6))
+        is_det = builder.kind == "det"
+        score = table[:, 5]
+        if not is_det and self.scored:
+            self._report_scores(found, total)
+        keep = good[at] if len(at) else np.zeros(0, np.bool_)
+        if is_det:
+            keep &= ~self._unscored(at, score, keep)
+        builder.skipped += int(np.count_nonzero(~keep))
+        at, table, score = at[keep], table[keep], score[keep]
+        image = self._images(builder, video[at], table[:, 0].astype(np.int64))
+        tracks = np.full(len(self._tubes), -1, np.int64)
+        for n, (i, _, _, id_, own_score) in enumerate(self._tubes):
+            if good[n]:
+                name = i + 1 if id_ == NONE else id_
+                tracks[n] = builder.track(int(video[n]), name, score=own_score if is_det else float("nan"))
+        wh = table[:, 3:5]
+        with np.errstate(over="ignore"):
+            xyxy = np.concatenate([table[:, 1:3], table[:, 1:3] + wh], axis=1)
+        index = np.array([tube[0] for tube in self._tubes], np.int32)
+        builder.boxes(
+            image=image,
+            category=category[at],
+            xyxy=xyxy,
+            wh=wh,
+            score=score if is_det else None,
+            track=tracks[at],
+            file=builder.file(self._values.path, self._pointer or "/"),
+            line=index[at],
+        )
+
+    def _report_scores(self, found: int, total: int) -> None:
+        """Report scores in ground truth, at the first."""
+        at, rows = next((at, rows) for at, rows in self._parts if not np.isnan(rows[:, 5]).all())
+        first = at[int(np.argmax(~np.isnan(rows[:, 5])))]
+        where: dict[str, Any] = {"pointer": f"{self._pointer}/{self._tubes[first][0]}", "field": "confidence"}
+        if found < total:
+            self._log.report(SOME_SCORES, self._values.path, **where, found=found, total=total)
+        elif not self._log.counts[ALL_SCORED.name]:
+            self._log.report(ALL_SCORED, self._values.path, **where, n=total)
+
+    def _unscored(self, at: Any, score: Any, keep: Any) -> Any:
+        bad = np.isnan(score) & keep
+        for n in dict.fromkeys(at[bad].tolist()):
+            pointer = f"{self._pointer}/{self._tubes[n][0]}"
+            self._log.report(SCORE_MISSING, self._values.path, pointer=pointer, field="confidence")
+        return bad
+
+    def _resolve(self, builder: Builder) -> tuple[Any, Any, Any]:
+        """(tracks,) rows of videos and classes, and which tracks have both and an id of their own."""
+        reference, log, path = self._reference, self._log, self._values.path
+        categories = self._categories
+        if reference is not None:
+            column = packed([tube[2] for tube in self._tubes])
+            if len(self._tubes):
+                categories, _ = choose_reading(
+                    column,
+                    reference.categories.source_id,
+                    lambda: category_readings(reference),
+                    "category_id",
+                    path,
+                    log,
+                )
+            known: dict[Id, int] = {name: row for row, name in enumerate(reference.videos.name)}
+            ids = reference.videos.source_id.tolist()
+            known |= {id_: row for row, id_ in enumerate(ids) if id_ != NO_ID}
+        video = np.full(len(self._tubes), -1, np.int64)
+        category = np.full(len(self._tubes), -1, np.int64)
+        good = np.ones(len(self._tubes), np.bool_)
+        first: dict[Id, int] = {}
+        where: dict[str, Any]
+        for n, (i, video_id, category_id, id_, _) in enumerate(self._tubes):
+            location = f"{self._pointer}/{i}"
+            if reference is None:
+                video[n] = self._frames.row(video_id)
+                if video[n] < 0:
+                    where = {"pointer": f"{location}/video_id", "field": "video_id"}
+                    log.report(UNKNOWN_VIDEO, path, **where, value=Trusted(show(video_id)))
+                    good[n] = False
+            else:
+                row = known.get(video_id, -1)
+                video[n] = builder.video(reference.videos.name[row] if row >= 0 else str(video_id))
+            category[n] = categories.get(category_id, -1)
+            if category[n] < 0:
+                where = {"pointer": f"{location}/category_id", "field": "category_id"}
+                log.report(UNKNOWN_CATEGORY, path, **where, value=Trusted(show(category_id)), near="")
+                good[n] = False
+            if id_ != NONE and first.setdefault(id_, i) != i:
+                where = {"pointer": f"{location}/id", "field": "id"}
+                shown = Trusted(f"#{self._pointer}/{first[id_]}")
+                log.report(DUPLICATE_BOX_ID, path, **where, value=Trusted(show(id_)), first=shown)
+                good[n] = False
+        return video, category, good
+
+    def _images(self, builder: Builder, video: Any, frame: Any) -> Any:
+        """(n,) rows of the images of boxes; a frame that is new becomes an image named after its video."""
+        keys = video * 2**31 + frame
+        used, inverse = np.unique(keys, return_inverse=True)
+        known, rows = builder.frame_rows()
+        at = np.minimum(np.searchsorted(known, used), max(len(known) - 1, 0))
+        row = np.where(known[at] == used, rows[at], -1) if len(known) else np.full(len(used), -1)
+        new = np.flatnonzero(row < 0)
+        if len(new):
+            of = (used[new] >> 31).tolist()
+            numbers = (used[new] & (2**31 - 1)).tolist()
+            names = builder.video_names
+            sizes = np.array([self._sizes.get(v, (0, 0)) for v in of], np.int32).reshape(-1, 2)
+            first = builder.add_images(
+                [f"{names[v]}/{f:06d}" for v, f in zip(of, numbers, strict=True)],
+                width=sizes[:, 0],
+                height=sizes[:, 1],
+                split=[self._split] * len(new),
+                line=[0] * len(new),
+                video=of,
+                frame=numbers,
+            )
+            row[new] = first + np.arange(len(new))
+        return row[inverse.reshape(-1)]
+
+
+def _quick_boxes(tracks: list[Any]) -> tuple[Any, Any, int] | None:
+    """How many boxes each track has, (n, 6) frames, boxes and scores, and how many are outside.
+
+    None where a value is not what it should be.
+    """
+    import msgspec
+
+    numbers = tuple[float, float, float, float]
+    nan = float("nan")
+    fields: list[Any] = [("frame", int), ("bbox", numbers), ("confidence", float, nan), ("score", float, nan)]
+    box = msgspec.defstruct("TrackBox", [*fields, ("outside", msgspec.Raw, msgspec.Raw(b""))], gc=False)
+    try:
+        lists = msgspec.json.decode(b"[" + b",".join(map(bytes, tracks)) + b"]", type=list[list[box]])  # type: ignore[valid-type]
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    counts = np.array([len(boxes) for boxes in lists], np.int64)
+    boxes: list[Any] = [b for boxes in lists for b in boxes]
+    table = np.empty((len(boxes), 6))
+    frames = [b.frame for b in boxes]
+    if frames and (min(frames) < 0 or max(frames) >= 2**31):
+        return None
+    table[:, 0] = frames
+    table[:, 1:5] = np.array([b.bbox for b in boxes]).reshape(-1, 4)
+    score = np.array([b.confidence for b in boxes])
+    table[:, 5] = np.where(np.isnan(score), np.array([b.score for b in boxes]), score)
+    outside = sum(bytes(b.outside) not in (b"", b"0", b"false", b"null") for b in boxes)
+    return counts, table, outside

@@ -1,0 +1,126 @@
+"""The labels of KITTI's tracking benchmark: a file for each sequence, every line with its frame and track."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Output, Source
+from odm.formats._shared.codes import BAD_FRAME
+from odm.formats._shared.frames import box_tracks, check_frames, track_numbers
+from odm.formats._shared.gather import At, Gather, with_extension
+from odm.formats._shared.text_rows import (
+    ParsedRows,
+    Part,
+    block,
+    numeric,
+    refuse_classes,
+    report_marks,
+    sampled,
+    spans,
+)
+from odm.formats._shared.text_tokens import NUMBER, Chunk
+from odm.issues import Log, UsageError, printable
+from odm.tables import NO_ID, Dataset, Longs
+
+LEAD = 2
+"""Columns before the type: the frame and the track."""
+
+
+def is_tracking(source: Source, files: Sequence[str]) -> bool:
+    """Whether most lines begin with two whole numbers and a type."""
+    lines = fits = 0
+    for cells in sampled(source, files):
+        lines += 1
+        lead, rest = cells[:LEAD], cells[LEAD : LEAD + 1]
+        fits += (
+            len(cells) >= LEAD + 15
+            and all(NUMBER.fullmatch(cell) and float(cell).is_integer() for cell in lead)
+            and not any(map(NUMBER.fullmatch, rest))
+        )
+    return bool(lines) and 2 * fits > lines
+
+
+def split(chunk: Chunk) -> Part:
+    """Columns 0 and 1 of the values are frame and track, the others those of object labels."""
+    rows = np.flatnonzero(chunk.count >= LEAD + 15)
+    first, count = chunk.first[rows], chunk.count[rows]
+    scored = count >= LEAD + 16
+    scored[scored] = numeric(chunk, first[scored] + count[scored] - 15)
+    start = first + count - 14 - scored
+    values, sound = block(chunk, start, 14)
+    lead, whole = block(chunk, first, LEAD)
+    sound &= whole
+    score = np.full(len(rows), np.nan)
+    if scored.any():
+        given, finite = block(chunk, start[scored] + 14, 1)
+        score[scored] = given[:, 0]
+        sound[scored] &= finite
+    names = spans(chunk, first + LEAD, count - LEAD - 14 - scored)
+    kept = np.flatnonzero(sound)
+    faulty = np.union1d(np.flatnonzero(chunk.count < LEAD + 15), rows[~sound])
+    together = np.concatenate([lead, values], axis=1)[kept]
+    return Part(rows[kept], [names[i] for i in kept.tolist()], together, score[kept], faulty)
+
+
+def add_frames(
+    found: ParsedRows, gather: Gather, good: NDArray[np.bool_]
+) -> tuple[NDArray[np.int32], dict[str, Any]]:
+    """Add an image for every frame; the image of each row (-1 = none), and columns of the boxes."""
+    builder, source = gather.builder, gather.source
+    frame, id_ = found.values[:, 0], found.values[:, 1]
+    wrong = good & ~((frame >= 0) & (frame < 2**31) & (frame == np.rint(frame)))
+    report_marks(found, gather.log, BAD_FRAME, wrong, 0, "frame", "", among=", from 0")
+    usable = good & ~wrong
+    numbers = np.array([builder.file(source.full(f)) for f in found.files], np.int32)
+    named = [file or source.path.replace("\\", "/") for file in found.files]
+    names = [name.rpartition("/")[2][: -len(".txt")] for name in named]
+    file = found.rows.file.astype(np.int64)
+    key = np.where(usable, file * 2**31 + frame.astype(np.int64), -1)
+    used, which = np.unique(key, return_inverse=True)
+    rows = np.full(len(used), -1, np.int32)
+    videos = [builder.video(name) for name in names]
+    for i, number in enumerate(used.tolist()):
+        if number < 0:
+            continue
+        of, n = divmod(number, 2**31)
+        name = f"{names[of]}/{n:06d}"
+        at = At(source.full(found.files[of]))
+        picture = gather.picture(name, at, name, *(f"{p}/{name}" for p in ("image_02", "image_2")))
+        columns = {"picture": picture, "file": int(numbers[of]), "video": videos[of], "frame": n}
+        row = gather.image(with_extension(name, picture), at, **columns)
+        rows[i] = -1 if row is None else row
+    image = rows[which.reshape(-1)] if len(used) else np.zeros(0, np.int32)
+    ids: Longs = np.where(id_ >= 0, id_, NO_ID).astype(np.int64)
+    video = np.array(videos, np.int64)[file] if len(file) else file
+    more: dict[str, Any] = {"file": numbers[file] if len(file) else file}
+    if (ids >= 0).any():
+        more["track"] = builder.tracks(video, ids)
+    return image, more
+
+
+def write_tracking(dataset: Dataset, target: Output, log: Log, columns: Sequence[Sequence[str]]) -> None:
+    """Write a file for each video; `columns` are those of the boxes from the type on."""
+    images, boxes, videos = dataset.images, dataset.boxes, dataset.videos
+    if images.video is None or images.frame is None or min(images.video.min(), images.frame.min()) < 0:
+        given = (images.video, images.frame)
+        lacks = np.any([np.full(len(images), -1) < 0 if c is None else c < 0 for c in given], axis=0)
+        name = printable(images.name[int(np.argmax(lacks))]) if len(images) else ""
+        raise UsageError(f"layout=tracking writes frames of videos, and the image {name!r} is none")
+    refused = refuse_classes(dataset, log)
+    files = [f"{name}.txt" for name in videos.name]
+    if not target.plan(files, list(videos.name), log) or refused or not check_frames(dataset, log):
+        return
+    log.note("layout=tracking: images are named after their video and the number of their frame")
+    frame = images.frame[boxes.image]
+    tracks = box_tracks(dataset, track_numbers(dataset, log), -1)
+    ids = ["-1"] * len(boxes) if tracks is None else list(map(str, tracks.tolist()))
+    rows = list(map(" ".join, zip(map(str, frame.tolist()), ids, *columns, strict=True)))
+    order = np.lexsort((frame, images.video[boxes.image]))
+    ends = np.searchsorted(images.video[boxes.image][order], np.arange(len(videos) + 1))
+    for i, file in enumerate(files):
+        lines = [rows[k] for k in order[ends[i] : ends[i + 1]].tolist()]
+        target.write(file, "".join(f"{line}\n" for line in lines).encode())

@@ -1,0 +1,176 @@
+"""Rules of videos and tracks; data without them costs nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm import tracks
+from odm.checks.derived_columns import DerivedColumns
+from odm.checks.rules import BoxRule, Found, SetRule
+from odm.issues import Code, Log, plural
+
+
+def _repeated(columns: DerivedColumns) -> NDArray[np.intp]:
+    return tracks.repeated(columns.dataset)
+
+
+TWICE = BoxRule(
+    tracks.TRACK_TWICE,
+    find=_repeated,
+    values=lambda columns, row: {"value": tracks.track_name(columns.dataset, row)},
+    field="track_id",
+    validate_only=True,
+)
+
+
+def _changes(columns: DerivedColumns) -> NDArray[np.intp]:
+    if columns.dataset.kind != "gt":
+        return np.zeros(0, np.intp)
+    return tracks.class_changes(columns.dataset)[0]
+
+
+def _change_values(columns: DerivedColumns, row: int) -> dict[str, Any]:
+    changed, first = tracks.class_changes(columns.dataset)
+    return tracks.change_values(columns.dataset, row, int(first[changed == row][0]))
+
+
+CHANGES_CLASS = BoxRule(
+    tracks.CLASS_CHANGES,
+    find=_changes,
+    values=_change_values,
+    field="category_id",
+    validate_only=True,
+)
+
+
+def _detections_change(columns: DerivedColumns) -> Found:
+    dataset = columns.dataset
+    if dataset.kind == "det":
+        changed, first = tracks.class_changes(dataset)
+        if len(changed):
+            row = int(changed[0])
+            values = tracks.change_values(dataset, row, int(first[0]))
+            yield dataset.location(row), {"n": len(np.unique(first)), **values}
+
+
+DETECTIONS_CHANGE_CLASS = SetRule(tracks.DETECTIONS_CHANGE_CLASS, find=_detections_change, validate_only=True)
+
+
+def _same_frames(columns: DerivedColumns) -> Found:
+    dataset = columns.dataset
+    for first, second in tracks.same_frames(dataset):
+        yield dataset.image_place(second), tracks.frame_values(dataset, first, second)
+
+
+FRAME_TWICE = SetRule(tracks.FRAME_TWICE, find=_same_frames, validate_only=True)
+
+
+def _beyond(columns: DerivedColumns) -> Found:
+    images, videos = columns.dataset.images, columns.dataset.videos
+    if images.video is None or images.frame is None:
+        return
+    some = np.flatnonzero((images.video >= 0) & (images.frame >= 0))
+    video, frame = images.video[some], images.frame[some]
+    starts = np.ones(len(videos), np.int64)
+    starts[video[frame == 0]] = 0
+    length = videos.length[video]
+    for i in np.flatnonzero((length > 0) & (frame >= length + starts[video])).tolist():
+        values = {
+            "value": int(frame[i]),
+            "name": videos.name[video[i]],
+            "n": int(length[i]),
+            "start": int(starts[video[i]]),
+        }
+        yield columns.dataset.image_place(int(some[i])), values
+
+
+FRAME_BEYOND = SetRule(
+    Code(
+        "frame-out-of-range",
+        "error",
+        "the frame {value} is beyond the end of the video {name!r}, which has {n} frames from {start} on",
+        "correct the number of the frame or the length of the video",
+        "A frame that the video does not have belongs to another video, or its numbers count otherwise.",
+    ),
+    find=_beyond,
+    validate_only=True,
+)
+
+
+def _without_track(columns: DerivedColumns) -> Found:
+    track = columns.boxes.track
+    if track is not None and (lacks := track < 0).any() and not lacks.all():
+        values = {"n": int(np.count_nonzero(lacks)), "total": len(track)}
+        yield columns.dataset.location(int(lacks.argmax())), values
+
+
+WITHOUT_TRACK = SetRule(
+    Code(
+        "boxes-without-track",
+        "warning",
+        "{n} of {total} boxes have no track",
+        "give them the id of the object that they show, if tracks are to be measured",
+        "Where tracks are measured, a box without one is a track of a single frame.",
+    ),
+    find=_without_track,
+    validate_only=True,
+)
+
+
+def _one_frame(columns: DerivedColumns) -> Found:
+    track = columns.boxes.track
+    if track is None:
+        return
+    counts = np.bincount(track[track >= 0], minlength=len(columns.dataset.tracks))
+    single = np.flatnonzero(counts == 1)
+    if len(single) and (counts > 1).any():
+        row = int(np.isin(track, single).argmax())
+        values = {
+            "n": len(single),
+            "total": int(np.count_nonzero(counts)),
+            "value": tracks.track_name(columns.dataset, row),
+        }
+        yield columns.dataset.location(row), values
+
+
+ONE_FRAME = SetRule(
+    Code(
+        "one-frame-tracks",
+        "warning",
+        "{n} of {total} tracks have a single box, the first is {value}",
+        "check that ids are those of objects, the same in all frames, and not numbers of boxes",
+        "An object is mostly seen in more than one frame. Ids that are counted again in each frame, or "
+        "through all boxes, make every box a track of its own.",
+    ),
+    find=_one_frame,
+    validate_only=True,
+)
+
+
+def note_gaps(columns: DerivedColumns, log: Log) -> None:
+    """Note that tracks are single boxes, or how many have gaps between their first and last boxes."""
+    dataset, track = columns.dataset, columns.boxes.track
+    images = dataset.images
+    if track is not None and len(track) > 1 and np.bincount(track[track >= 0]).max(initial=0) == 1:
+        log.note("no track has more than one box, so the ids may be numbers of boxes")
+        return
+    if track is None or images.video is None or images.frame is None:
+        return
+    order = np.lexsort((images.frame, images.video))
+    rank = np.empty(len(images), np.int64)
+    rank[order] = np.arange(len(images))
+    rows = np.flatnonzero((track >= 0) & (images.video[columns.boxes.image] >= 0))
+    low = np.full(len(dataset.tracks), len(images), np.int64)
+    high = np.full(len(dataset.tracks), -1, np.int64)
+    at = rank[columns.boxes.image[rows]]
+    np.minimum.at(low, track[rows], at)
+    np.maximum.at(high, track[rows], at)
+    key = np.unique(track[rows].astype(np.int64) * max(len(images), 1) + at)
+    n = np.bincount(key // max(len(images), 1), minlength=len(dataset.tracks))
+    gaps = int(np.count_nonzero((n > 0) & (high - low + 1 > n)))
+    if gaps:
+        total = plural(int(np.count_nonzero(n)), "track")
+        log.note(f"{gaps} of {total} have gaps: frames between their first and their last without a box")

@@ -1,0 +1,150 @@
+"""What must hold of tracks and frames before they are measured: one answer for checks and evaluation.
+
+A track is an object that is followed through a video. Its boxes of one class are a *tube*: at most one box
+in each frame, with or without gaps between them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.issues import Code, Log
+from odm.tables import Dataset
+
+TRACK_TWICE = Code(
+    "track-twice-in-frame",
+    "error",
+    "the track {value} has another box of this class in this frame",
+    "give one of the two another id, or remove it",
+    "A track follows one object, which is in one place at a time. Two boxes of a frame make its volume "
+    "meaningless.",
+    row=True,
+)
+CLASS_CHANGES = Code(
+    "track-changes-class",
+    "error",
+    "the track {value} is {first!r} before and {second!r} here",
+    "correct the class, or give the second object another id",
+    "In ground truth a track is one object, and an object has one class. Tracks are compared class by "
+    "class, so this object would count once for each.",
+    row=True,
+)
+DETECTIONS_CHANGE_CLASS = Code(
+    "detections-change-class",
+    "warning",
+    "tracks whose detections are of several classes: {n}, such as {value} with {first!r} and {second!r}",
+    "give every track the class that it has most often, if the tracker is meant to decide",
+    "Tracks are compared class by class, so such a track counts as one track for each of its classes.",
+)
+FRAME_TWICE = Code(
+    "frame-twice",
+    "error",
+    "the images {first!r} and {second!r} are both the frame {value} of the video {name!r}",
+    "correct the frame number of one of them",
+    "Frames of two sides are joined by their numbers, so a number must mean one image.",
+)
+
+
+def _in_videos(dataset: Dataset) -> NDArray[np.intp]:
+    """Rows of the boxes with a track of a video; ids in still images may count anything."""
+    track = dataset.boxes.track
+    assert track is not None
+    return np.flatnonzero(np.append(dataset.tracks.video, -1)[track] >= 0)
+
+
+def repeated(dataset: Dataset) -> NDArray[np.intp]:
+    """Rows of the boxes whose track has an earlier box of the same class on the same image."""
+    boxes = dataset.boxes
+    if boxes.track is None:
+        return np.zeros(0, np.intp)
+    rows = _in_videos(dataset)
+    tube = boxes.track[rows].astype(np.int64) * max(len(dataset.categories), 1) + boxes.category[rows]
+    key = tube * max(len(dataset.images), 1) + boxes.image[rows]
+    order = np.argsort(key, kind="stable")
+    again = np.zeros(len(rows), np.bool_)
+    again[order[1:]] = key[order][1:] == key[order][:-1]
+    return rows[again]
+
+
+def class_changes(dataset: Dataset) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows of the first box of each class of a track but its first, and the row of the track's first box."""
+    boxes = dataset.boxes
+    if boxes.track is None or len(dataset.categories) < 2:
+        return np.zeros(0, np.intp), np.zeros(0, np.intp)
+    rows = _in_videos(dataset)
+    tracks, first = np.unique(boxes.track[rows], return_index=True)
+    begin = np.full(len(dataset.tracks), -1, np.intp)
+    begin[tracks] = rows[first]
+    odd = rows[boxes.category[rows] != boxes.category[begin[boxes.track[rows]]]]
+    key = boxes.track[odd].astype(np.int64) * len(dataset.categories) + boxes.category[odd]
+    changed = np.sort(odd[np.unique(key, return_index=True)[1]])
+    return changed, begin[boxes.track[changed]]
+
+
+def same_frames(dataset: Dataset) -> list[tuple[int, int]]:
+    """Pairs of images, the second later, that are one frame of one video."""
+    images = dataset.images
+    if images.video is None or images.frame is None:
+        return []
+    rows = np.flatnonzero((images.video >= 0) & (images.frame >= 0))
+    key = images.video[rows] * np.int64(2**31) + images.frame[rows]
+    order = np.argsort(key, kind="stable")
+    key, rows = key[order], rows[order]
+    again = np.flatnonzero(key[1:] == key[:-1]) + 1
+    first = np.searchsorted(key, key[again])
+    return list(zip(rows[first].tolist(), rows[again].tolist(), strict=True))
+
+
+def track_name(dataset: Dataset, row: int) -> str:
+    """The track of a box as messages name it: its id, and its video where there are several."""
+    assert dataset.boxes.track is not None
+    track = int(dataset.boxes.track[row])
+    video = int(dataset.tracks.video[track])
+    where = f" of {dataset.videos.name[video]!r}" if video >= 0 and len(dataset.videos) > 1 else ""
+    return f"{dataset.tracks.source_id[track]!s}{where}"
+
+
+def change_values(dataset: Dataset, row: int, first: int) -> dict[str, Any]:
+    """The values of a message about a change of class at a box; `first` is the first box of its track."""
+    names, category = dataset.categories.name, dataset.boxes.category
+    return {
+        "value": track_name(dataset, row),
+        "first": names[category[first]],
+        "second": names[category[row]],
+    }
+
+
+def frame_values(dataset: Dataset, first: int, second: int) -> dict[str, Any]:
+    """The values of a message about two images that are one frame."""
+    images = dataset.images
+    assert images.video is not None
+    assert images.frame is not None
+    return {
+        "first": images.name[first],
+        "second": images.name[second],
+        "value": int(images.frame[second]),
+        "name": dataset.videos.name[images.video[second]],
+    }
+
+
+def report_tubes(dataset: Dataset, log: Log) -> None:
+    """Report what keeps the tracks of a dataset from being measured."""
+    log.report_rows(TRACK_TWICE, dataset, repeated(dataset), lambda row: {"value": track_name(dataset, row)})
+    for first, second in same_frames(dataset):
+        path, line, pointer = dataset.image_place(second)
+        values = frame_values(dataset, first, second)
+        log.report(FRAME_TWICE, path, line=line, pointer=pointer, **values)
+    changed, begin = class_changes(dataset)
+    if not len(changed):
+        return
+    if dataset.kind == "gt":
+        at = dict(zip(changed.tolist(), begin.tolist(), strict=True))
+        log.report_rows(CLASS_CHANGES, dataset, changed, lambda row: change_values(dataset, row, at[row]))
+    else:
+        path, line, pointer = dataset.location(int(changed[0]))
+        values = change_values(dataset, int(changed[0]), int(begin[0]))
+        n = len(np.unique(begin))
+        log.report(DETECTIONS_CHANGE_CLASS, path, line=line, pointer=pointer, n=n, **values)

@@ -1,0 +1,329 @@
+"""Videos, frames and tracks in the model and in files: what is read, what is written, what comes back."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+import odm
+from odm.formats import FORMATS, make_options
+from odm.tables import Builder, Dataset, Flag
+
+WITH_TRACKS = sorted({name for name, f in FORMATS.items() if "track" in f.keeps})
+WITH_VIDEOS = sorted(name for name, f in FORMATS.items() if {"track", "video"} <= f.keeps)
+OPTIONS = {"kitti": {"layout": "tracking"}}
+"""What makes a format keep tracks that otherwise does not."""
+
+
+def made(*, kind="gt", first=0, step=1):
+    """Two videos; in the second a track has a gap, and a box has no track."""
+    builder = Builder()
+    classes = [builder.category(name) for name in ("car", "person")]
+    rows = []
+    for name in ("street", "yard"):
+        video = builder.video(name)
+        for i in range(4):
+            frame = first + i * step
+            image = builder.image(f"{name}/{frame:06d}.jpg", width=200, height=100, video=video, frame=frame)
+            rows.append((image, classes[0], 10 + i, 7, video))
+            if name == "street" or i != 1:
+                rows.append((image, classes[1], 60 + i, 3, video))
+    rows.append((image, classes[0], 120, None, video))
+    left = np.array([row[2] for row in rows], float)
+    box = np.stack([left, left / 2, left + 20.5, left / 2 + 30], axis=1)
+    builder.boxes(
+        image=np.array([r[0] for r in rows]),
+        category=np.array([r[1] for r in rows]),
+        xyxy=box,
+        score=np.linspace(0.9, 0.3, len(rows)).round(3) if kind == "det" else None,
+        track=builder.tracks(np.array([r[4] for r in rows]), [r[3] for r in rows]),
+    )
+    builder.kind = kind
+    return builder.build()
+
+
+def told(data, *, ids=True):
+    """What is said of every box: video, frame, track, class and place; tracks by their ids or their first box."""
+    boxes, images, tracks = data.boxes, data.images, data.tracks
+    found = []
+    for i in range(len(boxes)):
+        image = int(boxes.image[i])
+        track = -1 if boxes.track is None else int(boxes.track[i])
+        found.append(
+            (
+                data.videos.name[images.video[image]] if images.video is not None else None,
+                int(images.frame[image]) if images.frame is not None else None,
+                tuple(np.round(boxes.xyxy[i], 3).tolist()),
+                data.categories.name[boxes.category[i]],
+                None if track < 0 else tracks.source_id[track] if ids else track,
+            )
+        )
+    found.sort(key=lambda row: row[:4])
+    if not ids:
+        names = {}
+        found = [(*r[:4], None if r[4] is None else names.setdefault(r[4], len(names))) for r in found]
+    return found
+
+
+def target(folder, name):
+    return str(folder / (f"{name}{FORMATS[name].suffixes[0]}" if FORMATS[name].single else name))
+
+
+def written(data, folder, name):
+    """A dataset written as a format and read again."""
+    path = target(folder, name)
+    odm.write(data, path, name, **OPTIONS.get(name, {}))
+    more = {"kind": data.kind} if name == "mot" else {}
+    return odm.read(
+        path, name, **more, **({} if FORMATS[name].max_error_px == 0 else {"image_size": "200x100"})
+    )
+
+
+@pytest.mark.parametrize("name", WITH_VIDEOS)
+@pytest.mark.parametrize("kind", ["gt", "det"])
+@pytest.mark.parametrize(("first", "step"), [(0, 1), (1, 1), (5, 3)])
+def test_tracks_come_back(name, kind, first, step, tmp_path):
+    data = made(kind=kind, first=first, step=step)
+    back = written(data, tmp_path, name)
+    assert told(back) == told(data)
+    assert back.kind == kind
+    assert sorted(back.images.name) == sorted(data.images.name)
+
+
+@pytest.mark.parametrize(("one", "other"), list(itertools.permutations(WITH_TRACKS, 2)))
+def test_tracks_survive_every_pair(one, other, tmp_path):
+    data = made()
+    (tmp_path / "a").mkdir()
+    through = written(data, tmp_path / "a", one)
+    back = written(through, tmp_path, other)
+    if {one, other} <= set(WITH_VIDEOS):
+        assert told(back) == told(data)
+    else:  # without videos only which boxes are one track
+        same = [[row[2:] for row in told(d, ids=False)] for d in (back, data)]
+        groups = [
+            {frozenset(r[0] for r in rows if r[2] == t) for t in {r[2] for r in rows} - {None}}
+            for rows in same
+        ]
+        assert groups[0] == groups[1]
+
+
+@pytest.mark.parametrize("name", sorted(set(FORMATS) - {*WITH_TRACKS, "kitti"}))
+def test_the_summary_counts_what_is_lost(name, tmp_path):
+    source = str(tmp_path / "in.json")
+    odm.write(made(), source, "coco")
+    ledger = odm.convert(source, target(tmp_path, name), to=name, keep_groups=True)
+    assert ledger.lost["tracks of boxes"] == 15
+    if "video" not in FORMATS[name].keeps:
+        assert ledger.lost["videos and frame numbers of images"] == 8
+
+
+def test_data_without_tracks_holds_no_columns(tmp_path):
+    data = Dataset.from_arrays(
+        images=["a.jpg"], categories=["x"], image=[0], category=[0], xyxy=[[0, 0, 1, 1]]
+    )
+    assert data.images.video is data.images.frame is data.boxes.track is None
+    assert len(data.videos) == len(data.tracks) == 0
+    odm.write(data, str(tmp_path / "a.json"), "coco")
+    text = (tmp_path / "a.json").read_text()
+    assert "video" not in text
+    assert "track" not in text
+
+
+def test_from_arrays():
+    data = Dataset.from_arrays(
+        images=["a", "b", "c"],
+        categories=["x"],
+        image=[0, 1, 2, 2],
+        category=[0] * 4,
+        xyxy=np.ones((4, 4)),
+        video=["v", "v", ""],
+        frame=[4, 5, -1],
+        track=[1, 1, "k", None],
+    )
+    assert data.images.video.tolist() == [0, 0, -1]
+    assert data.images.frame.tolist() == [4, 5, -1]
+    assert data.boxes.track.tolist() == [0, 0, 1, -1]
+    assert data.tracks.source_id.tolist() == [1, "k"]
+    assert data.tracks.video.tolist() == [0, -1]
+    assert data.take(np.array([2])).boxes.track.tolist() == [1]
+    assert data.groups_by_video() == ("v", "v", "c")
+
+
+# ------------------------------------------------------------------------------------------ each format
+
+COCO_VIDEO = {
+    "images": [
+        {"id": 1, "file_name": "v/1.jpg", "width": 9, "height": 9, "video_id": 5, "frame_id": 0},
+        {"id": 2, "file_name": "v/2.jpg", "width": 9, "height": 9, "video_id": 5, "frame_index": 1},
+    ],
+    "videos": [{"id": 5, "name": "v", "length": 2}],
+    "categories": [{"id": 1, "name": "x"}],
+}
+
+
+@pytest.mark.parametrize(
+    "track",
+    [
+        {"track_id": 8},
+        {"instance_id": 8},
+        {"attributes": {"occluded": False, "track_id": 8}},
+        {"track_id": "8a"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("slow", [False, True])
+def test_coco_tracks_by_any_of_their_names(track, slow, tmp_path):
+    box = {"category_id": 1, "bbox": [1, 1, 2, 2]}
+    boxes = [{"id": 1, "image_id": 1, **box, **track}, {"id": 2, "image_id": 2, **box, **track}]
+    boxes.append({"id": 3, "image_id": 2, **box, **({"area": None} if slow else {})})
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({**COCO_VIDEO, "annotations": boxes}))
+    data = odm.read(str(path))
+    assert data.boxes.track.tolist() == [0, 0, -1]
+    assert data.tracks.source_id.tolist() == [next(iter(track.values())) if "attributes" not in track else 8]
+    assert data.videos.name == ("v",)
+    assert data.videos.length.tolist() == [2]
+    assert data.images.frame.tolist() == [0, 1]
+
+
+def test_coco_scores_of_tracks_come_back(tmp_path):
+    box = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 2, 2], "score": 0.5, "track_id": 3}
+    tracks = [{"id": 3, "video_id": 5, "score": 0.75}]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({**COCO_VIDEO, "annotations": [box], "tracks": tracks}))
+    data = odm.read(str(path))
+    assert data.tracks.score.tolist() == [0.75]
+    for name in ("coco", "lvis"):
+        assert written(data, tmp_path, name).tracks.score.tolist() == [0.75]
+
+
+CVAT_VIDEO = """<annotations><version>1.1</version><meta><task><name>crossing</name><size>3</size>
+<original_size><width>640</width><height>480</height></original_size></task></meta>
+<track id="4" label="car"><box frame="0" outside="0" occluded="0" xtl="1" ytl="2" xbr="30" ybr="40"/>
+<box frame="1" outside="0" occluded="0" xtl="2" ytl="2" xbr="31" ybr="40"/>
+<box frame="2" outside="1" occluded="0" xtl="2" ytl="2" xbr="31" ybr="40"/></track></annotations>"""
+
+
+def test_cvat_tracks(tmp_path):
+    (tmp_path / "a.xml").write_text(CVAT_VIDEO)
+    data = odm.read(str(tmp_path / "a.xml"))
+    assert data.videos.name == ("crossing",)
+    assert data.videos.length.tolist() == [3]
+    assert data.images.frame.tolist() == [0, 1, 2]
+    assert data.boxes.track.tolist() == [0, 0]
+    assert data.tracks.source_id.tolist() == [4]
+    assert "tracks" not in data.extras
+
+
+def test_trackers_results_are_sequences_of_their_files(tmp_path):
+    for name in ("MOT17-02", "MOT17-04"):
+        (tmp_path / f"{name}.txt").write_text("1,3,10,10,5,5,0.9,-1,-1,-1\n2,3,11,10,5,5,0.8,-1,-1,-1\n")
+    data = odm.read(str(tmp_path), "mot", kind="det")
+    assert data.videos.name == ("MOT17-02", "MOT17-04")
+    assert data.images.name[0] == "MOT17-02/000001"
+    assert data.tracks.source_id.tolist() == [3, 3]
+    assert data.boxes.track.tolist() == [0, 0, 1, 1]
+
+
+VID = """<annotation><folder>x</folder><filename>{n:06d}</filename><size><width>9</width><height>9</height></size>
+<object><trackid>2</trackid><name>n02</name><bndbox><xmin>1</xmin><xmax>3</xmax><ymin>1</ymin><ymax>3</ymax></bndbox>
+<occluded>0</occluded><generated>0</generated></object></annotation>"""
+
+
+def test_imagenet_vid(tmp_path):
+    folder = tmp_path / "Annotations" / "VID" / "val" / "ILSVRC2015_val_00000000"
+    folder.mkdir(parents=True)
+    for n in range(3):
+        (folder / f"{n:06d}.xml").write_text(VID.format(n=n))
+    data = odm.read(str(tmp_path), "voc")
+    assert [name.rpartition("/")[2] for name in data.videos.name] == ["ILSVRC2015_val_00000000"]
+    assert data.images.frame.tolist() == [0, 1, 2]
+    assert data.boxes.track.tolist() == [0, 0, 0]
+    assert data.tracks.source_id.tolist() == [2]
+
+
+def test_bdd_ids_are_tracks_in_videos_only(tmp_path):
+    label = {"id": "7", "category": "car", "box2d": {"x1": 1, "y1": 1, "x2": 5, "y2": 5}}
+    frames = [{"name": f"{i}.jpg", "labels": [label]} for i in range(2)]
+    (tmp_path / "a.json").write_text(json.dumps(frames))
+    assert odm.read(str(tmp_path / "a.json"), "bdd100k").boxes.track is None
+    frames = [{**frame, "videoName": "v", "frameIndex": i} for i, frame in enumerate(frames)]
+    (tmp_path / "a.json").write_text(json.dumps(frames))
+    data = odm.read(str(tmp_path / "a.json"), "bdd100k")
+    assert data.boxes.track.tolist() == [0, 0]
+    assert data.images.frame.tolist() == [0, 1]
+
+
+def test_csv_columns(tmp_path):
+    (tmp_path / "a.csv").write_text(
+        "filename,class,xmin,ymin,xmax,ymax,trackid,sequence,frameid\n"
+        "a.jpg,x,1,2,30,40,12,s,0\nb.jpg,x,1,2,30,40,12,s,1\nb.jpg,x,1,2,30,40,,s,1\n"
+    )
+    data = odm.read(str(tmp_path / "a.csv"), "csv", image_size="100x100")
+    assert data.boxes.track.tolist() == [0, 0, -1]
+    assert data.videos.name == ("s",)
+    assert data.images.frame.tolist() == [0, 1]
+    assert data.tracks.source_id.tolist() == [12]
+
+
+def test_ids_that_cannot_be_written_are_numbered(tmp_path):
+    data = Dataset.from_arrays(
+        images=["a", "b"],
+        categories=["pedestrian"],
+        image=[0, 1, 0],
+        category=[0] * 3,
+        xyxy=[[0, 0, 5, 5], [0, 0, 6, 6], [3, 3, 9, 9]],
+        video=["v", "v"],
+        frame=[1, 2],
+        track=["left", "left", "right"],
+    )
+    back = written(data, tmp_path, "mot")
+    assert back.tracks.source_id.tolist() == [1, 2]
+    assert told(back, ids=False)[0][4] == told(data, ids=False)[0][4]
+
+
+def test_crowd_boxes_of_mot_keep_their_flag(tmp_path):
+    data = made()
+    flags = np.zeros(len(data), np.uint16)
+    flags[0] = Flag.CROWD
+    import dataclasses
+
+    data = dataclasses.replace(data, boxes=dataclasses.replace(data.boxes, flags=flags))
+    assert int(written(data, tmp_path, "mot").boxes.has(Flag.CROWD).sum()) == 1
+
+
+def test_options_of_the_list_exist():
+    for name, options in OPTIONS.items():
+        assert {"track", "video"} <= FORMATS[name].adapted(make_options(FORMATS[name], options)).keeps
+
+
+KITTI = "0 1 Car 0 0 -10 10 20 30.5 40 -1 -1 -1 -1000 -1000 -1000 -10\n"
+
+
+def test_kitti_tracking(tmp_path):
+    for name in ("0000", "0001"):
+        (tmp_path / f"{name}.txt").write_text(
+            KITTI + KITTI.replace("0 1", "1 1", 1) + KITTI.replace("0 1", "1 -1", 1)
+        )
+    data = odm.read(str(tmp_path))
+    assert data.videos.name == ("0000", "0001")
+    assert data.images.name == ("0000/000000", "0000/000001", "0001/000000", "0001/000001")
+    assert data.boxes.track.tolist() == [0, 0, -1, 1, 1, -1]
+    assert data.categories.name == ("Car",)
+    assert data.boxes.xyxy[0].tolist() == [10, 20, 30.5, 40]
+    with pytest.raises(odm.DataError) as caught:
+        (tmp_path / "0002.txt").write_text(
+            KITTI + KITTI.replace("10", "ten", 1) + KITTI.replace("0 1", "-3 1", 1)
+        )
+        odm.read(str(tmp_path), "kitti")
+    assert {issue.code for issue in caught.value.log} >= {"not-a-number", "bad-frame"}
+
+
+@pytest.mark.parametrize("kind", ["gt", "det"])
+def test_kitti_tracking_comes_back(kind, tmp_path):
+    data = made(kind=kind, step=2)
+    assert told(written(data, tmp_path, "kitti")) == told(data)
+    still = Dataset.from_arrays(images=["a"], categories=["x"], image=[0], category=[0], xyxy=[[0, 0, 1, 1]])
+    with pytest.raises(odm.UsageError, match="frames of videos"):
+        odm.write(still, str(tmp_path / "b"), "kitti", layout="tracking")
