@@ -13,14 +13,15 @@ BAD_LABEL_FILE = Code(
     "bad-label-file",
     "error",
     "{reason}",
-    "give a CSV file with the columns ImageID, LabelName and Confidence (1 = there, 0 = not there)",
-    "The file of image labels, which says which classes were looked for on an image, cannot be read.",
+    "use a CSV file with the columns ImageID, LabelName and Confidence (1 = present, 0 = absent)",
+    "The file of image-level labels, which states the classes that were looked for in each image, cannot be "
+    "read.",
 )
 BAD_HIERARCHY = Code(
     "bad-hierarchy",
     "error",
     "{reason}",
-    'give JSON of nested {{"LabelName": ..., "Subcategory": [...]}}',
+    'use JSON of nested {{"LabelName": ..., "Subcategory": [...]}}',
     "The class hierarchy cannot be read.",
 )
 

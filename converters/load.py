@@ -20,17 +20,18 @@ from odm.tables import Builder, Dataset, Kind
 NO_IMAGES = Code(
     "no-images",
     "warning",
-    "no image and no box is in here",
-    "check that this is the right file, and that it was exported completely",
-    "A file with a header or with empty lists alone can be read, and gives nothing. It is often the rest of "
-    "an export that failed.",
+    "no images and no boxes found",
+    "check that this is the right file and that the export is complete",
+    "A file with only a header or empty lists is valid but contains nothing. It is often the result of a "
+    "failed export.",
 )
 SIDES_SWAPPED = Code(
     "sides-swapped",
     "error",
-    "expected ground truth here and detections in {other!r}, found scores with every box here and none there",
+    "expected ground truth here and detections in {other!r}, but every box here has a score and none there "
+    "does",
     "give the ground truth first and the detections second",
-    "Detections are ranked by their scores, and ground truth has none.",
+    "Detections are ranked by score; ground truth has no scores.",
 )
 
 

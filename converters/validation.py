@@ -28,17 +28,18 @@ from odm.tables import Dataset, Kind
 NO_ANNOTATION = Code(
     "picture-without-annotations",
     "warning",
-    "{n} of {total} pictures are not in the annotations, the first is {value!r}",
+    "{n} of {total} pictures are not in the annotations; the first is {value!r}",
     "annotate them, list them as images without objects, or move them elsewhere",
-    "A picture that the annotations do not name is neither an example nor a background image.",
+    "A picture that the annotations do not mention is used neither as a training example nor as a "
+    "background image.",
 )
 UNREADABLE_PICTURE = Code(
     "picture-not-checked",
     "warning",
-    "the size of the picture cannot be compared with that of the annotations: {reason}",
+    "cannot compare the size of the picture with the annotations: {reason}",
     "replace the picture",
-    "The header of the picture is damaged or of an unknown kind. The annotations say how large the image is, "
-    "so they can still be used.",
+    "The header of the picture is damaged or of an unknown type. The annotations give the size of the "
+    "image, so they can still be used.",
 )
 
 LITTER = ("._*", ".DS_Store", ".AppleDouble", ".Spotlight-V100", ".Trashes", "__MACOSX", ".directory")

@@ -20,7 +20,7 @@ from odm.tables import Dataset
 NO_TRUTH = Code(
     "no-ground-truth",
     "error",
-    "expected images in the ground truth, found none",
+    "the ground truth contains no images",
     "check the path of the ground truth",
     "Without images there is nothing to compare the detections with.",
 )
@@ -29,18 +29,18 @@ NO_TRUTH = Code(
 NO_BOXES = Code(
     "no-ground-truth-boxes",
     "warning",
-    "the ground truth has {n} images and no box, so every metric is undefined",
-    "check that this is meant",
-    "Metrics are shares of the ground truth boxes; of none there is no share.",
+    "the ground truth has {n} images but no boxes, so every metric is undefined",
+    "check that this is intended",
+    "Metrics are fractions of the ground-truth boxes, and here there are none.",
 )
 
 
 NO_DETECTIONS = Code(
     "no-detections",
     "warning",
-    "expected detections, found none: the result is 0 for every class with ground truth",
+    "found no detections: the result is 0 for every class with ground truth",
     "check the path of the detections",
-    "A detector that finds nothing is possible; an output that was never written is more likely.",
+    "A detector may find nothing, but it is more likely that its output was not written.",
 )
 
 

@@ -21,9 +21,10 @@ from odm.tables import Longs
 NOTHING_LEFT = Code(
     "nothing-left",
     "warning",
-    "{option} leaves none of {n} {what}",
+    "{option} leaves none of the {n} {what}",
     "check the value",
-    "Of no detections every metric is 0, and of no ground truth it is undefined, whatever the detector does.",
+    "Without detections every metric is 0, and without ground truth it is undefined, whatever the detector "
+    "does.",
 )
 
 

@@ -52,15 +52,15 @@ BAD_SET = Code(
     "error",
     "expected TRAINING, VALIDATION, TEST or UNASSIGNED, found {value!r}",
     "write one of these sets",
-    "The first cell of a row says to which set the image belongs.",
+    "The first cell of a row is the set that the image belongs to.",
     row=True,
 )
 SET_CONFLICT = Code(
     "automl-set-conflict",
     "error",
-    "image {value!r} is in {found} here and in {other} in an earlier row",
-    "give all rows of the image the same set",
-    "An image in two sets is seen in training and in testing.",
+    "image {value!r} is in {found} here but in {other} in an earlier row",
+    "use the same set in all rows of the image",
+    "An image in two sets would be used both in training and in testing.",
 )
 SPLITS = {
     "": "", "UNASSIGNED": "", "TRAIN": "train", "TRAINING": "train", "VALIDATION": "val", "VALIDATE": "val",

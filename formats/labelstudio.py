@@ -70,9 +70,9 @@ from odm.tables import Builder, Dataset
 SIZES_DIFFER = Code(
     "labelstudio-size-conflict",
     "error",
-    "the image is {value} pixels here and {other} in another result of the task",
+    "the image is {value} pixels here but {other} in another result of the task",
     "correct original_width and original_height",
-    "Coordinates are per cent of this size, so two sizes of one image make them doubtful.",
+    "Coordinates are percentages of this size, so two sizes of one image make them uncertain.",
     row=True,
 )
 

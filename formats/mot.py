@@ -80,9 +80,9 @@ from odm.tables import Builder, Dataset, Flag, Kind, Longs
 BAD_LIST = Code(
     "mot-bad-image-list",
     "error",
-    "a line of images.txt is blank, so the numbers of the frames after it shift",
+    "images.txt has a blank line, which shifts the frames after it",
     "write one name per line",
-    "The position of a name in images.txt is the number of its frame.",
+    "The position of a name in images.txt is its frame number.",
 )
 CLASSES = (
     *("", "pedestrian", "person on vehicle", "car", "bicycle", "motorbike", "non motorized vehicle"),

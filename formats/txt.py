@@ -91,28 +91,29 @@ from odm.tables import Builder, Dataset, Floats, Ints, Kind
 LAYOUT_UNCLEAR = Code(
     "box-layout-unclear",
     "error",
-    "as ltrb, {inverted} of {n} boxes would have right < left or bottom < top, too many for ltrb and too few "
-    "for ltwh; this is the first",
-    "say --box ltrb or --box ltwh",
-    "The four numbers are either two corners or a corner and a size. Where only a few boxes cannot be two "
+    "read as ltrb, {inverted} of {n} boxes would have right < left or bottom < top, too many for ltrb and "
+    "too few for ltwh; this is the first",
+    "set --box ltrb or --box ltwh",
+    "The four numbers are either two corners, or a corner and a size. If only a few boxes cannot be "
     "corners, either the layout is ltwh or those boxes are wrong.",
 )
 COORDS_UNCLEAR = Code(
     "coords-unclear",
     "error",
-    "{inside} boxes lie in 0..1 and {outside} do not, so it is unclear whether these are pixels; here is the "
-    "first that does not",
-    "say --coords rel or --coords abs",
-    "Fractions of the image's size and pixels cannot be told apart where both seem to occur.",
+    "cannot tell pixels from relative coordinates: {inside} boxes are in 0..1 and {outside} are not; this "
+    "is the first that is not",
+    "set --coords rel or --coords abs",
+    "If a data set seems to contain both relative coordinates and pixels, it is unclear which of them it "
+    "uses.",
 )
 LAYOUTS_MAY_DIFFER = Code(
     "box-layouts-may-differ",
     "warning",
-    "none of the {n} boxes here is inverted as ltrb, but {inverted} of {m} boxes of {other!r} are; both were "
-    "read as ltwh",
-    "if this side holds corners, say --gt-box and --det-box",
-    "Both sides of an evaluation are usually written by one tool, so they decide together what their numbers "
-    "mean. Where one side alone would be read otherwise, the two may differ.",
+    "none of the {n} boxes here is inverted when read as ltrb, but {inverted} of {m} boxes of {other!r} "
+    "are; both are read as ltwh",
+    "if this side has corners, set --gt-box and --det-box",
+    "Both sides of an evaluation are usually written by the same tool, so their layout is decided together. "
+    "If one side would be read differently on its own, the two may differ.",
 )
 QUOTED = re.compile(r"""(["']).*\1""", re.DOTALL)
 DAMAGED = re.compile(r".*[ \t][+-]?\.?[0-9][^ \t]*")

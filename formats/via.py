@@ -71,9 +71,9 @@ from odm.tables import Builder, Dataset
 NO_ATTRIBUTE = Code(
     "via-class-attribute",
     "error",
-    "no region attribute can be taken for the class, found {found}",
-    "say which one with -O attribute=NAME, or the class of all regions with -O category=NAME",
-    "VIA knows only attributes with names that the user chose, so it must be clear which one is the class.",
+    "no region attribute is clearly the class, found {found}",
+    "set it with -O attribute=NAME, or the class of all regions with -O category=NAME",
+    "VIA attributes have names chosen by the user, so odm must know which one is the class.",
     file=True,
 )
 

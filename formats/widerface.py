@@ -67,8 +67,8 @@ BAD_COUNT = Code(
     "widerface-count",
     "error",
     "expected {expected}, found {found}",
-    "write the name of an image, the number of its faces, and as many rows",
-    "The number before the rows says where the next image begins. If it is wrong, faces would be counted to "
+    "write the image name, the number of its faces, and that many rows",
+    "The number before the rows says where the next image begins. If it is wrong, faces are assigned to "
     "another image.",
     file=True,
 )

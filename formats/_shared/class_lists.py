@@ -15,30 +15,30 @@ from odm.tables import Builder
 DUPLICATE_CLASS = Code(
     "duplicate-class",
     "warning",
-    "the class {value!r} is listed twice, as {first} and {second}; the two are read as one",
+    "class {value!r} is listed twice, as {first} and {second}; they are read as one class",
     "remove or rename one of the two",
-    "Two ids have one name, so their boxes become one class.",
+    "Two ids have the same name, so their boxes are merged into one class.",
 )
 CLASS_COUNT = Code(
     "yolo-class-count",
     "error",
-    "nc is {value}, and there are {n} names",
+    "nc is {value}, but there are {n} names",
     "correct nc or the list of names",
-    "The number of classes and the list of their names contradict each other: a name is missing or too many.",
+    "The number of classes does not match the list of names: a name is missing, or there is one too many.",
 )
 BAD_DATA_YAML = Code(
     "yolo-data-file",
     "error",
     "expected {expected}, found {value!r}",
     "correct the file",
-    "A key of the data set's description does not hold what it should.",
+    "A key of the data set's YAML file has an unexpected value.",
 )
 UNWRITABLE = Code(
     "unwritable-class",
     "error",
-    "the class {value!r} cannot be written: {reason}",
+    "class {value!r} cannot be written: {reason}",
     "{way}",
-    "What would be written would be read back as another class, or as another box.",
+    "It would be read back as a different class or a different box.",
 )
 
 

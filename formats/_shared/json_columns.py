@@ -41,10 +41,10 @@ from odm.issues import Code, Log, shorten
 SYNTAX = Code(
     "json-syntax",
     "error",
-    "this is not JSON: {reason}",
-    "correct the file at this place, or export it again",
-    "The text breaks the rules of JSON here, so nothing behind this place can be trusted. A file that was "
-    "cut off while it was written or copied ends in the middle.",
+    "invalid JSON: {reason}",
+    "correct the file at this position, or export it again",
+    "The JSON syntax is broken here, so nothing after this position can be trusted. A truncated file ends "
+    "in the middle.",
     file=True,
 )
 

@@ -27,34 +27,34 @@ from odm.tables import Builder, Dataset, Floats
 LINKED_PICTURE = Code(
     "picture-behind-link",
     "error",
-    "the size of image {value!r} is not known: its picture is behind a link that leads outside the source",
-    "give --follow-links, or name the folder of the pictures with --images DIR",
-    "A link that leads outside the source is not opened unless that is asked for, because a data set from "
-    "the internet could use one to have other files of this machine read.",
+    "the size of image {value!r} is unknown: its picture is behind a link that leads outside the source",
+    "use --follow-links, or set the image folder with --images DIR",
+    "A link that leads outside the source is followed only on request, because a data set from the internet "
+    "could use one to read other files of this machine.",
     file=True,
 )
 FAR_OUTSIDE = Code(
     "box-too-far-outside",
     "error",
-    "a box this far outside its image cannot be written in relative coordinates: one would be {value}, and "
-    "beyond {low:g}..{high:g} they are read as pixels",
-    "cut the boxes to their images with --clip, or write a format in pixels",
-    "Where relative coordinates lie far beyond 0..1, readers, odm among them, take them for pixels or for "
-    "those of another image, so such a box would not be read back.",
+    "the box is too far outside its image for relative coordinates: one would be {value}, and values beyond "
+    "{low:g}..{high:g} are read as pixels",
+    "clip the boxes to their images with --clip, or write a format that uses pixels",
+    "Readers, including odm, take relative coordinates far beyond 0..1 for pixels or for those of another "
+    "image, so the box could not be read back.",
 )
 BAD_SIZE_ROW = Code(
     "bad-size-row",
     "error",
     "expected image,width,height, found {value!r}",
     "write one image per line, with whole numbers of pixels from 1",
-    "A line of the --image-sizes file does not name an image with its width and height.",
+    "A line of the --image-sizes file does not give an image with its width and height.",
 )
 TWO_PICTURES = Code(
     "ambiguous-picture",
     "error",
     "{first!r} and {second!r} could both be the picture of {value!r}",
     "remove or rename one of them",
-    "Two pictures differ only by their extension, so it is unclear to which the annotations belong.",
+    "Two pictures differ only in their extension, so it is unclear which one the annotations belong to.",
     file=True,
 )
 

@@ -11,10 +11,10 @@ from odm.issues import Code, Log
 BAD_YAML = Code(
     "bad-yaml",
     "error",
-    "the YAML cannot be read: {reason}",
+    "invalid YAML: {reason}",
     "correct the file",
-    "Aliases can grow without bound and doubled keys hide one of two values, so both are refused. Another "
-    "reason is that the file is cut, or not YAML at all.",
+    "The file is truncated or not YAML, or it uses aliases, which can grow without bound, or duplicate "
+    "keys, which hide a value. Both are refused.",
 )
 
 DEPTH = 50

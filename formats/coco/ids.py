@@ -18,9 +18,9 @@ from odm.tables import NO_ID, Categories, Dataset, Id, Longs
 NOT_IN_REFERENCE = Code(
     "not-in-reference",
     "error",
-    "the {what} {value!r} is not in the ground truth whose ids are to be written{near}",
-    "give the ground truth that these detections belong to",
-    "A results list can say only the ids of the ground truth.",
+    "the {what} {value!r} is not in the ground truth that defines the ids{near}",
+    "use the ground truth that these detections belong to",
+    "A results file can contain only ids of the ground truth.",
 )
 
 

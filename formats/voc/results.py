@@ -29,9 +29,9 @@ from odm.tables import Builder, Dataset, Floats
 NOT_RESULTS = Code(
     "voc-result-file",
     "error",
-    "expected a class in the name of this file, as in comp4_det_test_person.txt, found {value!r}",
-    "rename it",
-    "The rows of a result file do not say their class; the name of the file does.",
+    "expected a class name in the file name, as in comp4_det_test_person.txt, found {value!r}",
+    "rename the file",
+    "The rows of a results file do not contain the class; the file name does.",
     file=True,
 )
 RESULT_NAME = re.compile(r"comp[0-9]+(?:_[0-9A-Za-z-]+)?_det_([^_/]+)_([^/]+)\.txt")

@@ -19,8 +19,8 @@ UNWRITABLE = Code(
     "error",
     "{value!r} cannot be written: {reason}",
     "rename it",
-    "XML has no way to hold most control characters, and a result file none for blanks at the ends of an "
-    "image's name, so the name would not come back.",
+    "XML cannot contain most control characters, and a results file cannot contain spaces at the ends of an "
+    "image name, so the name would not survive.",
 )
 
 

@@ -16,17 +16,18 @@ from odm.names import PICTURE_SUFFIXES, stem
 LISTED_MISSING = Code(
     "voc-listed-image",
     "warning",
-    "the image {value!r} is listed, but it has no XML file",
-    "add the file, or take the image off the list",
-    "A list in ImageSets names an image without annotations. Whether it shows objects is unknown, so it is "
-    "left out.",
+    "image {value!r} is listed but has no XML file",
+    "add the file, or remove the image from the list",
+    "A list in ImageSets contains an image without annotations. Whether it shows objects is unknown, so it "
+    "is left out.",
 )
 IN_TWO_SPLITS = Code(
     "voc-two-splits",
     "warning",
-    "the image {value!r} is also listed in {first!r}; it is taken as {name!r}",
-    "take it off one of the lists",
-    "An image in two splits, neither of which contains the other, is seen in training and in testing.",
+    "image {value!r} is also listed in {first!r}; it is read as part of {name!r}",
+    "remove it from one of the lists",
+    "An image in two splits, neither of which contains the other, would be used both in training and in "
+    "testing.",
 )
 
 Place = tuple[str, str, str | None]

@@ -22,19 +22,19 @@ from odm.tables import Builder, Ints, Longs
 NO_LABELS = Code(
     "labels-missing",
     "error",
-    "no picture{where} has a label file, of {n}{found}",
-    "put the label files in the folder labels beside images, with the names of the pictures, or name the "
-    "folder that holds them",
-    "A data set without any label file would be read as pictures without a single object. Mostly the labels "
-    "are there under another name, or in a folder that is not looked at.",
+    "none of the {n} pictures{where} has a label file{found}",
+    "put the label files in a folder labels beside images, with the same names as the pictures, or give the "
+    "folder that contains them",
+    "A data set without any label file would be read as pictures without objects. Usually the labels have "
+    "other names, or are in a folder that is not searched.",
 )
 BARE_PICTURES = Code(
     "pictures-without-labels",
     "warning",
-    "{n} of {total} pictures{where} have no label file and are read as images without objects, the first is "
+    "{n} of {total} pictures{where} have no label file and are read as images without objects; the first is "
     "{value!r}",
-    "nothing to do if they show no object; else find their labels",
-    "A picture without a label file is a background image to trainers. It may also be one whose labels were "
+    "ignore this if they show no objects; otherwise find their labels",
+    "Trainers treat a picture without a label file as a background image. Its labels may also have been "
     "lost or misnamed.",
 )
 

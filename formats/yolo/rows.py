@@ -23,9 +23,9 @@ from odm.tables import Builder, Floats, Ints, Longs
 BAD_ID = Code(
     "yolo-class-id",
     "error",
-    "expected the number of a class, found {value!r}",
+    "expected a class number, found {value!r}",
     "write the position of the class in the list of names, from 0",
-    "The first value of a row is the id of a class: a whole number from 0.",
+    "The first value of a row is the class id, a whole number from 0.",
     row=True,
 )
 _SLACK = 0.01

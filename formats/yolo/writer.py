@@ -17,9 +17,9 @@ from odm.tables import Dataset
 NOTHING_TO_PUT = Code(
     "picture-not-known",
     "error",
-    "the picture of {value!r} is not known, so it cannot be put in images/",
-    "give --images DIR, or --follow-links if it is behind a link; or leave out --link-images, --copy-images",
-    "Pictures were asked for in the target, and the source does not say where this one is.",
+    "the picture of {value!r} was not found, so it cannot be placed in images/",
+    "use --images DIR, or --follow-links if it is behind a link; or omit --link-images and --copy-images",
+    "The output should include the pictures, but the source does not say where this one is.",
 )
 
 

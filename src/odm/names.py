@@ -11,25 +11,25 @@ from odm.issues import Code, Log
 BAD_NAME = Code(
     "bad-name",
     "error",
-    "{value!r} cannot be the name of a file: {reason}",
+    "{value!r} is not a valid file name: {reason}",
     "use a relative path without '..'",
-    "A name inside the data is used to find or to write a file. Names that lead elsewhere or that no file "
-    "can have are refused.",
+    "A name in the data is used to find or write a file. Names that lead elsewhere, or that no file can "
+    "have, are refused.",
     file=True,
 )
 DEVICE_NAME = Code(
     "device-name",
     "warning",
-    "{value!r} is not a usable file name on Windows",
+    "{value!r} is not a valid file name on Windows",
     "rename it",
-    "Windows reserves names such as CON or NUL, forbids some characters, and strips dots and blanks at the "
-    "end.",
+    "Windows reserves names such as CON or NUL, forbids some characters, and strips trailing dots and "
+    "spaces.",
 )
 
 BAD_CLASS_NAME = Code(
     "bad-class-name",
     "error",
-    "{value!r} cannot be the name of a class: {reason}",
+    "{value!r} is not a valid class name: {reason}",
     "rename the class",
     "Control characters and line separators in a class name break lines and tables, and an empty name "
     "cannot be told from a missing one.",

@@ -14,9 +14,9 @@ from odm.issues import Code, Log
 BAD_PICTURE = Code(
     "unreadable-picture",
     "error",
-    "the picture's size cannot be read: {reason}",
-    "replace the picture, or say the size with --image-size or --image-sizes",
-    "The header of a picture that should tell the size of its image is damaged or of an unknown kind.",
+    "cannot read the size of the picture: {reason}",
+    "replace the picture, or give the size with --image-size or --image-sizes",
+    "The size of the image should come from this picture, but its header is damaged or of an unknown type.",
     file=True,
 )
 

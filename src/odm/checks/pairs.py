@@ -39,9 +39,10 @@ def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
 CLASS_ONLY_IN_TRUTH = Code(
     "class-only-in-ground-truth",
     "warning",
-    "the class {value!r} of {n} ground truth boxes is not in the detections{hint}",
+    "class {value!r} of {n} ground truth boxes is not in the detections{hint}",
     "rename it if it is the same class",
-    "The detector never found this class, or writes its name differently, which costs it all of its objects.",
+    "The detector never found this class, or uses another name for it, in which case all its objects count "
+    "as missed.",
 )
 
 
@@ -67,7 +68,7 @@ def _report_unfound_classes(truth: Dataset, paired: pairing.Pairing, log: Log) -
 SIZES_DIFFER = Code(
     "image-sizes-differ",
     "warning",
-    "the image {value!r} has {ours} pixels in the ground truth and {theirs} in the detections",
+    "image {value!r} is {ours} pixels in the ground truth but {theirs} in the detections",
     "use the size of the ground truth for both",
     "Boxes are compared in pixels. If the sizes differ, the detections were made on another size of the "
     "image.",
@@ -100,7 +101,7 @@ CONVENTIONS_DIFFER = Code(
     "warning",
     "the detections fit the ground truth far better {how}: mean best IoU {better} instead of {value}",
     "read them so, or correct the export",
-    "The two sides write boxes in different conventions, so that hardly any pair overlaps as it should.",
+    "The two sides use different box conventions, so hardly any pair overlaps as it should.",
 )
 _SAMPLE = 2000
 """Detections that are enough to tell one convention from another."""

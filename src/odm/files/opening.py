@@ -19,18 +19,18 @@ HEAD = 64 * 2**10
 UNREADABLE = Code(
     "unreadable-file",
     "error",
-    "the file cannot be read: {reason}",
-    "check that it is there, is a regular file and may be read",
-    "A file inside the data set could not be opened or read to its end, so what it holds is unknown.",
+    "cannot read the file: {reason}",
+    "check that it exists, is a regular file, and that you have permission to read it",
+    "A file in the data set could not be opened or read to the end, so its content is unknown.",
     file=True,
 )
 NOT_TEXT = Code(
     "not-text",
     "error",
     "expected text, found {value}",
-    "unpack it if it is an archive, or name the file that holds the annotations",
-    "The file begins like an archive, a picture or another kind of file without text. Nothing is unpacked, "
-    "so what it holds is unknown.",
+    "extract it if it is an archive, or give the file that contains the annotations",
+    "The file starts like an archive, a picture or another binary file. Archives are not extracted, so its "
+    "content is unknown.",
     file=True,
 )
 

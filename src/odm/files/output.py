@@ -26,17 +26,17 @@ COLLISION = Code(
 HIDDEN_NAME = Code(
     "hidden-name",
     "error",
-    "{value!r} would be written for {owner!r}, and hidden files are not read",
+    "{value!r} would be written for {owner!r}, but hidden files are not read",
     "rename the image so that no part of its name begins with a dot",
-    "Files whose name begins with a dot, or that lie in a folder of such a name, are left out where a folder "
-    "is read, by odm as by most programs, so what is written there would be lost.",
+    "Like most programs, odm skips files and folders whose name begins with a dot when it reads a folder, "
+    "so the file would be lost.",
 )
 CASE_COLLISION = Code(
     "case-collision",
     "warning",
-    "{first!r} and {second!r} differ only by letter case or Unicode form",
+    "{first!r} and {second!r} differ only in letter case or Unicode form",
     "rename one of them",
-    "On Windows and macOS the two names mean one file, so the second would replace the first there.",
+    "On Windows and macOS both names refer to the same file, so the second would replace the first.",
 )
 
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)

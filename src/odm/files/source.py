@@ -27,10 +27,10 @@ T = TypeVar("T")
 LEADS_OUTSIDE = Code(
     "link-outside",
     "error",
-    "the link leads outside the source, to {target!r}",
-    "name the real folder on the command line, or give --follow-links",
-    "A symbolic link inside the source points to a place outside it. A data set from the internet could "
-    "use one to have other files of this machine read.",
+    "the link points outside the source, to {target!r}",
+    "give the real folder on the command line, or use --follow-links",
+    "A symbolic link in the source points to a location outside it. A data set from the internet could use "
+    "one to read other files of this machine.",
     file=True,
 )
 
