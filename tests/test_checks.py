@@ -182,7 +182,7 @@ def test_messages_say_what_was_found():
     )
     (message,) = messages(make([[600, 10, 700.25, 60]]))
     assert message.startswith(
-        "the box reaches 60.25 px beyond the image (640x480): left 600, top 10, right 700.25, bottom 60; "
+        "the box extends 60.25 px beyond the image (640x480): left 600, top 10, right 700.25, bottom 60; "
     )
     (message,) = messages(make([[600, 10, 697.8699999999999, 326.03000000000003]]))
     assert "57.87 px beyond the image (640x480): left 600, top 10, right 697.87, bottom 326.03; " in message
@@ -191,9 +191,9 @@ def test_messages_say_what_was_found():
     (message,) = messages(make([[-7, 10, 60, 60]], size=None))
     assert "reaches 7 px beyond the image (of unknown size)" in message
     (message,) = messages(make([[10, 10, 60, 60]] * 2))
-    assert "is there already, in box 0; " in message
+    assert message.startswith("duplicate of box 0; ")
     (message,) = messages(make([[10, 10, 60, 60]], score=[float("nan")]))
-    assert message.startswith("expected a detection with a finite score, found none; ")
+    assert message.startswith("expected a finite score, found none; ")
     (message,) = messages(make([[10, 10, 60, 60]], score=[1.25]), all_rules=False)
     assert message.startswith("expected a score in 0..1, found 1.25; ")
     (message,) = messages(make(area=[-2.5]))
@@ -232,7 +232,7 @@ def test_alike_image_names(first, second, how):
         checks.run(make(images=names), log)
         (issue,) = log
         assert issue.code == "similar-image-names"
-        assert f"differ only by {how};" in issue.message
+        assert f"differ only in {how};" in issue.message
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_other_image_names_are_not_alike(names):
 )
 def test_alike_class_names(second, how):
     (message,) = messages(make(categories=["traffic light", second]))
-    assert f"differ only by {how};" in message
+    assert f"differ only in {how};" in message
 
 
 def test_scores():
@@ -448,7 +448,7 @@ def test_pictures():
     log = Log()
     checks.compare_pictures(data, {0: (640, 480), 1: (480, 640), 2: (1280, 960), 3: (5, 5)}, log)
     assert [i.code for i in log] == ["picture-size-swapped", "picture-size-differs"]
-    assert "say 640x480 pixels, the picture has 1280x960;" in log.issues[1].message
+    assert "say 640x480 pixels, but the picture has 1280x960;" in log.issues[1].message
 
 
 # ------------------------------------------------------------------------------------------- two sides
@@ -480,16 +480,16 @@ def test_what_only_one_side_has():
         "class-only-in-ground-truth": 1,
     }
     assert said[0].startswith(
-        "expected images of the ground truth, found 1 image only in the detections, 'strete.jpg' "
+        "1 image in the detections but not in the ground truth, 'strete.jpg' "
         "(did you mean 'street.jpg'?); "
     )
-    assert "the class 'Person' of 9 detections is not in the ground truth (did you mean 'person'?)" in said[1]
+    assert "class 'Person' of 9 detections is not in the ground truth (did you mean 'person'?)" in said[1]
 
 
 def test_sizes_that_differ():
     counts, (message,) = compared(grid(10), grid(10, "det", size=(1280, 960)))
     assert counts == {"image-sizes-differ": 1}
-    assert "'a.jpg' has 640x480 pixels in the ground truth and 1280x960 in the detections" in message
+    assert "'a.jpg' is 640x480 pixels in the ground truth but 1280x960 in the detections" in message
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_names_that_do_not_exist_are_wrong_use_with_a_hint():
 
 @pytest.mark.parametrize("name", ["a\nb", "\ud800", " ", "\ufeffx", "a\u2028"])
 def test_a_class_cannot_be_renamed_to_what_cannot_be_one(name):
-    with pytest.raises(UsageError, match="cannot be the name of a class"):
+    with pytest.raises(UsageError, match="is not a valid class name"):
         edited(data(), rename={"cat": name})
 
 

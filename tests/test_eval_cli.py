@@ -54,8 +54,8 @@ def test_swapped_sides_are_one_error(run, sides):
     _, err = run(*sides, code=1)
     (only,) = [line for line in err.splitlines() if ": error " in line and not line.startswith("odm:")]
     assert only == (
-        f"{sides[0]}: error sides-swapped expected ground truth here and detections in '{sides[1]}', found "
-        "scores with every box here and none there; give the ground truth first and the detections second"
+        f"{sides[0]}: error sides-swapped expected ground truth here and detections in '{sides[1]}', but "
+        "every box here has a score and none there does; give the ground truth first and the detections second"
     )
 
 
@@ -97,7 +97,7 @@ def test_a_split_goes_to_the_side_that_has_splits(run, tmp_path):
     # Where neither side has splits, or not this one, it is an error as ever.
     assert "unknown-split" in run("ygt", "ydet", "--split", "val", *SIZE, code=1)[1]
     err = run("whole", one, "--split", "nope", *SIZE, code=1)[1]
-    assert "there is no split 'nope', found train, val" in err
+    assert "unknown split 'nope', found train, val" in err
 
 
 def test_sizes_that_cannot_be_told_are_explained(run, tmp_path):
@@ -138,8 +138,8 @@ def test_sizes_that_cannot_be_told_are_explained(run, tmp_path):
 def test_extra_images(run, tmp_path):
     part = make(tmp_path / "part", {"000000.txt": GT["000000.txt"]})
     err = run(part, "det", code=1)[1]
-    assert err.count("image-only-in-detections expected") == 1
-    assert "found 2 images only in the detections, the first is '000001'; remove" in err  # no useless hint
+    assert err.count("image-only-in-detections 2 images") == 1
+    assert "2 images in the detections but not in the ground truth, the first is '000001'; remove" in err  # no useless hint
     out, err = run(part, "det", "--extra-images", "ignore")
     assert "[changed: 2 extra images left out]" in out
     assert "2 images only in the detections left out with 4 detections: '000001', '000002'" in err

@@ -191,11 +191,11 @@ def test_warned_and_noted():
             ["2 crowd boxes", "'a', 'b'; 'b' has no others, and its AP"],
         ),
         ([Flag.CROWD, Flag.CROWD, Flag.CROWD], "voc2007", ["'a', 'b' have no others", "--protocol coco"]),
-        ([0, 0, Flag.CROWD], "tf-weighted", ["under tf-weighted, of the class 'b'; choose"]),
+        ([0, 0, Flag.CROWD], "tf-weighted", ["under tf-weighted, in the class 'b'; use"]),
         (
             [0, 0, Flag.GROUP_OF],
             "coco",
-            ["1 group-of box of", "its AP is in the mean; choose --protocol openimages,"],
+            ["1 group-of box of", "its AP is included in the mean; use --protocol openimages,"],
         ),
         ([Flag.CROWD | Flag.DIFFICULT, 0, 0], "voc2012", []),
         ([Flag.CROWD, 0, Flag.CROWD], "coco", []),
@@ -457,8 +457,8 @@ def test_numbered_ground_truth_against_a_list_in_order_of_appearance():
     found = dataclasses.replace(found, categories=dataclasses.replace(found.categories, ordered=False))
     evaluation = evaluate(numbered, found)  # without a log of one's own
     assert evaluation.log.counts == {"class-order-guessed": 1}
-    assert "the classes of the detections are only in order" in str(evaluation.log.issues[0])
-    assert str(evaluation.log.issues[0]).endswith("the ground truth count in, with --gt-classes")
+    assert "the classes of the detections have only an order" in str(evaluation.log.issues[0])
+    assert str(evaluation.log.issues[0]).endswith("the ground truth refer to with --gt-classes")
 
 
 def test_extra_images_can_be_left_out():

@@ -871,7 +871,7 @@ print([i.path.replace(top, "") for i in log])
             "/locked/deep/new.json: nothing may be written into /locked",
             "/a.json: the target may not be written to",
             "written",  # though a folder beside it cannot be made: then it is made inside
-            "None the file cannot be read: Permission denied",
+            "None cannot read the file: Permission denied",
             "['/secret', '/private']",
         ]
         assert os.listdir(f"{top}/open") == ["a"]

@@ -217,7 +217,7 @@ def test_labels_where_nobody_looks_are_an_error(tmp_path, odm_run):
     assert codes(source) == {"pictures-without-labels"}
     (source / "train" / "labels").rename(source / "train" / "annot")
     _, err = odm_run("convert", source, tmp_path / "out.json", "--to", "coco", code=1)
-    assert "no picture of the split 'train' has a label file, of 3" in err
+    assert "none of the 3 pictures of the split 'train' has a label file" in err
     assert "'train/annot'" in err
     (source / "train" / "annot").rename(source / "train" / "labelTxt")
     assert "as the format dota" in odm_run("convert", source, tmp_path / "o.json", "--to", "coco", code=1)[1]
