@@ -164,7 +164,7 @@ def prepare(names: list[str]) -> str:
     if any("big" in name for name in names) and not (WORK / "big").exists():
         size = ["--images", "80000", "--truths", "1200000", "--detections", "2400000", "--no-txt"]
         subprocess.run([*generate, str(WORK / "big"), *size], check=True)
-    if any("voc" in name for name in names) and not (WORK / "voc").exists():
+    if any("voc-to" in name for name in names) and not (WORK / "voc").exists():
         source = [str(DATA / "instances.json"), str(WORK / "voc")]
         command = [
             sys.executable,

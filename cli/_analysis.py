@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from odm.cli._common import lines_of_files, split_names
 from odm.cli._print import say, show
 from odm.cli._tags import read_tags
 from odm.evaluate import Evaluation, Protocol
@@ -43,17 +42,29 @@ class Asked:
             raise UsageError("--thresholds chooses under one protocol and IoU")
         if given["at_scores"] and given["at_score"] is not None:
             raise UsageError("--at-scores and --at-score exclude each other")
+        if given["confusion"] and given["output"] == "csv":
+            raise UsageError("--confusion is no table of classes: --save DIR writes it as confusion.csv")
         if given["tags"] and "slices" not in analyses:
             raise UsageError("--tags makes slices: give --analyze slices")
         return cls(given, analyses, _read_json(given["at_scores"]) if given["at_scores"] else None)
 
     def applied(self, evaluation: Evaluation, log: Log) -> Evaluation:
         """The evaluation with what was asked for."""
-        import numpy as np
+        return self._with_confusion(self._analyzed(evaluation, log))
 
+    def _with_confusion(self, evaluation: Evaluation) -> Evaluation:
+        if self.given["confusion"] is None:
+            return evaluation
+        of = None if self.given["confusion"] == "counts" else self.given["confusion"]
+        results = [
+            dataclasses.replace(one, analysis={**one.analysis, "confusion": one.confusion().to_dict(of)})
+            for one in evaluation.results
+        ]
+        return dataclasses.replace(evaluation, results=results)
+
+    def _analyzed(self, evaluation: Evaluation, log: Log) -> Evaluation:
         from odm.evaluate.analysis.attach import Resampling, analyze
         from odm.evaluate.analysis.slices import slices_by_tags
-        from odm.evaluate.selection import image_numbers
 
         given = self.given
         if self.thresholds is not None:
@@ -62,12 +73,8 @@ class Asked:
             return evaluation
         images = evaluation.joined.images
         slices = slices_by_tags(images, read_tags(given["tags"], images, log)) if given["tags"] else []
-        chosen = None
-        if (names := given["only_images"]) is not None:
-            wanted = lines_of_files([names]) if names.startswith("@") else split_names(names)
-            chosen = np.unique(image_numbers(images, wanted))
         n = given["replicates"] if given["ci"] else 0
-        resampling = Resampling(n, given["seed"], images=chosen, track=log.track)
+        resampling = Resampling(n, given["seed"], track=log.track)
         return analyze(evaluation, self.analyses, slices=slices, resampling=resampling)
 
     def _at_scores(self, evaluation: Evaluation, data: dict[str, Any], log: Log) -> Evaluation:
@@ -76,7 +83,7 @@ class Asked:
 
         path = self.given["at_scores"]
         scores, default = read_thresholds(data)
-        if data.get("images") == digest_of(evaluation.joined.images):
+        if data.get("images") == digest_of(evaluation.joined.evaluated):
             log.note(
                 f"--at-scores {printable(path)}: these scores were chosen on the same images, so what they "
                 f"give here is too good"
@@ -106,7 +113,7 @@ class Asked:
                 f"odm: warning: {chosen.rule}: of these classes no score meets the rule, so nothing is kept "
                 f"({len(chosen.unreachable)} of {len(chosen.classes)}): {names}"
             )
-        data = {**chosen.to_dict(), "images": digest_of(evaluation.joined.images)}
+        data = {**chosen.to_dict(), "images": digest_of(evaluation.joined.evaluated)}
         text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
         if given["save_thresholds"]:
             with Output(given["save_thresholds"], overwrite=overwrite, single=True) as output:
@@ -118,7 +125,7 @@ class Asked:
                    if own.score == own.score else "nothing is kept")
                 for name, own in chosen.classes.items()
             ]  # fmt: skip
-            show("\n".join([f"\nscores by the rule {chosen.rule}:", *lines]))
+            show("\n".join([f"score thresholds by the rule {chosen.rule}:", *lines, ""]) + "\n")
         else:
             show(text, err=True)
 

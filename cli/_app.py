@@ -21,18 +21,20 @@ READER_LEFT = 141
 COMMANDS = {
     "convert": "Convert annotations or detections from one format to another.",
     "eval": "Evaluate detections against ground truth.",
-    "compare": "Compare detections of several runs: which is better, and is it more than chance?",
-    "agree": "Measure how far two annotators of the same images agree.",
-    "validate": "Say everything that is wrong in annotations or detections.",
-    "stats": "Count objects, images and classes, and measure boxes.",
-    "show": "Write a page that shows boxes on their pictures.",
-    "formats": "List the formats, or show one format's page.",
+    "compare": "Compare detections of several runs, with intervals.",
+    "agree": "Measure the agreement of two annotators.",
+    "validate": "Report every problem in annotations or detections.",
+    "stats": "Summarise a data set: objects, classes, sizes.",
+    "show": "Write an HTML page with boxes drawn on the images.",
+    "formats": "List the formats, or describe one.",
 }
 """Name and one line of help of each subcommand; its file is imported when it is called."""
 
 EPILOG = """
-Exit codes: 0 done; 1 the data has errors, a gate failed or a strict loss; 2 wrong use; 3 source or target
-not usable; 70 internal error; 130 interrupted; 141 the reader of the output left.
+`odm COMMAND -h` shows the common options and examples, `odm COMMAND --help` all options.
+
+Exit codes: 0 done; 1 data errors, failed gate, or data loss under --strict; 2 usage error; 3 source or target
+not usable; 70 internal error; 130 interrupted; 141 output closed early.
 """
 
 
@@ -155,8 +157,7 @@ def _show_usage(error: click.ClickException) -> None:
     """How the command is called, and what is wrong with this call; its words may come from anywhere."""
     context = getattr(error, "ctx", None)
     if context is not None:
-        option = context.help_option_names[0]
-        show(f"{context.get_usage()}\nTry '{context.command_path} {option}' for help.\n\n", err=True)
+        show(f"{context.get_usage()}\nTry '{context.command_path} -h' for help.\n\n", err=True)
     say(f"Error: {error.format_message()}")
 
 

@@ -10,15 +10,35 @@ from typing import Any, TypeVar
 import click
 
 from odm import inputs
-from odm.cli._print import progress_screen, say
+from odm.cli import _help
+from odm.cli._messages import PER_CODE, PER_CODE_VALIDATE, SHOWN, print_log, print_notes
+from odm.cli._print import progress_screen, show, terminal_width
 from odm.files import MAX_SIZE, Unreadable, read_bytes
 from odm.formats import FORMATS, OptionSpec, option_specs
-from odm.issues import KEPT_PER_CODE, Code, Issue, Log, PathError, plural, printable
+from odm.issues import KEPT_PER_CODE, Log, PathError, printable
+
+__all__ = [
+    "FormatCommand",
+    "Function",
+    "TargetPath",
+    "common_options",
+    "complete_format",
+    "format_choice",
+    "format_options",
+    "lines_of_files",
+    "print_log",
+    "print_notes",
+    "reading",
+    "split_names",
+    "table_width",
+    "terminal_log",
+    "wide_option",
+]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-SHOWN = 100
-"""How many issues are printed unless ``--max-errors`` says otherwise."""
+MOST_NAMED = 5
+"""The help of an option names the formats that have it if they are at most so many."""
 
 _SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -31,10 +51,14 @@ def number_of_bytes(text: str | int) -> int:
     return int(match[1]) * _SIZES[match[2].upper()]
 
 
-def format_choice(*names: str, help: str) -> Callable[[Function], Function]:  # noqa: A002 -- as in click
-    """An option that names a format."""
+def format_choice(
+    *names: str,
+    help: str,  # noqa: A002 -- as in click
+    multiple: bool = False,
+) -> Callable[[Function], Function]:
+    """An option that names a format; the formats are listed once, at the end of the help."""
     return click.option(
-        *names, metavar="FORMAT", shell_complete=complete_format, help=f"{help} ({', '.join(FORMATS)})."
+        *names, metavar="FORMAT", shell_complete=complete_format, multiple=multiple, help=f"{help}."
     )
 
 
@@ -44,11 +68,12 @@ def complete_format(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [name for name in FORMATS if name.startswith(incomplete)]
 
 
-def format_options(*sides: str) -> Callable[[Function], Function]:
+def format_options(*sides: str, writing: Sequence[str] = ()) -> Callable[[Function], Function]:
     """Add every long flag that a format declares, plain and for each side, and ``-O name=value``.
 
-    The command's function gets one argument ``options``: for ``""`` (whichever side has it) and for each of
-    `sides` a dict of option values by name.
+    Options that matter only in writing are added for the sides in `writing`, which write; those that matter
+    only in reading, for the plain flags and the other sides. The command's function gets one argument
+    ``options``: for ``""`` (whichever side has it) and for each of `sides` a dict of option values by name.
     """
 
     def decorate(function: Function) -> Function:
@@ -62,6 +87,8 @@ def format_options(*sides: str) -> Callable[[Function], Function]:
                     values[side][name] = value
             for text in given.pop(TEXTS):
                 side, name, value = _split_option(text, sides)
+                if side not in writing:
+                    _check_reading(name, text)
                 values[side][name] = value
             return function(*args, options=values, **given)
 
@@ -71,10 +98,10 @@ def format_options(*sides: str) -> Callable[[Function], Function]:
             TEXTS,
             multiple=True,
             metavar="NAME=VALUE",
-            help=f"An option of a format; `odm formats FORMAT` lists them.{prefixes}",
+            help=f"Any option of a format; `odm formats FORMAT` lists them.{prefixes}",
         )
         texts(collect)
-        collect.sides = sides  # type: ignore[attr-defined]
+        collect.sides, collect.writing = sides, tuple(writing)  # type: ignore[attr-defined]
         return collect  # type: ignore[return-value]
 
     return decorate
@@ -84,13 +111,26 @@ class FormatCommand(click.Command):
     """A command with `format_options`, whose flags are made when it is called.
 
     Where the words of the command line name formats, the flags of those are tried first, for then no other
-    format needs to be imported; if they do not suffice, those of all formats are there.
+    format needs to be imported; if they do not suffice, those of all formats are there. ``-h`` shows the
+    common options and examples, ``--help`` all options under headings.
     """
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        keywords["context_settings"] = {"help_option_names": ["--help"]}
+        super().__init__(*args, **keywords)
+        self._brief = click.Option(
+            ["-h"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_show_brief,
+            help="Show the common options and examples, and exit.",
+        )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = {word.rpartition("=")[2] for word in args}
         named = [name for name in FORMATS if name in words]
-        if named and not ctx.resilient_parsing and words.isdisjoint(ctx.help_option_names):
+        if named and not ctx.resilient_parsing and words.isdisjoint({"-h", "--help"}):
             ctx.meta[_NAMED] = named
             try:
                 return super().parse_args(ctx, list(args))
@@ -102,8 +142,33 @@ class FormatCommand(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         params = super().get_params(ctx)
         at = next(i for i, param in enumerate(params) if param.name == TEXTS)
+        sides, writing = (getattr(self.callback, name, ()) for name in ("sides", "writing"))
+        flags = _flags(tuple(ctx.meta.get(_NAMED, FORMATS)), sides, writing)
+        return [*params[: at + 1], *flags, *params[at + 1 :], self._brief]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options: the common ones for ``-h``, else all of them under headings."""
+        params = [p for p in self.get_params(ctx) if isinstance(p, click.Option) and not p.hidden]
+        name = ctx.info_name or ""
+        helps = {"-h", "--help"}
+        options = [p for p in params if helps.isdisjoint(p.opts)]
+        if _BRIEF in ctx.meta and name in _help.COMMON:
+            wanted = _help.common(name, options)
+            rows = [row for p in wanted if (row := p.get_help_record(ctx))]
+            _section(formatter, "Common options", [*rows, ("--help", "Show all options.")])
+            return
         sides = getattr(self.callback, "sides", ())
-        return [*params[: at + 1], *_flags(tuple(ctx.meta.get(_NAMED, FORMATS)), sides), *params[at + 1 :]]
+        for heading, own in _help.groups(name, options):
+            rows = [row for p in own if (row := p.get_help_record(ctx))]
+            side = next((s for s in sides if _help.SIDES[s] == heading), None)
+            if side is not None:
+                rows.append((f"--{side}-OPTION", "An option of formats, below, for this side only."))
+            _section(formatter, heading, rows)
+        rows = [row for p in params if p not in options and (row := p.get_help_record(ctx))]
+        _section(formatter, "Help", rows)
+        if any(p.metavar == "FORMAT" for p in options):
+            with formatter.section("Formats (odm formats describes them)"):
+                formatter.write_text(", ".join(FORMATS))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what its paths name is read, but for what a `TargetPath` names."""
@@ -123,17 +188,54 @@ TEXTS = "format_option_texts"
 """The argument for ``-O``."""
 
 _NAMED = "odm.cli.formats"
+_BRIEF = "odm.cli.brief"
+
+
+def _section(formatter: click.HelpFormatter, heading: str, rows: Sequence[tuple[str, str]]) -> None:
+    """Write options under a heading, their help in the same column everywhere."""
+    with formatter.section(heading):
+        formatter.write_dl([(f"{names:<24}", text) for names, text in rows], col_max=24)
+
+
+def _show_brief(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    del param
+    if value and not ctx.resilient_parsing:
+        ctx.meta[_BRIEF] = True
+        show(ctx.get_help())
+        ctx.exit()
 
 
 @functools.cache
-def _flags(names: tuple[str, ...], sides: tuple[str, ...]) -> tuple[click.Parameter, ...]:
+def _flags(
+    names: tuple[str, ...], sides: tuple[str, ...], writing: tuple[str, ...]
+) -> tuple[click.Parameter, ...]:
     """The long flags of some formats, plain and for each side; the parser asks for them again and again."""
     specs: dict[str, list[tuple[str, OptionSpec]]] = {}
     for name in names:
         for spec in option_specs(FORMATS[name].options):
             if spec.flag:
                 specs.setdefault(spec.flag, []).append((name, spec))
-    return tuple(_flag(flag, side, found) for flag, found in specs.items() for side in ("", *sides))
+    return tuple(
+        _flag(flag, side, found)
+        for flag, found in specs.items()
+        for side in ("", *sides)
+        if any(_matters(spec, side, writing) for _, spec in found)
+    )
+
+
+def _matters(spec: OptionSpec, side: str, writing: Sequence[str]) -> bool:
+    """Whether an option does anything for a side of a command."""
+    if spec.side == "write":
+        return side in writing
+    return spec.side == "both" or not side or side not in writing
+
+
+def _check_reading(name: str, text: str) -> None:
+    """UsageError for an option that every format with it needs only for writing."""
+    key = name.replace("-", "_")
+    found = [spec for f in FORMATS.values() for spec in option_specs(f.options) if spec.name == key]
+    if found and all(spec.side == "write" for spec in found):
+        raise click.UsageError(f"-O {text}: {key} only matters where a format is written")
 
 
 def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> click.Option:
@@ -141,12 +243,15 @@ def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> clic
     name = f"--{side}-{flag[2:]}" if side else flag
     keywords: dict[str, Any] = {"hidden": bool(side)}
     if not side:
-        keywords["help"] = f"{spec.help[0].upper()}{spec.help[1:]} ({', '.join(name for name, _ in found)})."
+        names = f" ({', '.join(name for name, _ in found)})" if len(found) <= MOST_NAMED else ""
+        keywords["help"] = f"{spec.help[0].upper()}{spec.help[1:]}{names}."
     choices = tuple(dict.fromkeys(c for _, s in found for c in s.choices or ()))
     if spec.is_switch:
         keywords["is_flag"] = True
     elif choices:
         keywords["type"] = click.Choice(choices)
+    elif spec.is_path:
+        keywords["metavar"] = "DIR" if spec.help.startswith("folder") else "FILE"
     else:
         keywords["metavar"] = "TEXT"
     return click.Option([name, f"fo__{side}__{spec.name}"], default=None, **keywords)
@@ -163,34 +268,51 @@ def _split_option(text: str, sides: Sequence[str]) -> tuple[str, str, str]:
 
 
 def common_options(function: Function) -> Function:
-    """The options of every command that reads: --follow-links, --max-size, --max-errors, --quiet."""
+    """The options of every command that reads: what is opened, and how much is printed beside the result."""
     for option in (
         click.option(
             "-q",
             "--quiet",
             is_flag=True,
-            help="Print results and errors only; of warnings those that put the numbers of eval in doubt.",
+            help="Print results and errors only, and warnings that put the numbers in doubt.",
         ),
         click.option(
             "--max-errors",
             type=click.IntRange(0),
+            metavar="N",
             default=SHOWN,
             show_default=True,
-            help="How many errors and warnings are printed; all are counted.",
+            help="Print at most N errors and warnings; all are counted.",
+        ),
+        click.option(
+            "--max-per-code",
+            type=click.IntRange(0),
+            metavar="N",
+            help=f"Print at most N with the same code. [default: {PER_CODE}; validate: {PER_CODE_VALIDATE}]",
         ),
         click.option(
             "--max-size",
             type=number_of_bytes,
             metavar="SIZE",
             default=MAX_SIZE,
-            help="Refuse larger files, as in 500M or 2G. [default: 64G]",
+            help="Refuse larger files: 500M, 2G. [default: 64G]",
         ),
         click.option(
-            "--follow-links", is_flag=True, help="Read files behind links that lead out of the source."
+            "--follow-links", is_flag=True, help="Follow symbolic links that lead out of the source."
         ),
     ):
         function = option(function)
     return function
+
+
+wide_option = click.option(
+    "--wide", is_flag=True, help="Show all columns of a table, however narrow the terminal."
+)
+
+
+def table_width(given: Mapping[str, Any]) -> int | None:
+    """How wide a table may be: as the terminal, 80 where there is none, None = any width."""
+    return None if given["wide"] else terminal_width()
 
 
 def terminal_log(keep: int = KEPT_PER_CODE) -> Log:
@@ -204,58 +326,9 @@ def terminal_log(keep: int = KEPT_PER_CODE) -> Log:
 
         tqdm.monitor_interval = 0  # no thread of its own
 
-        return tqdm(items, desc=what, leave=False, delay=0.5, file=screen)
+        return tqdm(items, desc=what, leave=False, delay=1, file=screen)
 
     return Log(keep=keep, track=track)
-
-
-def print_notes(log: Log) -> None:
-    """Print the decisions that were taken to the standard error stream."""
-    for text in log.notes:
-        say(f"note: {text}")
-
-
-def print_issues(log: Log, codes: Iterable[Code], *, limit: int = SHOWN) -> list[Issue]:
-    """Print the issues of some codes to the standard error stream; those that were printed."""
-    names = {code.name for code in codes}
-    found = [issue for issue in log.issues if issue.code in names][:limit]
-    for issue in found:
-        say(issue)
-    return found
-
-
-def print_log(log: Log, *, quiet: bool = False, limit: int = SHOWN, printed: Sequence[Issue] = ()) -> None:
-    """Print notes, issues and their counts to the standard error stream; errors come first.
-
-    Issues that were `printed` before are only counted.
-    """
-    if not quiet:
-        print_notes(log)
-    severities = ("error",) if quiet else ("error", "warning")
-    before = {id(issue) for issue in printed}
-    others = [issue for issue in sorted(log.issues, key=_location) if id(issue) not in before]
-    shown = [issue for s in severities for issue in others if issue.severity == s]
-    n_before = sum(issue.severity in severities for issue in printed)
-    room = max(0, limit - n_before)
-    for issue in shown[:room]:
-        say(issue)
-    if log.errors or (log.warnings and not quiet):
-        say(_summary(log, n_before + len(shown[:room]), quiet=quiet))
-
-
-def _location(issue: Issue) -> tuple[str, int, int]:
-    return issue.path, issue.line, issue.column
-
-
-def _summary(log: Log, printed: int, *, quiet: bool) -> str:
-    parts = [plural(log.errors, "error")] if log.errors else []
-    if log.warnings and not quiet:
-        parts.append(plural(log.warnings, "warning"))
-    total = log.errors + (0 if quiet else log.warnings)
-    if total > printed:
-        parts.append(f"{printed} of them printed")
-    by_code = ", ".join(f"{name} {n}" for name, n in log.counts.most_common())
-    return f"{', '.join(parts)} ({by_code})"
 
 
 def reading(keywords: Mapping[str, Any]) -> dict[str, Any]:

@@ -103,6 +103,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         'car',
         "input/labels/classes.txt:1: error class-lists-disagree class 0 is 'car' here and 'person' in input/data.yaml; make the lists equal, or say which one holds with --classes",
     ),
+    'class-not-in-part': (
+        'odm convert input.json out --to coco --split-into train:1,val:1',
+        'input.json: warning class-not-in-part val has no object of 1 of the 2 classes: dog; give that part more images, or accept that these classes are not seen there',
+    ),
     'class-numbers-misread': (
         'odm eval gt/data.yaml predictions.json --gt-image-size 100x100',
         "predictions.json: error class-numbers-misread the class numbers do not fit: with 1 = 'dog', 2 = 'cow' 0 of 6 detections have the class of the object under them, with 1 = 'cat', 2 = 'dog' 6 would; if these are COCO results, give -O ids=positions-from-1; else number the classes of both sides alike",
@@ -437,7 +441,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'picture-not-known': (
         'odm convert input.json out --to yolo --link-images',
-        "input.json#/images/0: error picture-not-known the picture of 'a.jpg' is not known, so it cannot be put in images/; give --images DIR, or --follow-links if it is behind a link; or leave out --link-images, --copy-images",
+        "input.json#/images/0: error picture-not-known expected the picture of every image to put in images/, found none for 2 of 2: 'a.jpg', 'b.jpg'; give --images DIR, or --follow-links if pictures are behind links; or leave out --link-images, --copy-images",
     ),
     'picture-size-differs': (
         '{"id": 1, "file_name": "a.jpg", "width": 64, "height": 48}',
@@ -577,7 +581,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'voc-listed-image': (
         'c',
-        "input/ImageSets/Main/train.txt:2: warning voc-listed-image the image 'c' is listed, but it has no XML file; add the file, or take the image off the list",
+        "input/ImageSets/Main/train.txt:2: warning voc-listed-image 1 image is listed without an XML file: 'c'; add the files, or remove the images from the list",
     ),
     'voc-misplaced-element': (
         '<Object>',

@@ -92,7 +92,7 @@ def _text(code: Code) -> str:
 
 def _wrap(text: str) -> str:
     return textwrap.fill(
-        text, 100, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        text, 80, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, TextIO
 
 from odm.issues import printable
@@ -47,15 +49,28 @@ def _detach(wrapped: io.TextIOWrapper[Any]) -> None:
         wrapped.detach().detach()
 
 
-def show(text: object, *, err: bool = False, commands: bool = False) -> None:
+def show(
+    text: object,
+    *,
+    err: bool = False,
+    commands: bool = False,
+    severities: bool = False,
+    headlines: Collection[str] = (),
+) -> None:
     """Print lines that were made for it, to the standard output unless `err` says otherwise.
 
-    With `commands` they may be workflow commands of GitHub, whose own text has been escaped.
+    With `commands` they may be workflow commands of GitHub, whose own text has been escaped. Where there is
+    colour, that of `severities` is shown, and the lines in `headlines` stand out.
     """
     screen = _err() if err else _out()
     page = str(text).removesuffix("\n") + "\n" if str(text) else ""
     if commands:
         screen.write_commands(page)
+    elif (severities or headlines) and screen.colour:
+        for line in page.removesuffix("\n").split("\n"):
+            for piece, style in _styled(line, headlines, severities=severities):
+                screen.write_styled(piece, style)
+            screen.write("\n")
     else:
         screen.write(page)
     screen.flush()
@@ -63,13 +78,43 @@ def show(text: object, *, err: bool = False, commands: bool = False) -> None:
 
 def say(text: object) -> None:
     """Print one line to the standard error stream, whatever the text holds."""
-    show(printable(str(text)), err=True)
+    show(printable(str(text)), err=True, severities=True)
+
+
+HEADLINE = "1;36"
+STYLES = {"error": "1;31", "gate failed": "1;31", "Error": "1;31", "warning": "1;33", "note": "2"}
+_SEVERITY = re.compile(
+    r"^(?P<before>(?:odm: )?|[ 0-9]+  |.*?: (?=\w+ [a-z0-9-]+ ))"
+    r"(?P<word>error|warning|note|gate failed|Error)\b"
+)
+
+
+def _styled(line: str, headlines: Collection[str], *, severities: bool) -> list[tuple[str, str]]:
+    """The pieces of a line, each with its style."""
+    if line in headlines:
+        return [(line, HEADLINE)]
+    match = _SEVERITY.match(line) if severities else None
+    if match is None:
+        return [(line, "")]
+    word = match["word"]
+    return [(match["before"], ""), (word, STYLES[word]), (line[match.end() :], "")]
 
 
 def progress_screen() -> Screen | None:
     """The terminal that a progress bar is drawn on, which returns to the start of its line; None if none."""
     screen = _err()
     return Screen(screen.stream, required=False, keep="\n\r") if screen.isatty() else None
+
+
+def terminal_width() -> int:
+    """How many characters fit on a line of the standard output: ``COLUMNS``, or the terminal's, or 80."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
+    try:
+        return os.get_terminal_size(_out().fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 def _out() -> Screen:

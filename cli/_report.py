@@ -31,7 +31,7 @@ def report_options(*, name: str = "--report", required: bool = False) -> Callabl
                 metavar="PX",
                 default=SIZE,
                 show_default=True,
-                help="Longest side of a picture in the report.",
+                help="Longest side of an image in the report.",
             ),
             click.option(
                 "--report-images",
@@ -39,7 +39,7 @@ def report_options(*, name: str = "--report", required: bool = False) -> Callabl
                 metavar="N",
                 default=IMAGES,
                 show_default=True,
-                help="Show this many images in the report.",
+                help="Show at most N images in the report.",
             ),
             click.option(
                 name,
@@ -47,8 +47,7 @@ def report_options(*, name: str = "--report", required: bool = False) -> Callabl
                 type=TargetPath(),
                 metavar="FILE|DIR",
                 required=required,
-                help="Write a page with numbers and pictures: one file NAME.html, or a folder. Give the "
-                "pictures with --images.",
+                help="Write an HTML report: one file NAME.html, or a folder. Images from --images.",
             ),
         ):
             function = option(function)

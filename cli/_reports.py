@@ -9,7 +9,7 @@ from typing import Any
 
 import odm
 from odm.files import Unreadable, read_bytes
-from odm.issues import CODES, Code, Issue, Log, plural, printable
+from odm.issues import CODES, Code, Issue, Log, grouped, plural, printable
 from odm.screen import json_text
 
 VERSION = 1
@@ -18,13 +18,19 @@ VERSION = 1
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Report:
-    """What a validation found: all counts, and the issues to be shown, which may be fewer."""
+    """What a validation found: all counts, and the lines to be shown, which may be of fewer issues."""
 
     log: Log
-    issues: Sequence[Issue]
+    lines: Sequence[Issue | str]
+    """Issues, and among them what is said of those that are not shown."""
     sources: Sequence[dict[str, Any]]
     """Per source: ``path``, ``format``, ``kind``, the numbers of ``images``, ``classes``, ``boxes``, and of
     rows that are none (``skipped``)."""
+
+    @property
+    def issues(self) -> list[Issue]:
+        """The issues to be shown."""
+        return [line for line in self.lines if isinstance(line, Issue)]
 
     @property
     def total(self) -> int:
@@ -44,7 +50,7 @@ class Report:
         read = "; ".join(map(_contents, self.sources))
         line = f"{counts} in {read}" if read else counts
         if len(self.issues) < self.total:
-            line += f"; {len(self.issues)} of the {self.total} are printed, all are counted"
+            line += f"; {grouped(len(self.issues))} of {grouped(self.total)} are printed"
         return line
 
 
@@ -69,8 +75,8 @@ def render(report: Report, output: str) -> str:
 
 
 def _text(report: Report) -> str:
-    lines = [str(issue) for issue in report.issues]
-    rows = [(str(n), code.severity, code.name) for code, n in report.by_code]
+    lines = [str(line) for line in report.lines]
+    rows = [(grouped(n), code.severity, code.name) for code, n in report.by_code]
     if rows:
         wide = max(len(row[0]) for row in rows)
         lines += ["", *(f"{n:>{wide}}  {severity:<7}  {name}" for n, severity, name in rows), ""]
@@ -84,8 +90,8 @@ def _markdown(report: Report) -> str:
         lines += ["| code | severity | found |", "|---|---|---|"]
         lines += [f"| `{code.name}` | {code.severity} | {n} |" for code, n in report.by_code]
         lines.append("")
-    for issue in report.issues:
-        message = str(issue)
+    for line in report.lines:
+        message = str(line)
         fence = "`" * (1 + max((len(run) for run in _runs(message)), default=0))
         lines.append(f"- {fence} {message} {fence}" if fence != "`" else f"- `{message}`")
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -260,6 +266,7 @@ def _json_lines(path: str) -> Callable[[str], int]:
         return int(np.frombuffer(buffer, np.uint8).__array_interface__["data"][0])
 
     start = address(data) if data else 0
+    breaks = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
     held: dict[str, Any] = {"": msgspec.Raw(data)}
     opened: dict[str, Any] = {}
 
@@ -283,7 +290,7 @@ def _json_lines(path: str) -> Callable[[str], int]:
                 value = inner(pointer)
                 offset = address(value) - start
                 if 0 <= offset <= len(data):
-                    return data.count(b"\n", 0, offset) + 1
+                    return int(np.searchsorted(breaks, offset)) + 1
             except (msgspec.MsgspecError, UnicodeError, RecursionError, LookupError, ValueError, TypeError):
                 pass
             pointer = pointer.rpartition("/")[0]  # what is missing is shown where it should be
@@ -331,3 +338,5 @@ OUTPUTS: dict[str, Callable[[Report], str]] = {
     "markdown": _markdown,
 }
 """How a report can be printed."""
+MACHINE_OUTPUTS = ("json", "sarif", "github")
+"""Those that are not cut."""

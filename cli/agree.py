@@ -18,13 +18,16 @@ from odm.cli._common import (
     format_options,
     print_log,
     reading,
+    table_width,
     terminal_log,
+    wide_option,
 )
 from odm.cli._print import show
 from odm.converters import Request, load
 from odm.evaluate import OUTPUTS
 from odm.evaluate.analysis.agree import IOU, Agreement, agree, share
 from odm.issues import UsageError, printable, shorten
+from odm.screen import text_table
 from odm.tables import Dataset
 
 EXAMPLES = """
@@ -38,21 +41,29 @@ Examples:
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("first", metavar="A", type=click.Path())
 @click.argument("other", metavar="B", type=click.Path())
-@click.option("--iou", type=float, default=IOU, show_default=True, help="The least IoU of a pair of boxes.")
+@click.option(
+    "--iou",
+    type=float,
+    metavar="IOU",
+    default=IOU,
+    show_default=True,
+    help="Minimum IoU of two boxes that are paired.",
+)
 @click.option(
     "--output",
     type=click.Choice(OUTPUTS),
     default="table",
     show_default=True,
-    help="How the numbers are printed.",
+    help="Output format.",
 )
-@format_choice("--a-format", help="Format of A; detected if left out")
-@format_choice("--b-format", help="Format of B; detected if left out")
-@click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
+@wide_option
+@format_choice("--a-format", help="Format of A; auto-detected if omitted")
+@format_choice("--b-format", help="Format of B; auto-detected if omitted")
+@click.option("--skip-bad", is_flag=True, help="Skip rows with errors instead of failing.")
 @format_options("a", "b")
 @common_options
 def command(first: str, other: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
-    """Measure how far two annotators of the same images, A and B, agree.
+    """Measure the agreement of two annotators, A and B, of the same images.
 
     Boxes are paired by IoU whatever their class, then their classes are compared. Crowd and group-of boxes
     are left out.
@@ -78,12 +89,13 @@ def command(first: str, other: str, options: dict[str, dict[str, Any]], **given:
             if n:
                 log.note(f"{printable(path)}: {n} images that the other does not have are left out")
     finally:
-        print_log(log, quiet=given["quiet"], limit=given["max_errors"])
-    show(render(agree(a, b, classes, iou=given["iou"]), given["output"]))
+        print_log(log, quiet=given["quiet"], limit=given["max_errors"], per_code=given["max_per_code"])
+    found = agree(a, b, classes, iou=given["iou"])
+    show(render(found, given["output"], width=table_width(given)))
     return 0
 
 
-def render(found: Agreement, output: str) -> str:
+def render(found: Agreement, output: str, *, width: int | None = None) -> str:
     """The agreement as text that ends with a newline."""
     if output == "json":
         return json.dumps(found.to_dict(), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
@@ -95,34 +107,36 @@ def render(found: Agreement, output: str) -> str:
         writer.writerow(headers)
         writer.writerows(["" if row[key] is None else row[key] for key in headers] for row in data)
         return out.getvalue()
-    from tabulate import tabulate
-
+    markdown = output == "markdown"
     lines = [
         f"{found.boxes[0]} and {found.boxes[1]} boxes, {found.pairs} pairs with IoU >= {found.iou_least:g}",
         f"F1 of places {_number(found.f1_location)}, of places and classes {_number(found.f1)}",
         f"mean IoU of pairs {_number(found.mean_iou)}, kappa of their classes {_number(found.kappa)}",
     ]
-    style = "github" if output == "markdown" else "simple"
     rows = [
         [shorten(printable(row["class"]), 40), _number(math.nan if row["f1"] is None else row["f1"]),
          *(str(row[key]) for key in headers[2:])]
         for row in data
     ]  # fmt: skip
-    align = ("left", *["right"] * 4)
-    table = tabulate(
-        rows, ["class", "F1", "A", "B", "pairs"], tablefmt=style, disable_numparse=True, colalign=align
-    )
+    table = _table(["class", "F1", "A", "B", "pairs"], rows, markdown=markdown, width=width)
     names = [*(shorten(printable(name), 40) for name in found.names), "(none)"]
     counts = found.confusion.copy()
     np.fill_diagonal(counts, 0)
     worst = sorted(((-int(counts[i, j]), i, j) for i, j in zip(*counts.nonzero(), strict=True)))[:10]
-    parts = [("\n\n" if output == "markdown" else "\n").join(lines), table]
+    parts = [table, ("\n\n" if markdown else "\n").join(lines)]
     if worst:
         apart = [[names[i], names[j], str(-n)] for n, i, j in worst]
-        parts.append(
-            tabulate(apart, ["class of A", "class of B", "times"], tablefmt=style, disable_numparse=True)
-        )
+        parts.insert(1, _table(["class of A", "class of B", "times"], apart, markdown=markdown, width=width))
     return "\n\n".join(parts) + "\n"
+
+
+def _table(headers: list[str], rows: list[list[str]], *, markdown: bool, width: int | None) -> str:
+    if not markdown:
+        return text_table(headers, rows, width=width, left=("class of B",))
+    from tabulate import tabulate
+
+    align = ("left", *["right"] * (len(headers) - 1)) if rows else None
+    return tabulate(rows, headers, tablefmt="github", disable_numparse=True, colalign=align)
 
 
 def _number(value: float) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import click
-import numpy as np
 
 from odm.cli import eval as eval_
 from odm.cli._common import (
@@ -16,13 +15,14 @@ from odm.cli._common import (
     common_options,
     format_options,
     lines_of_files,
-    print_issues,
-    print_log,
+    table_width,
     terminal_log,
+    wide_option,
 )
 from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.cli._tags import read_tags
+from odm.converters import KeptTruth
 from odm.converters.edit import parse_renames
 from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation
 from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES, check_bootstrap
@@ -34,10 +34,9 @@ from odm.evaluate.analysis.compare import (
     parse_regression_gate,
     regressions,
 )
-from odm.evaluate.analysis.render import render_comparison, save_comparison
+from odm.evaluate.analysis.render import headlines, render_comparison, save_comparison
 from odm.evaluate.analysis.slices import slices_by_tags
 from odm.evaluate.analysis.table import Table, table_of
-from odm.evaluate.selection import image_numbers
 from odm.files import Output
 from odm.issues import Log, UsageError
 from odm.tables import Dataset
@@ -73,53 +72,77 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
     type=click.Choice(list(PROTOCOLS)),
     default="voc2012",
     show_default=True,
-    help="Whose rules.",
+    metavar="NAME",
+    help=f"Evaluation protocol: {', '.join(PROTOCOLS)}.",
 )
-@click.option("--iou", type=float, help="IoU threshold, above 0 up to 1. [default: the protocol's]")
+@click.option("--iou", type=float, metavar="IOU", help="IoU threshold. [default: the protocol's]")
 @click.option(
     "--replicates",
     type=int,
+    metavar="N",
     default=REPLICATES,
     show_default=True,
-    help="How many times images are drawn for the intervals.",
+    help="Bootstrap replicates.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Which draws; same seed, same numbers.")
-@click.option("--level", type=float, default=LEVEL, show_default=True, help="Coverage of the intervals.")
-@click.option("--bootstrap-areas", is_flag=True, help="Intervals for area ranges too, which take longer.")
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Random seed; the same seed gives the same numbers.",
+)
+@click.option(
+    "--level",
+    type=float,
+    metavar="SHARE",
+    default=LEVEL,
+    show_default=True,
+    help="Coverage of the intervals.",
+)
+@click.option("--bootstrap-areas", is_flag=True, help="Intervals for area ranges too (slower).")
 @click.option(
     "--tags",
     type=click.Path(),
     metavar="FILE",
-    help="CSV with a column image, and one per property of images: runs are compared for each value.",
+    help="CSV of image properties (columns: image, others): compare each value separately.",
 )
 @click.option(
     "--fail-on-regression",
     multiple=True,
     metavar="KEY[=M]",
-    help="Exit with 1 if a run is beyond doubt worse than A, by more than M: mAP, AP[cat]=0.02. Repeatable.",
+    help="Exit with 1 if a run is significantly worse than A, by more than M (repeatable).",
 )
 @click.option(
     "--require-no-worse",
     multiple=True,
     metavar="KEY=M",
-    help="Exit with 1 unless it is beyond doubt that no run is worse than A by more than M. Repeatable.",
+    help="Exit with 1 unless every run is shown to be no worse than A by M (repeatable).",
 )
 @click.option(
     "--output",
     type=click.Choice(OUTPUTS),
     default="table",
     show_default=True,
-    help="How the comparison is printed.",
+    help="Output format.",
 )
+@wide_option
 @click.option(
-    "--save", "save_to", type=TargetPath(), metavar="DIR", help="Also write JSON and CSV files there."
+    "--save", "save_to", type=TargetPath(), metavar="DIR", help="Also write JSON and CSV files to DIR."
 )
 @report_options()
-@click.option("--overwrite", is_flag=True, help="Write into what --save and --report name, if it exists.")
-@click.option("--at-score", type=float, help="Score at which images are counted. [default: least LRP error]")
+@click.option(
+    "--overwrite", is_flag=True, help="Replace existing files in the targets of --save and --report."
+)
+@click.option(
+    "--at-score",
+    type=float,
+    metavar="SCORE",
+    help="Score threshold for counts per image. [default: least LRP error]",
+)
 @of_eval(
     "score_min",
     "max_dets",
+    "recall_at",
     "area",
     "interpolation",
     "pixels",
@@ -138,22 +161,22 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
 @click.option(
     "--skip-bad-files",
     is_flag=True,
-    help="Leave out whole files with errors, and their images; each is named.",
+    help="Skip whole files with errors, and their images; each is named.",
 )
 @format_options("gt", "det")
 @common_options
 def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], **given: Any) -> int:
     """Compare the detections B, C, ... with A, against the ground truth GT.
 
-    Differences come with intervals by resampling the images, which all runs share. DET in the options means
-    each of A, B, C.
+    Differences come with confidence intervals by resampling the images. In the options, DET means each of
+    A, B, C.
     """
     log = terminal_log()
     given |= {"protocol": [given["protocol"]], "iou": [] if given["iou"] is None else [given["iou"]]}
     (rules,) = eval_.rules_of(given)
     gates = [parse_regression_gate(text, proven=True) for text in given["fail_on_regression"]]
     gates += [parse_regression_gate(text, proven=False) for text in given["require_no_worse"]]
-    check_regression_gates(gates, rules)
+    check_regression_gates(gates, rules, bootstrap_areas=given["bootstrap_areas"])
     try:
         check_bootstrap(replicates=given["replicates"], seed=given["seed"], level=given["level"])
     except UsageError as e:
@@ -169,32 +192,31 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
     report_target(given, sources=(gt, *runs))
     shown: list[tuple[Evaluation, tuple[Dataset, Dataset]]] | None = [] if given["report"] else None
     try:
-        tables, images = _tables(gt, runs, options, given, log, shown)
+        tables = _tables(gt, runs, options, given, log, shown)
         first = next(iter(tables.values()))
         tags = read_tags(given["tags"], first.images, log) if given["tags"] else {}
     finally:
-        doubts = print_issues(
-            log, eval_.DOUBTS if given["quiet"] or not log.errors else (), limit=given["max_errors"]
-        )
-        print_log(log, quiet=given["quiet"], limit=given["max_errors"], printed=doubts)
+        eval_.print_messages(log, given)
     comparison = compare(
         tables,
         replicates=given["replicates"],
         seed=given["seed"],
         level=given["level"],
         bootstrap_areas=given["bootstrap_areas"],
-        images=images,
         at_score=given["at_score"],
         slices=slices_by_tags(first.images, tags),
         track=log.track,
     )
     failed = regressions(comparison, gates)
-    show(render_comparison(comparison, given["output"]))
-    if given["save_to"]:
-        with Output(given["save_to"], overwrite=given["overwrite"]) as output:
-            save_comparison(comparison, output.write)
-    if shown is not None:
-        _report(comparison, shown, (gt, *runs), options, given)
+    try:
+        if given["save_to"]:
+            with Output(given["save_to"], overwrite=given["overwrite"]) as output:
+                save_comparison(comparison, output.write)
+        if shown is not None:
+            _report(comparison, shown, (gt, *runs), options, given)
+    finally:  # the numbers are the last thing on the screen
+        lines = headlines(comparison) if given["output"] == "table" else ()
+        show(render_comparison(comparison, given["output"], width=table_width(given)), headlines=lines)
     for line in failed:
         say(f"odm: gate failed: {line}")
     return 1 if failed else 0
@@ -249,30 +271,25 @@ def _tables(
     given: dict[str, Any],
     log: Log,
     shown: list[tuple[Evaluation, tuple[Dataset, Dataset]]] | None = None,
-) -> tuple[dict[str, Table], Any]:
-    """The table of each run by its path, and the numbers of the images if they were limited.
+) -> dict[str, Table]:
+    """The table of each run by its path.
 
     The evaluations and both their sides go into `shown`, if they are wanted.
     """
     renames = parse_renames(lines_of_files(given["rename"]))
     given = {**given, "at_score": None}  # which would be the operating point of the evaluation
     tables: dict[str, Table] = {}
-    evaluation: Evaluation | None = None
+    kept = KeptTruth()
     for path in runs:
         own = log.fresh()
         try:
-            evaluation, datasets = eval_.evaluate_files(gt, path, options, given, renames, own)
+            evaluation, datasets = eval_.evaluate_files(gt, path, options, given, renames, own, kept)
         finally:
             _add_new(log, own)
         tables[path] = table_of(evaluation.result)
         if shown is not None:
             shown.append((evaluation, datasets))
-    assert evaluation is not None
-    names = eval_.names_of_images(given["only_images"])
-    images = None
-    if names is not None:
-        images = np.unique(image_numbers(evaluation.joined.images, names))
-    return tables, images
+    return tables
 
 
 def _add_new(log: Log, own: Log) -> None:

@@ -19,60 +19,91 @@ from odm.cli._common import (
     terminal_log,
 )
 from odm.cli._print import show
-from odm.converters import Edits, StrictLoss, convert
+from odm.converters import Edits, Ledger, Selection, StrictLoss, convert
 from odm.converters.edit import parse_renames
+from odm.converters.merging import SAME_IMAGE
 
 EXAMPLES = """
 \b
 Examples:
   odm convert --from yolo --to txt labels/ out/ --images images/
-  odm convert --from txt --to yolo groundtruths/ out/ --box ltwh --image-size 200x200
+  odm convert groundtruths/ out/ --to yolo --box ltwh --image-size 200x200
   odm convert annotations.json out/ --to yolo --copy-images --images photos/
+  odm convert Annotations/ coco.json --class-list classes.txt
   odm convert out/ back.json --dry-run
+  odm convert a.json b.json all/ --to yolo --split-into train:80,val:20
 """
 
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
-@click.argument("source", metavar="SRC", type=click.Path())
+@click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=click.Path())
 @click.argument("target", metavar="DST", type=TargetPath())
-@format_choice("--from", "from_", help="Format of SRC; detected if left out")
-@format_choice("--to", help="Format of DST; decided by its suffix if left out")
+@format_choice(
+    "--from", "from_", multiple=True, help="Format of SRC; auto-detected if omitted; once for all or for each"
+)
+@format_choice("--to", help="Format of DST; taken from its suffix if omitted")
 @click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
-@click.option("--gt", type=click.Path(), help="The ground truth that a results file refers to.")
-@click.option("--strict", is_flag=True, help="Write nothing if anything would be left out or lost (exit 1).")
-@click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
+@click.option("--gt", type=click.Path(), metavar="FILE", help="Ground truth that a results file refers to.")
+@click.option("--strict", is_flag=True, help="Write nothing if any data would be lost (exit 1).")
+@click.option("--skip-bad", is_flag=True, help="Skip rows with errors instead of failing.")
 @click.option(
     "--skip-bad-files",
     is_flag=True,
-    help="Leave out whole files with errors, and their images; each is named.",
+    help="Skip whole files with errors, and their images; each is named.",
 )
-@click.option("--keep-groups", is_flag=True, help="Write crowd and group-of boxes as ordinary ones.")
-@click.option("--clip", is_flag=True, help="Cut boxes to their image.")
+@click.option("--keep-groups", is_flag=True, help="Write crowd and group-of boxes as plain boxes.")
+@click.option("--clip", is_flag=True, help="Clip boxes to their image.")
 @click.option(
     "--rename",
     multiple=True,
     metavar="OLD=NEW",
-    help="Rename a class; two may get one name. Repeatable; @FILE names a file of such lines.",
+    help="Rename a class, or merge it into another (repeatable); @FILE: one OLD=NEW per line.",
 )
-@click.option("--drop", multiple=True, metavar="NAME", help="Leave out a class and its boxes; repeatable.")
+@click.option("--drop", multiple=True, metavar="NAME", help="Drop a class and its boxes (repeatable).")
 @click.option(
     "--class-list",
     type=click.Path(),
     metavar="FILE",
-    help="Write these classes, one name per line, in this order; the data may have no others.",
+    help="Write exactly these classes in this order; FILE: one name per line.",
 )
 @click.option(
     "--coco-ids",
     type=click.Choice(["80", "91"]),
-    help="Number COCO's 80 classes as trainers do (0 to 79) or as its files do (1 to 90, with gaps).",
+    help="Number COCO's 80 classes 0 to 79, or 1 to 90 as in its annotation files.",
 )
 @click.option("--only-classes", metavar="A,B", help="Keep only these classes.")
-@click.option("--overwrite", is_flag=True, help="Replace files in a target that exists; others stay.")
-@click.option("--dry-run", is_flag=True, help="Print the ledger and write nothing.")
-@format_options("from", "to")
+@click.option(
+    "--same-image",
+    type=click.Choice(SAME_IMAGE),
+    default="error",
+    show_default=True,
+    help="If several SRC have the same image: fail, prefix all image names with their SRC, or join the boxes.",
+)
+@click.option(
+    "--min-box", type=float, default=0, metavar="PIXELS", help="Drop boxes whose shorter side is below this."
+)
+@click.option("--min-area", type=float, default=0, metavar="PIXELS", help="Drop boxes of a smaller area.")
+@click.option("--drop-empty", is_flag=True, help="Drop images without boxes.")
+@click.option("--sample", metavar="N|P%", help="Keep a random sample of N images, or P percent.")
+@click.option(
+    "--split-into",
+    metavar="NAME:RATIO,...",
+    help="Split the images into parts: train:80,val:10,test:10.",
+)
+@click.option("--folds", type=int, metavar="K", help="Split the images into K folds.")
+@click.option(
+    "--group-by",
+    metavar="REGEX",
+    help="Keep images together whose names have the same text in REGEX's first group.",
+)
+@click.option("--no-stratify", is_flag=True, help="Split without balancing classes.")
+@click.option("--seed", metavar="SEED", help="Seed of --sample, --split-into and --folds. [default: 0]")
+@click.option("--overwrite", is_flag=True, help="Replace existing files of DST; others stay.")
+@click.option("--dry-run", is_flag=True, help="Print the summary and write nothing.")
+@format_options("from", "to", writing=("", "to"))
 @common_options
 def command(
-    source: str,
+    sources: tuple[str, ...],
     target: str,
     rename: tuple[str, ...],
     drop: tuple[str, ...],
@@ -82,16 +113,16 @@ def command(
     options: dict[str, dict[str, Any]],
     **given: Any,
 ) -> int:
-    """Convert annotations or detections from SRC to DST.
+    """Convert annotations or detections from SRC to DST; several SRC become one data set.
 
-    Numbers are neither shifted nor rounded. The ledger printed at the end accounts for every box. The options
-    below belong to the formats; --from-NAME and --to-NAME give one of them to one side only.
+    Coordinates are neither shifted nor rounded. The summary at the end accounts for every box.
     """
     log = terminal_log()
-    quiet, limit = given["quiet"], given["max_errors"]
+    quiet = given["quiet"]
+    lost: Ledger | None = None
     try:
         ledger = convert(
-            source,
+            sources,
             target,
             options=options[""],
             from_options=options["from"],
@@ -103,24 +134,33 @@ def command(
                 coco_ids=coco_ids,
                 order=tuple(lines_of_files([f"@{class_list}"])) if class_list else (),
             ),
+            selection=Selection(
+                stratify=not given["no_stratify"],
+                **{
+                    name: given[name]
+                    for name in (
+                        *("min_box", "min_area", "drop_empty", "sample"),
+                        *("split_into", "folds", "group_by", "seed"),
+                    )
+                },
+            ),
             log=log,
             **{
                 name: given[name]
                 for name in (
-                    *("from_", "to", "kind", "gt", "strict", "skip_bad", "keep_groups", "clip"),
+                    *("from_", "to", "kind", "gt", "strict", "skip_bad", "keep_groups", "clip", "same_image"),
                     *("skip_bad_files", "overwrite", "dry_run"),
                 )
             },
             **reading(given),
         )
     except StrictLoss as e:
-        print_log(log, quiet=quiet, limit=limit)
-        show(e.ledger)
+        lost = e.ledger
         raise
-    except BaseException:
-        print_log(log, quiet=quiet, limit=limit)
-        raise
-    print_log(log, quiet=quiet, limit=limit)
+    finally:
+        print_log(log, quiet=quiet, limit=given["max_errors"], per_code=given["max_per_code"])
+        if lost is not None:
+            show(lost)
     if not quiet:
         show(ledger)
     return 0

@@ -16,24 +16,26 @@ from odm.cli._common import (
     format_choice,
     format_options,
     lines_of_files,
-    print_issues,
     print_log,
     reading,
     split_names,
+    table_width,
     terminal_log,
+    wide_option,
 )
 from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.codes import CATEGORY_POSITION_GUESSED
-from odm.converters import Edits, Ledger, Request, load_pair
+from odm.converters import Edits, KeptTruth, Ledger, Request, load_pair
 from odm.converters.edit import apply, parse_renames
 from odm.converters.labels import read_descriptions, read_hierarchy, read_image_labels
 from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation, Protocol, evaluate, render, resolve, save
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.gates import check_gates, failures, parse_gate
 from odm.evaluate.protocols import check_scores
+from odm.evaluate.render import headline
 from odm.files import Output
-from odm.issues import Log, UsageError
+from odm.issues import Log, OdmError, UsageError, shorten
 from odm.tables import Dataset, Kind
 
 EXAMPLES = """
@@ -41,20 +43,33 @@ EXAMPLES = """
 Examples:
   odm eval groundtruths/ detections/ --iou 0.5
   odm eval gt/ det/ --iou 0.3 --protocol voc2012 --protocol voc2007
-  odm eval labels/ predictions/ --gt-format yolo --det-box ltwh --images photos/
-  odm eval instances.json results.json --protocol coco --output json > metrics.json
-  odm eval lvis_v1_val.json results.json --protocol lvis
+  odm eval labels/ predictions/ --images photos/ --det-box ltwh
+  odm eval instances.json results.json --protocol coco --output json
+  odm eval instances.json results.json --protocol coco --fail-under mAP50=0.5
+  odm eval instances.json results.json --protocol coco --area tiny=0:256
   odm eval gt/ det/ --fail-under mAP=0.5 --fail-under 'AP[person]=0.4'
   odm eval gt/ det/ --save run1/ --plots run1-plots/
   odm eval instances.json results.json --images photos/ --report run.html
   odm eval gt/ det/ --rename 'motor bike=motorbike' --extra-images ignore
 """
 
-RULES = ("interpolation", "area", "max_dets", "keep_difficult", "pixels")
+RULES = ("interpolation", "area", "max_dets", "recall_at", "keep_difficult", "pixels")
 DOUBTS = (*DOUBTFUL, CATEGORY_POSITION_GUESSED)
 """The warnings that put the numbers in doubt, which ``--quiet`` does not hide."""
 
 SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic")
+
+
+def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None) -> list[int] | None:
+    """The whole numbers in ``1,10``. UsageError if the text is anything else."""
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(
+            f"{parameter.opts[0]} {shorten(text)}: give whole numbers from 1, as in 1,10,50"
+        ) from None
 
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
@@ -63,8 +78,9 @@ SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic")
 @click.option(
     "--iou",
     type=float,
+    metavar="IOU",
     multiple=True,
-    help="IoU threshold, above 0 up to 1; repeatable. [default: the protocol's]",
+    help="IoU threshold (repeatable). [default: the protocol's]",
 )
 @click.option(
     "--protocol",
@@ -72,113 +88,150 @@ SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic")
     multiple=True,
     default=["voc2012"],
     show_default=True,
-    help="Whose rules; repeatable, and the files are read once.",
+    metavar="NAME",
+    help=f"Evaluation protocol (repeatable): {', '.join(PROTOCOLS)}.",
 )
 @click.option(
     "--output",
     type=click.Choice(OUTPUTS),
     default="table",
     show_default=True,
-    help="How results are printed.",
+    help="Output format.",
+)
+@wide_option
+@click.option(
+    "--save",
+    "save_to",
+    type=TargetPath(),
+    metavar="DIR",
+    help="Also write results.json and CSV files to DIR.",
 )
 @click.option(
-    "--save", "save_to", type=TargetPath(), metavar="DIR", help="Also write results.json and CSV files there."
-)
-@click.option(
-    "--plots", type=TargetPath(), metavar="DIR", help="Also draw PNG and SVG pictures there (extra [plot])."
+    "--plots", type=TargetPath(), metavar="DIR", help="Also draw plots, PNG and SVG (extra [plot])."
 )
 @report_options()
 @click.option(
-    "--overwrite", is_flag=True, help="Write into what --save, --plots and --report name, if it exists."
+    "--overwrite", is_flag=True, help="Replace existing files in the targets of --save, --plots, --report."
 )
 @click.option(
     "--fail-under",
     multiple=True,
     metavar="KEY=BOUND",
-    help="Exit with 1 if a number is lower: mAP=0.5, AP[person]=0.4. Repeatable.",
+    help="Exit with 1 if a metric is lower (repeatable): mAP=0.5, AP[person]=0.4.",
 )
 @click.option(
     "--analyze",
     metavar="A,B|all",
-    help="Also show tide, lrp, calibration, images, slices: what costs AP, where, and by how much.",
+    help="Analyse errors: any of tide, lrp, calibration, images, slices.",
 )
-@click.option("--ci", is_flag=True, help="Also show intervals of the summary, by resampling the images.")
 @click.option(
-    "--replicates", type=int, default=1000, show_default=True, help="How many times --ci draws images."
+    "--confusion",
+    type=click.Choice(["counts", "gt", "det"]),
+    help="Confusion matrix: counts, or shares of each GT or detected class.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Which draws of --ci.")
+@click.option("--ci", is_flag=True, help="Confidence intervals by resampling images.")
+@click.option(
+    "--replicates",
+    type=int,
+    metavar="N",
+    default=1000,
+    show_default=True,
+    help="Bootstrap replicates of --ci.",
+)
+@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Random seed of --ci.")
 @click.option(
     "--tags",
     type=click.Path(),
     metavar="FILE",
-    help="CSV with a column image, and one per property of images: more slices of --analyze.",
+    help="CSV of image properties (columns: image, others): slices for --analyze.",
 )
 @click.option(
     "--thresholds",
     metavar="RULE",
-    help="Choose the score of each class: f1, fbeta:B, precision:P, recall:R, cost:FP:FN or lrp.",
+    help="Choose a score threshold per class: f1, fbeta:B, precision:P, recall:R, cost:FP:FN, lrp.",
 )
 @click.option(
-    "--save-thresholds", type=TargetPath(), metavar="FILE", help="Write the scores of --thresholds there."
+    "--save-thresholds",
+    type=TargetPath(),
+    metavar="FILE",
+    help="Write the thresholds chosen by --thresholds.",
 )
 @click.option(
-    "--at-scores", type=click.Path(), metavar="FILE", help="Operating points: a file of --save-thresholds."
+    "--at-scores",
+    type=click.Path(),
+    metavar="FILE",
+    help="Use the thresholds in FILE, written by --save-thresholds.",
 )
-@click.option("--class-agnostic", is_flag=True, help="Take all boxes as of one class.")
-@click.option("--at-score", type=float, help="Score of the operating point. [default: that of the best F1]")
-@click.option("--score-min", type=float, help="Drop detections of a lower score.")
+@click.option("--class-agnostic", is_flag=True, help="Ignore classes: treat all boxes as one class.")
 @click.option(
-    "--max-dets", type=int, help="Look at this many detections per image and class (lvis: per image)."
+    "--at-score",
+    type=float,
+    metavar="SCORE",
+    help="Score threshold for precision, recall, F1. [default: the best F1]",
+)
+@click.option("--score-min", type=float, metavar="SCORE", help="Drop detections with a lower score.")
+@click.option(
+    "--max-dets",
+    type=int,
+    metavar="N",
+    help="Keep at most N detections per image and class (lvis: per image).",
 )
 @click.option(
-    "--area", help="Only boxes of this area count: small, medium, large or LOW:HIGH in square pixels."
+    "--recall-at",
+    metavar="K,K",
+    callback=whole_numbers,
+    help="coco: average recall of the best K detections of an image and class too, as AR10 is.",
 )
-@click.option("--interpolation", type=click.Choice(["all", "11", "101"]), help="Where precision is read.")
 @click.option(
-    "--pixels", type=click.Choice(["edges", "inclusive"]), help="Width is right - left, or one more."
+    "--area",
+    multiple=True,
+    metavar="[NAME=]LOW:HIGH",
+    help="Only boxes of this area count: small, medium, large or LOW:HIGH in square pixels. With a name, "
+    "and repeatable: also AP@NAME and so on, of boxes of that area.",
 )
+@click.option("--interpolation", type=click.Choice(["all", "11", "101"]), help="Recall points for AP.")
 @click.option(
-    "--keep-difficult", is_flag=True, default=None, help="Count difficult objects as ordinary ones."
+    "--pixels",
+    type=click.Choice(["edges", "inclusive"]),
+    help="Box width: right - left, or right - left + 1.",
 )
-@click.option("--only-classes", metavar="A,B", help="Evaluate these classes alone.")
+@click.option("--keep-difficult", is_flag=True, default=None, help="Count difficult objects like any other.")
+@click.option("--only-classes", metavar="A,B", help="Evaluate only these classes.")
 @click.option(
-    "--only-images", metavar="A,B|@FILE", help="Evaluate these images alone; @FILE has one name per line."
+    "--only-images", metavar="A,B|@FILE", help="Evaluate only these images; @FILE: one name per line."
 )
 @click.option(
     "--extra-images",
     type=click.Choice(["error", "background", "ignore"]),
     default="error",
     show_default=True,
-    help="Images that only DET has: an error, false positives, or left out.",
+    help="Images only in DET: an error, false positives, or left out.",
 )
 @click.option(
     "--rename",
     multiple=True,
     metavar="OLD=NEW",
-    help="Rename a class of DET; repeatable, @FILE names a file of such lines.",
+    help="Rename a class of DET (repeatable); @FILE: one OLD=NEW per line.",
 )
 @click.option(
     "--image-labels",
     type=click.Path(),
     metavar="FILE",
-    help="Open Images' verified image labels (CSV); LVIS has its own in GT.",
+    help="Image-level labels of Open Images (CSV).",
 )
-@click.option("--hierarchy", type=click.Path(), metavar="FILE", help="Open Images' class hierarchy (JSON).")
-@format_choice("--gt-format", help="Format of GT; detected if left out")
-@format_choice("--det-format", help="Format of DET; detected if left out")
-@click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
+@click.option("--hierarchy", type=click.Path(), metavar="FILE", help="Class hierarchy of Open Images (JSON).")
+@format_choice("--gt-format", help="Format of GT; auto-detected if omitted")
+@format_choice("--det-format", help="Format of DET; auto-detected if omitted")
+@click.option("--skip-bad", is_flag=True, help="Skip rows with errors instead of failing.")
 @click.option(
     "--skip-bad-files",
     is_flag=True,
-    help="Leave out whole files with errors, and their images; each is named.",
+    help="Skip whole files with errors, and their images; each is named.",
 )
 @format_options("gt", "det")
 @common_options
 def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
-    """Evaluate the detections DET against the ground truth GT, whatever the format of each.
-
-    The options of the formats stand at the end; --gt-NAME and --det-NAME give one of them to one side only.
-    """
+    """Evaluate the detections DET against the ground truth GT, each in any format."""
     log = terminal_log()
     gates = [parse_gate(text) for text in given["fail_under"]]
     renames = parse_renames(lines_of_files(given["rename"]))
@@ -199,13 +252,34 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
         evaluation, datasets = evaluate_files(gt, det, options, given, renames, log)
         evaluation = asked.applied(evaluation, log)
     finally:  # before the numbers, which stay in view; what puts them in doubt is never hidden
-        first = DOUBTS if given["quiet"] or not log.errors else ()
-        doubts = print_issues(log, first, limit=given["max_errors"])
-        print_log(log, quiet=given["quiet"], limit=given["max_errors"], printed=doubts)
+        print_messages(log, given)
     for output in outputs.values():  # before the numbers; every input is known by now
         output.check_apart()
-    show(render(evaluation, given["output"]))
-    asked.show_thresholds(evaluation, overwrite=given["overwrite"])
+    try:  # before the numbers too, which are the last thing on the screen
+        _write(evaluation, datasets, asked, (gt, det), options, given)
+    except OdmError:
+        _show(evaluation, given)
+        raise
+    _show(evaluation, given)
+    failed, unknown = failures(evaluation, gates)
+    for line in failed:
+        say(f"odm: gate failed: {line}")
+    for line in unknown:
+        say(f"odm: error: {line}")
+    return 2 if unknown else 1 if failed else 0
+
+
+def _write(
+    evaluation: Evaluation,
+    datasets: tuple[Dataset, Dataset],
+    asked: Asked,
+    sources: tuple[str, str],
+    options: dict[str, dict[str, Any]],
+    given: dict[str, Any],
+) -> None:
+    """Write the files that were asked for; the report first, for it looks pictures up."""
+    if given["report"]:
+        _report(evaluation, datasets, sources, options, given)
     if given["save_to"]:
         with Output(given["save_to"], overwrite=given["overwrite"]) as output:
             save(evaluation, output.write)
@@ -214,14 +288,24 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
 
         with Output(given["plots"], overwrite=given["overwrite"]) as output:
             draw(evaluation, output.write)
-    if given["report"]:
-        _report(evaluation, datasets, (gt, det), options, given)
-    failed, unknown = failures(evaluation, gates)
-    for line in failed:
-        say(f"odm: gate failed: {line}")
-    for line in unknown:
-        say(f"odm: error: {line}")
-    return 2 if unknown else 1 if failed else 0
+    asked.show_thresholds(evaluation, overwrite=given["overwrite"])
+
+
+def _show(evaluation: Evaluation, given: dict[str, Any]) -> None:
+    text = render(evaluation, given["output"], width=table_width(given))
+    lines = {headline(result) for result in evaluation.results} if given["output"] == "table" else set()
+    show(text, headlines=lines)
+
+
+def print_messages(log: Log, given: dict[str, Any]) -> None:
+    """Print the log; what puts the numbers in doubt comes first and is never hidden."""
+    print_log(
+        log,
+        quiet=given["quiet"],
+        limit=given["max_errors"],
+        per_code=given["max_per_code"],
+        first=DOUBTS if given["quiet"] or not log.errors else (),
+    )
 
 
 def rules_of(given: dict[str, Any]) -> list[Protocol]:
@@ -266,8 +350,9 @@ def evaluate_files(
     given: dict[str, Any],
     renames: dict[str, str],
     log: Log,
+    kept: KeptTruth | None = None,
 ) -> tuple[Evaluation, tuple[Dataset, Dataset]]:
-    """Read both sides and evaluate them as the arguments say."""
+    """Read both sides and evaluate them as the arguments say; `kept` is for several runs."""
     sides: tuple[tuple[str, Kind, str], ...] = (("gt", "gt", gt), ("det", "det", det))
     truth, detections = (
         Request(
@@ -294,6 +379,7 @@ def evaluate_files(
         skip_bad=given["skip_bad"],
         skip_bad_files=given["skip_bad_files"],
         spare=spare,
+        kept=kept,
     )
     evaluation = evaluate(
         loaded[0].dataset,

@@ -2,43 +2,117 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
+
 import click
 
-from odm.cli._common import complete_format
+from odm.cli._common import complete_format, table_width, wide_option
 from odm.cli._print import show
 from odm.formats import FORMATS, Format, get, option_specs
+from odm.screen import text_table, wrapped
+
+EXAMPLES = """
+\b
+Examples:
+  odm formats
+  odm formats yolo
+  odm formats yolo --brief
+  odm formats --output markdown
+"""
 
 
-@click.command(epilog="\b\nExamples:\n  odm formats\n  odm formats yolo\n  odm formats --output markdown")
+@click.command(epilog=EXAMPLES)
 @click.argument("name", required=False, shell_complete=complete_format)
+@click.option("--brief", is_flag=True, help="Of NAME only the first paragraph and the options.")
 @click.option(
     "--output",
     type=click.Choice(["table", "markdown", "json"]),
     default="table",
     show_default=True,
-    help="How the list is printed.",
+    help="Output format of the list.",
 )
-def command(name: str | None, output: str) -> None:
-    """List the formats, or show the page of the format NAME: its grammar, options and what it keeps."""
-    show(page(get(name)) if name else listing(output))
+@wide_option
+def command(name: str | None, output: str, **given: bool) -> None:
+    """List the formats, or describe the format NAME: its files, options and what it keeps."""
+    if given["brief"] and not name:
+        raise click.UsageError("--brief needs the NAME of a format")
+    width = table_width(given)
+    show(page(get(name), width, brief=given["brief"]) if name else listing(output, width))
 
 
-def page(format_: Format) -> str:
+def page(format_: Format, width: int | None = None, *, brief: bool = False) -> str:
     """A format's page: the specification in its module, its options, what survives in it."""
-    lines = [f"{format_.name}: {format_.title}", "", format_.doc.strip(), "", "Options (-O name=value):"]
+    doc = format_.doc.strip()
+    text = doc.split("\n\n")[0] if brief else doc
+    lines = [f"{format_.name}: {format_.title}", "", refilled(text, width), "", "Options (-O name=value):"]
     for spec in option_specs(format_.options):
         flag = f", also {spec.flag}" if spec.flag else ""
         choices = f" One of {', '.join(spec.choices)}." if spec.choices else ""
         when = {"read": " (reading)", "write": " (writing)", "both": ""}[spec.side]
-        lines.append(f"  {spec.name}{flag}{when}: {spec.help}.{choices}")
+        lines.append(wrapped(f"  {spec.name}{flag}{when}: {spec.help}.{choices}", width, " " * 6))
     kept = ", ".join(sorted(format_.keeps)) or "nothing"
-    lines += ["", f"Besides boxes and class names it keeps: {kept}."]
+    lines += ["", wrapped(f"Besides boxes and class names it keeps: {kept}.", width)]
     if format_.max_error_px:
         lines.append(f"Coordinates survive within {format_.max_error_px:g} px.")
     return "\n".join(lines)
 
 
-def listing(output: str) -> str:
+def refilled(text: str, width: int | None) -> str:
+    """Prose with lists broken into lines of up to `width` characters; tables and code stay as they are."""
+    if width is None:
+        return text
+    found: list[str] = []
+    literal = False
+    for part in text.split("\n\n"):
+        lines = part.split("\n")
+        indented = lines[0].startswith(" ")
+        if (literal and indented) or max(map(len, lines)) <= width:
+            found.append(part)
+        else:
+            literal = False
+            found.append("\n".join(_refill(block, width) for block in _blocks(lines)))
+        literal = lines[-1].endswith("::") or (literal and indented)
+    return "\n\n".join(found)
+
+
+def _blocks(lines: list[str]) -> list[list[str]]:
+    """Lines that belong together: a paragraph, or an item of a list."""
+    blocks: list[list[str]] = []
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        item = line.lstrip().startswith("- ")
+        underlined = re.fullmatch("[-=~]{3,}", line) or (blocks and re.fullmatch("[-=~]{3,}", blocks[-1][-1]))
+        same = bool(blocks) and not item and not underlined and indent == _indent(blocks[-1])
+        if same:
+            blocks[-1].append(line)
+        else:
+            blocks.append([line])
+    return blocks
+
+
+def _indent(block: list[str]) -> int:
+    """How far the lines after the first are indented."""
+    first = block[0]
+    return len(first) - len(first.lstrip()) + (2 if first.lstrip().startswith("- ") else 0)
+
+
+def _refill(block: list[str], width: int) -> str:
+    if max(map(len, block)) <= width or any(re.search(r"\S {2,}\S", line) for line in block):
+        return "\n".join(block)
+    first = block[0]
+    start = " " * (len(first) - len(first.lstrip()))
+    return textwrap.fill(
+        " ".join(line.strip() for line in block),
+        width,
+        initial_indent=start,
+        subsequent_indent=" " * _indent(block),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def listing(output: str, width: int | None = None) -> str:
     """The table of all formats as text, Markdown or JSON."""
     if output == "json":
         import json
@@ -57,8 +131,6 @@ def listing(output: str) -> str:
             ],
             indent=1,
         )
-    from tabulate import tabulate
-
     flags = ("difficult", "crowd", "group_of", "truncated", "occluded")
     rows = [
         [
@@ -68,21 +140,45 @@ def listing(output: str) -> str:
             "read, write",
             "read, write" if "score" in f.keeps else "-",
             ", ".join(flag for flag in flags if flag in f.keeps) or "-",
-            "yes" if f.needs_size else "no",
+            "required" if f.needs_size else "",
         ]
         for f in FORMATS.values()
     ]
     headers = [
         "format",
         "what it is",
-        "one data set is",
+        "stored as",
         "ground truth",
         "detections",
-        "marks it keeps",
-        "needs image sizes",
+        "attributes preserved",
+        "image sizes",
     ]
-    if output == "markdown":
-        rows = [[f"`{row[0]}`", *row[1:]] for row in rows]
-    return tabulate(
-        rows, headers, tablefmt="github" if output == "markdown" else "plain", disable_numparse=True
-    )
+    if output == "table":
+        return _table(headers, rows, width)
+    from tabulate import tabulate
+
+    rows = [[f"`{row[0]}`", *row[1:]] for row in rows]
+    return tabulate(rows, headers, tablefmt="github", disable_numparse=True)
+
+
+def _table(headers: list[str], rows: list[list[str]], width: int | None) -> str:
+    """The table as text; if it is too wide without some columns, and with broken titles."""
+    text = text_table(headers, rows, left=headers)
+    if width is None or max(map(len, text.split("\n"))) <= width:
+        return text
+    some = [0, 1, 2, 6]
+    room = width - sum(2 + max(len(row[i]) for row in (headers, *rows)) for i in some if i != 1)
+    shown = []
+    for row in rows:
+        first, *others = textwrap.wrap(row[1], max(room, 20), break_on_hyphens=False)
+        shown.append([row[0], first, row[2], row[6]])
+        shown += [["", f"  {other}", "", ""] for other in others]
+    lines = [text_table([headers[i] for i in some], shown, left=headers)]
+    both = [row[0] for row in rows if row[4] != "-"]
+    what = "Every format" if len(both) == len(rows) else "A format"
+    lines += [
+        "",
+        f"{what} is read and written, with ground truth or detections.",
+        "odm formats NAME describes one; --wide also shows the attributes preserved.",
+    ]
+    return "\n".join(lines)

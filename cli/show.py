@@ -31,18 +31,18 @@ Examples:
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC", type=click.Path())
 @report_options(name="--out", required=True)
-@click.option("--open", "open_", is_flag=True, help="Open the page in the system's browser.")
-@click.option("--overwrite", is_flag=True, help="Replace a FILE, or files in a DIR, that exists.")
-@format_choice("--format", "format_", help="Format of SRC; sniffed if left out")
+@click.option("--open", "open_", is_flag=True, help="Open the page in a browser.")
+@click.option("--overwrite", is_flag=True, help="Replace existing files of the page.")
+@format_choice("--format", "format_", help="Format of SRC; auto-detected if omitted")
 @click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
-@click.option("--gt", type=click.Path(), help="The ground truth that a results file refers to.")
-@click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
+@click.option("--gt", type=click.Path(), metavar="FILE", help="Ground truth that a results file refers to.")
+@click.option("--skip-bad", is_flag=True, help="Skip rows with errors instead of failing.")
 @format_options()
 @common_options
 def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
-    """Write a page that shows the boxes of SRC, annotations or detections, on their pictures.
+    """Write an HTML page with the boxes of SRC, annotations or detections, drawn on their images.
 
-    The page works without a network. Give the folder of the pictures with --images.
+    The page needs no network. Give the image folder with --images.
     """
     from odm.report import dataset_page
 
@@ -54,7 +54,7 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
         other = reference(given["gt"], log)
         loaded = load(request, log, skip_bad=given["skip_bad"], counterpart=other, spare=("images",))
     finally:
-        print_log(log, quiet=given["quiet"], limit=given["max_errors"])
+        print_log(log, quiet=given["quiet"], limit=given["max_errors"], per_code=given["max_per_code"])
     dataset = loaded.dataset
     others = [other()] if other is not None else []
     pictures = pictures_of(dataset.images.name, [dataset, *filter(None, others)], [own], given)

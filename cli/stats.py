@@ -15,7 +15,9 @@ from odm.cli._common import (
     format_options,
     print_log,
     reading,
+    table_width,
     terminal_log,
+    wide_option,
 )
 from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
@@ -23,7 +25,8 @@ from odm.converters import Request, load, reference
 from odm.converters.plots import check_matplotlib, save_plots
 from odm.converters.statistics import Distribution, Group, Statistics, describe
 from odm.issues import printable
-from odm.screen import cell, json_text, markdown
+from odm.screen import cell, json_text, text_table
+from odm.screen import markdown as escaped
 
 EXAMPLES = """
 \b
@@ -37,26 +40,31 @@ Examples:
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC", type=click.Path())
-@format_choice("--format", "format_", help="Format of SRC; detected if left out")
+@format_choice("--format", "format_", help="Format of SRC; auto-detected if omitted")
 @click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
-@click.option("--gt", type=click.Path(), help="The ground truth that a results file refers to.")
+@click.option("--gt", type=click.Path(), metavar="FILE", help="Ground truth that a results file refers to.")
 @click.option(
     "--output",
     type=click.Choice(["table", "json", "markdown"]),
     default="table",
     show_default=True,
-    help="How the numbers are printed.",
+    help="Output format.",
 )
-@click.option("--plots", metavar="DIR", type=TargetPath(), help="Draw them too, as PNG and SVG.")
+@wide_option
+@click.option(
+    "--plots", metavar="DIR", type=TargetPath(), help="Also draw plots, PNG and SVG (extra [plot])."
+)
 @report_options()
-@click.option("--overwrite", is_flag=True, help="Replace what exists in the DIR of --plots, or the report.")
-@click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
+@click.option(
+    "--overwrite", is_flag=True, help="Replace existing files in the targets of --plots and --report."
+)
+@click.option("--skip-bad", is_flag=True, help="Skip rows with errors instead of failing.")
 @format_options()
 @common_options
 def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
-    """Say what is in SRC: objects and images per class, sizes of images and boxes, scores.
+    """Summarise SRC: objects and images per class, sizes of images and boxes, scores.
 
-    Areas are counted by COCO's ranges: small below 32 x 32 pixels, large from 96 x 96.
+    Areas use COCO's ranges: small below 32 x 32 pixels, large from 96 x 96.
     """
     report_target(given, sources=(source,))
     log = terminal_log()
@@ -80,12 +88,7 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
                 overwrite=given["overwrite"],
             )
     finally:
-        print_log(log, quiet=given["quiet"], limit=given["max_errors"])
-    if given["output"] == "json":
-        head = {"path": printable(source), "format": loaded.format.name, "left_out": loaded.bad}
-        show(json_text(head | statistics.to_dict()))
-    else:
-        show(render(statistics, "github" if given["output"] == "markdown" else "plain"))
+        print_log(log, quiet=given["quiet"], limit=given["max_errors"], per_code=given["max_per_code"])
     if given["report"]:
         from odm.report import statistics_page
 
@@ -102,6 +105,11 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
         write_report(page, given, (source,))
     if files and not given["quiet"]:
         say(f"{len(files)} pictures written to {given['plots']}")
+    if given["output"] == "json":
+        head = {"path": printable(source), "format": loaded.format.name, "left_out": loaded.bad}
+        show(json_text(head | statistics.to_dict()))
+    else:
+        show(render(statistics, given["output"], width=table_width(given)))
     return 0
 
 
@@ -109,8 +117,8 @@ MOST_SIZES = 10
 """How many image sizes a table lists; JSON has them all."""
 
 
-def render(statistics: Statistics, style: str) -> str:
-    """The tables, ending with a new line; `style` is one of tabulate's."""
+def render(statistics: Statistics, output: str, *, width: int | None = None) -> str:
+    """The tables as text or Markdown, ending with a new line."""
     s = statistics
     tables: list[tuple[str, list[str], list[list[Any]]]] = [
         ("", ["what", "number", ""], _contents(s)),
@@ -125,7 +133,9 @@ def render(statistics: Statistics, style: str) -> str:
         tables.append(("Boxes by score", ["score", "boxes", "share"], _shares(s.scores, s.score.n)))
     classes = ["class", "boxes", "share", "images", "small", "medium", "large"]
     tables.append(("Classes", classes, _classes(s)))
-    return "\n\n".join(_table(title, rows, headers, style) for title, headers, rows in tables) + "\n"
+    markdown = output == "markdown"
+    parts = (_table(title, rows, headers, markdown=markdown, width=width) for title, headers, rows in tables)
+    return "\n\n".join(parts) + "\n"
 
 
 def _contents(s: Statistics) -> list[list[Any]]:
@@ -171,18 +181,27 @@ def _classes(s: Statistics) -> list[list[Any]]:
 _AREA_TEXTS = ("below 32 x 32", "32 x 32 to 96 x 96", "from 96 x 96")
 
 
-def _table(title: str, rows: Sequence[Sequence[Any]], headers: Sequence[str], style: str) -> str:
+def _table(
+    title: str, rows: Sequence[Sequence[Any]], headers: Sequence[str], *, markdown: bool, width: int | None
+) -> str:
+    if not markdown:
+        cells = [[str(value) for value in row] for row in rows]
+        text = text_table(headers, cells, width=width, rule=False, left=("",))
+        return f"{title}\n{text}" if title else text
     from tabulate import tabulate
 
-    if style == "github":
-        rows = [[markdown(str(value)) for value in row] for row in rows]
     align = ["left", *("right" for _ in headers[1:])]
     if headers[-1] == "":
         align[-1] = "left"
-    text = tabulate(rows, headers, tablefmt=style, disable_numparse=True, colalign=align if rows else None)
+    text = tabulate(
+        [[escaped(str(value)) for value in row] for row in rows],
+        headers,
+        tablefmt="github",
+        disable_numparse=True,
+        colalign=align if rows else None,
+    )
     text = "\n".join(line.rstrip() for line in text.split("\n"))
-    heading = f"### {title}\n\n" if style == "github" else f"{title}\n"
-    return heading + text if title else text
+    return f"### {title}\n\n{text}" if title else text
 
 
 def _measures(s: Statistics) -> list[list[Any]]:

@@ -12,7 +12,6 @@ from click.core import ParameterSource
 
 from odm.checks import TOLERANCE
 from odm.cli._common import (
-    SHOWN,
     FormatCommand,
     TargetPath,
     common_options,
@@ -24,14 +23,15 @@ from odm.cli._common import (
     terminal_log,
 )
 from odm.cli._explain import all_codes, explain
+from odm.cli._messages import PER_CODE_VALIDATE, first_of_each, issue_lines
 from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
-from odm.cli._reports import OUTPUTS, Report, render
+from odm.cli._reports import MACHINE_OUTPUTS, OUTPUTS, Report, render
 from odm.converters import Ledger, Loaded, Request, chosen, examine, repair
 from odm.converters.repairs import REPAIRS
 from odm.converters.validation import check_codes, sort_issues
 from odm.evaluate import join
-from odm.issues import CODES, DataError, Log, printable
+from odm.issues import CODES, KEPT_PER_CODE, DataError, Issue, Log, printable
 
 EXAMPLES = """
 \b
@@ -42,9 +42,11 @@ Examples:
   odm validate groundtruths/ --against detections/ --strict
   odm validate annotations.json --output sarif > odm.sarif
   odm validate Annotations/ --ignore outside-image,rare-class
-  odm validate labels/ --image-size 640x480 --fix order,clip,dedupe --out mended/
+  odm validate labels/ --images photos/ --fix order,clip,dedupe --out fixed/
   odm validate --explain inverted-box
 """
+KEPT_FOR_MACHINES = 1_000_000
+"""How many issues of one code an output for machines has; more would fill the memory."""
 
 
 def _names(texts: Iterable[str]) -> tuple[str, ...]:
@@ -53,59 +55,54 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC", type=click.Path(), required=False)
-@format_choice("--format", "format_", help="Format of SRC; detected if left out")
+@format_choice("--format", "format_", help="Format of SRC; auto-detected if omitted")
 @click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
-@click.option("--gt", type=click.Path(), help="The ground truth that SRC, a results file, refers to.")
+@click.option(
+    "--gt", type=click.Path(), metavar="FILE", help="Ground truth that SRC, a results file, refers to."
+)
 @click.option(
     "--against", metavar="DET", type=click.Path(), help="Detections to compare with SRC, the ground truth."
 )
-@format_choice("--gt-format", help="Format of the file of --gt; detected if left out")
-@format_choice("--det-format", help="Format of DET; detected if left out")
+@format_choice("--gt-format", help="Format of --gt; auto-detected if omitted")
+@format_choice("--det-format", help="Format of DET; auto-detected if omitted")
 @click.option(
     "--output",
     type=click.Choice(list(OUTPUTS)),
     default="text",
     show_default=True,
-    help="How the report is printed.",
+    help="Output format.",
 )
-@click.option("--select", multiple=True, metavar="CODES", help="Report only these; * stands for any text.")
-@click.option("--ignore", multiple=True, metavar="CODES", help="Do not report these.")
-@click.option("--strict", is_flag=True, help="Warnings fail too (exit 1).")
+@click.option("--select", multiple=True, metavar="CODES", help="Report only these codes; * is a wildcard.")
+@click.option("--ignore", multiple=True, metavar="CODES", help="Do not report these codes.")
+@click.option("--strict", is_flag=True, help="Fail on warnings too (exit 1).")
 @click.option(
     "--tolerance",
     type=float,
     metavar="PX",
     default=TOLERANCE,
     show_default=True,
-    help="How far a box may reach beyond its image.",
+    help="How far a box may reach beyond its image, in pixels.",
 )
-@click.option(
-    "--explain", "explained", metavar="CODE", help="Say what a code means, or all of them, and end."
-)
+@click.option("--explain", "explained", metavar="CODE", help="Explain a code, or `all` of them, and exit.")
 @click.option("--fix", metavar="LIST", help=f"Write a repaired copy to --out: any of {', '.join(REPAIRS)}.")
-@click.option("--out", metavar="DST", type=TargetPath(), help="Where the repaired copy goes.")
-@format_choice("--to", help="Format of the repaired copy; that of SRC if left out")
-@click.option(
-    "--skip-bad", is_flag=True, help="Leave rows that still have errors out of the copy, not refuse."
-)
+@click.option("--out", metavar="DST", type=TargetPath(), help="Where to write the repaired copy.")
+@format_choice("--to", help="Format of the repaired copy; that of SRC if omitted")
+@click.option("--skip-bad", is_flag=True, help="Leave rows that still have errors out of the copy.")
 @click.option(
     "--skip-bad-files", is_flag=True, help="Leave whole files with errors out of the copy; each is named."
 )
 @report_options()
-@click.option(
-    "--overwrite", is_flag=True, help="Replace files in a DST that exists, or the report; others stay."
-)
-@click.option("--dry-run", is_flag=True, help="Print the ledger of --fix and write nothing.")
-@format_options("gt", "det")
+@click.option("--overwrite", is_flag=True, help="Replace existing files of DST, or the report; others stay.")
+@click.option("--dry-run", is_flag=True, help="Print the summary of --fix and write nothing.")
+@format_options("gt", "det", writing=("",))
 @common_options
 def command(
     source: str | None, explained: str | None, options: dict[str, dict[str, Any]], **given: Any
 ) -> int:
-    """Say everything that is wrong or doubtful in SRC, all of it, with its place and a way out.
+    """Report every problem in SRC, with its location and how to fix it.
 
     SRC is annotations or detections in any format. Exit code 0: no errors; 1: errors, or warnings with
-    --strict. The options below belong to the formats; with --gt or --against, --gt-NAME and --det-NAME give
-    one of them to one side only.
+    --strict.
     """
     if explained is not None:
         return _explain(explained, given["output"])
@@ -119,7 +116,11 @@ def command(
     if given["select"] or given["ignore"]:
         all_codes()
     select, ignore = check_codes(_names(given["select"])), check_codes(_names(given["ignore"]))
-    log = terminal_log(keep=max(SHOWN, given["max_errors"]))
+    log = terminal_log(
+        keep=KEPT_FOR_MACHINES
+        if given["output"] in MACHINE_OUTPUTS
+        else max(KEPT_PER_CODE, given["max_per_code"] or 0)
+    )
     ledger, refused = None, None
     loaded: tuple[Loaded, ...] = ()
     if given["fix"] is not None:
@@ -130,9 +131,9 @@ def command(
     else:
         loaded = _examine(source, options, given, log)
     log = chosen(log, select, ignore)
-    _print(log, loaded, ledger, given)
     if given["report"]:
         _report(log, loaded, named, options, given)
+    _print(log, loaded, ledger, given)
     if refused is not None:
         raise refused
     failed = (log.errors and ledger is None) or (given["strict"] and log.warnings)
@@ -151,7 +152,7 @@ def _report(
     datasets = [one.dataset for one in loaded]
     page = validation_page(
         datasets,
-        sort_issues(log.issues),
+        sort_issues(first_of_each(log.issues, KEPT_PER_CODE)),
         [pictures_of(one.images.name, datasets, options.values(), given) for one in datasets],
         log=log,
         sources=sources,
@@ -185,7 +186,7 @@ def _check_fix(given: dict[str, Any]) -> None:
     if given["out"] is None:
         raise click.UsageError("--fix writes a copy: say where to with --out DST")
     if given["against"] is not None:
-        raise click.UsageError("--fix repairs SRC alone: leave out --against")
+        raise click.UsageError("--fix repairs SRC only: leave out --against")
     if not split_names(given["fix"]):
         raise click.UsageError(f"--fix needs at least one of {', '.join(REPAIRS)}")
 
@@ -269,12 +270,22 @@ def _repair(source: str, options: dict[str, dict[str, Any]], given: dict[str, An
 def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, given: dict[str, Any]) -> None:
     """The report on the standard output; notes, and the ledger beside a report for machines, elsewhere."""
     output, quiet = given["output"], given["quiet"]
-    limit = given["max_errors"]
-    # What people read ends after a page or so; machines get all that was kept unless a number was given.
+    per_code = given["max_per_code"]
     asked = click.get_current_context().get_parameter_source("max_errors") is not ParameterSource.DEFAULT
-    issues = sort_issues(log.issues)
-    if asked or output == "text":
-        issues = issues[:limit]
+    lines: list[Issue | str]
+    if output in MACHINE_OUTPUTS:  # not cut unless a number was given
+        lines = [*sort_issues(log.issues if per_code is None else first_of_each(log.issues, per_code))]
+        lines = lines[: given["max_errors"]] if asked else lines
+    else:
+        lines = [
+            *issue_lines(
+                log,
+                only=log.counts,
+                limit=given["max_errors"],
+                per_code=PER_CODE_VALIDATE if per_code is None else per_code,
+                here=True,
+            )
+        ]
     sources = [
         {
             "path": printable(one.source.path) if one.source else "",
@@ -287,10 +298,16 @@ def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, given: d
         }
         for one in loaded
     ]
-    report = Report(log, issues, sources)
+    report = Report(log, lines, sources)
     if not quiet:
         print_notes(log)
-    show(render(report, output), commands=output == "github")
+    people = output == "text"
+    show(
+        render(report, output),
+        commands=output == "github",
+        severities=people,
+        headlines=[report.verdict] if people else (),
+    )
     if output not in ("text", "markdown") and not quiet:
         say(report.verdict)
     if ledger is not None and not quiet:

@@ -2,22 +2,28 @@
 
 from odm.converters.edit import Edits
 from odm.converters.ledger import Ledger
-from odm.converters.load import Loaded, Request, load, load_pair
+from odm.converters.load import KeptTruth, Loaded, Request, load, load_pair
+from odm.converters.merging import Merged, merge
 from odm.converters.pipeline import convert, read, reference, repair, write
+from odm.converters.selection import Selection
 from odm.converters.validation import chosen, examine, validate
 from odm.converters.writing import StrictLoss
 
 __all__ = [
     "Edits",
+    "KeptTruth",
     "Ledger",
     "Loaded",
+    "Merged",
     "Request",
+    "Selection",
     "StrictLoss",
     "chosen",
     "convert",
     "examine",
     "load",
     "load_pair",
+    "merge",
     "read",
     "reference",
     "repair",

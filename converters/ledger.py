@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from odm.formats import Format
-from odm.issues import printable
+from odm.issues import plural, printable
 from odm.names import stem
 from odm.tables import GROUPS, NO_ID, Dataset, Flag, LabelState
 
@@ -32,6 +32,12 @@ class Ledger:
     """Values that the target cannot hold, by their name."""
     changed: dict[str, int] = dataclasses.field(default_factory=dict)
     """What is written otherwise than it was read, by what happened."""
+    sources: tuple[tuple[str, str, int, int], ...] = ()
+    """Path, format, images and boxes of each source, where there are several."""
+    images_left_out: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Images that were not written, by reason."""
+    parts: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    """Images and boxes of each part, where the data was divided; of a fold those that it is tested with."""
     bad_files: tuple[str, ...] = ()
     """Files of the source that were left out, with their images, because of their errors."""
     files: tuple[str, ...] = ()
@@ -47,7 +53,7 @@ class Ledger:
     @property
     def lossless(self) -> bool:
         """Whether nothing was left out and nothing was lost."""
-        return not (self.left_out or self.lost or self.bad_files)
+        return not (self.left_out or self.images_left_out or self.lost or self.bad_files)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -63,7 +69,12 @@ class Ledger:
             (self.read, f"boxes read ({self.source_format})"),
             (self.written, f"boxes {verb} ({self.target_format})"),
         ]
+        rows[1:1] = [
+            (boxes, f"of them from {path} ({name}), {plural(images, 'image')}")
+            for path, name, images, boxes in self.sources
+        ]
         rows += [(n, f"left out: {reason}") for reason, n in self.left_out.items()]
+        rows += [(n, f"left out: images {reason}") for reason, n in self.images_left_out.items()]
         rows += [(n, f"lost: {what}") for what, n in self.lost.items()]
         rows += [(n, f"changed: {what}") for what, n in self.changed.items()]
         for n, one, many in (
@@ -72,6 +83,11 @@ class Ledger:
             (len(self.files), f"file {verb}", f"files {verb}"),
         ):
             rows.append((n, one if n == 1 else many))
+        at = len(rows) - 2  # behind the images
+        rows[at:at] = [
+            (images, f"of them in {part}, {plural(boxes, 'box')}")
+            for part, (images, boxes) in self.parts.items()
+        ]
         if self.stayed:
             some = ", ".join(self.stayed[:5]) + (", ..." if len(self.stayed) > 5 else "")
             rows.append((len(self.stayed), f"files stayed that were there before: {some}"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,49 @@ def load(
     return _check(side, dataset, log, skip_bad, check, refuse=refuse)
 
 
+@dataclasses.dataclass(slots=True)
+class KeptTruth:
+    """A ground truth that several runs are read against; empty until `load_pair` has read it.
+
+    It stays empty where the ground truth took something from the detections, which other runs may not have.
+    """
+
+    side: PendingSource | None = None
+    loaded: Loaded | None = None
+
+
+def load_all(requests: Sequence[Request], log: Log, read: Callable[..., Loaded]) -> list[Loaded]:
+    """Read and check several sources that are to become one, one after the other.
+
+    The options of a request need to fit only one of the formats.
+
+    Parameters
+    ----------
+    read
+        `load`, with what is the same for all sources.
+
+    Raises
+    ------
+    DataError
+        If some of them have errors; all have been read then.
+    UsageError, PathError
+        If a request does not fit or a path is not usable.
+    """
+    found, failed = [], []
+    for request in requests:
+        own = log.fresh()
+        try:
+            found.append(read(request, own, spare=request.options))
+        except DataError as e:
+            failed.append(e)
+        finally:
+            log.extend(own)
+    if failed:
+        raise DataError("; ".join(e.args[0] for e in failed), log)
+    check_shared(requests[0].options, [(one.format, "read") for one in found])
+    return found
+
+
 def load_pair(
     truth: Request,
     detections: Request,
@@ -129,13 +173,15 @@ def load_pair(
     check: Check = checks.run,
     refuse: bool = True,
     spare: Collection[str] = (),
+    kept: KeptTruth | None = None,
 ) -> tuple[Loaded, Loaded]:
     """Read and check the two sides of an evaluation.
 
     Each side may ask the other for what its own files do not say (image sizes, the images and categories of
     a results file), and two sides of one format are detected together. An empty side takes the other side's
     format. The images of a file that is left out of one side are left out of the other, too. The shared
-    options in `spare` are used for something else too, so no format needs to have them.
+    options in `spare` are used for something else too, so no format needs to have them. Given the same
+    `kept` for several runs, the ground truth is read, checked and reported once.
 
     Raises
     ------
@@ -144,12 +190,14 @@ def load_pair(
     UsageError, PathError
         If the requests do not fit or a path is not usable.
     """
+    kept = KeptTruth() if kept is None else kept
     sides = (
-        PendingSource(truth, log.fresh(), skip_bad_files=skip_bad_files),
+        kept.side or PendingSource(truth, log.fresh(), skip_bad_files=skip_bad_files),
         PendingSource(detections, log.fresh(), skip_bad_files=skip_bad_files),
     )
+    sides[0].log = log.fresh()
     try:
-        loaded = _read_pair(sides, skip_bad, check, refuse=refuse, spare=spare)
+        loaded = _read_pair(sides, skip_bad, check, refuse=refuse, spare=spare, kept=kept)
     finally:
         for side in sides:
             log.extend(side.log)
@@ -170,6 +218,7 @@ def _read_pair(
     *,
     refuse: bool,
     spare: Collection[str],
+    kept: KeptTruth,
 ) -> tuple[Loaded, Loaded]:
     _find_formats(sides)
     if refuse:
@@ -182,7 +231,7 @@ def _read_pair(
         one.forgives_split = True
     datasets = []
     for one, two in (sides, sides[::-1]):
-        dataset = one.read(lambda two=two, one=one: two.read(one.counterpart))  # type: ignore[misc]
+        dataset = one.read(functools.partial(_ask, one, two))
         assert dataset is not None
         datasets.append(dataset)
     datasets = [
@@ -197,10 +246,22 @@ def _read_pair(
     for side, own, other in zip(sides, datasets, datasets[::-1], strict=True):
         if not own.categories.named and other.categories.named and len(other.categories):
             side.log.withdraw(NUMBERED_CLASSES.name)  # the other side names them
-    return (
-        _check(sides[0], datasets[0], sides[0].log, skip_bad, check, refuse=False),
-        _check(sides[1], datasets[1], sides[1].log, skip_bad, check, refuse=False),
-    )
+    found = _check(sides[1], datasets[1], sides[1].log, skip_bad, check, refuse=False)
+    if kept.side is None:
+        truth = _check(sides[0], datasets[0], sides[0].log, skip_bad, check, refuse=False)
+        if not (sides[0].asked or sides[0].left_out.files or sides[1].left_out.files):
+            kept.side, kept.loaded = sides[0], truth
+    elif kept.loaded is not None and not sides[1].left_out.files:
+        truth = kept.loaded
+    else:  # it was reported before
+        truth = _check(sides[0], datasets[0], sides[0].log.fresh(), skip_bad, check, refuse=False)
+    return truth, found
+
+
+def _ask(one: PendingSource, two: PendingSource) -> Dataset | None:
+    """What side `one` learns from side `two`."""
+    one.asked = True
+    return two.read(one.counterpart)
 
 
 def _report_kind(dataset: Dataset, kind: Kind | None, log: Log) -> None:
@@ -289,7 +350,7 @@ def choose_options(format_: Format, own: Mapping[str, Any], shared: Mapping[str,
     fitting = {name: value for name, value in shared.items() if name.replace("-", "_") in names}
     given = {**fitting, **own}
     paths = {spec.name for spec in option_specs(format_.options) if spec.is_path}
-    inputs.name(*(value for name, value in given.items() if name.replace("-", "_") in paths))
+    inputs.name(*(value for name, value in given.items() if name.replace("-", "_") in paths), lookup=True)
     return make_options(format_, given)
 
 
@@ -330,6 +391,8 @@ class PendingSource:
         """What was reported of the split that is unknown here, if it was forgiven."""
         self._dataset: Dataset | None = None
         self._reading = False
+        self.asked = False
+        """Whether the other side was asked for something."""
         self.left_out = LeftOut()
         self._skip_bad_files = skip_bad_files
 
@@ -448,6 +511,7 @@ class PendingSource:
             return options
         decided, self._decided = self._decided, None
         if decided is None:
+            self.asked = True
             decided, theirs = decide(self.source, other.source, log, options)
             if other._dataset is None:  # noqa: SLF001 -- one of this class
                 other._decided = theirs  # noqa: SLF001
@@ -465,7 +529,7 @@ def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:
     undecided: list[tuple[PendingSource, UsageError]] = []
     for side in sides:
         try:
-            side.format = side.find_format()
+            side.format = side.format or side.find_format()
         except UsageError as e:
             if side.request.format is not None or not side.is_empty:
                 raise

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,33 @@ from numpy.typing import NDArray
 from odm import checks, inputs
 from odm.converters.edit import Edits
 from odm.converters.ledger import Ledger
-from odm.converters.load import Loaded, Request, check_shared, choose_options, load, reading_options, refusal
+from odm.converters.load import (
+    Loaded,
+    Request,
+    check_shared,
+    choose_options,
+    load,
+    load_all,
+    reading_options,
+    refusal,
+)
+from odm.converters.merging import SAME_IMAGE, SameImage
 from odm.converters.repairs import apply_repairs, check_repairs
+from odm.converters.selection import Selection
 from odm.converters.validation import check_tolerance
-from odm.converters.writing import BAD_ROWS, Target, not_written, open_ledger, open_output, write_loaded
+from odm.converters.writing import (
+    BAD_ROWS,
+    Target,
+    check_parts,
+    merge_loaded,
+    not_written,
+    open_ledger,
+    open_output,
+    write_loaded,
+)
 from odm.files import MAX_SIZE
 from odm.formats import for_target, get, make_options
-from odm.issues import Log, printable
+from odm.issues import Log, UsageError, plural, printable
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
 from odm.tables import Dataset, Kind
 
@@ -80,6 +101,7 @@ def write(
     *,
     overwrite: bool = False,
     keep_groups: bool = False,
+    selection: Selection = Selection(),
     log: Log | None = None,
     **options: Any,
 ) -> Ledger:
@@ -95,6 +117,8 @@ def write(
         The target's format; left out, the suffix of `path` decides.
     keep_groups
         Write crowd and group-of boxes as ordinary ones where the format cannot mark them.
+    selection
+        Which boxes and images to write, and how to divide them into parts or folds.
     **options
         The format's own options.
 
@@ -120,16 +144,17 @@ def write(
         options=make_options(format_, options),
         overwrite=overwrite,
         keep_groups=keep_groups,
+        selection=selection,
     )
     return write_loaded(Loaded(dataset, format_), wanted, log)
 
 
 @inputs.gather()
 def convert(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     target: str | os.PathLike[str],
     *,
-    from_: str | None = None,
+    from_: str | Sequence[str] | None = None,
     to: str | None = None,
     options: Mapping[str, Any] | None = None,
     from_options: Mapping[str, Any] | None = None,
@@ -142,6 +167,8 @@ def convert(
     keep_groups: bool = False,
     clip: bool = False,
     edits: Edits = Edits(),
+    same_image: SameImage = "error",
+    selection: Selection = Selection(),
     overwrite: bool = False,
     dry_run: bool = False,
     follow_links: bool = False,
@@ -153,9 +180,10 @@ def convert(
     Parameters
     ----------
     source, target
-        Paths; the target must lie apart from the source.
+        Paths; the target must lie apart from the source. Several sources, a list of paths, become one.
     from_, to
-        Formats by name; left out, the source is detected and the target's suffix decides.
+        Formats by name; left out, the source is detected and the target's suffix decides. Several sources
+        have one format, or a list gives that of each.
     options, from_options, to_options
         Options of the formats: for whichever of the two has them, for the source, for the target.
     gt
@@ -172,6 +200,10 @@ def convert(
         Cut boxes to their image, counted; what lies outside altogether is left out.
     edits
         Classes to rename, merge, drop or keep.
+    same_image
+        What to do with images that several sources have; see `odm.converters.merge`.
+    selection
+        Which boxes and images to keep, after the edits, and how to divide them into parts or folds.
     dry_run
         Do everything but write.
 
@@ -190,28 +222,42 @@ def convert(
         If the source or the target is not usable.
     """
     log = log or Log()
-    source, target = os.fspath(source), os.fspath(target)
-    inputs.name(source, gt)
+    target = os.fspath(target)
+    sources = [os.fspath(s) for s in ([source] if isinstance(source, str | os.PathLike) else source)]
+    formats = _formats_of(sources, from_, same_image)
+    inputs.name(*sources, gt)
     shared = dict(options or {})
     to_format = get(to) if to else for_target(target)
     if not to:
         log.note(f"{printable(target)}: written as {to_format.name}, as its suffix says")
     to_chosen = choose_options(to_format, to_options or {}, shared, "write")
     # The target is looked at before anything is read, so that a wrong one costs no time.
-    open_output(target, to_format, overwrite=overwrite, dry_run=True)
-    request = Request(
-        path=source,
-        format=from_,
-        options=dict(from_options or {}),
-        shared=shared,
-        kind=kind,
-        flag="--from",
-        follow_links=follow_links,
-        max_size=max_size,
-    )
+    output = open_output(target, to_format, overwrite=overwrite, dry_run=True)
+    if selection.divides:
+        check_parts(selection, output, to_format.adapted(to_chosen))
+    requests = [
+        Request(
+            path=path,
+            format=format_,
+            options=dict(from_options or {}),
+            shared=shared,
+            kind=kind,
+            flag="--from",
+            follow_links=follow_links,
+            max_size=max_size,
+        )
+        for path, format_ in zip(sources, formats, strict=True)
+    ]
     truth = reference(gt, log)
-    loaded = load(request, log, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=truth)
-    check_shared(shared, [(loaded.format, "read"), (to_format, "write")])
+    reading = functools.partial(load, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=truth)
+    all_loaded = [reading(requests[0], log)] if len(requests) == 1 else load_all(requests, log, reading)
+    check_shared(shared, [*((one.format, "read") for one in all_loaded), (to_format, "write")])
+    loaded, ledger = all_loaded[0], None
+    if len(all_loaded) > 1:
+        loaded, ledger = merge_loaded(
+            all_loaded, to_format.adapted(to_chosen), same_image, log, dry_run=dry_run
+        )
+        all_loaded.clear()
     wanted = Target(
         path=target,
         format=to_format,
@@ -222,8 +268,9 @@ def convert(
         keep_groups=keep_groups,
         clip=clip,
         edits=edits,
+        selection=selection,
     )
-    return write_loaded(loaded, wanted, log)
+    return write_loaded(loaded, wanted, log, ledger)
 
 
 @inputs.gather()
@@ -322,6 +369,33 @@ def repair(
     dataset = ledger.leave_out(dataset, wrong, BAD_ROWS)
     output = Target(path=target, format=to_format, options=to_chosen, overwrite=overwrite, dry_run=dry_run)
     return write_loaded(dataclasses.replace(loaded, dataset=dataset), output, log, ledger)
+
+
+def _formats_of(
+    sources: Sequence[str], given: str | Sequence[str] | None, same_image: str
+) -> list[str | None]:
+    """The format of each source, None where it is to be detected; UsageError if the words do not fit."""
+    if not sources:
+        raise UsageError("there is no source")
+    if same_image not in SAME_IMAGE:
+        raise UsageError(f"--same-image {same_image}: choose one of {', '.join(SAME_IMAGE)}")
+    if same_image != "error" and len(sources) == 1:
+        raise UsageError("--same-image needs two sources or more")
+    named: list[str | None] = [given] if given is None or isinstance(given, str) else [*given] or [None]
+    if len(named) not in (1, len(sources)):
+        raise UsageError(
+            f"--from is given {len(named)} times for {plural(len(sources), 'source')}; give it once, or once "
+            "for each of them, in their order"
+        )
+    real: dict[str, str] = {}
+    for path in sources:
+        location = os.path.realpath(path)
+        if location in real:
+            first = real[location]
+            also = f", also as {printable(first)}" if first != path else ""
+            raise UsageError(f"{printable(path)}: this source is given twice{also}")
+        real[location] = path
+    return named * len(sources) if len(named) == 1 else named
 
 
 def _check_tables(dataset: Dataset, target: str, log: Log) -> None:

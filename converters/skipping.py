@@ -81,7 +81,7 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
     log.extend(gone)
     log.extend(own)
     if left_out.files:
-        dataset = _without_images(dataset, _is_bare(dataset, left_out.stems))
+        dataset = without_images(dataset, _is_bare(dataset, left_out.stems))
         left_out.images -= {stem(name) for name in dataset.images.name}
         if not len(dataset.images):
             raise _nothing_left(source, left_out, log)
@@ -104,7 +104,7 @@ def without_left_out(dataset: Dataset, left_out: LeftOut, others: Dataset) -> Da
         name not in there and (name in left_out.images or name.rpartition("/")[2] in left_out.stems)
         for name in names
     ]
-    return _without_images(dataset, np.array(drop, bool))
+    return without_images(dataset, np.array(drop, bool))
 
 
 def _faulty(log: Log, source: Source) -> dict[str, str]:
@@ -155,7 +155,7 @@ def _is_bare(dataset: Dataset, stems: Collection[str]) -> NDArray[np.bool_]:
     return bare
 
 
-def _without_images(dataset: Dataset, drop: NDArray[np.bool_]) -> Dataset:
+def without_images(dataset: Dataset, drop: NDArray[np.bool_]) -> Dataset:
     """The dataset without these images, their boxes and what is said of them."""
     if not drop.any():
         return dataset

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from odm import checks
 from odm.converters.edit import Edits, apply
 from odm.converters.ledger import BAD_FILES, Ledger, drop_unsupported
 from odm.converters.load import Loaded
+from odm.converters.merging import RENUMBERED, SameImage, merge
 from odm.converters.repairs import clip_boxes
+from odm.converters.selection import Selection, divide, select
+from odm.converters.skipping import LeftOut, without_images
 from odm.files import Output
 from odm.formats import Format
-from odm.issues import DataError, Log, PathError, plural, printable, shorten
+from odm.issues import DataError, Log, PathError, UsageError, plural, printable, shorten
 from odm.names import BAD_NAME, refuse_name, stem
-from odm.tables import Dataset
+from odm.tables import Dataset, Longs, SourceFile
 
 BAD_ROWS = "rows with errors (--skip-bad)"
 
@@ -37,6 +43,7 @@ class Target:
     clip: bool = False
     """Cut boxes to their image."""
     edits: Edits = Edits()
+    selection: Selection = Selection()
 
 
 class StrictLoss(DataError):
@@ -62,12 +69,52 @@ def open_ledger(loaded: Loaded, target: str, *, dry_run: bool) -> Ledger:
     return ledger
 
 
+def merge_loaded(
+    sources: Sequence[Loaded], target: Format, same_image: SameImage, log: Log, *, dry_run: bool
+) -> tuple[Loaded, Ledger]:
+    """Several sources as one, and the ledger in which is booked what became of them; see `merge`."""
+    merged = merge([one.dataset for one in sources], same_image=same_image, log=log)
+    names = dict.fromkeys(one.format.name for one in sources)
+    loaded = Loaded(
+        merged.dataset,
+        # Whatever one of them could say, the whole may say.
+        dataclasses.replace(
+            sources[0].format,
+            name=", ".join(names),
+            keeps=frozenset().union(*(one.format.keeps for one in sources)),
+        ),
+        bad=sum(one.bad for one in sources),
+        left_out=LeftOut(files=[file for one in sources for file in one.left_out.files]),
+    )
+    ledger = open_ledger(loaded, target.name, dry_run=dry_run)
+    ledger.read += merged.equal
+    ledger.sources = tuple(
+        (one.dataset.path, one.format.name, len(one.dataset.images), len(one.dataset) + one.bad)
+        for one in sources
+    )
+    if merged.equal:
+        ledger.left_out["boxes that an earlier source has as well"] = merged.equal
+    ledger.change("images of several sources that are one now", merged.joined)
+    for what, n in merged.changed.items():
+        ledger.change(what, n)
+    for sort, n in merged.renumbered.items():
+        if sort in target.keeps:
+            ledger.change(f"ids of {RENUMBERED[sort]} are numbered from 1, as the sources disagree", n)
+    # No one file has both names, so the place is all of them.
+    everywhere = dataclasses.replace(merged.dataset, files=(SourceFile(merged.dataset.path),))
+    checks.report_similar_classes(everywhere, log)
+    return loaded, ledger
+
+
 def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger | None = None) -> Ledger:
     """Edit what was read and write it, all or nothing; see `odm.convert` for what is raised."""
     format_ = target.format.adapted(target.options)
     if ledger is None:
         ledger = open_ledger(loaded, format_.name, dry_run=target.dry_run)
     dataset = _edit(loaded.dataset, target, ledger, log)
+    dataset = select(target.selection, dataset, ledger, log)
+    if target.selection.divides:
+        dataset = _without_splits(dataset, ledger)
     dataset = drop_unsupported(dataset, loaded.format, format_, ledger, keep_groups=target.keep_groups)
     if not (target.edits.order or target.edits.coco_ids):
         _note_order(dataset, format_, log)
@@ -77,7 +124,17 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger | None
         raise _strict_loss(target, ledger, log)
     output = open_output(target.path, format_, overwrite=target.overwrite, dry_run=target.dry_run)
     _check_apart(dataset, output)
-    _put(dataset, output, format_, target.options, log)
+    pieces: Iterable[tuple[str, Dataset]] = [("", dataset)]
+    if target.selection.divides:
+        check_parts(target.selection, output, format_)
+        part = divide(target.selection, dataset, log)
+        images, boxes = np.bincount(part), np.bincount(part[dataset.boxes.image], minlength=part.max() + 1)
+        sizes = zip(images.tolist(), boxes.tolist(), strict=True)
+        tested = "val of " if target.selection.folds is not None else ""
+        names = [tested + name for name in target.selection.parts]
+        ledger.parts = dict(zip(names, sizes, strict=True))
+        pieces = _pieces(dataset, part, target.selection, whole="split" in format_.keeps)
+    _put(dataset, pieces, output, format_, target.options, log)
     ledger.files, ledger.stayed = tuple(output.written), tuple(output.stayed)
     return ledger
 
@@ -89,14 +146,79 @@ def _edit(dataset: Dataset, target: Target, ledger: Ledger, log: Log) -> Dataset
     return clip_boxes(edited, ledger, log) if target.clip else edited
 
 
-def _put(dataset: Dataset, output: Output, format_: Format, options: Any, log: Log) -> None:
-    """Have the format write into the output; DataError, and nothing is written, if it reports an error."""
+def check_parts(selection: Selection, output: Output, format_: Format) -> None:
+    """UsageError if the target cannot take the parts that are wanted."""
+    holds_parts = "split" in format_.keeps and not format_.split_is_file and selection.folds is None
+    if output.single and not holds_parts:
+        what = "folds" if selection.folds is not None else "parts"
+        raise UsageError(
+            f"{printable(output.target)}: one file cannot hold the {what}; name a folder, and say "
+            f"--to {format_.name}"
+        )
+    strange = [name for name in selection.parts if name not in format_.split_names]
+    if selection.folds is None and format_.split_names and strange:
+        known = ", ".join(sorted(format_.split_names))
+        raise UsageError(f"--split-into: {format_.name} has no part {strange[0]!r}, only {known}")
+
+
+def _without_splits(dataset: Dataset, ledger: Ledger) -> Dataset:
+    """The dataset with no splits, which others are to replace."""
+    ledger.change("images whose split is replaced", sum(map(bool, dataset.images.split)))
+    return _with_splits(dataset, [""] * len(dataset.images))
+
+
+def _with_splits(dataset: Dataset, splits: Sequence[str]) -> Dataset:
+    return dataclasses.replace(dataset, images=dataclasses.replace(dataset.images, split=tuple(splits)))
+
+
+def _pieces(
+    dataset: Dataset, part: Longs, selection: Selection, *, whole: bool
+) -> Iterator[tuple[str, Dataset]]:
+    """The folder of each data set that is to be written, and the data set.
+
+    Parameters
+    ----------
+    part
+        (images,) number of the part of each image; of folds, the fold that is tested with it.
+    whole
+        Whether the format has splits of its own, so that one data set holds all parts.
+    """
+    names = list(selection.parts)
+    rounds = [("", names, part)]
+    if selection.folds is not None:
+        rounds = [(name, ["train", "val"], (part == i).astype(np.int64)) for i, name in enumerate(names)]
+    for folder, words, rows in rounds:
+        if whole:
+            yield folder, _with_splits(dataset, [words[row] for row in rows.tolist()])
+            continue
+        for i, word in enumerate(words):
+            yield f"{folder}/{word}".lstrip("/"), without_images(dataset, rows != i)
+
+
+def _put(
+    dataset: Dataset,
+    pieces: Iterable[tuple[str, Dataset]],
+    output: Output,
+    format_: Format,
+    options: Any,
+    log: Log,
+) -> None:
+    """Have the format write into the output; DataError, and nothing is written, if it reports an error.
+
+    The pieces of the dataset go into folders of the output; what several of them have in common is reported
+    once.
+    """
     writing = log.fresh()
     if "extension" not in format_.keeps:
         _check_stems(dataset, writing)
     with output:
         try:
-            format_.write(dataset, output, writing, options)
+            for folder, piece in pieces:
+                own = writing.fresh()
+                try:
+                    format_.write(piece, output.below(folder) if folder else output, own, options)
+                finally:
+                    writing.extend(own, once=True)
         finally:
             writing.set_place(output.target)
             log.extend(writing)
@@ -120,6 +242,7 @@ def not_written(log: Log, target: str) -> DataError:
 def _strict_loss(target: Target, ledger: Ledger, log: Log) -> StrictLoss:
     ledger.dry_run = True
     rows = [(n, what) for what, n in {**ledger.left_out, **ledger.lost}.items()]
+    rows += [(n, f"images {what}") for what, n in ledger.images_left_out.items()]
     rows += [(len(ledger.bad_files), BAD_FILES)] if ledger.bad_files else []
     losses = ", ".join(f"{n} {what}" for n, what in rows)
     shown = printable(target.path)

@@ -72,7 +72,7 @@ def pages() -> str:
     """The page of every format, as ``odm formats NAME`` prints it."""
     from odm.formats import FORMATS
 
-    return "\n\n".join(f"## {name}\n\n{block(command('formats', name))}" for name in FORMATS)
+    return "\n\n".join(f"## {name}\n\n{block(command('formats', name, '--wide'))}" for name in FORMATS)
 
 
 OUTPUT = re.compile(r"(```sh\n([^`]*)```\n\n<!-- output -->\n).*?(<!-- /output -->)", re.DOTALL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,7 +15,9 @@ from odm.evaluate.prepare import prepare
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.sides import Joined, Mask
 from odm.issues import UsageError
-from odm.tables import Ints, Longs
+from odm.tables import Floats, Ints, Longs
+
+Of = Literal["gt", "det"]
 
 CONFUSION_SCORE = 0.25
 """The least score of a detection in the confusion matrix, unless one is given."""
@@ -32,6 +35,35 @@ class Confusion:
     counts: Longs
     score: float
     iou: float
+
+    def shares(self, of: Of) -> Floats:
+        """The counts divided by the sum of their row (``gt``) or column (``det``); NaN where it is 0."""
+        sums = self.counts.sum(axis=1 if of == "gt" else 0, keepdims=True)
+        shares: Floats = np.divide(
+            self.counts,
+            sums,
+            out=np.full(self.counts.shape, np.nan),
+            where=np.broadcast_to(sums > 0, self.counts.shape),
+        )
+        return shares
+
+    def to_dict(self, of: Of | None = None) -> dict[str, Any]:
+        """The matrix as plain data: counts, and beside them shares `of` one side, None where undefined.
+
+        Rows are classes of the ground truth, columns those of the detections; the last of each is the
+        background.
+        """
+        data = {
+            "score": self.score,
+            "iou": self.iou,
+            "classes": list(self.classes),
+            "counts": self.counts.tolist(),
+        }
+        if of is not None:
+            shares = self.shares(of).tolist()
+            data["shares_of"] = of
+            data["shares"] = [[None if math.isnan(v) else v for v in row] for row in shares]
+        return data
 
 
 def counts_as_nothing(joined: Joined, rules: Protocol) -> Mask:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate.matches import Words, word_blocks
 from odm.evaluate.pairs import geometry
-from odm.evaluate.protocols import AreaRange, Protocol
+from odm.evaluate.protocols import AreaBits, AreaRange, Protocol
 from odm.evaluate.sides import Joined, Mask, SideTable
 from odm.tables import Floats, Longs
 
@@ -70,7 +70,7 @@ def outside_range(area: Floats, bounds: AreaRange) -> Mask:
     return outside
 
 
-def fp_areas(detections: SideTable, protocol: Protocol, exempt: Mask | None) -> NDArray[np.uint8] | None:
+def fp_areas(detections: SideTable, protocol: Protocol, exempt: Mask | None) -> NDArray[AreaBits] | None:
     """Bit per area range: whether a detection that matches nothing is a false positive there.
 
     The `exempt` ones never are. None where all are everywhere.
@@ -79,9 +79,9 @@ def fp_areas(detections: SideTable, protocol: Protocol, exempt: Mask | None) -> 
     outside = [outside_range(area, a) for a in protocol.areas]
     if exempt is None and not any(o.any() for o in outside):
         return None
-    bits = np.zeros(len(detections), np.uint8)
+    bits = np.zeros(len(detections), AreaBits)
     for a, o in enumerate(outside):
-        bits |= np.left_shift(~o, np.uint8(a), dtype=np.uint8)
+        bits |= np.left_shift(~o, AreaBits(a), dtype=AreaBits)
     if exempt is not None:
         bits[exempt] = 0
     return bits

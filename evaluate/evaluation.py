@@ -12,7 +12,7 @@ from odm.evaluate.doubts import report_groups, report_no_match
 from odm.evaluate.join import join
 from odm.evaluate.match import match_all
 from odm.evaluate.matches import TRUTHS
-from odm.evaluate.protocols import Protocol, check_scores, resolve
+from odm.evaluate.protocols import Areas, Protocol, check_scores, resolve
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.selection import ExtraImages
 from odm.evaluate.sides import Joined, Label
@@ -31,8 +31,9 @@ def evaluate(
     *,
     iou: float | Sequence[float] | None = None,
     interpolation: str | int | None = None,
-    area: str | tuple[float, float] | None = None,
+    area: Areas | None = None,
     max_dets: int | None = None,
+    recall_at: Sequence[int] | None = None,
     score_min: float | None = None,
     keep_difficult: bool | None = None,
     pixels: str | None = None,
@@ -60,10 +61,14 @@ def evaluate(
         Where precision is read: ``all`` points, ``11`` or ``101`` recalls.
     area
         ``small``, ``medium``, ``large``, ``LOW:HIGH`` or two numbers, in square pixels: ground truths
-        outside are ignored.
+        outside are ignored. ``NAME=LOW:HIGH``, or ``{NAME: (low, high)}``, adds numbers of that range instead
+        (``AP@NAME`` and so on), under protocols with AP per class but those of Open Images. Or a list of such
+        texts.
     max_dets
         How many detections of an image and class are looked at (`lvis`, `imagenet-loc`, `ultralytics` and
         `yolov5`: of an image).
+    recall_at
+        `coco`: average recall of the best 1, 10, ... detections of an image and class too (``AR10``).
     score_min
         Detections of a lower score are dropped.
     keep_difficult
@@ -102,6 +107,7 @@ def evaluate(
         interpolation=interpolation,
         area=area,
         max_dets=max_dets,
+        recall_at=recall_at,
         keep_difficult=keep_difficult,
         pixels=pixels,
     )

@@ -6,9 +6,9 @@ import dataclasses
 import math
 import re
 
+from odm.evaluate.metric_names import PATTERN, MetricName, parse_metric, the_one
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.results import Evaluation
-from odm.evaluate.summary import class_keys, summary_keys
 from odm.issues import UsageError, hint, shorten
 
 TOLERANCE = 1e-9
@@ -18,50 +18,42 @@ perfect detections can be 0.9999999999999999."""
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Gate:
-    """``key`` of every result that has it, or the AP of class ``category``, must be at least ``bound``."""
+    """A metric of one result must be at least ``bound``."""
 
-    key: str
+    name: MetricName
     bound: float
-    category: str | None = None
 
     def __str__(self) -> str:
-        name = self.key if self.category is None else f"{self.key}[{self.category}]"
-        return f"{name}={self.bound:.15g}"
+        return f"{self.name}={self.bound:.15g}"
 
 
 def parse_gate(text: str) -> Gate:
     """A gate from ``mAP=0.5`` or ``AP[person]=0.4``. UsageError if the text is anything else."""
-    match = re.fullmatch(r"\s*([A-Za-z0-9_-]+)\s*(?:\[(.+)\])?\s*=\s*([^=\s]+)\s*", text, re.DOTALL)
-    if match:
+    match = re.fullmatch(rf"({PATTERN})=\s*(?P<bound>[^=\s]+)\s*", text, re.DOTALL)
+    name = parse_metric(match[1]) if match else None
+    if match and name:
+        given = match["bound"]
         try:
-            bound = float(match[3].removesuffix("%")) / (100 if match[3].endswith("%") else 1)
+            bound = float(given.removesuffix("%")) / (100 if given.endswith("%") else 1)
         except ValueError:
             bound = math.nan
-        if 0 <= bound <= 1 and "_" not in match[3]:
-            return Gate(match[1], bound, match[2])
+        if 0 <= bound <= 1 and "_" not in given:
+            return Gate(name, bound)
     raise UsageError(
         f"--fail-under {shorten(text)}: give a metric and a bound in 0..1, as in mAP=0.5 or AP[person]=0.4"
     )
 
 
 def check_gates(gates: list[Gate], rules: list[Protocol]) -> None:
-    """Make sure, before anything is read, that some result will have what each gate is about.
+    """Make sure, before anything is read, that one result will have what each gate is about.
 
     Raises
     ------
     UsageError
-        If none has; it lists the keys there are.
+        If none has, or several have; it lists the keys there are.
     """
     for gate in gates:
-        known = dict.fromkeys(
-            key for one in rules for key in (summary_keys(one) if gate.category is None else class_keys(one))
-        )
-        if gate.key not in known and (gate.category is None or gate.key.lower() not in known):
-            what = "summary" if gate.category is None else "class row"
-            raise UsageError(
-                f"--fail-under {gate}: no {what} has {shorten(gate.key)!r}{hint(gate.key, known)}; "
-                f"there are: {', '.join(known)}"
-            )
+        the_one(gate.name, rules, f"--fail-under {gate}")
 
 
 def failures(evaluation: Evaluation, gates: list[Gate]) -> tuple[list[str], list[str]]:
@@ -70,58 +62,36 @@ def failures(evaluation: Evaluation, gates: list[Gate]) -> tuple[list[str], list
     Returns
     -------
     list of str
-        The gates that a result does not reach; an undefined number reaches none.
+        The gates that fail, such as ``AP50 0.608 < 0.7``; an undefined number fails.
     list of str
-        The gates about a metric or a class that no result has.
+        The gates about a class that the result does not have.
     """
     lines, unknown = [], []
+    rules = [result.rules for result in evaluation.results]
     for gate in gates:
-        found: list[tuple[str, float | None]] = []
-        known: dict[str, None] = {}
-        for result in evaluation.results:
-            plain = result.to_dict()
-            where = (
-                f"{plain['protocol']} at IoU {plain['iou']:g}"
-                if isinstance(plain["iou"], float)
-                else plain["protocol"]
-            )
-            if gate.category is None:
-                known.update(dict.fromkeys(plain["summary"]))
-                if gate.key in plain["summary"]:
-                    found.append((where, plain["summary"][gate.key]))
+        name = gate.name
+        i, key = the_one(name, rules, f"--fail-under {gate}")
+        plain = evaluation.results[i].to_dict()
+        row = plain["summary"]
+        if name.category is not None:
+            rows = {row["class"]: row for row in plain["classes"]}
+            if name.category not in rows:
+                some = ", ".join(shorten(one, 30) for one in list(rows)[:20])
+                unknown.append(
+                    f"--fail-under {gate}: no result has {shorten(name.category)!r}"
+                    f"{hint(name.category, rows)}; there are: {some}{', ...' if len(rows) > 20 else ''}"
+                )
                 continue
-            for row in plain["classes"]:
-                known[row["class"]] = None
-                value = _class_value(row, gate.key)
-                if row["class"] == gate.category and not isinstance(value, str):
-                    found.append((where, value))
-        if not found:
-            wanted = gate.category if gate.category is not None else gate.key
-            some = ", ".join(shorten(name, 30) for name in list(known)[:20]) + (
-                ", ..." if len(known) > 20 else ""
-            )
-            unknown.append(
-                f"--fail-under {gate}: no result has {shorten(wanted)!r}{hint(wanted, known)}; "
-                f"there are: {some}"
-            )
-        lines += [
-            f"{gate} is not reached under {where}: {_below(value, gate.bound)}"
-            for where, value in found
-            if value is None or value < gate.bound - TOLERANCE
-        ]
+            row = rows[name.category]
+        value = row[key]
+        if value is None:
+            lines.append(f"{name} is undefined, not {gate.bound:.15g} or more")
+        elif value < gate.bound - TOLERANCE:
+            lines.append(f"{name} {_below(value, gate.bound)} < {gate.bound:.15g}")
     return lines, unknown
 
 
-def _below(value: float | None, bound: float) -> str:
-    """A number with six decimals, or as many more as it takes to see that it is below the bound."""
-    if value is None:
-        return "undefined"
-    texts = (f"{value:.{decimals}f}" for decimals in range(6, 17))
+def _below(value: float, bound: float) -> str:
+    """A number with three decimals, or as many more as it takes to see that it is below the bound."""
+    texts = (f"{value:.{decimals}f}" for decimals in range(3, 17))
     return next((text for text in texts if float(text) < bound), repr(value))
-
-
-def _class_value(row: dict[str, object], key: str) -> float | str | None:
-    """The number of a class under a key, ``AP`` or that of the row itself; a str where there is none."""
-    name = key if key in row else key.lower()
-    value = row.get(name, "")
-    return value if value is None or isinstance(value, (int, float)) else ""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.protocols import Protocol
+from odm.evaluate.protocols import AreaBits, Protocol
 from odm.evaluate.sides import Mask
 from odm.tables import Floats, Ints, Longs
 
@@ -39,7 +39,7 @@ class Matches:
     image: Ints
     row: Ints
     """Row in the detections' dataset."""
-    fp_if_unmatched: NDArray[np.uint8] | None
+    fp_if_unmatched: NDArray[AreaBits] | None
     """Bit per area range: a detection that matches nothing is a false positive. None = all are."""
     hit: Longs
     positive: Words
@@ -88,7 +88,7 @@ def concatenate(parts: Sequence[Matches]) -> Matches:
             dropped[what] = dropped.get(what, 0) + n
     fp_if_unmatched = None
     if any(p.fp_if_unmatched is not None for p in parts):
-        full = np.uint8(2 ** len(first.protocol.areas) - 1)
+        full = AreaBits(2 ** len(first.protocol.areas) - 1)
         fp_if_unmatched = np.concatenate(
             [np.full(len(p.score), full) if p.fp_if_unmatched is None else p.fp_if_unmatched for p in parts]
         )
@@ -162,7 +162,7 @@ class Outcome:
     """What the rules of a protocol find: part of `Matches`."""
 
     hits: Hits
-    fp_if_unmatched: NDArray[np.uint8] | None
+    fp_if_unmatched: NDArray[AreaBits] | None
     npos: Longs
     gt_ignored: Longs
     guesses: Longs

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 
-_RULES = ("iou", "interpolation", "area", "max_dets", "keep_difficult", "pixels")
+_RULES = ("iou", "interpolation", "area", "max_dets", "recall_at", "keep_difficult", "pixels")
 _SWITCHES = (*_RULES, "score_min", "only_classes", "at_score")
 
 
@@ -48,7 +48,7 @@ class Metric:
         height) or ``cxcywh`` (centre, width, height), in pixels.
     switches
         What changes a protocol, as `evaluate` takes it: ``iou``, ``interpolation``, ``area``, ``max_dets``,
-        ``keep_difficult``, ``pixels``, ``score_min``, ``only_classes``, ``at_score``.
+        ``recall_at``, ``keep_difficult``, ``pixels``, ``score_min``, ``only_classes``, ``at_score``.
 
     Raises
     ------

@@ -7,7 +7,7 @@ import numpy as np
 from odm.evaluate.matches import Hits, Outcome
 from odm.evaluate.order import argsort_int, best_of_each, first_of_runs, rank_in_runs
 from odm.evaluate.pairs import Pairs
-from odm.evaluate.protocols import Protocol
+from odm.evaluate.protocols import AreaBits, Protocol
 from odm.evaluate.sides import Joined, Mask
 from odm.tables import Ints, Longs
 
@@ -31,7 +31,7 @@ def _outcome(joined: Joined, hits: Hits, may_be_fp: Mask, guesses: Longs) -> Out
     """A class counts once per image, and what is no candidate is ignored."""
     none_ignored = np.zeros(len(joined.classes), np.int64)
     return Outcome(
-        hits, may_be_fp.astype(np.uint8), _images_per_class(joined)[:, None], none_ignored, guesses
+        hits, may_be_fp.astype(AreaBits), _images_per_class(joined)[:, None], none_ignored, guesses
     )
 
 

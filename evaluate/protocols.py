@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.issues import UsageError, hint
+from odm.issues import UsageError, hint, shorten
 from odm.tables import Flag, Floats
 
 Metric = Literal["ap", "pooled", "corloc", "top-k"]
@@ -42,6 +43,11 @@ class AreaRange:
     low: float
     high: float
 
+    @property
+    def bounds(self) -> str:
+        """``0..256``, in all the digits that it takes."""
+        return "..".join(f"{v:g}" if float(f"{v:g}") == v else repr(v) for v in (self.low, self.high))
+
 
 EVERY_AREA = AreaRange("all", 0, math.inf)
 LARGEST_AREA = 1e10
@@ -56,6 +62,12 @@ AREAS = {
     )
 }
 """The area ranges of COCO and LVIS; no other protocol has an upper limit."""
+MOST_AREAS = 16
+"""Ranges of one protocol: each is a bit of `AreaBits`."""
+AreaBits = np.uint16
+
+Areas = str | tuple[float, float] | Mapping[str, tuple[float, float]] | Sequence[str]
+"""Area ranges as a user gives them, see `resolve`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,9 +114,11 @@ class Protocol:
         Whether all classes have one operating point, where their mean F1 is highest after smoothing, and the
         summary is that of ``yolo val``.
     areas
-        The first range is that of AP and of all counts.
+        The first range is that of AP and of all counts; those after COCO's own were named by the user.
     max_dets
         How many detections of an image and class are looked at; for ``top-k`` the guesses of an image.
+    recall_at
+        Recall is also averaged over the best 1, 10, ... detections of an image and class.
     cap_of
         ``class``: `max_dets` are of an image and class, and all others ignored; ``image``: they are of all
         classes of an image together, and all others dropped before.
@@ -155,6 +169,7 @@ class Protocol:
     shared_score: bool = False
     areas: tuple[AreaRange, ...] = (EVERY_AREA,)
     max_dets: int | None = None
+    recall_at: tuple[int, ...] = ()
     cap_of: Literal["class", "image"] = "class"
     drop_empty: bool = False
     drop_empty_truth: bool = False
@@ -197,7 +212,12 @@ class Protocol:
             return ()
         if self.cap_of == "image":
             return (self.max_dets,)
-        return tuple(sorted({c for c in (1, 10, 100) if c < self.max_dets} | {self.max_dets}))
+        return tuple(sorted({c for c in self.recall_at if c < self.max_dets} | {self.max_dets}))
+
+    @property
+    def named_areas(self) -> dict[int, AreaRange]:
+        """The ranges that the user named, by position in `areas`."""
+        return {i: a for i, a in enumerate(self.areas) if i and a.name not in AREAS}
 
     @property
     def definition(self) -> str:
@@ -260,8 +280,8 @@ class Protocol:
         if self.metric == "top-k":
             return f"best {self.max_dets} detections of an image against any ground truth"
         if self.match == "free":
-            return "best free ground truth"
-        return "best ground truth, taken -> FP"
+            return "highest-IoU unmatched ground truth"
+        return "highest-IoU ground truth, duplicates count as FP"
 
     def _average_text(self) -> str:
         points = "all points" if self.interpolation == "all" else f"{self.interpolation} points"
@@ -300,6 +320,7 @@ _COCO = Protocol(
     interpolation="101",
     areas=tuple(AREAS.values()),
     max_dets=100,
+    recall_at=(1, 10, 100),
     epsilon=float(np.spacing(1)),
 )
 _VOC = Protocol("voc2012", pixels="inclusive", ignored=Flag.DIFFICULT)
@@ -336,6 +357,7 @@ PROTOCOLS: dict[str, Protocol] = {
             drop_empty=True,
             drop_empty_truth=True,
             max_dets=300,
+            recall_at=(),
             cap_of="image",
             labelled_only=True,
             exempt_partial=True,
@@ -372,14 +394,17 @@ def resolve(
     *,
     iou: float | Sequence[float] | None = None,
     interpolation: str | int | None = None,
-    area: str | tuple[float, float] | None = None,
+    area: Areas | None = None,
     max_dets: int | None = None,
+    recall_at: Sequence[int] | None = None,
     keep_difficult: bool | None = None,
     pixels: str | None = None,
 ) -> list[Protocol]:
     """The protocols that were asked for, each with the switches that were changed.
 
-    A protocol that is not averaged over IoUs gives one protocol per IoU.
+    A protocol that is not averaged over IoUs gives one protocol per IoU. `area` is the range of all numbers
+    (``small``, ``LOW:HIGH`` or two numbers), or further ranges by name (``NAME=LOW:HIGH`` or a mapping), or a
+    list of such texts.
 
     Raises
     ------
@@ -401,23 +426,23 @@ def resolve(
         changed: dict[str, Any] = {}
         if interpolation is not None:
             changed["interpolation"] = _interpolation(interpolation, base)
-        if area is not None:
-            if base.metric in ("corloc", "top-k") or base.shared_score:
-                raise UsageError(f"{base.name} has no area ranges")
-            changed["areas"] = (_area(area, base), *base.areas[1:])
+        if area is not None and len(area):
+            changed["areas"] = _areas(area, base)
         if max_dets is not None:
             if isinstance(max_dets, bool) or int(max_dets) != max_dets or max_dets < 1:
                 raise UsageError(f"max_dets {max_dets}: give a whole number from 1")
             if base.metric == "corloc":
                 raise UsageError("corloc looks at the top detection only, so max_dets has no meaning for it")
             changed["max_dets"] = int(max_dets)
+        if recall_at is not None:
+            changed["recall_at"] = _recall_at(recall_at, base, changed.get("max_dets", base.max_dets))
         if keep_difficult:
             changed["ignored"] = base.ignored & ~Flag.DIFFICULT
         if pixels is not None:
             if pixels not in ("edges", "inclusive"):
                 raise UsageError(f"pixels {pixels}: choose edges or inclusive")
             changed["pixels"] = pixels
-        words = [_SWITCH_WORDS[k](v) for k, v in changed.items() if v != getattr(base, k)]
+        words = [_SWITCH_WORDS[k](v, base) for k, v in changed.items() if v != getattr(base, k)]
         if ious is not None and base.size_threshold:
             raise UsageError(f"{base.name} has a threshold of its own for every ground truth: leave out iou")
         if ious is None:
@@ -433,11 +458,15 @@ def resolve(
 
 
 _SWITCH_WORDS: dict[str, Any] = {
-    "interpolation": lambda v: f"interpolation {v}",
-    "areas": lambda v: f"area {v[0].low:g}..{v[0].high:g}",
-    "max_dets": lambda v: f"at most {v} detections",
-    "ignored": lambda _: "difficult kept",
-    "pixels": lambda v: f"pixels {v}",
+    "interpolation": lambda v, _: f"interpolation {v}",
+    "areas": lambda v, base: ", ".join(
+        [f"area {v[0].low:g}..{v[0].high:g}"] * (v[0] != base.areas[0])
+        + [f"also area {a.name} = {a.bounds}" for a in v[len(base.areas) :]]
+    ),
+    "max_dets": lambda v, _: f"at most {v} detections",
+    "recall_at": lambda v, base: f"recall also at {', '.join(str(k) for k in v if k not in base.recall_at)}",
+    "ignored": lambda *_: "difficult kept",
+    "pixels": lambda v, _: f"pixels {v}",
 }
 
 
@@ -469,7 +498,79 @@ def _interpolation(given: str | int, base: Protocol) -> str:
     return str(given)
 
 
-def _area(given: str | tuple[float, float], base: Protocol) -> AreaRange:
+def _recall_at(given: Sequence[int], base: Protocol, most: int | None) -> tuple[int, ...]:
+    """The numbers of detections at which recall is averaged: the protocol's and those given."""
+    if not base.recall_at or most is None:
+        raise UsageError(
+            f"recall_at {','.join(map(str, given))}: {base.name} has no average recall by number of "
+            f"detections; coco has"
+        )
+    for k in given:
+        if isinstance(k, bool) or int(k) != k or k < 1:
+            raise UsageError(f"recall_at {k}: give whole numbers from 1, as in 1,10,50")
+        if k > most:
+            raise UsageError(
+                f"recall_at {k}: only the best {most} detections of an image and class are looked at; "
+                f"for more, also set the cap (--max-dets {k})"
+            )
+    return tuple(sorted({*base.recall_at, *map(int, given)}))
+
+
+def _areas(given: Areas, base: Protocol) -> tuple[AreaRange, ...]:
+    """The ranges of `base`, the first exchanged for the one without a name, and those with names added."""
+    if base.metric in ("corloc", "top-k") or base.shared_score:
+        raise UsageError(f"{base.name} has no area ranges")
+    first, named = base.areas[0], {a.name: a for a in base.areas[1:]}
+    n_whole = 0
+    for name, bounds in _area_texts(given):
+        if name is None:
+            n_whole += 1
+            if n_whole > 1:
+                raise UsageError(
+                    f"area {bounds}: there is one range already; name each further one, as in tiny=0:256"
+                )
+            first = _area(bounds, base)
+            continue
+        if name in AREAS or name in named:
+            what = "is COCO's own range" if name in AREAS else "was given twice"
+            raise UsageError(f"area {name}: the name {what}: choose another one")
+        named[name] = _named_area(name, bounds, base)
+    if len(named) >= MOST_AREAS:
+        most = MOST_AREAS - len(base.areas)
+        raise UsageError(f"area ranges: {base.name} takes at most {most} named ones")
+    return first, *named.values()
+
+
+def _area_texts(given: Areas) -> list[tuple[str | None, Any]]:
+    """Each range as its name, None without one, and its bounds."""
+    if isinstance(given, Mapping):
+        return list(given.items())
+    one_range = isinstance(given, str) or not any(isinstance(part, str) for part in given)
+    found: list[tuple[str | None, Any]] = []
+    for part in [given] if one_range else given:
+        name, equals, bounds = part.rpartition("=") if isinstance(part, str) else ("", "", part)
+        found.append((name.strip() if equals else None, bounds))
+    return found
+
+
+def _named_area(name: str, bounds: Any, base: Protocol) -> AreaRange:
+    if base.metric != "ap" or base.group_weight is not None:
+        raise UsageError(
+            f"area {name}: {base.name} has no named area ranges; LOW:HIGH without a name is one for all its "
+            f"numbers"
+        )
+    if not re.fullmatch(r"[\w.-]{1,40}", name):
+        raise UsageError(
+            f"area {shorten(name)}={bounds}: a name has letters, digits, '.', '_' and '-', as in tiny=0:256"
+        )
+    found = _area(bounds, base, name)
+    if found.low == found.high:
+        raise UsageError(f"area {name}={bounds}: the lower end must be below the upper one")
+    return dataclasses.replace(found, name=name)
+
+
+def _area(given: str | tuple[float, float], base: Protocol, name: str = "") -> AreaRange:
+    shown = f"{name}={given}" if name else given
     if isinstance(given, str):
         if given in AREAS:
             named = AREAS[given]
@@ -478,9 +579,11 @@ def _area(given: str | tuple[float, float], base: Protocol) -> AreaRange:
         try:
             low, high = (float(part) for part in given.replace("..", ":").replace(",", ":").split(":"))
         except ValueError:
-            raise UsageError(f"area {given}: choose {', '.join(AREAS)}, or give LOW:HIGH") from None
+            raise UsageError(
+                f"area {shown}: choose {', '.join(AREAS)}, or give LOW:HIGH or NAME=LOW:HIGH"
+            ) from None
     else:
         low, high = given
     if not (math.isfinite(low) and math.isfinite(high) and 0 <= low <= high):
-        raise UsageError(f"area {given}: give two areas in square pixels, the lower one first")
+        raise UsageError(f"area {shown}: give two areas in square pixels, the lower one first")
     return AreaRange(f"{low:g}..{high:g}", float(low), float(high))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate.matches import Matches, threshold_bits, word_blocks
 from odm.evaluate.order import argsort_descending, argsort_int, first_of_runs, rank_in_runs
-from odm.evaluate.protocols import Protocol
+from odm.evaluate.protocols import AreaBits, Protocol
 from odm.evaluate.sides import Mask
 from odm.tables import Longs
 
@@ -74,7 +74,7 @@ class Ranked:
         if self.fp_if_unmatched is None:
             before = np.arange(len(self.rows) + 1, dtype=np.int32)
             return _Unmatched(before, before[self.at], np.ones(len(self.at), np.bool_))
-        is_fp = self.fp_if_unmatched & np.uint8(1 << area) != 0
+        is_fp = self.fp_if_unmatched & AreaBits(1 << area) != 0
         before = np.zeros(len(is_fp) + 1, np.int32)
         np.cumsum(is_fp, out=before[1:])
         return _Unmatched(before, before[self.at], is_fp[self.at])

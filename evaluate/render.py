@@ -5,24 +5,37 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from odm.evaluate.analysis.sections import class_columns, sections, summary_columns
+from odm.evaluate.analysis.sections import DETECTED_AS, class_columns, sections, summary_columns
+from odm.evaluate.class_table import class_table, percent
 from odm.evaluate.results import Evaluation, Result
+from odm.evaluate.summary import ALIASES
 from odm.issues import UsageError, printable, shorten
-from odm.screen import cell, json_text
+from odm.screen import json_text, text_table, wrapped
 from odm.screen import markdown as escaped
 from odm.tables import FREQUENCIES
 
 OUTPUTS = ("table", "json", "csv", "markdown")
 
 _HEAD = ("protocol", "iou")
-_COUNTS = ("gt", "det", "tp", "fp", "fn")
+_ALWAYS = (
+    *("class", "gt", "gt_ignored", "det", "tp", "fp", "fn", "ignored"),
+    *("score", "precision", "recall", "f1"),
+)
+"""Columns of the CSV of classes that are there even if no row has a value."""
+_COLUMN_OF = {
+    f"{key}{end}": f"{column}{end}"
+    for key, column in (("AP", "ap"), ("mAP", "ap"), ("CorLoc", "corloc"))
+    for end in ("", "_low", "_high")
+}
+"""By a key of the summary, the column that has the same number of each class."""
 _NAMES_SHOWN = 10
 
 
-def render(evaluation: Evaluation, output: str = "table") -> str:
+def render(evaluation: Evaluation, output: str = "table", *, width: int | None = None) -> str:
     """The evaluation as text that ends with a newline.
 
     Parameters
@@ -31,6 +44,8 @@ def render(evaluation: Evaluation, output: str = "table") -> str:
         What `odm.evaluate.evaluate` returned.
     output
         ``table``, ``json`` (the contract), ``csv`` (a row per class) or ``markdown``.
+    width
+        Of a table: how many characters a line may have; columns that do not fit are left out. None shows all.
 
     Raises
     ------
@@ -44,8 +59,9 @@ def render(evaluation: Evaluation, output: str = "table") -> str:
     if output not in OUTPUTS:
         raise UsageError(f"output={output}: choose one of {', '.join(OUTPUTS)}")
     markdown = output == "markdown"
-    parts = [_join_text(evaluation, markdown=markdown)]
-    parts += [_result_text(result, markdown=markdown) for result in evaluation.results]
+    width = None if markdown else width
+    parts = [_join_text(evaluation, markdown=markdown, width=width)]
+    parts += [_result_text(result, markdown=markdown, width=width) for result in evaluation.results]
     return "\n\n".join(parts) + "\n"
 
 
@@ -70,15 +86,28 @@ def to_json(evaluation: Evaluation) -> str:
 
 
 def per_class_csv(evaluation: Evaluation) -> str:
-    """A row per result and class; the last row of a result, without a class, is its summary."""
+    """A row per result and class; the last row of a result, without a class, is its summary.
+
+    A mean over the classes is in the column of what it is the mean of, whatever the summary calls it. Columns
+    of numbers that no result has are left out.
+    """
     rows: list[dict[str, Any]] = []
+    wanted = {*_HEAD, *_ALWAYS}
     for result in evaluation.results:
         head = dict(zip(_HEAD, _head(result), strict=True))
         more = class_columns(result)
         rows += [{**head, **r, **more.get(r["class"], {})} for r in (c.to_dict() for c in result.classes)]
         summary = {**result.to_dict()["summary"], **summary_columns(result)}
+        summary = {_COLUMN_OF.get(key, key): value for key, value in summary.items()}
         rows.append({**head, **result.overall.to_dict(), **summary})
-    columns = list(dict.fromkeys(key for row in rows for key in row))
+        wanted.update({"ap", "AP50", "AP75"} & summary.keys())
+    found = dict.fromkeys(key for row in rows for key in row)
+    wanted.update(key for key in found if any(row.get(key) not in (None, "") for row in rows))
+    columns = [key for key in found if key in wanted]
+    for key in ("AP75", "AP50"):  # beside AP
+        if key in columns and "ap" in columns:
+            columns.remove(key)
+            columns.insert(columns.index("ap") + 1, key)
     return csv_text(columns, ([_cell(row.get(c)) for c in columns] for row in rows))
 
 
@@ -164,19 +193,23 @@ def curves_csv(evaluation: Evaluation) -> str:
 def confusion_csv(evaluation: Evaluation) -> str:
     """How often each class was found as each; an empty class is the background.
 
-    Only pairs that occur are listed. The least score and IoU stand in every row.
+    Only pairs that occur are listed, with their shares of the class of either side. The least score and IoU
+    stand in every row.
     """
 
     def rows() -> Iterator[Sequence[Any]]:
         for result in evaluation.results:
             table = result.confusion()
             names = (*table.classes, "")
+            of_gt, of_det = (table.shares(of).tolist() for of in ("gt", "det"))
             truth, found = table.counts.nonzero()
             for t, d in zip(truth.tolist(), found.tolist(), strict=True):
                 n = int(table.counts[t, d])
-                yield (*_reference(result), table.score, table.iou, names[t], names[d], n)
+                place = (*_reference(result), table.score, table.iou, names[t], names[d])
+                yield (*place, n, of_gt[t][d], of_det[t][d])
 
-    return csv_text([*_HEAD, "score_min", "iou_min", "gt_class", "det_class", "count"], rows())
+    columns = ("score_min", "iou_min", "gt_class", "det_class", "count", "share_of_gt", "share_of_det")
+    return csv_text([*_HEAD, *columns], rows())
 
 
 def _head(result: Result) -> tuple[str, Any]:
@@ -210,7 +243,7 @@ def _cell(value: Any) -> Any:
 # ------------------------------------------------------------------------------------------------- text
 
 
-def _join_text(evaluation: Evaluation, *, markdown: bool) -> str:
+def _join_text(evaluation: Evaluation, *, markdown: bool, width: int | None) -> str:
     report = evaluation.join
     lines = [
         f"images: {_sides(report.images_both, report.images_gt_only, report.images_det_only)}",
@@ -231,7 +264,7 @@ def _join_text(evaluation: Evaluation, *, markdown: bool) -> str:
             lines.append(f"{title}: {', '.join(shown)}" + (f", and {more} more" if more else ""))
     if markdown:
         return "\n".join(f"- {escaped(line)}" for line in lines)
-    return "\n".join(lines)
+    return "\n".join(wrapped(line, width, "  ") for line in lines)
 
 
 def _hint(near: str | None) -> str:
@@ -242,17 +275,54 @@ def _sides(both: int, gt_only: Sequence[str], det_only: Sequence[str]) -> str:
     return f"{both} in both, {len(gt_only)} only in the ground truth, {len(det_only)} only in the detections"
 
 
-def _result_text(result: Result, *, markdown: bool) -> str:
-    parts = [f"**{escaped(result.definition)}**" if markdown else result.definition]
+def _result_text(result: Result, *, markdown: bool, width: int | None) -> str:
+    """Definition, classes, analyses and intervals, and at the end the numbers over all classes."""
+    parts = [f"**{escaped(result.definition)}**" if markdown else wrapped(result.definition, width, "  ")]
     if result.classes:
-        parts.append(_class_table(result, markdown=markdown))
-        line = _counted_at(result)
-        parts.append(escaped(line) if markdown else line)
-    parts.append(_summary_text(result, markdown=markdown))
+        parts.append(class_table(result, markdown=markdown, width=width))
+    parts += [_section(*section, markdown=markdown, width=width) for section in sections(result, width)]
+    if result.rules.named_areas:
+        parts.append(_section(*_named_areas(result), markdown=markdown, width=width))
+    if not markdown:
+        parts.append("")
     if result.intervals:
         parts.append(_intervals_text(result, markdown=markdown))
-    parts += [_section(*section, markdown=markdown) for section in sections(result)]
+    parts.append(_summary_text(result, markdown=markdown, width=width))
+    line = headline(result)
+    if result.rules.averaged:
+        parts.append(f"**{line}**" if markdown else line)
     return ("\n\n" if markdown else "\n").join(parts)
+
+
+def _named_areas(result: Result) -> tuple[str, list[str], list[list[str]]]:
+    """The numbers of the area ranges that the user named: title, headers and a row for each."""
+    rules = result.rules
+    keys = ["AP", "AP50", *[f"AR{rules.max_dets}"] * bool(rules.caps)] if rules.averaged else ["mAP"]
+    rows = [
+        [
+            own.name,
+            own.bounds,
+            str(int(result.matches.npos[:, i].sum())),
+            *(percent(result.summary[f"{key}@{own.name}"]) for key in keys),
+        ]
+        for i, own in rules.named_areas.items()
+    ]
+    return "boxes by area, in square pixels", ["range", "area", "GT", *keys], rows
+
+
+def headline(result: Result) -> str:
+    """The line with the number that one looks for; it is the last one of a result."""
+    numbers = result.summary
+    if result.rules.averaged:
+        known = {key: f"{key} ({alias})" for alias, key in ALIASES.items() if key in numbers}
+        known = known or {key: key for key in list(numbers)[:3]}
+        return ", ".join(
+            f"{name} {'-' if math.isnan(numbers[key]) else f'{numbers[key]:.3f}'}"
+            for key, name in known.items()
+        )
+    if result.errors:
+        return _error_lines(result)[-1]
+    return f"{(key := next(iter(numbers)))} = {percent(numbers[key])}"
 
 
 def _intervals_text(result: Result, *, markdown: bool) -> str:
@@ -262,83 +332,54 @@ def _intervals_text(result: Result, *, markdown: bool) -> str:
         for key, (low, high) in result.intervals.items()
         if low is not None and high is not None
     ]
-    title = "intervals from draws of the images"
+    title = "confidence intervals (bootstrap over images)"
     return "\n".join([f"{title}:", *(f"- {line}" if markdown else f"  {line}" for line in lines)])
 
 
-def _section(title: str, headers: list[str], rows: list[list[str]], *, markdown: bool) -> str:
+def _section(
+    title: str, headers: list[str], rows: list[list[str]], *, markdown: bool, width: int | None
+) -> str:
     """One analysis."""
-    from tabulate import tabulate
-
-    title = escaped(title) if markdown else f"\n{title}"
+    if not markdown:
+        named = [[shorten(printable(row[0]), 30), *row[1:]] for row in rows]
+        title = "\n" + wrapped(title, width, "  ")
+        return f"{title}\n{text_table(headers, named, width=width, left=(DETECTED_AS,))}" if rows else title
     if not rows:
-        return title
-    named = [[escaped(row[0]) if markdown else shorten(printable(row[0]), 30), *row[1:]] for row in rows]
-    table = tabulate(
-        named,
-        headers,
-        tablefmt="github" if markdown else "simple",
-        disable_numparse=True,
-        colalign=("left", *["right"] * (len(headers) - 1)),
-    )
-    return f"{title}\n\n{table}" if markdown else f"{title}\n{table}"
-
-
-def _class_table(result: Result, *, markdown: bool) -> str:
+        return escaped(title)
     from tabulate import tabulate
 
-    value = "CorLoc" if result.rules.metric == "corloc" else "AP"
-    headers = ["class", "GT", "det", "TP", "FP", "FN", "ignored", "score", "precision", "recall", "F1", value]
-    rows = []
-    for row in (*result.classes, result.overall):
-        number = row.extra.get("corloc", row.ap) if value == "CorLoc" else row.ap
-        if row is result.overall and value == "CorLoc":
-            number = result.summary["CorLoc"]
-        name = cell(row.name) if row is not result.overall else "(all)"
-        rows.append(
-            [
-                escaped(name) if markdown else name,
-                *(str(getattr(row, key)) for key in (*_COUNTS, "ignored")),
-                _number(row.score),
-                *(_number(getattr(row, key)) for key in ("precision", "recall", "f1")),
-                percent(number),
-            ]
-        )
-    return tabulate(
-        rows,
+    text = tabulate(
+        [[escaped(row[0]), *row[1:]] for row in rows],
         headers,
-        tablefmt="github" if markdown else "simple",
+        tablefmt="github",
         disable_numparse=True,
         colalign=("left", *["right"] * (len(headers) - 1)),
     )
+    return f"{escaped(title)}\n\n{text}"
 
 
-def _counted_at(result: Result) -> str:
-    """What the columns of the table are of: the counts of all detections, the shares of one score."""
-    point = "the score of the best F1 of each row"
-    if result.rules.shared_score:
-        score = _number(result.overall.score)
-        point = f"score {score}, that of the best mean F1 of all classes after smoothing"
-    if result.at_score is not None:
-        point = f"score {result.at_score:g}"
-    if result.scores_from:
-        point = f"the scores of {shorten(result.scores_from)}"
-    reference = f" at IoU {_reference(result)[1]:g}" if result.rules.averaged else ""
-    return f"TP, FP and FN count all detections{reference}; precision, recall and F1 are those at {point}"
-
-
-def _summary_text(result: Result, *, markdown: bool) -> str:
+def _summary_text(result: Result, *, markdown: bool, width: int | None) -> str:
     if result.rules.averaged and not result.rules.shared_score:
         lines = classic_lines(result)
+        if width is not None and max(map(len, lines)) > width:
+            lines = [re.sub(r"^ Average \w+ +\((\w+)\)", r" \1", line) for line in lines]
         return "```\n" + "\n".join(lines) + "\n```" if markdown else "\n".join(lines)
     if result.errors:
-        lines = [
-            f"top-{k} error: classification {percent(c)}, localisation {percent(o)}"
-            for k, (c, o) in enumerate(zip(result.errors["cls"], result.errors["loc"], strict=True), 1)
-        ]
+        lines = _error_lines(result)
     else:
-        lines = [f"{key} = {percent(number)}" for key, number in result.summary.items() if key != "score"]
-    return "\n".join(f"- {line}" for line in lines) if markdown else "\n".join(lines)
+        lines = [
+            f"{key} = {percent(number)}"
+            for key, number in result.summary.items()
+            if key != "score" and "@" not in key
+        ]
+    return "\n".join(f"- {line}" if markdown else line for line in lines)
+
+
+def _error_lines(result: Result) -> list[str]:
+    return [
+        f"top-{k} error: classification {percent(c)}, localisation {percent(o)}"
+        for k, (c, o) in enumerate(zip(result.errors["cls"], result.errors["loc"], strict=True), 1)
+    ]
 
 
 def classic_lines(result: Result) -> list[str]:
@@ -347,7 +388,7 @@ def classic_lines(result: Result) -> list[str]:
     ious = rules.ious
     whole = f"{ious[0]:0.2f}:{ious[-1]:0.2f}"
     cap = rules.max_dets or 0
-    caps = sorted({*(() if rules.cap_of == "image" else (1, 10, 100)), *rules.caps})
+    caps = sorted({*rules.recall_at, *rules.caps})
     asked = [
         ("AP", whole, "all", cap, "AP"),
         ("AP", "0.50", "all", cap, "AP50"),
@@ -370,12 +411,3 @@ def classic_lines(result: Result) -> list[str]:
             f"{value}"
         )
     return lines
-
-
-def percent(value: float) -> str:
-    """``24.57 %``, or ``-`` for what is undefined."""
-    return "-" if math.isnan(value) else f"{100 * value:.2f} %"
-
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4f}"

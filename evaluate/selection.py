@@ -108,7 +108,8 @@ def keep_wanted(joined: Joined) -> Joined:
 
 def keep_images(joined: Joined, names: Sequence[str]) -> Joined:
     """Keep the boxes on some images."""
-    return joined.shard(image_numbers(joined.images, names))
+    chosen = np.unique(image_numbers(joined.images, names))
+    return dataclasses.replace(joined.shard(chosen), chosen=chosen)
 
 
 def image_numbers(images: Sequence[str], names: Sequence[str]) -> list[int]:

@@ -105,12 +105,19 @@ class Joined:
     """The classes that the hierarchy adds to `classes`, for all images together; so those of shards agree."""
     wanted: frozenset[str] | None = None
     """The classes to keep, where that waits for the hierarchy to be applied."""
+    chosen: Longs | None = None
+    """Numbers of the images that are evaluated, ascending; None = all."""
 
     def __repr__(self) -> str:
         return (
             f"<Joined: {len(self.images)} images, {len(self.classes)} classes, {len(self.truth)} ground "
             f"truths, {len(self.detections)} detections>"
         )
+
+    @property
+    def evaluated(self) -> tuple[str, ...]:
+        """The names of the images that are evaluated."""
+        return self.images if self.chosen is None else tuple(self.images[i] for i in self.chosen.tolist())
 
     def keys_of(self, side: SideTable) -> Longs:
         """(n,) a number for the image and class of each box, by image, then class."""

@@ -16,6 +16,8 @@ from odm.tables import FREQUENCIES, Floats, Longs
 
 SHARED_KEYS = ("mAP50-95", "mAP50", "mAP75", "P", "R", "score")
 """The summary of protocols with one operating point for all classes; ``score`` is its confidence."""
+ALIASES = {"mAP50-95": "AP", "mAP50": "AP50", "mAP75": "AP75"}
+"""Common names of COCO's numbers, understood where a metric is named."""
 
 
 def summarize(
@@ -34,7 +36,8 @@ def summarize(
     if rules.metric == "pooled":
         return {"AP": _pooled_ap(matches)}, {}
     if not rules.averaged:
-        return {"mAP": mean_of_defined(ap[0, 0])}, {}
+        named = {f"mAP@{a.name}": mean_of_defined(ap[0, i]) for i, a in rules.named_areas.items()}
+        return {"mAP": mean_of_defined(ap[0, 0]), **named}, {}
     if rules.shared_score:
         return _of_yolo_val(rules, ap, point), {}
     return _averages(rules, ap, recall, np.array(matches.frequency)), {}
@@ -50,7 +53,9 @@ def summary_keys(rules: Protocol) -> tuple[str, ...]:
         return ("AP",)
     if rules.shared_score:
         return SHARED_KEYS
-    return tuple(_no_averages(rules, np.array([""]))) if rules.averaged else ("mAP",)
+    if not rules.averaged:
+        return "mAP", *(f"mAP@{a.name}" for a in rules.named_areas.values())
+    return tuple(_no_averages(rules, np.array([""])))
 
 
 def class_keys(rules: Protocol) -> tuple[str, ...]:
@@ -62,7 +67,9 @@ def class_keys(rules: Protocol) -> tuple[str, ...]:
         keys.append("corloc")
     if rules.shared_score:
         return (*keys, "AP50", "AP75")
-    return (*keys, *(key for key in (_no_averages(rules) if rules.averaged else ()) if key != "AP"))
+    if not rules.averaged:
+        return *keys, *(f"AP@{a.name}" for a in rules.named_areas.values())
+    return *keys, *(key for key in _no_averages(rules) if key != "AP")
 
 
 def _no_averages(rules: Protocol, frequency: NDArray[np.str_] | None = None) -> dict[str, float]:
@@ -89,19 +96,26 @@ def _averages(
     if rules.by_frequency and frequency is not None:
         for letter in FREQUENCIES:
             summary[f"AP{letter}"] = mean_of_defined(ap[:, 0, frequency == letter])
-    for cap in sorted({*(() if rules.cap_of == "image" else (1, 10, 100)), *caps}):
+    for cap in sorted({*rules.recall_at, *caps}):
         summary[f"AR{cap}"] = mean_of_defined(recall[caps[cap], :, 0]) if cap in caps else math.nan
     for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
         summary[f"AR{letter}"] = (
             mean_of_defined(recall[-1, :, areas[name]]) if name in areas and caps else math.nan
         )
+    for i, own in rules.named_areas.items():
+        summary |= {
+            f"AP@{own.name}": mean_of_defined(ap[:, i]),
+            f"AP50@{own.name}": _ap_at(rules, ap, 0.5, i),
+        }
+        if caps:
+            summary[f"AR{rules.max_dets}@{own.name}"] = mean_of_defined(recall[-1, :, i])
     return summary
 
 
-def _ap_at(rules: Protocol, ap: Floats, iou: float) -> float:
-    """The AP at one IoU; `ap` is (T, A, ...)."""
+def _ap_at(rules: Protocol, ap: Floats, iou: float, area: int = 0) -> float:
+    """The AP at one IoU and in one area range; `ap` is (T, A, ...)."""
     near = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
-    return mean_of_defined(ap[near[0], 0]) if len(near) else math.nan
+    return mean_of_defined(ap[near[0], area]) if len(near) else math.nan
 
 
 def _of_yolo_val(rules: Protocol, ap: Floats, point: OperatingPoint) -> dict[str, float]:
@@ -118,12 +132,11 @@ def class_numbers(
     if rules.metric == "corloc":
         return {"corloc": tp / npos if npos else math.nan}
     if not rules.averaged:
-        return {}
+        return {f"AP@{own.name}": float(ap[0, i]) for i, own in rules.named_areas.items()}
     if rules.shared_score:
-        numbers = {"AP50": _ap_at(rules, ap, 0.5), "AP75": _ap_at(rules, ap, 0.75)}
-    else:
-        numbers = _averages(rules, ap, recall)
-        del numbers["AP"]
+        return {"AP50": _ap_at(rules, ap, 0.5), "AP75": _ap_at(rules, ap, 0.75)}
+    numbers = _averages(rules, ap, recall)
+    del numbers["AP"]
     more = {"frequency": frequency} if rules.by_frequency else {}
     return {**numbers, "ap_per_iou": ap[:, 0].tolist(), **more}
 

@@ -90,6 +90,11 @@ class Format:
     """Whether it can be written only for images whose size is known."""
     crowd_class: str | None = None
     """For a format that can mark crowd boxes of this one class alone: its name."""
+    split_names: frozenset[str] = frozenset()
+    """For a format that keeps the split of an image, and can name only some: these."""
+    split_is_file: bool = False
+    """For a format that keeps the split of an image by writing a file for each, so that a target of one file
+    loses it."""
     decide_together: Callable[[Source, Source, Log, Any], tuple[Any, Any]] | None = None
     """For a format whose files do not say what their numbers mean: the options of two sources that are read
     with the same options, completed by what both together show. Issues go to the log when they are read."""

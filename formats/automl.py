@@ -240,6 +240,7 @@ FORMAT = Format(
     write=write,
     options=AutomlOptions,
     keeps=frozenset("extension empty score split".split()),
+    split_names=frozenset(filter(None, SPLITS.values())),
     max_error_px=1e-6,
     needs_size=True,
 )

@@ -163,11 +163,12 @@ def _read_task(reader: Reader, task: dict[str, Any], at: At, file: int, line: in
     found: list[tuple[dict[str, Any], tuple[int, int] | None, At, str | int, float]] = []
     size: tuple[int, int] | None = None
     for item, location, index, score in results:
-        result = reader.mapping(item, location / index, row=True)
+        here = location / index
+        result = reader.mapping(item, here, row=True)
         if result is None:
             reader.builder.skipped += 1
             continue
-        own = _own_size(reader, result, location / index)
+        own = _own_size(reader, result, here)
         if own == _FAULTY:
             reader.builder.skipped += 1
             continue

@@ -15,7 +15,6 @@ one checkout through the code of another, set ``PYTHONPATH`` to the other's ``sr
 import argparse
 import contextlib
 import hashlib
-import importlib.util
 import io
 import json
 import os
@@ -159,9 +158,8 @@ def record_commands(recorder):
 
 def record_corpus(recorder):
     """Validate the bad and odd inputs that cannot be committed."""
-    spec = importlib.util.spec_from_file_location("corpus", HERE / "corpus.py")
-    sys.modules["corpus"] = corpus = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(corpus)
+    import corpus
+
     for number, case in enumerate(corpus.CASES):
         home = Path("corpus").resolve() / str(number)
         home.mkdir(parents=True)

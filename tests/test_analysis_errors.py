@@ -1,11 +1,9 @@
 """TIDE, LRP, images, missed objects, suspects, thresholds, calibration, agreement: known answers and plain loops."""
 
-import importlib.util
 import json
 import math
-import sys
-from pathlib import Path
 
+import analysis_cases as cases
 import numpy as np
 import pytest
 
@@ -22,17 +20,6 @@ from odm.evaluate.analysis.tide import FIXES, KINDS, kinds, tide
 from odm.issues import UsageError
 from odm.tables import Dataset, Flag
 
-
-def load_beside(name):
-    """A module of this folder that holds no tests."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-cases = load_beside("analysis_cases")
 HUNDREDTHS = np.arange(101) / 100
 CLOSE = 1e-12
 WITH_AP = [name for name, p in PROTOCOLS.items() if p.metric == "ap"]
@@ -148,6 +135,14 @@ def test_lrp_of_the_small_data_set(small):
     for name, numbers in known.items():
         own = found.classes[name]
         assert (own.olrp, own.loc, own.fp, own.fn, own.score) == pytest.approx(numbers, abs=CLOSE)
+
+
+@pytest.mark.parametrize(("kind", "seed"), list(cases.LRP_RECORDED))
+def test_lrp_against_the_program_of_its_authors(kind, seed):
+    gt, (det,) = cases.random_pair(seed, **cases.TIDE_OPTIONS[kind])
+    found = lrp(table_of(evaluate(gt, det, "coco").result))
+    for own, recorded in zip(found.classes.values(), cases.LRP_RECORDED[kind, seed], strict=True):
+        assert (own.olrp, own.loc, own.fp, own.fn, own.score) == pytest.approx(recorded, rel=1e-10)
 
 
 def slow_lrp(table, k):
@@ -337,6 +332,14 @@ def test_calibration_of_the_small_data_set(small):
     assert found.mce == pytest.approx(0.74, abs=CLOSE)
     assert found.classes == pytest.approx({"cat": 0.464, "dog": 0.344, "bird": 0.5325}, abs=CLOSE)
     assert [one.n for one in found.bins] == [0, 0, 1, 2, 2, 1, 2, 2, 2, 2]
+
+
+@pytest.mark.parametrize(("kind", "seed"), list(cases.CALIBRATION_RECORDED))
+def test_calibration_against_netcal(kind, seed):
+    gt, (det,) = cases.random_pair(seed, **cases.TIDE_OPTIONS[kind])
+    found = calibration(table_of(evaluate(gt, det, "coco").result))
+    ours = [found.dece, found.mce, *found.classes.values()]
+    assert ours == pytest.approx(cases.CALIBRATION_RECORDED[kind, seed], rel=1e-10)
 
 
 def test_bins_are_open_on_the_left():

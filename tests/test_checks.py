@@ -9,6 +9,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from selection import examples
 
 from odm import checks
 from odm.issues import Log
@@ -86,7 +87,7 @@ def reference(data, tolerance):
     return found
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(datasets(), st.sampled_from([0.5, 0.0, 1.0]))
 def test_the_rules_agree_with_a_plain_reference(data, tolerance):
     log = Log()
@@ -105,7 +106,7 @@ def test_the_rules_agree_with_a_plain_reference(data, tolerance):
     assert {k: v for k, v in everything.counts.items() if k in log.counts} == log.counts
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 60), st.sampled_from([1, 3, 100]))
 def test_near_duplicates_agree_with_all_pairs(seed, n, spread):
     rng = np.random.default_rng(seed)
@@ -480,8 +481,7 @@ def test_what_only_one_side_has():
         "class-only-in-ground-truth": 1,
     }
     assert said[0].startswith(
-        "1 image in the detections but not in the ground truth, 'strete.jpg' "
-        "(did you mean 'street.jpg'?); "
+        "1 image in the detections but not in the ground truth, 'strete.jpg' (did you mean 'street.jpg'?); "
     )
     assert "class 'Person' of 9 detections is not in the ground truth (did you mean 'person'?)" in said[1]
 

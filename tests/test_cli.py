@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from selection import params, slow, turns
 
 import odm
 from odm.cli import _app
@@ -256,19 +257,19 @@ INPUTS = {
     "around image sizes": "convert yolo work --to voc --image-sizes work/sizes.csv",
     "pictures": "convert yolo photos --to voc --images photos",
     "pictures in other words": "convert yolo photos --to voc -O images=photos",
-    "inside pictures": "convert yolo photos/new --to voc --images photos",
+    "inside pictures": "convert yolo photos/old --to voc --images photos",
     "around pictures": "convert yolo home --to yolo --images home/images --link-images",
     "classes": "convert yolo work/names.csv --classes work/names.csv --image-size 8x8",
     "classes in order": "convert gt.json work/names.csv --class-list work/names.csv",
     "names to change": "convert gt.json work/renames.csv --rename @work/renames.csv",
     "a dry run": "convert res.json gt.json --gt gt.json --dry-run",
     "repair": "validate res.json --gt gt.json --fix order --out gt.json",
-    "repair at pictures": "validate yolo --images photos --fix order --out photos/fixed",
+    "repair at pictures": "validate yolo --images photos --fix order --out photos/old",
     "saved at image labels": "eval gt.json res.json --protocol openimages --image-labels work/labels.csv --save work",
     "saved at a hierarchy": "eval gt.json res.json --protocol openimages --hierarchy work/tree.json --save work",
     "saved at a list of images": "eval gt.json res.json --only-images @work/images.txt --save work",
     "saved at pictures": "eval yolo det --images photos --save photos",
-    "drawn at pictures of one side": "eval yolo det --gt-images photos --det-image-size 8x8 --plots photos/new",
+    "drawn at pictures of one side": "eval yolo det --gt-images photos --det-image-size 8x8 --plots photos/old",
     "statistics": "stats res.json --gt work/gt.json --plots work",
 }
 """What is read beside SRC, and a target that is, holds or lies in it."""
@@ -291,6 +292,7 @@ def inputs(tmp_path, monkeypatch):
             "yolo/a.txt": "0 0.5 0.5 0.25 0.25\n",
             "det/a.txt": "0 0.5 0.5 0.25 0.25 0.5\n",
             "photos/a.png": picture.getvalue(),
+            "photos/old/a.txt": "kept\n",
             "home/images/a.png": picture.getvalue(),
             "work/sizes.csv": "a.png,8,8\n",
             "work/names.csv": "person\n",
@@ -317,6 +319,37 @@ def test_no_input_is_replaced(odm_run, inputs, what):
     assert run.out == ""
     assert tree(inputs) == before
     assert Path("linked.json").is_symlink()
+
+
+NEW_INSIDE = {
+    "converted": "convert yolo photos/new --to voc --images photos",
+    "with copies of the pictures": "convert yolo photos/new --to yolo --images photos --copy-images",
+    "repaired": "validate yolo --images photos --fix order --out photos/new",
+    "saved": "eval yolo det --images photos --save photos/new",
+    "saved in the working folder": "eval gt.json res.json --images . --save new",
+    "drawn": "eval yolo det --gt-images photos --det-image-size 8x8 --plots photos/new",
+    "a report": "eval yolo det --images photos --report photos/new.html",
+}
+"""What is written to a new place inside a folder in which pictures are looked up."""
+
+
+@pytest.mark.parametrize("what", NEW_INSIDE)
+def test_a_new_target_inside_a_folder_of_pictures_replaces_nothing(odm_run, inputs, what):
+    before = tree(inputs)
+    args = NEW_INSIDE[what].split()
+    odm_run(*args)
+    after = tree(inputs)
+    assert before.items() < after.items()
+    run = odm_run(*args, "--overwrite", code=3)  # now it is there
+    assert "lies inside the source" in run.err
+    assert tree(inputs) == after
+
+
+def test_a_new_target_inside_a_source_is_refused_though_pictures_are_looked_up_there(odm_run, inputs):
+    before = tree(inputs)
+    odm_run("convert", "yolo", "yolo/new", "--to", "voc", "--images", "yolo", code=3)
+    odm_run("eval", "yolo", "det", "--images", ".", "--save", "det/new", code=3)
+    assert tree(inputs) == before
 
 
 def test_what_is_only_beside_an_input_may_be_written(odm_run, inputs):
@@ -441,7 +474,7 @@ def test_a_reader_that_leaves_ends_the_command_with_141_and_no_word(tmp_path, co
         assert len(os.listdir(tmp_path / "new")) == len(os.listdir(GT))
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", params(["", "1"], [""]))
 def test_a_reader_that_leaves_in_the_middle(tmp_path, unbuffered):
     (tmp_path / "a.txt").write_text("x 1 2 three 4\n" * 20_000)  # more than a pipe holds
     line = (
@@ -454,7 +487,9 @@ def test_a_reader_that_leaves_in_the_middle(tmp_path, unbuffered):
     assert (done.returncode, done.stdout, done.stderr) == (141, b"{\n", b"")
 
 
-@pytest.mark.parametrize("command", ["eval", "validate", "convert", "errors", "wrong call"])
+@pytest.mark.parametrize(
+    "command", params(["eval", "validate", "convert", "errors", "wrong call"], ["convert", "errors"])
+)
 def test_a_stderr_that_takes_nothing_changes_nothing(tmp_path, command):
     (tmp_path / "a.txt").write_text("x 1 2 three 4\n")
     others = {"errors": ["stats", "a.txt", "--format", "txt"], "wrong call": ["stats", "--no-such-flag"]}
@@ -476,7 +511,12 @@ def test_a_stderr_that_takes_nothing_changes_nothing(tmp_path, command):
 
 
 @pytest.mark.parametrize(
-    "words", [["validate", "."], ["stats", "a.json"], ["convert", GT, "new", "--to", "txt"]]
+    "words",
+    [
+        ["validate", "."],
+        pytest.param(["stats", "a.json"], marks=slow),
+        pytest.param(["convert", GT, "new", "--to", "txt"], marks=slow),
+    ],
 )
 def test_a_working_folder_that_is_gone_is_said(tmp_path, words):
     line = shlex.join([sys.executable, "-m", "odm", *words])
@@ -540,8 +580,7 @@ if ctypes.CDLL(None).capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
-@pytest.mark.parametrize("to", ["> /dev/full", ">&-"])
-@each_command
+@pytest.mark.parametrize(("command", "to"), turns(COMMANDS, ["> /dev/full", ">&-"]))
 def test_output_that_cannot_be_written_is_said(tmp_path, command, to):
     words = [sys.executable, "-m", "odm", *COMMANDS[command]]
     done = subprocess.run(
@@ -556,7 +595,7 @@ def test_output_that_cannot_be_written_is_said(tmp_path, command, to):
 def test_an_internal_error_says_so_in_one_line(odm_run, monkeypatch, capsys):
     import odm.cli.formats
 
-    monkeypatch.setattr(odm.cli.formats, "listing", lambda _: 1 // 0)
+    monkeypatch.setattr(odm.cli.formats, "listing", lambda *_: 1 // 0)
     assert _app.run(["formats"]) == 70
     err = capsys.readouterr().err
     assert "please report" in err
@@ -590,5 +629,5 @@ def test_signals_leave_no_litter(tmp_path, number, code):
 def test_help_is_fast_because_it_imports_little():
     script = "import sys, odm.cli._app as a; a.run(['--help']); print(sorted({m.split('.')[0] for m in sys.modules}), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    for slow in ("numpy", "lxml", "msgspec", "yaml", "PIL", "matplotlib", "tqdm", "tabulate"):
-        assert f"'{slow}'" not in done.stderr
+    for name in ("numpy", "lxml", "msgspec", "yaml", "PIL", "matplotlib", "tqdm", "tabulate"):
+        assert f"'{name}'" not in done.stderr

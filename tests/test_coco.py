@@ -13,6 +13,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from selection import examples, params
 
 from odm.files import Output, Source
 from odm.formats import coco, make_options
@@ -25,7 +26,9 @@ from odm.tables import NO_ID, Builder, Dataset, Flag
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 SLOW = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 IMAGE = {"id": 1, "file_name": "a.jpg", "width": 100, "height": 80}
@@ -618,10 +621,10 @@ def test_a_folder_is_read_at_once(splits):
     assert dataset.images.split == ("train2017", "val2017")
     assert dataset.categories.name == ("a", "b")
     assert dataset.boxes.category.tolist() == [1, 1]
-    assert {dataset.location(k)[0][-16:] for k in range(2)} == {
-        "es_train2017.json",
-        "nces_val2017.json",
-    } or True
+    assert [Path(dataset.location(k)[0]).name for k in range(2)] == [
+        "instances_train2017.json",
+        "instances_val2017.json",
+    ]
     dataset, log = read(splits, split="val2017")
     assert dataset.images.split == ("val2017",)
     _, log = read(splits, split="test")
@@ -852,7 +855,7 @@ junk = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(st.data())
 def test_a_damaged_file_is_an_issue_or_a_table(data):
     listed = data.draw(st.booleans())
@@ -911,7 +914,9 @@ def test_one_bad_record_costs_one_slice(monkeypatch):
     assert sum(pieces) < 2**15
 
 
-@pytest.mark.parametrize("fault", ["unknown", "nan", "count", "brace", "syntax", "keys"])
+@pytest.mark.parametrize(
+    "fault", params(["unknown", "nan", "count", "brace", "syntax", "keys"], ["nan", "syntax"])
+)
 def test_time_grows_with_the_input(fault):
     truth = reference([f"{k}.jpg" for k in range(500)], ids=list(range(500)))
 
@@ -930,9 +935,9 @@ def test_time_grows_with_the_input(fault):
         text = json.dumps(rows)
         if fault == "syntax":
             text = text[: len(text) // 2] + "?" + text[len(text) // 2 :]
-        begin = time.perf_counter()
+        begin = time.process_time()
         parse(text, other=truth, slice_size=2**12)
-        return time.perf_counter() - begin
+        return time.process_time() - begin
 
     small, big = min(seconds(4000) for _ in range(2)), min(seconds(16_000) for _ in range(2))
     assert big < 10 * small + 0.3

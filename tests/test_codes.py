@@ -1,22 +1,14 @@
 """Every code has a fixture that gives it and nothing else, and an example made from one.
 
-What the families of fixtures are and how they are asked stands in `write_examples.py`. Dropping a folder adds its test.
+What the families of fixtures are and how they are asked stands in `fixture_cases.py`. Dropping a folder adds its test.
 """
 
-import importlib.util
-from pathlib import Path
-
+import fixture_cases as written
 import pytest
 
 from odm import checks
 from odm.cli._examples import EXAMPLES
 from odm.cli._explain import all_codes
-
-_spec = importlib.util.spec_from_file_location(
-    "write_examples", Path(__file__).with_name("write_examples.py")
-)
-written = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(written)
 
 REGISTRY = all_codes()
 CODES = [code for code in REGISTRY if not code.startswith("test-")]

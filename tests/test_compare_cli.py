@@ -1,29 +1,15 @@
 """``odm compare`` and ``odm agree`` as typed: output, files, exit codes."""
 
+import contextlib
 import csv
-import importlib.util
 import json
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
+import analysis_cases as cases
+import corpus
 import pytest
 
 import odm
-
-
-def load_beside(name):
-    """A module of this folder that holds no tests."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-cases = load_beside("analysis_cases")
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +22,11 @@ def data(tmp_path_factory):
 
 
 def run(folder, *words, code=0):
-    environment = {**os.environ, "PYTHONWARNINGS": "error", "COLUMNS": "80"}
-    done = subprocess.run(
-        [sys.executable, "-m", "odm", *map(str, words)],
-        capture_output=True, text=True, cwd=folder, env=environment, check=False,
-    )  # fmt: skip
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout, done.stderr
+    with contextlib.chdir(folder):
+        done = corpus.Run(words)
+    assert done.code == code, done.err
+    assert "Traceback" not in done.err
+    return done.out, done.err
 
 
 COCO = ("gt.csv", "a.csv", "b.csv", "--protocol", "coco", "--quiet", "--replicates", 200)
@@ -120,6 +103,10 @@ def test_files_of_save(data, tmp_path):
     ("gate", "code"),
     [
         (("--fail-on-regression", "AP50"), 0),
+        (("--fail-on-regression", "mAP50"), 0),
+        (("--fail-on-regression", "coco:mAP50-95[cat]"), 0),
+        (("--fail-on-regression", "voc2012:mAP50"), 2),
+        (("--require-no-worse", "mAP50=0.1"), 1),
         (("--require-no-worse", "AP50=0.1"), 1),
         (("--require-no-worse", "AP50=60%"), 0),
         (("--fail-on-regression", "AP[bird]"), 1),
@@ -160,6 +147,7 @@ def test_usage_errors(data, words, code, says):
 
 def test_only_some_images_are_drawn(data):
     limited, _ = run(data, "compare", *COCO, "--output", "json", "--only-images", "1,2,3")
+    assert "200 draws of 3 images" in run(data, "compare", *COCO, "--only-images", "1,2,3")[0]
     found = json.loads(limited)
     assert {row["image"] for row in found["images"]} == {"1", "2", "3"}
     assert found["runs"][0]["summary"]["AP50"] == pytest.approx(0.315731573157316)
@@ -181,3 +169,54 @@ def test_the_report_shows_two_runs(data, tmp_path):
     run(data, "compare", *COCO, "--report", target, code=3)  # it exists
     _, said = run(data, "compare", "gt.csv", "a.csv", "b.csv", "c.csv", "--report", "x.html", code=2)
     assert "give A and one B" in said
+
+
+def test_runs_with_other_images_than_the_ground_truth(tmp_path):
+    head = "image,class,left,top,right,bottom"
+    (tmp_path / "gt.csv").write_text(f"{head}\n1,cat,0,0,50,50\n2,cat,0,0,50,50\n")
+    for name, images in (("a", (1, 2)), ("b", (1, 2, 9))):
+        rows = "".join(f"{image},cat,0,0,50,50,0.5\n" for image in images)
+        (tmp_path / f"{name}.csv").write_text(f"{head},score\n{rows}")
+    words = ("compare", "gt.csv", "a.csv", "b.csv", "--replicates", 5, "--quiet", "--extra-images")
+    _, err = run(tmp_path, *words, "background", code=2)
+    assert "b.csv does not cover the same images as the first: only it has '9'; --extra-images ignore" in err
+    out, _ = run(tmp_path, *words, "ignore")
+    assert "5 draws of 2 images" in out
+
+
+def test_a_gate_of_an_unknown_class_still_shows_the_comparison(data):
+    out, err = run(data, "compare", *COCO, "--fail-on-regression", "AP[catt]", code=2)
+    assert "there is no AP[catt] (did you mean 'AP[cat]'?)" in err
+    assert "AP of classes" in out
+
+
+def test_ground_truth_is_reported_once(tmp_path):
+    """More warnings than are kept, of a code that the runs have too."""
+    box = {"image_id": 1, "category_id": 1, "bbox": [150, 100, 100, 20], "area": 2000, "iscrowd": 0}
+    truth = {
+        "images": [{"id": 1, "file_name": "1.jpg", "width": 200, "height": 200}],
+        "annotations": [{**box, "id": i + 1, "bbox": [150 + i % 40, i // 10, 100, 20]} for i in range(1200)],
+        "categories": [{"id": 1, "name": "cat"}],
+    }
+    (tmp_path / "gt.json").write_text(json.dumps(truth))
+    for name, score in (("a", 0.5), ("b", 0.6)):
+        row = {"image_id": 1, "category_id": 1, "bbox": box["bbox"], "score": score}
+        (tmp_path / f"{name}.json").write_text(json.dumps([row]))
+    _, err = run(tmp_path, "compare", "gt.json", "a.json", "b.json", "--replicates", 5)
+    assert "(outside-image 1202)" in err
+    assert err.count("gt.json: read as coco") == 1
+
+
+def test_ground_truth_that_asks_the_runs_is_read_for_each(tmp_path):
+    """YOLO labels take the sizes of images from the detections."""
+    for image in range(3):
+        label = tmp_path / "gt" / f"{image}.txt"
+        label.parent.mkdir(exist_ok=True)
+        label.write_text("0 0.5 0.5 0.25 0.25\n")
+    for name in ("a", "b"):
+        rows = [f"{image},{name},cat,0.9,30,30,50,50,80,80" for image in range(3)]
+        text = "\n".join(["image,run,class,score,left,top,right,bottom,width,height", *rows])
+        (tmp_path / f"{name}.csv").write_text(text + "\n")
+    options = ("--protocol", "coco", "--replicates", 5, "--image-size", "80x80", "--output", "json")
+    out, _ = run(tmp_path, "compare", "gt", "a.csv", "b.csv", *options)
+    assert [one["summary"]["AP50"] for one in json.loads(out)["runs"]] == pytest.approx([1, 1])

@@ -1,31 +1,21 @@
 """Bad and odd input, by format and fault, through every command: what is refused, what is read, and what is never done."""
 
-import importlib.util
 import json
 import os
 import re
 import sys
 from pathlib import Path
 
+import corpus
 import numpy as np
 import pytest
+from selection import turns
 
 import odm
 from odm.formats import FORMATS
 from odm.issues import DataError, PathError
 from odm.names import stem
 
-
-def load_beside(name):
-    """A module of this folder that holds no tests."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-corpus = load_beside("corpus")
 CORE = list(corpus.BASE)
 PROMISED = {0, 1, 2, 3}
 BOTH = ("--kind", "--follow-links")
@@ -175,45 +165,43 @@ def test_the_format_may_be_left_out(case, built):
     assert corpus.state(".") == before
 
 
-@every_case
-def test_convert_to_every_format_all_or_nothing(case, built):
+@pytest.mark.parametrize(("case", "name"), turns(corpus.CASES, CORE), ids=str)
+def test_convert_all_or_nothing(case, name, built):
     explicit = [f"--from-{t[2:]}" if t.startswith("--") and t not in BOTH else t for t in case.explicit]
     before = corpus.state(".")
-    for name in CORE:
-        target = f"out-{name}" + (FORMATS[name].suffixes[0] if FORMATS[name].single else "")
-        with corpus.Watch() as watch:
-            run = checked(["convert", built, target, "--from", case.format, "--to", name, *explicit])
-        assert watch.forbidden == []
-        home = os.path.realpath(".")
-        inside = (target, os.path.join(target, ""), f".odm-{target}-")
-        for path in watch.changed:
-            assert os.path.relpath(os.path.realpath(path), home).startswith(inside), path
-        strange = opened_outside(watch, built, case)
-        assert [
-            p for p in strange if not os.path.relpath(p, home).startswith((".odm-", target)) and p != home
-        ] == []
-        if name == "yolo" and case.expect == corpus.Read(code="image-size-missing"):
-            assert run.code == 1
-            assert "image-size-unknown" in run.err
-        else:
-            check_head(case, run)
-        if run.code:
-            assert corpus.state(".") == before, str(run)
-            continue
-        assert {k: v for k, v in corpus.state(".").items() if k.split(os.sep)[0] != target} == before
-        assert corpus.SECRET not in run.out + run.err
-        read, written = (int(re.search(rf"(\d+)  boxes {w}", run.out)[1]) for w in ("read", "written"))
-        left = sum(map(int, re.findall(r"(\d+)  left out", run.out)))
-        assert read == written + left == len(case.expect.boxes)
-        for path in [Path(target)] if Path(target).is_file() else Path(target).rglob("*.*"):
-            data = path.read_bytes()
-            assert not NOT_A_NUMBER.search(data), path
-            assert corpus.SECRET.encode() not in data
-        back = {"box": "ltrb"} if name == "txt" else {"image_size": "100x80"} if name == "yolo" else {}
-        reference = {"gt": built} if name == "coco" and case.det and case.format == "coco" else {}
-        data = odm.read(target, name, **back, **reference)
-        same_boxes(boxes_of(data), case.expect.boxes, FORMATS[name].max_error_px + 1e-6)
-        before = corpus.state(".")
+    target = f"out-{name}" + (FORMATS[name].suffixes[0] if FORMATS[name].single else "")
+    with corpus.Watch() as watch:
+        run = checked(["convert", built, target, "--from", case.format, "--to", name, *explicit])
+    assert watch.forbidden == []
+    home = os.path.realpath(".")
+    inside = (target, os.path.join(target, ""), f".odm-{target}-")
+    for path in watch.changed:
+        assert os.path.relpath(os.path.realpath(path), home).startswith(inside), path
+    strange = opened_outside(watch, built, case)
+    assert [
+        p for p in strange if not os.path.relpath(p, home).startswith((".odm-", target)) and p != home
+    ] == []
+    if name == "yolo" and case.expect == corpus.Read(code="image-size-missing"):
+        assert run.code == 1
+        assert "image-size-unknown" in run.err
+    else:
+        check_head(case, run)
+    if run.code:
+        assert corpus.state(".") == before, str(run)
+        return
+    assert {k: v for k, v in corpus.state(".").items() if k.split(os.sep)[0] != target} == before
+    assert corpus.SECRET not in run.out + run.err
+    read, written = (int(re.search(rf"(\d+)  boxes {w}", run.out)[1]) for w in ("read", "written"))
+    left = sum(map(int, re.findall(r"(\d+)  left out", run.out)))
+    assert read == written + left == len(case.expect.boxes)
+    for path in [Path(target)] if Path(target).is_file() else Path(target).rglob("*.*"):
+        data = path.read_bytes()
+        assert not NOT_A_NUMBER.search(data), path
+        assert corpus.SECRET.encode() not in data
+    back = {"box": "ltrb"} if name == "txt" else {"image_size": "100x80"} if name == "yolo" else {}
+    reference = {"gt": built} if name == "coco" and case.det and case.format == "coco" else {}
+    data = odm.read(target, name, **back, **reference)
+    same_boxes(boxes_of(data), case.expect.boxes, FORMATS[name].max_error_px + 1e-6)
 
 
 EITHER = {
@@ -223,24 +211,31 @@ EITHER = {
 """Cases that are wrong on their own side and have a meaning on the other."""
 
 
-@every_case
-def test_eval_as_either_side(case, built, tmp_path):
-    """On its own side it is judged as everywhere; on the other side it is refused, for it lacks or has scores."""
-    other = corpus.lay(tmp_path / "other", corpus.csv(det=not case.det))
-    own, wrong = ("det", "gt") if case.det else ("gt", "det")
+def evaluated(case, source, other, side):
+    """The words of an evaluation in which the case stands on one side and a small CSV file on the other."""
     explicit = [
-        f"--{own}-{t[2:]}" if t.startswith("--") and t not in BOTH else t
+        f"--{side}-{t[2:]}" if t.startswith("--") and t not in BOTH else t
         for t in case.explicit
         if t not in ("--kind", "gt", "det")
     ]
+    sides = {side: (source, case.format), "det" if side == "gt" else "gt": (str(other), "csv")}
+    formats = [word for name, (_, format_) in sides.items() for word in (f"--{name}-format", format_)]
+    return ["eval", sides["gt"][0], sides["det"][0], *formats, *explicit]
+
+
+@pytest.mark.parametrize(("case", "side"), turns(corpus.CASES, ["gt", "det"]), ids=str)
+def test_eval_as_either_side(case, side, built, tmp_path):
+    """On its own side it is judged as everywhere; on the other side it is refused, for it lacks or has scores."""
+    other = corpus.lay(tmp_path / "other", corpus.csv(det=side == "gt"))
     before = corpus.state(".")
-    sides = [built, str(other)] if own == "gt" else [str(other), built]
-    form = (
-        ["--det-format", "csv", "--gt-format", case.format]
-        if own == "gt"
-        else ["--gt-format", "csv", "--det-format", case.format]
-    )
-    run = checked(["eval", *sides, *form, *explicit, "--output", "json"])
+    words = evaluated(case, built, other, side)
+    if (side == "det") != case.det:
+        run = checked(words, {0} if str(case) in EITHER else {1, 3})
+        assert (run.out == "") == (run.code != 0), str(run)
+        assert corpus.state(".") == before
+        return
+    run = checked([*words, "--output", "json"])
+    assert corpus.state(".") == before
     if not case.size:
         assert run.code == 0, str(run)  # the other side knows the sizes
     elif isinstance(case.expect, corpus.Read):
@@ -253,17 +248,6 @@ def test_eval_as_either_side(case, built, tmp_path):
     else:
         check_head(case, run)
         assert run.out == ""
-    explicit = [t.replace(f"--{own}-", f"--{wrong}-") for t in explicit]
-    other = corpus.lay(tmp_path / "another", corpus.csv(det=case.det))
-    sides = [str(other), built] if own == "gt" else [built, str(other)]
-    form = (
-        ["--gt-format", "csv", "--det-format", case.format]
-        if own == "gt"
-        else ["--det-format", "csv", "--gt-format", case.format]
-    )
-    run = checked(["eval", *sides, *form, *explicit], {0} if str(case) in EITHER else {1, 3})
-    assert (run.out == "") == (run.code != 0), str(run)
-    assert corpus.state(".") == before
 
 
 def test_the_python_interface_raises_only_what_it_promises(tmp_path):

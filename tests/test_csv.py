@@ -11,6 +11,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
+from selection import examples, params
 
 import odm
 from odm.files import Output, Source
@@ -601,7 +602,7 @@ MUTATIONS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(which=st.integers(0, len(MIXED) - 1), mutations=MUTATIONS)
 def test_mutated_files_never_raise_and_read_alike(which, mutations):
     entry, case = case_of(MIXED[which])
@@ -687,7 +688,7 @@ DIALECTS = ["canonical", "tfod", "openimages", "predictionstring", "retinanet"]
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("kind", ["gt", "det"])
 @pytest.mark.parametrize("sep", [",", ";", "\t"])
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_written_tables_read_back(dialect, kind, sep, data):
     if dialect == "predictionstring" and kind == "gt":
@@ -833,26 +834,11 @@ def test_through_the_public_door(tmp_path):
 # ------------------------------------------------------------------------------------------ promises
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        b'"',
-        b'"\n',
-        b'"a\n',
-        b'a,"\n',
-        b'""',
-        b'","',
-        b'a,"b""\n',
-        b",",
-        b"\n",
-        b"a" * 1000,
-        b"a,b,1,2,x,4\n",
-        b'a,"b",1,2,"3,5",4\n',
-        b"\0",
-        b"\xff\n",
-        b'a,b"c,1,2,3,4\n',
-    ],
-)
+PIECES = [b'"', b'"a\n', b'a,"b""\n', b",", b"a" * 1000, b"a,b,1,2,x,4\n", b"\xff\n", b'a,b"c,1,2,3,4\n']
+LIKE_THEM = [b'"\n', b'a,"\n', b'""', b'","', b"\n", b'a,"b",1,2,"3,5",4\n', b"\0"]
+
+
+@pytest.mark.parametrize("piece", params([*PIECES, *LIKE_THEM], PIECES))
 def test_hostile_files_answer_soon(tmp_path, piece):
     data = b"filename,class,xmin,ymin,xmax,ymax\n" + piece * (2**20 // len(piece))
     start = time.process_time()
@@ -863,7 +849,7 @@ def test_hostile_files_answer_soon(tmp_path, piece):
 
 @example(text="sep=")
 @example(text='"')
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(text=st.text(st.sampled_from(list('abc,;\t"\n\r=. 01\0é')), max_size=60))
 def test_sniffing_never_raises(text):
     with tempfile.TemporaryDirectory() as folder:

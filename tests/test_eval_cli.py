@@ -71,7 +71,7 @@ def test_the_last_line_names_the_sides_with_errors(run, tmp_path):
     [
         (("--split", "val"), "'split'"),
         (("-O", "nosuch=1"), "'nosuch'"),
-        (("--link-images",), "'link-images'"),
+        (("--link-images",), "--link-images"),
         (("--gt-conf-column", "last"), "'conf_column'"),
     ],
 )
@@ -139,7 +139,9 @@ def test_extra_images(run, tmp_path):
     part = make(tmp_path / "part", {"000000.txt": GT["000000.txt"]})
     err = run(part, "det", code=1)[1]
     assert err.count("image-only-in-detections 2 images") == 1
-    assert "2 images in the detections but not in the ground truth, the first is '000001'; remove" in err  # no useless hint
+    assert (
+        "2 images in the detections but not in the ground truth, the first is '000001'; remove" in err
+    )  # no useless hint
     out, err = run(part, "det", "--extra-images", "ignore")
     assert "[changed: 2 extra images left out]" in out
     assert "2 images only in the detections left out with 4 detections: '000001', '000002'" in err
@@ -169,7 +171,7 @@ def test_doubts_are_never_hidden(run):
     assert run("gt", "det", "-q")[1] == ""
     assert "warning" in run("ygt", "ydet", *SIZE)[1]
     assert run("ygt", "ydet", *SIZE, "-q")[1] == ""  # no doubt: both sides have the same numbers
-    assert "put the numbers of eval in doubt" in " ".join(run("--help")[0].split())
+    assert "warnings that put the numbers in doubt" in " ".join(run("--help")[0].split())
     assert "warning nothing-left --score-min 50, above the highest score 0.9," in run(
         "gt", "det", "-q", "--score-min", 50
     )[1]  # fmt: skip
@@ -262,16 +264,60 @@ def test_every_gate_is_said(run, tmp_path):
     assert "mAP = 16.67 %" in out
     assert (tmp_path / "saved" / "per_class.csv").exists()
     assert [line.partition("; ")[0] for line in err.splitlines()] == [
-        "odm: gate failed: mAP=0.9 is not reached under voc2012 at IoU 0.5: 0.166667",
-        "odm: gate failed: AP[cat]=0.33333334 is not reached under voc2012 at IoU 0.5: 0.333333",
+        "odm: gate failed: mAP 0.167 < 0.9",
+        "odm: gate failed: AP[cat] 0.333 < 0.33333334",
         "odm: error: --fail-under AP[bird]=0.1: no result has 'bird'",
         "odm: error: --fail-under AP[cow]=0.1: no result has 'cow'",
     ]
     run("gt", "det", "-q", "--fail-under", "AP[cat]=0.3333333334")  # as much as rounding may take away
     near = "AP[cat]=0.3333333353"
-    assert run("gt", "det", "-q", "--fail-under", near, code=1)[1].endswith(": 0.333333\n")
+    assert run("gt", "det", "-q", "--fail-under", near, code=1)[1].endswith("AP[cat] 0.333 < 0.3333333353\n")
     near = "mAP=0.1666667"
-    assert run("gt", "det", "-q", "--fail-under", near, code=1)[1].endswith("at IoU 0.5: 0.16666667\n")
+    assert run("gt", "det", "-q", "--fail-under", near, code=1)[1].endswith("mAP 0.16666667 < 0.1666667\n")
+
+
+@pytest.mark.parametrize(
+    ("protocols", "gate", "says"),
+    [
+        (("coco",), "mAP50=0.9", ""),
+        (("coco",), "mAP50-95[cat]=99%", ""),
+        (("coco",), "mAP75[cat]=0.9", ""),
+        (("coco", "voc2012"), "mAP=1", ""),
+        (("coco", "voc2012"), "coco:mAP50=1", ""),
+        (
+            ("coco", "voc2012"),
+            "AP[cat]=1",
+            "AP[cat] fits 2 results; name one of coco:AP[cat], voc2012:AP[cat]",
+        ),
+        (("coco", "voc2012"), "voc2012:AP[cat]=1", ""),
+        (("coco", "lvis"), "mAP50=0.5", "mAP50 fits 2 results; name one of coco:mAP50, lvis:mAP50"),
+        (("voc2012", "voc2007"), "mAP=0.5", "name one of voc2012:mAP, voc2007:mAP"),
+        (
+            ("voc2012",),
+            "mAP50=0.5",
+            "no summary has 'mAP50' (--protocol coco or lvis has it); there are: mAP",
+        ),
+        (("voc2012",), "coco:AP=0.5", "no result is of the protocol 'coco'; there are: voc2012"),
+        (("coco",), "coco:mAP=0.5", "there are: AP, AP50"),
+    ],
+)
+def test_a_metric_may_have_other_names_and_a_protocol(run, protocols, gate, says):
+    options = [text for protocol in protocols for text in ("--protocol", protocol)]
+    _, err = run("gt", "det", "-q", *options, "--fail-under", gate, code=2 if says else 0)
+    assert says in err
+
+
+def test_a_metric_of_one_of_several_ious_is_named_with_it(run):
+    options = ("gt", "det", "-q", "--iou", 0.3, "--iou", 0.5)
+    _, err = run(*options, "--fail-under", "mAP=0.5", code=2)
+    assert "fits 2 results; name one of voc2012@0.3:mAP, voc2012@0.5:mAP" in err
+    run(*options, "--fail-under", "voc2012@0.3:mAP=0.5")
+    run(*options, "--fail-under", "voc2012@0.7:mAP=0.5", code=2)
+
+
+def test_an_undefined_number_fails_a_gate(run):
+    err = run("gt", "det", "-q", "--protocol", "coco", "--fail-under", "APs=0.1", code=1)[1]
+    assert err == "odm: gate failed: APs is undefined, not 0.1 or more\n"
 
 
 def test_lvis_by_what_each_image_was_searched_for(run, tmp_path):

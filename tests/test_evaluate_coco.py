@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from selection import examples, slow
 
 from odm.evaluate import PROTOCOLS, accumulate, concatenate, evaluate, join, match, resolve
 from odm.tables import Dataset, Flag
@@ -160,7 +161,7 @@ scenes = st.builds(
 ).filter(lambda scene: scene.gt and scene.det)
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(250), deadline=None, suppress_health_check=list(HealthCheck))
 @given(scenes)
 @example(Scene(1, n_images=6, crowded=True, tied=True))
 def test_agrees_with_pycocotools(scene):
@@ -172,7 +173,7 @@ def test_agrees_with_pycocotools(scene):
     assert (result.arrays.recall == run.eval["recall"]).all()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(scenes, st.integers(1, 5))
 def test_shards_in_any_order_are_identical(scene, n_shards):
     truth, det = scene.tables()
@@ -194,10 +195,10 @@ def test_shards_in_any_order_are_identical(scene, n_shards):
     ("chunk", "block", "sparse", "large", "many"),
     [
         (1, 1, -(10**9), 2**18, 32),
-        (7, 3, 2**20, 2**18, 0),
-        (50, 10, -(10**9), 2**18, 2),
+        pytest.param(7, 3, 2**20, 2**18, 0, marks=slow),
+        pytest.param(50, 10, -(10**9), 2**18, 2, marks=slow),
         (1, 10, 2**20, 0, 0),
-        (7, 10, 2**20, 1, 1),
+        pytest.param(7, 10, 2**20, 1, 1, marks=slow),
         (50, 10, 2**20, 4, 32),
     ],
 )

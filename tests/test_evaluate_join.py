@@ -1,6 +1,8 @@
 """Which image and which class is which, and what is refused."""
 
+import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -393,20 +395,29 @@ def test_confusion_takes_pairs_of_one_class_first():
 
 @pytest.mark.parametrize("output", ["table", "markdown"])
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "counts", "point"),
     [
-        ({}, "the score of the best F1 of each row"),
-        ({"at_score": 0.6}, "score 0.6"),
-        ({"protocol": "coco"}, "TP, FP and FN count all detections at IoU 0.5;"),
+        ({}, "all det", "at best F1"),
+        ({"at_score": 0.6}, "all det", "at score 0.6"),
+        ({"protocol": "coco"}, "all det, IoU 0.5", "at best F1, IoU 0.5"),
+        ({"protocol": "coco", "iou": [0.75, 0.9]}, "all det, IoU 0.75", "at best F1, IoU 0.75"),
     ],
 )
-def test_the_table_says_what_its_columns_are_of(output, options, says):
+def test_the_table_says_what_its_columns_are_of(output, options, counts, point):
     truth = side(["a"], [(0, 0)], ["c"])
     det = scored(["a"], [(0, 0)], ["c"])
-    (line,) = [
-        line for line in render(evaluate(truth, det, **options), output).splitlines() if line[:2] == "TP"
-    ]
-    assert says in line
+    lines = render(evaluate(truth, det, **options), output).splitlines()
+    if output == "markdown":
+        (line,) = [line for line in lines if line.startswith("| class")]
+        cells = [cell.strip() for cell in line.split("|")]
+        assert {f"{key} ({counts})" for key in ("TP", "FP", "FN")} <= set(cells)
+        assert {f"{key} ({point})" for key in ("score", "precision", "recall", "F1")} <= set(cells)
+        return
+    above, line = next(pair for pair in itertools.pairwise(lines) if pair[1].startswith("class "))
+    assert re.sub(r"[ -]{2,}", "|", above).strip("|") == f"{counts}|{point}"
+    start = above.index(point)
+    assert line.index("score") <= start
+    assert start + len(point) <= line.index("F1") + 2
 
 
 def test_saved_files():
@@ -418,7 +429,11 @@ def test_saved_files():
     assert ",FP,duplicate," in files["detections.csv"].decode().splitlines()[2]
     averaged = render(evaluate(side(["a"], [(0, 0)]), scored(["a"], [(0, 0)]), "coco"), "csv")
     assert ",0.8,0.85,0.9,0.95," in averaged.replace(" ", ",")
-    assert files["confusion.csv"].decode().startswith("protocol,iou,score_min,iou_min,")
+    assert (
+        files["confusion.csv"]
+        .decode()
+        .startswith("protocol,iou,score_min,iou_min,gt_class,det_class,count,share_of_gt,share_of_det\n")
+    )
 
 
 @pytest.mark.parametrize("output", ["table", "json", "csv", "markdown"])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from odm.evaluate import join, pairs
 from odm.evaluate.pairs import find_pairs
@@ -44,7 +45,7 @@ def ordered(found, joined):
     return {name: column[order] for name, column in of.items()}
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(
     boxes, boxes, st.sampled_from([1e-9, 0.1, 0.5]), st.sampled_from([1, 5, 40]), st.sampled_from([1, 30, 100, 10**6]),
     st.sampled_from(["voc2012", "openimages", "imagenet-det", "ultralytics", "yolov5"]), st.booleans(),

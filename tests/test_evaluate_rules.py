@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from odm.evaluate import PROTOCOLS, evaluate, join, match, resolve
 from odm.evaluate.labels import boxed_in_part, expand
@@ -222,7 +223,7 @@ scenes = st.builds(
     tied=st.booleans(),
     whole=st.booleans(),
 ).filter(lambda scene: scene.gt and scene.det)
-lots = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+lots = settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def check(result, per_class, points):
@@ -369,7 +370,7 @@ def test_imagenet_localisation(scene, some):
         assert row.det == row.tp + row.fp + row.ignored
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(scenes.filter(lambda scene: scene.whole), st.randoms(use_true_random=False), st.integers(3, 20))
 def test_lvis(scene, random, cap):
     """Also with areas of 0, ignored objects, boxes without width, and only some of the classes."""
@@ -445,7 +446,7 @@ def outcomes_of(matches, threshold, area):
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: "-".join(map(str, v.values())))
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(scenes, st.randoms(use_true_random=False))
 def test_match_agrees_with_the_plain_rules(variant, scene, random):
     truth, det = scene.tables()

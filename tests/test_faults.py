@@ -4,7 +4,6 @@ Every conversion is also run under another locale, hash seed and order of files,
 """
 
 import errno
-import importlib.util
 import itertools
 import json
 import os
@@ -16,28 +15,19 @@ import tempfile
 import time
 from pathlib import Path
 
+import corpus
 import pytest
+import test_files as seam  # which stands in for the operating system
+from selection import one_of_each, params
 
 from odm import files
 from odm.files import opening
 from odm.formats import FORMATS
 from odm.issues import Log
 
-
-def load_beside(name):
-    """A module of this folder, by path."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-corpus = load_beside("corpus")
-seam = load_beside("test_files")  # which stands in for the operating system
 CORE = list(corpus.BASE)
 each_format = pytest.mark.parametrize("name", CORE)
-each_target = pytest.mark.parametrize("name", FORMATS)
+each_target = pytest.mark.parametrize("name", params(FORMATS, one_of_each()))
 
 
 def target_of(name):
@@ -106,71 +96,68 @@ def test_a_full_disk_at_every_call_of_a_conversion(tmp_path, monkeypatch, name):
 
 
 KILLED = """
-import importlib.util, os, signal, sys
-spec = importlib.util.spec_from_file_location("test_faults", sys.argv[1])
-module = importlib.util.module_from_spec(spec)
-sys.modules["test_faults"] = module
-spec.loader.exec_module(module)
+import os, signal, sys
+sys.path[:0] = [os.path.dirname(sys.argv[1])]
+import corpus
+import test_faults as module
+import test_files as seam
 from odm import files
 from pathlib import Path
 
-corpus, seam = module.corpus, module.seam
-warm = Path(sys.argv[2], "warm")
+name, top = sys.argv[2:]
+warm = Path(top, "warm")
 warm.mkdir()
-for name in module.FORMATS:  # so that the children find everything imported
-    (warm / name).mkdir()
-    module.complete(warm / name, name)
-for name in module.FORMATS:
-    at = 0
-    while True:
-        at += 1
-        home = Path(sys.argv[2], name, str(at))
-        home.mkdir(parents=True)
-        args = module.arguments(home, name)
-        child = os.fork()
-        if child == 0:
-            faults = seam.Faults(at, lambda name: os.kill(os.getpid(), signal.SIGKILL))
-            seam.stand_in(faults)
-            os._exit(100 + corpus.Run(args).code)
-        _, status = os.waitpid(child, 0)
-        if os.WIFEXITED(status):
-            assert os.WEXITSTATUS(status) == 100, (name, at, status)
-            break
-        assert os.WTERMSIG(status) == signal.SIGKILL
-    print(name, at)
+module.complete(warm, name)  # so that the children find everything imported
+at = 0
+while True:
+    at += 1
+    home = Path(top, str(at))
+    home.mkdir()
+    args = module.arguments(home, name)
+    child = os.fork()
+    if child == 0:
+        faults = seam.Faults(at, lambda name: os.kill(os.getpid(), signal.SIGKILL))
+        seam.stand_in(faults)
+        os._exit(100 + corpus.Run(args).code)
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status):
+        assert os.WEXITSTATUS(status) == 100, (name, at, status)
+        break
+    assert os.WTERMSIG(status) == signal.SIGKILL
+print(at)
 """
 
 
-def test_a_kill_at_every_call_of_a_conversion(tmp_path):
+@each_target
+def test_a_kill_at_every_call_of_a_conversion(tmp_path, name):
     """Right before its n-th call that changes the disk, for every n, without any chance to clean up."""
     (tmp_path / "kill.py").write_text(KILLED)
     done = subprocess.run(
-        [sys.executable, str(tmp_path / "kill.py"), __file__, str(tmp_path)],
+        [sys.executable, str(tmp_path / "kill.py"), __file__, name, str(tmp_path)],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    for line in done.stdout.splitlines():
-        name, runs = line.split()
-        assert int(runs) > 8
-        whole = tmp_path / name / "whole"
-        whole.mkdir()
-        after = complete(whole, name)
-        states = set()
-        for at in range(1, int(runs) + 1):
-            home = tmp_path / name / str(at)
-            now = shown(home)
-            before = {k: v for k, v in after.items() if k.split("/")[0] == "in"}
-            assert now in (before, after), (name, at)
-            states.add(now == after)
-            args = arguments(home, name)
-            run = corpus.Run(args if now == before else [*args, "--overwrite"])
-            assert run.code == 0, str(run)
-            assert shown(home) == after
-            assert not seam.litter(home)
-        assert states == {True, False}
+    runs = int(done.stdout)
+    assert runs > 8
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    after = complete(whole, name)
+    before = {k: v for k, v in after.items() if k.split("/")[0] == "in"}
+    states = set()
+    for at in range(1, runs + 1):
+        home = tmp_path / str(at)
+        now = shown(home)
+        assert now in (before, after), at
+        states.add(now == after)
+        args = arguments(home, name)
+        run = corpus.Run(args if now == before else [*args, "--overwrite"])
+        assert run.code == 0, str(run)
+        assert shown(home) == after
+        assert not seam.litter(home)
+    assert states == {True, False}
 
 
 STOPPED = """
@@ -223,7 +210,8 @@ def test_a_signal_at_any_moment_leaves_all_or_nothing(tmp_path, number):
     assert False in ends
 
 
-def test_a_small_disk_that_fills_up(tmp_path):
+@each_target
+def test_a_small_disk_that_fills_up(tmp_path, name):
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(
@@ -234,25 +222,13 @@ def test_a_small_disk_that_fills_up(tmp_path):
     try:
         rows = "".join(f"cat {i} {i} {i + 5} {i + 5}\n" for i in range(300))
         source = corpus.lay(tmp_path / "in", {f"{i}.txt": rows for i in range(50)})
-        for name in FORMATS:
-            run = corpus.Run(
-                [
-                    "convert",
-                    source,
-                    disk / target_of(name),
-                    "--from",
-                    "txt",
-                    "--to",
-                    name,
-                    "--from-box",
-                    "ltrb",
-                    "--image-size",
-                    "640x480",
-                ]
-            )
-            assert run.code == 3, str(run)
-            assert "No space left" in run.err
-            assert os.listdir(disk) == []
+        explicit = ["--from-box", "ltrb", "--image-size", "640x480"]
+        run = corpus.Run(
+            ["convert", source, disk / target_of(name), "--from", "txt", "--to", name, *explicit]
+        )
+        assert run.code == 3, str(run)
+        assert "No space left" in run.err
+        assert os.listdir(disk) == []
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 
@@ -429,37 +405,28 @@ def test_the_same_names_where_the_locale_is_not_utf_8(tmp_path):
     assert "Kätzchen".encode() in trees[0]["İ é.xml"]
 
 
-def test_the_same_bytes_for_any_locale_hash_seed_and_order_of_files(tmp_path):
+@pytest.mark.parametrize("every", params([False, True], [False]), ids=["each format", "all pairs"])
+def test_the_same_bytes_for_any_locale_hash_seed_and_order_of_files(tmp_path, every):
+    sources = [(kind, source) for kind in ("gt", "det") for source in corpus.BASE]
+    jobs = []
+    for number, name in enumerate(FORMATS):
+        for kind, source in sources if every else [sources[number % len(sources)]]:
+            explicit = [f"--from-{t[2:]}" if t.startswith("--") else t for t in corpus.TOLD.get(source, ())]
+            words = " ".join(["--from", source, "--kind", kind, *explicit])
+            jobs.append(f"{kind}-{source}|{name}|{target_of(name)[3:]}|{words}")
     trees, prints = [], []
     for number, environment in enumerate(ENVIRONMENTS):
         home = tmp_path / str(number)
-        jobs = []
-        for source, make in corpus.BASE.items():
-            for kind in ("gt", "det"):
-                made = make(kind == "det")
-                made |= {
-                    k.replace("a.", "İ é."): v.replace("a.jpg", "İ é.jpg")
-                    for k, v in made.items()
-                    if k in ("a.txt", "a.xml")
-                }
-                names = list(made)
-                random.Random(number).shuffle(names)
-                corpus.lay(home / f"{kind}-{source}", {k: made[k] for k in names})
-                explicit = [
-                    f"--from-{t[2:]}" if t.startswith("--") else t for t in corpus.TOLD.get(source, ())
-                ]
-                for name in FORMATS:
-                    suffix = FORMATS[name].suffixes[0] if FORMATS[name].single else ""
-                    jobs.append(
-                        "|".join(
-                            [
-                                f"{kind}-{source}",
-                                name,
-                                suffix,
-                                " ".join(["--from", source, "--kind", kind, *explicit]),
-                            ]
-                        )
-                    )
+        for kind, source in sources:
+            made = corpus.BASE[source](kind == "det")
+            made |= {
+                k.replace("a.", "İ é."): v.replace("a.jpg", "İ é.jpg")
+                for k, v in made.items()
+                if k in ("a.txt", "a.xml")
+            }
+            names = list(made)
+            random.Random(number).shuffle(names)
+            corpus.lay(home / f"{kind}-{source}", {k: made[k] for k in names})
         (home / "jobs").write_text("\n".join(jobs))
         done = subprocess.run(
             [sys.executable, "-c", EVERYTHING, str(home), str(number)],
@@ -471,7 +438,7 @@ def test_the_same_bytes_for_any_locale_hash_seed_and_order_of_files(tmp_path):
         assert done.returncode == 0, done.stderr.decode()
         trees.append(seam.snapshot(home / "out"))
         prints.append((done.stdout, done.stderr))
-    assert len(trees[0]) > 60
+    assert len(trees[0]) > len(jobs)
     for tree, said in zip(trees[1:], prints[1:], strict=True):
         assert tree == trees[0]
         assert said == prints[0]

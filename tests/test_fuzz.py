@@ -3,39 +3,28 @@
 ``ODM_FUZZ=5000 pytest tests/test_fuzz.py`` looks longer, and elsewhere each time.
 """
 
-import importlib.util
 import json
 import os
 import re
-import sys
 import tempfile
 from pathlib import Path
 
+import corpus
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 import odm
 from odm.formats import FORMATS
 from odm.issues import OdmError
 
-
-def load_beside(name):
-    """A module of this folder that holds no tests."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-corpus = load_beside("corpus")
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 EXAMPLES = int(os.environ.get("ODM_FUZZ", "0"))
 
 fuzzed = settings(
-    max_examples=EXAMPLES or 5,
+    max_examples=EXAMPLES or examples(12),
     derandomize=not EXAMPLES,
     phases=[Phase.generate] if EXAMPLES else list(Phase),
     database=None,

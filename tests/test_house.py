@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from selection import slow
 
 import odm
 import odm.checks
@@ -452,14 +453,14 @@ COMMAND = "import odm.cli._app as app; app.run({!r}.split())"
     ("arguments", "read"),
     [
         ("convert --from coco --to yolo nothing.json out", {"coco", "yolo"}),
-        ("convert --from=coco --to=yolo nothing.json out", {"coco", "yolo"}),
+        pytest.param("convert --from=coco --to=yolo nothing.json out", {"coco", "yolo"}, marks=slow),
         ("stats --format txt --box ltwh nothing", {"txt"}),
         ("eval --gt-format=voc --det-format=txt a b", {"voc", "txt"}),
         ("stats --format txt --link-images nothing", set(FORMATS)),  # a flag of other formats
         ("convert --from coco nothing.json out.csv", set(FORMATS)),  # the suffix decides
-        ("stats nothing", set(FORMATS)),
-        ("stats --format txt --help", set(FORMATS)),
-        ("stats --format txt --no-such-flag", set(FORMATS)),
+        pytest.param("stats nothing", set(FORMATS), marks=slow),
+        pytest.param("stats --format txt --help", set(FORMATS), marks=slow),
+        pytest.param("stats --format txt --no-such-flag", set(FORMATS), marks=slow),
     ],
 )
 def test_formats_that_are_named_are_the_only_ones_imported(arguments, read):

@@ -1,10 +1,9 @@
 """Hostile input is answered soon and in bounded memory: a megabyte in every format, and crowded images.
 
-The largest cases of the crowded images need ODM_SLOW=1.
+The usual run has one format of each kind of file, and the smaller crowds.
 """
 
 import json
-import os
 import random
 import re
 import subprocess
@@ -12,6 +11,7 @@ import sys
 
 import numpy as np
 import pytest
+from selection import one_of_each, params, slow
 
 from odm.formats import FORMATS
 
@@ -145,23 +145,35 @@ def measure(*commands, folder=None):
     return [(int(code), float(seconds), int(peak) / 1024) for code, seconds, peak in measured]
 
 
+def check(commands, codes, seconds, peak, folder=None):
+    """That each command ends with one of the exit codes, within so many seconds of the processor and MiB.
+
+    One that seems too slow is measured again: whoever shares the core and its caches makes the time longer, never
+    shorter, so that the least of three counts.
+    """
+    for command, (code, taken, reached) in zip(commands, measure(*commands, folder=folder), strict=True):
+        assert code in codes, command
+        assert reached < peak, command
+        if taken >= seconds:
+            again = [measure(command, folder=folder)[0] for _ in range(2)]
+            assert {a[0] for a in again} == {code}, command
+            taken = min(taken, *(a[1] for a in again))  # noqa: PLW2901
+        assert taken < seconds, command
+
+
 on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
 
 
 @on_linux
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", params(FORMATS, one_of_each(lambda name: FORMATS[name].suffixes[0])))
 def test_a_megabyte_is_answered(tmp_path, name):
     """All inputs in one process, so the peak of the memory is that of the worst of them."""
     suffix = FORMATS[name].suffixes[0]
     inputs = KINDS[suffix] | OWN.get(name, {})
     for key, data in inputs.items():
         (tmp_path / (key + suffix)).write_bytes(data)
-    paths = [str(tmp_path / (key + suffix)) for key in inputs]
-    commands = [["validate", "--quiet", path, "--format", name] for path in paths]
-    for path, (code, seconds, peak) in zip(paths, measure(*commands), strict=True):
-        assert code in (0, 1), path
-        assert seconds < SECONDS, path
-        assert peak < MEMORY, path
+    commands = [["validate", "--quiet", key + suffix, "--format", name] for key in inputs]
+    check(commands, {0, 1}, SECONDS, MEMORY, tmp_path)
 
 
 # ---------------------------------------------------------------------------------------- crowded images
@@ -216,12 +228,11 @@ def commands_for(protocols):
         ["eval", "gt.json", "det.json", *coco, "--protocol", "coco", "--max-dets", "100000"],
         ["validate", "--quiet", "--format", "coco", "gt.json"],
         ["validate", "--quiet", "--format", "coco", "--gt", "gt.json", "det.json"],
-        ["convert", "--quiet", "--from", "coco", "--to", "csv", "gt.json", "gt.csv"],
-        ["convert", "--quiet", "--from", "coco", "--to", "csv", "--gt", "gt.json", "det.json", "det.csv"],
-    ]
+        ["convert", "--quiet", "--from", "coco", "--to", "csv", "--overwrite", "gt.json", "gt.csv"],
+        ["convert", "--quiet", "--from", "coco", "--to", "csv", "--overwrite", "--gt", "gt.json", "det.json", "det.csv"],
+    ]  # fmt: skip
 
 
-slow = pytest.mark.skipif(not os.environ.get("ODM_SLOW"), reason="takes minutes: ODM_SLOW=1")
 PROTOCOLS = ["coco", "voc2012"]
 
 
@@ -230,7 +241,7 @@ PROTOCOLS = ["coco", "voc2012"]
     ("make", "n", "protocols", "most"),
     [
         (nearly_equal, 3_000, PROTOCOLS, 6),  # 9 million pairs
-        (crossed, 20_000, PROTOCOLS, 12),
+        pytest.param(crossed, 20_000, PROTOCOLS, 12, marks=slow),
         *(
             pytest.param(make, 10_000, [*PROTOCOLS, "openimages", "imagenet-det"], 15, marks=slow)
             for make in (nearly_equal, equal, scattered)
@@ -240,18 +251,15 @@ PROTOCOLS = ["coco", "voc2012"]
 )
 def test_many_boxes_of_one_image_and_class(tmp_path, make, n, protocols, most):
     write_crowd(tmp_path, make, n)
-    commands = commands_for(protocols)
-    for command, (code, seconds, peak) in zip(commands, measure(*commands, folder=tmp_path), strict=True):
-        assert code == 0, command
-        assert seconds < most, command
-        assert peak < (200 if n <= 3_000 else 500), command
+    check(commands_for(protocols), {0}, most, 200 if n <= 3_000 else 500, tmp_path)
 
 
 @on_linux
 @pytest.mark.parametrize(
     ("key", "n"),
     [
-        ("annotations", 1_000_000),
+        ("annotations", 300_000),
+        pytest.param("annotations", 1_000_000, marks=slow),
         *(pytest.param(key, 4_000_000, marks=slow) for key in ("", "images", "categories", "annotations")),
     ],
 )
@@ -266,21 +274,14 @@ def test_a_long_list_of_empty_records(tmp_path, key, n):
         ["convert", "--quiet", "--from", "coco", "--to", "csv", "a.json", "a.csv"],
         ["eval", "--quiet", "--gt-format", "coco", "--det-format", "coco", "a.json", "a.json"],
     ]
-    for command, (code, seconds, peak) in zip(commands, measure(*commands, folder=tmp_path), strict=True):
-        assert code == 1, command
-        assert seconds < (5 if key == "annotations" and n < 4_000_000 else 10), command  # of the processor
-        assert peak < MEMORY, command
+    check(commands, {1}, 5 if key == "annotations" and n < 4_000_000 else 10, MEMORY, tmp_path)
+
+
+LINED = [name for name, format_ in FORMATS.items() if format_.suffixes[0] in (".txt", ".csv")]
 
 
 @on_linux
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[slow] if name == "csv" else [])
-        for name, format_ in FORMATS.items()
-        if format_.suffixes[0] in (".txt", ".csv")
-    ],
-)
+@pytest.mark.parametrize("name", params(LINED, ["txt"]))
 def test_a_line_of_ten_megabytes(tmp_path, name):
     suffix = FORMATS[name].suffixes[0]
     (tmp_path / f"blanks{suffix}").write_bytes(b"car " + b"1 " * (5 * SIZE))
@@ -293,6 +294,4 @@ def test_a_line_of_ten_megabytes(tmp_path, name):
             ["convert", "--quiet", "--from", name, "--to", "csv" if name != "csv" else "coco", path, "out." + what],
             ["eval", "--quiet", "--gt-format", name, "--det-format", name, path, path],
         ]  # fmt: skip
-    for command, (code, _, peak) in zip(commands, measure(*commands, folder=tmp_path), strict=True):
-        assert code == 1, command
-        assert peak < MEMORY, command
+    check(commands, {1}, float("inf"), MEMORY, tmp_path)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from odm.evaluate import PROTOCOLS, Metric, evaluate
 from odm.tables import Dataset
@@ -55,7 +56,7 @@ def filled(preds, target, ids, cuts=(), **options):
     return metric
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 2**32), text=st.booleans(), with_ids=st.booleans())
 def test_order_batches_and_shards_change_no_bit(seed, text, with_ids):
     rng = np.random.default_rng(seed)
@@ -234,7 +235,7 @@ def test_wrong_settings_are_refused(call, message):
         call()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_damaged_states_are_refused_or_hold_what_fits(data):
     preds, target = batch(np.random.default_rng(0), 3)

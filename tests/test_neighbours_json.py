@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from selection import SLOW, examples
 
 from odm import checks
 from odm.converters import load, write
@@ -464,7 +465,7 @@ def damaged(value, chance):
 def texts(raw, chance):
     """Damaged texts of a JSON file: as values, and as bytes."""
     value = json.loads(raw)
-    for _ in range(60):
+    for _ in range(examples(60)):
         text = json.dumps(damaged(value, chance))
         if chance.random() < 0.3:
             number = chance.choice(["NaN", "-Infinity", "1e999", "9" * 500, "1.0", "-0"])
@@ -472,7 +473,7 @@ def texts(raw, chance):
             i = chance.choice(at)
             text = text[:i] + number + text[i + 1 :]
         yield text.encode()
-    for _ in range(40):
+    for _ in range(examples(40)):
         data = bytearray(raw)
         for _ in range(chance.choice([1, 2, 8])):
             i = chance.randrange(len(data))
@@ -506,7 +507,8 @@ def test_damaged_files_are_told_and_never_raise(name, kind, tmp_path):
         for text in texts(file.read_bytes(), chance):
             target.write_bytes(text)
             for format_ in FORMATS.values():
-                format_.sniff(Source(str(target)))
+                if SLOW or ".json" in format_.suffixes:
+                    format_.sniff(Source(str(target)))
             data, log = read(target, name, kind, **options)
             assert all(str(issue).isprintable() for issue in log)
             assert not np.isnan(data.boxes.xyxy).any() or log.errors

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from selection import examples
 
 import odm
 from odm import checks
@@ -291,7 +292,7 @@ def test_damaged_input_never_raises(name, kind, tmp_path):
             copy = tmp_path / str(number) / (other.relative_to(top) if top.is_dir() else other.name)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(other.read_bytes())
-        for damaged in mutations(source.read_bytes(), 20, f"{name}{kind}{number}"):
+        for damaged in mutations(source.read_bytes(), examples(20), f"{name}{kind}{number}"):
             location.write_bytes(damaged)
             path = location if top.is_file() else tmp_path / str(number)
             for format_ in NAMES:

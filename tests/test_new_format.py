@@ -116,7 +116,7 @@ def house(request, tmp_path):
     save(tmp_path / "fixtures" / "mixed" / "tabs" / "input.tabs", MIXED)
     save(tmp_path / "fixtures" / "bad" / "tabs" / "not-a-number" / "input.tabs", BAD)
     (tmp_path / "tests").mkdir()
-    for name in ("test_fixtures.py", "conftest.py"):
+    for name in ("test_fixtures.py", "conftest.py", "selection.py"):
         shutil.copy(TESTS / name, tmp_path / "tests")
     return tmp_path
 
@@ -125,7 +125,7 @@ def run(house, *words, code=0):
     done = subprocess.run(
         [sys.executable, "-m", *map(str, words)],
         cwd=house,
-        env={**os.environ, "PYTHONPATH": str(house / "src")},
+        env={**os.environ, "PYTHONPATH": f"{house / 'src'}{os.pathsep}{house / 'tests'}"},
         capture_output=True,
         text=True,
         check=False,

@@ -11,6 +11,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from selection import examples, slow, turns
 
 import odm
 from odm.converters import load
@@ -183,18 +184,25 @@ def reference_options(format_):
 
 
 CORE = {"coco", "csv", "txt", "voc", "yolo"}
-PAIRS = [(a, b) for a in FORMATS for b in FORMATS]
-CORE_PAIRS = [(a, b) for a, b in PAIRS if a == b or {a, b} <= CORE]
+CORE_PAIRS = [(a, b) for a in FORMATS for b in FORMATS if a == b or {a, b} <= CORE]
+OTHERS = [name for name in FORMATS if name not in CORE]
 
 
 @pytest.mark.parametrize(("a", "b"), CORE_PAIRS)
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_there_and_back(a, b, data):
     there_and_back(a, b, data)
 
 
-@pytest.mark.parametrize(("a", "b"), [pair for pair in PAIRS if pair not in CORE_PAIRS])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        *turns(OTHERS, sorted(CORE)),
+        *(pytest.param(a, b, marks=slow) for a in sorted(CORE) for b in OTHERS),
+        *(pytest.param(a, b, marks=slow) for a in OTHERS for b in OTHERS if a != b),
+    ],
+)
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_there_and_back_by_a_neighbour(a, b, data):
@@ -231,7 +239,7 @@ def there_and_back(a, b, data):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_through_the_format(name, data):
     dataset = data.draw(datasets())
@@ -433,7 +441,7 @@ def writing(draw, format_):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_written_is_read_or_nothing_is_written(name, data):
     """Whatever the tables hold: a writer refuses with the place, or its reader finds every box again."""

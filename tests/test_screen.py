@@ -9,13 +9,24 @@ import re
 import unicodedata
 
 import pytest
+from selection import turns
 
 from odm.cli import _app
 from odm.cli._print import say, show
 from odm.cli._reports import OUTPUTS as REPORTS
 from odm.evaluate import OUTPUTS as TABLES
 from odm.issues import CODES, Issue
-from odm.screen import CELL, Screen, Unwritten, cell, harmless, json_text, markdown
+from odm.screen import (
+    CELL,
+    Screen,
+    Unwritten,
+    cell,
+    harmless,
+    json_text,
+    markdown,
+    text_table,
+    wrapped,
+)
 
 # What readers accept as the name of a class, and what they have to refuse. Both carry the word "own".
 HOSTILE = {
@@ -169,8 +180,7 @@ def every_command(gt, det, tmp_path, words=()):
         yield ["validate", gt, "--against", det, "--output", output, *words]
 
 
-@pytest.mark.parametrize("text", FILE_NAMES)
-@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize(("position", "text"), turns(POSITIONS, FILE_NAMES, 4))
 def test_a_hostile_name_is_escaped_wherever_it_stands(tmp_path, printed, position, text):
     make, location, words = POSITIONS[position]
     name = FILE_NAMES[text] if location in ("file", "split") else HOSTILE.get(text)
@@ -250,8 +260,7 @@ UNSAID = {
 }
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("line", OPTIONS)
+@pytest.mark.parametrize(("line", "text"), turns(OPTIONS, HOSTILE, 2))
 def test_a_hostile_word_of_the_command_line_is_escaped(tmp_path, monkeypatch, printed, line, text):
     monkeypatch.chdir(tmp_path)
     places = {"gt": coco(tmp_path), "det": coco(tmp_path, score=0.5)}
@@ -296,7 +305,7 @@ def test_endless_names_are_cut_in_tables_and_nowhere_else(tmp_path, printed, com
     sources = [gt] if command == "stats" else [gt, coco(tmp_path, name=name, score=0.5)]
     shown = printed(command, *sources, "--output", output)
     assert max(map(len, shown.split("\n"))) < 400
-    assert "x" * (CELL - 1) + "…" in shown
+    assert ("x" * (CELL - 1) if output == "markdown" else "x" * 11) + "…" in shown
     for machine in ("json", "csv") if command == "eval" else ("json",):
         assert name in printed(command, *sources, "--output", machine)
 
@@ -385,3 +394,62 @@ def test_outside_a_run_text_is_escaped_too(capsys):
 def test_cells_and_markdown():
     assert cell("a\nb" * 100) == ("a\\nb" * 100)[: CELL - 1] + "…"
     assert markdown("a|b*") == "a\\|b\\*"
+
+
+# ------------------------------------------------------------------------------------------------- tables
+
+
+HEADERS = ["class", "GT", "TP", "FP", "AP"]
+ROWS = [["person with a long name", "10", "7", "3", "24.57 %"], ["猫", "1", "0", "0", "-"]]
+
+
+def test_a_table_with_room():
+    assert text_table(HEADERS, ROWS, spans={"TP": "all", "FP": "all"}).splitlines() == [
+        "                              all",
+        "class                    GT  TP  FP       AP",
+        "-----------------------  --  --  --  -------",
+        "person with a long name  10   7   3  24.57 %",
+        "猫                        1   0   0        -",
+    ]
+
+
+@pytest.mark.parametrize("width", range(20, 60))
+def test_a_table_fits(width):
+    drop = [("GT",), ("TP", "FP")]
+    lines = text_table(HEADERS, ROWS, width=width, drop=drop).splitlines()
+    narrowest = 12 + 2 + 7  # a shortened name and AP
+    assert all(len(line.replace("猫", "xx")) <= max(width, narrowest) for line in lines)
+    assert "24.57 %" in lines[2]
+    assert ("TP" in lines[0]) == ("FP" in lines[0]) == (width >= 37)
+    assert ("GT" in lines[0]) == (width >= 41)
+
+
+def test_a_long_line_is_broken_between_words():
+    assert wrapped("one two three", None) == "one two three"
+    assert wrapped("one two three", 8, "  ") == "one two\n  three"
+
+
+def test_colour_is_for_terminals(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    def colours(stream, **environment):
+        for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        screen = Screen(stream, required=True)
+        screen.write_styled("a\x1b[31m", "1;31")
+        return "\x1b" in screen.stream.getvalue()
+
+    assert colours(Terminal())
+    assert not colours(Terminal(), NO_COLOR="1")
+    assert not colours(Terminal(), TERM="dumb")
+    assert colours(Terminal(), NO_COLOR="")
+    assert not colours(io.StringIO())
+    assert colours(io.StringIO(), FORCE_COLOR="1")
+    screen = Screen(Terminal(), required=True)
+    monkeypatch.delenv("FORCE_COLOR")
+    screen.write_styled("a\x1b[31m", "1;31")
+    assert screen.stream.getvalue() == "\x1b[1;31ma\\x1b[31m\x1b[0m"

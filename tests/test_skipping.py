@@ -1,10 +1,9 @@
 """What may be left out on request: rows with ``--skip-bad``, whole files with ``--skip-bad-files``, and nothing else."""
 
 import contextlib
-import importlib.util
-import sys
-from pathlib import Path
 
+import corpus
+import fixture_cases as written
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,15 +18,6 @@ from odm.issues import CODES, DataError, Log, OdmError
 from odm.tables import Dataset
 
 
-def load_beside(name):
-    """A module of this folder that holds no tests."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
 @pytest.fixture
 def odm_run(capsys):
     def run(*args, code=0):
@@ -39,7 +29,6 @@ def odm_run(capsys):
     return run
 
 
-corpus, written = load_beside("corpus"), load_beside("write_examples")
 REFUSED = [case for case in corpus.CASES if isinstance(case.expect, corpus.Refused)]
 BAD = [folder for _, folder in written.cases(("bad/*/*",))]
 ONE_CELL = {"csv/wrong-count-string", "wheat/wrong-count-submission"}

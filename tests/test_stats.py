@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from selection import slow
 
 from odm.cli import _app
 from odm.converters.plots import save_plots
@@ -165,6 +166,7 @@ def test_bad_data_is_refused(odm_run, tmp_path):
 # ------------------------------------------------------------------------------------------------ pictures
 
 
+@slow
 def test_plots_are_drawn_twice_alike(tmp_path):
     pytest.importorskip("matplotlib")
     data = random_dataset(1, "det")

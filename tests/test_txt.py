@@ -7,6 +7,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
+from selection import examples
 
 import odm
 from odm.files import Output, Source
@@ -407,7 +408,7 @@ def is_number(token):
     return FLOAT.fullmatch(token) is not None and np.isfinite(float(token))
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(200), suppress_health_check=list(HealthCheck))
 @given(
     files=st.lists(
         st.tuples(st.lists(LINE, max_size=6), st.sampled_from(["\n", "\r\n"])), min_size=1, max_size=4
@@ -438,7 +439,7 @@ VALID = [
 ]
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(100), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_mutation_gives_tables_or_issues(tmp_path_factory, data):
     text = bytearray(data.draw(st.sampled_from(VALID)).encode())
@@ -493,7 +494,7 @@ def datasets(draw):
     )
 
 
-@settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(120), suppress_health_check=list(HealthCheck))
 @given(
     dataset=datasets(),
     box=st.sampled_from(["ltrb", "ltwh", "cxcywh"]),

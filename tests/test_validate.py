@@ -2,15 +2,16 @@
 
 import contextlib
 import dataclasses
-import importlib.util
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import fixture_cases as written
 import numpy as np
 import pytest
+import write_examples
 
 import odm
 from odm.cli import _app, _explain, _reports
@@ -24,9 +25,6 @@ from odm.tables import Dataset
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
-_spec = importlib.util.spec_from_file_location("write_examples", ROOT / "tests" / "write_examples.py")
-written = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(written)
 Case = written.Case
 
 BAD = [
@@ -232,17 +230,36 @@ def test_select_ignore_and_strict(odm_run, labels):
 
 def test_max_errors_prints_fewer_and_counts_all(odm_run, labels):
     out, _ = odm_run("validate", labels, *ARGS, "--max-errors", 1, code=1)
-    assert "1 of the 3 are printed, all are counted" in out
+    assert "; 1 of 3 are printed" in out
     assert out.count("[bbox]") == 1
     data = json.loads(odm_run("validate", labels, *ARGS, "--max-errors", 0, "--output", "json", code=1)[0])
     assert (data["errors"], data["warnings"], data["issues"]) == (1, 2, [])
 
 
-def test_more_than_the_usual_number_is_kept_where_it_is_asked_for(odm_run, tmp_path):
+@pytest.fixture
+def many(tmp_path):
     (tmp_path / "a.txt").write_text("x 1 2 3\n" * 300)
-    run = ("validate", tmp_path, "--format", "txt", "--box", "ltrb", "--output", "json")
-    assert len(json.loads(odm_run(*run, code=1)[0])["issues"]) == 100
-    assert len(json.loads(odm_run(*run, "--max-errors", 250, code=1)[0])["issues"]) == 250
+    return ("validate", tmp_path, "--format", "txt", "--box", "ltrb")
+
+
+def test_people_get_ten_of_a_code_and_the_number_of_the_others(odm_run, many):
+    out, _ = odm_run(*many, code=1)
+    assert out.count("error wrong-count expected") == 10
+    assert "... and 290 more wrong-count (--max-per-code N lists more)\n" in out
+    assert out.endswith("; 10 of 300 are printed\n")
+    out, _ = odm_run(*many, "--max-per-code", 60, code=1)
+    assert out.count("error wrong-count expected") == 60
+    out, _ = odm_run(*many, "--max-per-code", 400, code=1)
+    assert out.count("error wrong-count expected") == 100  # --max-errors
+    out, _ = odm_run(*many, "--max-per-code", 400, "--max-errors", 400, code=1)
+    assert out.count("error wrong-count expected") == 300
+
+
+def test_machines_get_all_unless_a_number_is_given(odm_run, many):
+    for output, sign in (("json", '"code":'), ("sarif", '"ruleId":'), ("github", "::error ")):
+        assert odm_run(*many, "--output", output, code=1)[0].count(sign) == 300, output
+        assert odm_run(*many, "--output", output, "--max-errors", 250, code=1)[0].count(sign) == 250
+        assert odm_run(*many, "--output", output, "--max-per-code", 7, code=1)[0].count(sign) == 7
 
 
 def test_the_tolerance(odm_run, tmp_path):
@@ -357,7 +374,7 @@ def test_github(nasty):
     assert lines[1].startswith("::warning file=/abs/ö #1.txt,title=empty-box::|a|")
     assert lines[3] == "::warning title=empty-box::no place"
     assert lines[4].startswith("::notice ")
-    assert "4 of the 9" in lines[4]
+    assert "4 of 9" in lines[4]
 
 
 def test_json(nasty):
@@ -460,7 +477,7 @@ def test_the_page_of_codes_is_what_the_command_prints(odm_run):
 
 
 def test_the_examples_are_those_of_the_fixtures():
-    text = written.module(written.examples())
+    text = write_examples.module(write_examples.examples())
     held = (ROOT / "cli" / "_examples.py").read_text(encoding="utf-8")
     assert held == text, "run python tests/write_examples.py"
 

@@ -11,6 +11,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
+from selection import examples
 
 import odm
 from odm.files import Output, Source
@@ -147,7 +148,7 @@ def without_rank(found):
     return [(r[0], *r[2:]) for r in found]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(dataset=datasets(), layout=st.sampled_from(["auto", "tree"]), origin=st.sampled_from([0, 0, 1]))
 def test_there_and_back(tmp_path_factory, dataset, layout, origin):
     folder = tmp_path_factory.mktemp("voc")
@@ -223,7 +224,7 @@ def documents(draw):
     return f"{declaration}<annotation>{gap}{gap.join(head + objects)}{gap}</annotation>{gap}"
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(texts=st.lists(documents(), min_size=1, max_size=3))
 def test_all_ways_agree_on_what_other_tools_write(tmp_path_factory, texts):
     folder = tmp_path_factory.mktemp("voc")
@@ -259,7 +260,7 @@ def test_the_quick_way_is_taken(tmp_path, monkeypatch):
 SAMPLE = (FIXTURES / "mixed/voc/input/street.xml").read_bytes()
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 2**32),
     edits=st.lists(
@@ -742,7 +743,7 @@ ROW = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(lines=st.lists(ROW, max_size=6))
 @example(["a 1 2 3", "4 5 6 b 1 2 3 4 5"])
 @example(["a 1_0 2 3 4 5"])

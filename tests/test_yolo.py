@@ -8,6 +8,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from PIL import Image
+from selection import examples
 
 from odm.files import Output, Source
 from odm.formats import FORMATS, SURE, detect, make_options
@@ -538,7 +539,7 @@ def datasets(draw):
     )
 
 
-@settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(120), suppress_health_check=list(HealthCheck))
 @given(dataset=datasets())
 def test_there_and_back(tmp_path_factory, dataset):
     folder = tmp_path_factory.mktemp("back")
@@ -644,7 +645,7 @@ VALID = {
 }
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(150), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_mutation_gives_tables_or_issues(tmp_path_factory, data):
     files = {name: bytearray(text.encode()) for name, text in VALID.items()}
@@ -663,7 +664,7 @@ def test_every_mutation_gives_tables_or_issues(tmp_path_factory, data):
         format_.sniff(Source(str(folder)))
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(100), suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         st.lists(st.sampled_from(["0", "1", "0.5", ".25", "2", "x", "nan", "-1", "50", "1_0"]), max_size=9),

@@ -38,7 +38,7 @@ AT_A_TIME = 24
 
 Track = Callable[[Sequence[Any], str], Iterable[Any]]
 
-NOT_BOOTSTRAPPED = "area ranges are bootstrapped only if asked for"
+NOT_BOOTSTRAPPED = "area ranges are bootstrapped only if asked for, by --bootstrap-areas"
 SHARED_NOT_BOOTSTRAPPED = "the operating point of all classes is not bootstrapped"
 
 
@@ -99,7 +99,8 @@ def bootstrap(
     replicates, seed
         How many draws, and which. Of a single image nothing can be drawn: its replicates are NaN.
     images
-        Numbers of the images to draw from, all if left out. The boxes on others count nowhere.
+        Numbers of the images to draw from, those that were evaluated if left out. The boxes on
+        others count nowhere.
     track
         Shows progress: called with rounds of work and what they are.
 
@@ -111,7 +112,7 @@ def bootstrap(
     n_images = plans[0].n_images
     if any(plan.table.images != plans[0].table.images for plan in plans):
         raise UsageError("the runs do not cover the same images")
-    chosen = np.arange(n_images) if images is None else np.asarray(images)
+    chosen = plans[0].table.evaluated if images is None else np.asarray(images)
     if not len(chosen):
         raise UsageError("there are no images to draw from")
 

@@ -25,12 +25,12 @@ from odm.evaluate.analysis.bootstrap import (
     without,
 )
 from odm.evaluate.analysis.images import ImageTable, image_deltas, image_table
-from odm.evaluate.analysis.replicates import Plan, Replicates
+from odm.evaluate.analysis.replicates import Plan, Replicates, keys_of
 from odm.evaluate.analysis.slices import ImageSlice, compare_slices
 from odm.evaluate.analysis.table import Table
+from odm.evaluate.metric_names import PATTERN, MetricName, parse_metric, the_one
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.results import plain
-from odm.evaluate.summary import summary_keys
 from odm.issues import UsageError, hint, shorten
 from odm.tables import Longs
 
@@ -108,6 +108,8 @@ class Comparison:
     replicates: int
     seed: int
     level: float
+    n_images: int
+    """Images that were drawn from."""
     lower_is_better: bool = False
     images_reason: str = ""
 
@@ -149,7 +151,7 @@ def compare(
     bootstrap_areas
         Whether the numbers of area ranges have intervals too, which takes two to three times as long.
     images
-        Numbers of the images to draw from, where the evaluation was limited to some.
+        Numbers of the images to draw from; those that were evaluated if left out.
     at_score
         The least score for the counts of images; the threshold of each class's optimal LRP if left out.
     slices
@@ -187,7 +189,7 @@ def compare(
         deltas += _summary_deltas(of_runs[0], of_runs[i], drawn[0], drawn[i], level, plans[0])
         deltas += _class_deltas(names[i], tables[0], tables[i], drawn[0], drawn[i], level)
     counted = {name: image_table(table, at_score) for name, table in runs.items()}
-    shown = np.arange(len(tables[0].images)) if images is None else images
+    shown = tables[0].evaluated if images is None else images
     known = {tables[0].images[i] for i in shown.tolist()}
     rows = [
         {"run": name, **row}
@@ -207,6 +209,7 @@ def compare(
         replicates=replicates,
         seed=seed,
         level=level,
+        n_images=len(shown),
         lower_is_better=errors,
         images_reason=counted[names[0]].reason,
     )
@@ -219,15 +222,30 @@ def check_runs(runs: Mapping[str, Table]) -> None:
         raise UsageError("give at least two runs to compare")
     first = tables[0]
     for name, table in list(runs.items())[1:]:
-        if table.rules != first.rules:
+        # What was changed says how many images a run has beyond the ground truth's, which is no rule.
+        ours, theirs = (dataclasses.replace(own.rules, switched=()) for own in (first, table))
+        if ours != theirs:
             raise UsageError(f"the run {shorten(name)} was evaluated under another protocol than the first")
-        if table.images != first.images:
-            raise UsageError(
-                f"the run {shorten(name)} does not cover the same images as the first: it has "
-                f"{len(table.images)}, the first {len(first.images)}"
-            )
+        if table.images != first.images or not np.array_equal(table.evaluated, first.evaluated):
+            raise UsageError(_other_images(name, table, first))
         if not _same_truth(table, first):
             raise UsageError(f"the run {shorten(name)} was evaluated against other ground truth")
+
+
+def _other_images(name: str, table: Table, first: Table) -> str:
+    """Why the images of a run are not those of the first."""
+    named = [{own.images[i] for i in own.evaluated.tolist()} for own in (table, first)]
+    text = f"the run {shorten(name)} does not cover the same images as the first"
+    parts = []
+    for only, whose in ((named[0] - named[1], "it"), (named[1] - named[0], "the first")):
+        if only:
+            some = ", ".join(repr(shorten(image)) for image in sorted(only)[:3]) + (
+                ", ..." if len(only) > 3 else ""
+            )
+            parts.append(f"only {whose} has {some}")
+    if not parts:
+        return f"{text} in the same order"
+    return f"{text}: {'; '.join(parts)}; --extra-images ignore leaves out images without ground truth"
 
 
 def _same_truth(table: Table, first: Table) -> bool:
@@ -297,42 +315,51 @@ class RegressionGate:
         no regression must be ruled out: the gate fails if the interval reaches below minus the margin.
     """
 
-    key: str
+    name: MetricName
     margin: float
-    category: str | None
     proven: bool
 
+    @property
+    def category(self) -> str | None:
+        """The class that it is about, if it is about one."""
+        return self.name.category
+
     def __str__(self) -> str:
-        name = self.key if self.category is None else f"{self.key}[{self.category}]"
         option = "--fail-on-regression" if self.proven else "--require-no-worse"
-        return f"{option} {name}={self.margin:.15g}"
+        return f"{option} {self.name}={self.margin:.15g}"
 
 
 def parse_regression_gate(text: str, *, proven: bool) -> RegressionGate:
     """A gate from ``AP``, ``AP=0.01`` or ``AP[person]=1%``. UsageError if the text is anything else."""
     option = "--fail-on-regression" if proven else "--require-no-worse"
-    match = re.fullmatch(r"\s*([A-Za-z0-9_-]+)\s*(?:\[(.+)\])?\s*(?:=\s*([^=\s]+)\s*)?", text, re.DOTALL)
-    if match and (match[3] or proven):
+    match = re.fullmatch(rf"({PATTERN})(?:=\s*(?P<margin>[^=\s]+)\s*)?", text, re.DOTALL)
+    name = parse_metric(match[1]) if match else None
+    if match and name and (match["margin"] or proven):
         try:
-            given = match[3] or "0"
+            given = match["margin"] or "0"
             margin = float(given.removesuffix("%")) / (100 if given.endswith("%") else 1)
         except ValueError:
             margin = math.nan
         if 0 <= margin <= 1:
-            return RegressionGate(match[1], margin, match[2], proven)
+            return RegressionGate(name, margin, proven)
     raise UsageError(
         f"{option} {shorten(text)}: give a metric and a margin in 0..1, as in AP=0.01 or AP[person]=0.02"
     )
 
 
-def check_regression_gates(gates: Sequence[RegressionGate], rules: Protocol) -> None:
-    """UsageError, before anything is read, if a gate's key is not one of the protocol."""
+def check_regression_gates(
+    gates: Sequence[RegressionGate], rules: Protocol, *, bootstrap_areas: bool = True
+) -> None:
+    """UsageError, before anything is read, if a gate's key is not one of the protocol or has no interval."""
+    areas = range(len(rules.areas)) if bootstrap_areas else (0,)
     for gate in gates:
-        known = summary_keys(rules) if gate.category is None else ("AP",) * (rules.metric == "ap")
-        if gate.key not in known:
-            what = "summary" if gate.category is None else "class"
-            there = f"there are: {', '.join(known)}" if known else f"{rules.name} has none"
-            raise UsageError(f"{gate}: no {what} has {shorten(gate.key)!r}{hint(gate.key, known)}; {there}")
+        if gate.category is not None and (rules.metric != "ap" or gate.name.key_among(["AP"]) is None):
+            there = "there are: AP" if rules.metric == "ap" else f"{rules.name} has none"
+            raise UsageError(f"{gate}: no class has {shorten(gate.name.key)!r}; {there}")
+        _, key = the_one(gate.name, [rules], str(gate))
+        of_area = gate.category is None and key not in keys_of(rules, areas)
+        if of_area and key in keys_of(rules, range(len(rules.areas))):
+            raise UsageError(f"{gate}: area ranges have intervals only with --bootstrap-areas: add it")
 
 
 def regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list[str]:
@@ -345,7 +372,8 @@ def regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list
     """
     failed = []
     for gate in gates:
-        found = [d for d in comparison.deltas if d.key == gate.key and d.category == gate.category]
+        key = gate.name.key_among({d.key for d in comparison.deltas})
+        found = [d for d in comparison.deltas if d.key == key and d.category == gate.category]
         if not found:
             of_class = gate.category is not None
             known = dict.fromkeys(
@@ -353,7 +381,7 @@ def regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list
                 for d in comparison.deltas
                 if (d.category is not None) == of_class
             )
-            name = f"{gate.key}[{gate.category}]" if of_class else gate.key
+            name = str(gate.name)
             raise UsageError(f"{gate}: there is no {shorten(name)}{hint(name, known)}")
         failed += [line for delta in found if (line := _regression(comparison, gate, delta))]
     return failed

@@ -76,6 +76,8 @@ class ImageTable:
     """(ground truths,) which of the table's ground truths were found."""
     reason: str = ""
     """Why there is no error."""
+    chosen: Longs | None = None
+    """Numbers of the images that were evaluated, None = all."""
 
     @property
     def fn(self) -> Longs:
@@ -83,9 +85,10 @@ class ImageTable:
         return self.gt - self.tp
 
     def by_error(self) -> Longs:
-        """Numbers of the images by falling error, then name."""
+        """Numbers of the images that were evaluated, by falling error, then name."""
         error = np.where(np.isnan(self.error), 0, self.error)
-        return np.lexsort((np.array(self.images, object), -error.round(12)))
+        order = np.lexsort((np.array(self.images, object), -error.round(12)))
+        return order if self.chosen is None else order[np.isin(order, self.chosen)]
 
     def rows(self) -> list[dict[str, Any]]:
         """A row per image, as in ``images.csv``: by falling error, then name. None = undefined."""
@@ -161,6 +164,7 @@ def image_table(
         worst_fp_score=np.where(np.isinf(worst), np.nan, worst),
         found=found,
         reason=reason,
+        chosen=table.chosen,
     )
 
 

@@ -5,27 +5,30 @@ from __future__ import annotations
 import json
 import math
 import string
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from odm.evaluate.analysis.compare import Comparison, Delta
 from odm.evaluate.analysis.images import DELTAS, ImageTable
-from odm.evaluate.render import csv_text, percent
-from odm.issues import printable, shorten
+from odm.evaluate.class_table import percent
+from odm.evaluate.render import csv_text
+from odm.issues import plural, printable, shorten
 from odm.screen import markdown as escaped
+from odm.screen import text_table, wrapped
 
 CLASSES_SHOWN = 40
 ENDS_SHOWN = 10
 IMAGES_SHOWN = 5
 THRESHOLDS_SHOWN = 5
 WIDTH = 80
+DROPPED = (("p (Holm)",), ("lost TP", "new TP"), ("p",), ("better",))
+"""Columns that are left out where a table is too wide, in this order."""
 
 DELTA_COLUMNS = ("run", "key", "class", "delta", "low", "high", "p_better", "p", "p_holm", "reason")
 SLICE_COLUMNS = ("run", "slice", "value", "images", "gt", "key", "summary", "delta", "low", "high")
 
 
-def render_comparison(comparison: Comparison, output: str = "table") -> str:
+def render_comparison(comparison: Comparison, output: str = "table", *, width: int | None = WIDTH) -> str:
     """The comparison as text that ends with a newline.
 
     Parameters
@@ -34,12 +37,14 @@ def render_comparison(comparison: Comparison, output: str = "table") -> str:
         What `odm.evaluate.analysis.compare` returned.
     output
         ``table``, ``json`` (the contract), ``csv`` (a row per difference) or ``markdown``.
+    width
+        Of a table: how many characters a line may have; columns that do not fit are left out. None shows all.
     """
     if output == "json":
         return comparison_json(comparison)
     if output == "csv":
         return deltas_csv(comparison.deltas)
-    return "\n\n".join(_Text(comparison, markdown=output == "markdown").parts()) + "\n"
+    return "\n\n".join(_Text(comparison, markdown=output == "markdown", width=width).parts()) + "\n"
 
 
 def save_comparison(comparison: Comparison, write: Callable[[str, bytes], object]) -> None:
@@ -80,29 +85,44 @@ def _cell(value: Any) -> Any:
     return repr(value) if isinstance(value, float) else value
 
 
+def headlines(comparison: Comparison) -> list[str]:
+    """For each run but the first, the line with the number that one looks for."""
+    letters = _letters(len(comparison.runs))
+    lines = []
+    for letter, run in zip(letters[1:], comparison.runs[1:], strict=True):
+        delta = next(d for d in comparison.deltas if d.run == run.name and d.category is None)
+        change = _change(delta.delta)
+        if not math.isnan(delta.interval.low):
+            change += f" ({100 * comparison.level:g} %: {_interval(delta.interval.low, delta.interval.high)})"
+        lines.append(
+            f"{letter}: {delta.key} {percent(run.summary[delta.key])}, compared with {letters[0]} {change}"
+        )
+    return lines
+
+
 class _Text:
     """The parts of a comparison as tables; runs are named by letters, which long paths do not fit into."""
 
-    def __init__(self, comparison: Comparison, *, markdown: bool) -> None:
-        self.comparison, self.markdown = comparison, markdown
+    def __init__(self, comparison: Comparison, *, markdown: bool, width: int | None) -> None:
+        self.comparison, self.markdown, self.width = comparison, markdown, width
         names = [run.name for run in comparison.runs]
         self.letter = dict(zip(names, _letters(len(names)), strict=True))
 
     def parts(self) -> list[str]:
         found = self.comparison
-        n_images = len(next(iter(found.image_tables.values())).images)
         head = [found.definition]
         head += [f"{letter}: {printable(name)}" for name, letter in self.letter.items()]
         head.append(
-            f"{100 * found.level:g} % intervals from {found.replicates} draws of {n_images} images, "
-            f"seed {found.seed}"
+            f"{100 * found.level:g} % intervals from {found.replicates} draws of "
+            f"{plural(found.n_images, 'image')}, seed {found.seed}"
         )
-        parts = ["\n".join(f"- {escaped(line)}" for line in head) if self.markdown else "\n".join(head)]
+        lines = [f"- {escaped(line)}" if self.markdown else wrapped(line, self.width, "  ") for line in head]
+        parts = ["\n".join(lines)]
         for run in found.runs[1:]:
             parts.append(self._summary(run.name))
             for part in (self._classes(run.name), self._slices(run.name), self._images(run.name)):
                 parts += part
-        return parts
+        return [*parts, "\n".join(self._line(line) for line in headlines(found))]
 
     def _summary(self, run: str) -> str:
         first, other = self.comparison.runs[0], next(r for r in self.comparison.runs if r.name == run)
@@ -117,8 +137,8 @@ class _Text:
             rows.append([delta.key, *values, *self._difference(delta)])
         headers = ["", *self._pair(run), "change", "interval", "better", "p"]
         text = self._table(rows, headers)
-        lines = [f"no interval: {', '.join(keys)} ({reason})" for reason, keys in reasons.items()]
-        return "\n".join([text, *lines]) if not self.markdown else "\n\n".join([text, *map(escaped, lines)])
+        lines = [self._line(f"no interval: {', '.join(k)} ({reason})") for reason, k in reasons.items()]
+        return ("\n\n" if self.markdown else "\n").join([text, *lines])
 
     def _classes(self, run: str) -> list[str]:
         deltas = sorted(self._deltas(run, of_classes=True), key=lambda d: d.delta)
@@ -219,18 +239,20 @@ class _Text:
         return escaped(name) if self.markdown else shorten(printable(name), 30)
 
     def _line(self, text: str) -> str:
-        return escaped(text) if self.markdown else textwrap.fill(text, WIDTH)
+        return escaped(text) if self.markdown else wrapped(text, self.width)
 
     def _titled(self, title: str, rows: list[list[str]], headers: list[str]) -> str:
         return ("\n\n" if self.markdown else "\n").join([self._line(title), self._table(rows, headers)])
 
     def _table(self, rows: list[list[str]], headers: list[str]) -> str:
+        if not self.markdown:
+            return text_table(headers, rows, width=self.width, drop=DROPPED)
         from tabulate import tabulate
 
         return tabulate(
             rows,
             headers,
-            tablefmt="github" if self.markdown else "simple",
+            tablefmt="github",
             disable_numparse=True,
             colalign=("left", *["right"] * (len(headers) - 1)) if rows else None,
         )

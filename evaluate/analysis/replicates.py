@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.table import Table, first_of_runs, fp_if_unmatched, hits_under
-from odm.evaluate.protocols import Protocol, recall_points
+from odm.evaluate.protocols import AreaBits, Protocol, recall_points
 from odm.evaluate.sides import Mask
 from odm.evaluate.summary import summary_keys
 from odm.tables import Floats, Longs
@@ -52,8 +52,7 @@ class Plan:
         self.table, self.rules = table, table.rules
         rules = self.rules
         self.n_images, self.n_classes = len(table.images), len(table.classes)
-        averaged = rules.metric == "ap" and rules.averaged
-        self.areas = list(range(len(rules.areas))) if areas and averaged else [0]
+        self.areas = list(range(len(rules.areas))) if areas and rules.metric == "ap" else [0]
         self.pooled = rules.metric == "pooled"
         self.curves: list[_Curves] = []
         if rules.metric in ("ap", "pooled"):
@@ -67,11 +66,11 @@ class Plan:
     @property
     def keys(self) -> tuple[str, ...]:
         """The summary keys that it gives."""
-        return tuple(_selectors(self.rules, self.areas)) if self.rules.metric == "ap" else _whole(self.rules)
+        return keys_of(self.rules, self.areas)
 
     def _truths(self, area: int) -> _Sums:
         truth = self.table.truth
-        rows = np.flatnonzero(truth.counts & np.uint8(1 << area))
+        rows = np.flatnonzero(truth.counts & AreaBits(1 << area))
         if self.rules.metric == "corloc":  # a class counts once per image
             image, category = truth.image.astype(np.int64), truth.category
             key = np.unique(image * max(self.n_classes, 1) + category)
@@ -167,6 +166,11 @@ class Plan:
         return Replicates(summary, np.zeros((len(weights), 0)))
 
 
+def keys_of(rules: Protocol, areas: Sequence[int] = (0,)) -> tuple[str, ...]:
+    """The summary keys that a plan gives with some of the area ranges."""
+    return tuple(_selectors(rules, areas)) if rules.metric == "ap" else _whole(rules)
+
+
 def _whole(rules: Protocol) -> tuple[str, ...]:
     """The summary keys of the protocols without AP per class."""
     if rules.metric == "top-k":
@@ -176,8 +180,9 @@ def _whole(rules: Protocol) -> tuple[str, ...]:
 
 def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, int, int]]:
     """What each summary key averages: AP (threshold or -1, area) or recall (cap, area)."""
+    named = {i: rules.areas[a].name for i, a in enumerate(areas) if a in rules.named_areas}
     if not rules.averaged:
-        return {"mAP": ("ap", -1, 0)}
+        return {"mAP": ("ap", -1, 0), **{f"mAP@{name}": ("ap", -1, i) for i, name in named.items()}}
     keys = {summary_keys(rules)[0]: ("ap", -1, 0)}
     prefix = "mAP" if rules.shared_score else "AP"
     for at, iou in ((50, 0.5), (75, 0.75)):
@@ -197,6 +202,12 @@ def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, in
             for letter, name in letters
             if name in location
         }
+    for i, name in named.items():
+        keys[f"AP@{name}"] = ("ap", -1, i)
+        if "AP50" in keys:
+            keys[f"AP50@{name}"] = ("ap", keys["AP50"][1], i)
+        if rules.caps:
+            keys[f"AR{rules.max_dets}@{name}"] = ("recall", last, areas[i])
     return keys
 
 
@@ -314,9 +325,10 @@ class _Packed:
 class _Curves:
     """The precision-recall curves of all classes under one area range and threshold.
 
-    Precision is kept at true positives: between them it only falls. The envelopes of all classes are one
-    running maximum, of values that are raised by 2 for each class that follows; that costs precision of
-    about the spacing of floats at twice the number of classes.
+    Precision is kept at true positives: between them it only falls. They stand from the last rank of the last
+    class to the first rank of the first. The envelopes of all classes are one running maximum, of values that
+    are raised by 2 for each class before; that costs precision of about the spacing of floats at twice the
+    number of classes.
     """
 
     def __init__(self, ranking: _Ranking, table: Table, area: int, threshold: int) -> None:
@@ -329,7 +341,7 @@ class _Curves:
         self.points = recall_points(rules.interpolation)
         self.lines = _Lines(self.points) if self.points is not None and rules.reading != "steps" else None
         self.ramp = rules.reading == "ramp"
-        tp = np.flatnonzero(positive)
+        tp = np.flatnonzero(positive)[::-1]
         self.image = ranking.hit_image[tp]
         self.after = ranking.at[tp] + 1
         group = ranking.hit_group[tp]
@@ -338,7 +350,8 @@ class _Curves:
         self.n_tp = np.diff(np.append(self.first, len(tp)))
         self.begin = ranking.starts[self.some]
         self.end = ranking.stops[self.some]
-        self.raised = np.repeat(2.0 * np.arange(len(self.first))[::-1], self.n_tp)
+        self.top = self.first + self.n_tp - 1
+        self.raised = np.repeat(2.0 * np.arange(len(self.first)), self.n_tp)
         # What was counted as seen and is neither true nor false, and what is true and was not seen.
         odd = np.flatnonzero((ignored & live) | (positive & ~live))
         self.odd_image = ranking.hit_image[odd]
@@ -365,46 +378,52 @@ class _Curves:
             seen -= np.repeat(odd_all[self.odd_begin], self.n_tp)
             seen_last += odd_all[self.odd_end] - odd_all[self.odd_begin]
         times = packed.words[self.image]
-        true_all = np.zeros(len(times) + 1, np.int64)
-        np.cumsum(times, out=true_all[1:])
-        true = true_all[1:] - np.repeat(true_all[self.first], self.n_tp)
+        lower = np.zeros(len(times) + 1, np.int64)
+        np.cumsum(times, out=lower[1:])
+        true = np.repeat(lower[self.top + 1], self.n_tp)
+        true -= lower[:-1]
         for j in range(len(npos)):
             ap[j, self.some] = self._average(
                 packed.one(true, j).astype(np.float64),
                 packed.one(seen, j).astype(np.float64),
-                packed.one(times, j),
+                packed.one(times, j) if self.points is None else None,
                 npos[j, self.some],
             )
             if self.lines is not None and self.ramp:
-                last = packed.one(true, j)[self.first + self.n_tp - 1]
+                last = packed.one(true, j)[self.first]
                 ap[j, self.some] += self.lines.ramp(last, packed.one(seen_last, j), npos[j, self.some])
 
-    def _average(self, true: Floats, seen: Floats, times: Longs, npos: Longs) -> Floats:
-        """The AP of the classes that have true positives."""
+    def _average(self, true: Floats, seen: Floats, times: Longs | None, npos: Longs) -> Floats:
+        """The AP of the classes that have true positives; `times` is needed where all points are."""
         np.maximum(seen, 1, out=seen)
-        seen += self.epsilon
+        if self.epsilon:
+            seen += self.epsilon
         np.divide(true, seen, out=seen)
         seen += self.raised
-        envelope = np.maximum.accumulate(seen[::-1])[::-1]
+        # The bits of floats that are not negative are ordered as they are, and integers compare faster.
+        envelope = np.maximum.accumulate(seen.view(np.int64)).view(np.float64)
         envelope -= self.raised
         npos = np.maximum(npos, 1)
-        if self.points is None:
+        if times is not None:
             envelope *= times
             whole: Floats = np.add.reduceat(envelope, self.first) / npos
             return whole
-        # How many of the recall points are reached here, as the protocol's floats compare. The first point,
-        # recall 0, belongs to the first place of the class, whose envelope is its highest precision.
+        # How many of the recall points are reached here, as the protocol's floats compare: the points of
+        # `linspace` are multiples of the second one. The first point, recall 0, belongs to the first rank of
+        # the class, whose envelope is its highest precision.
+        assert self.points is not None
         np.divide(true, np.repeat(npos.astype(np.float64), self.n_tp), out=true)
-        recall = true
         if self.lines is not None:
-            envelope *= self.lines.weights(recall, self.first)
+            envelope *= self.lines.weights(true, self.top)
             area: Floats = np.add.reduceat(envelope, self.first)
             return area
-        reached = (recall * (len(self.points) - 1) + 1e-9).astype(np.int64)
-        reached += self.points[reached] <= recall
+        recall, reached = true, true * (len(self.points) - 1)
+        reached += 1e-9
+        np.floor(reached, out=reached)
+        reached += reached * self.points[1] <= recall
         newly = np.empty_like(reached)
-        np.subtract(reached[1:], reached[:-1], out=newly[1:])
-        newly[self.first] = reached[self.first]
+        np.subtract(reached[:-1], reached[1:], out=newly[:-1])
+        newly[self.top] = reached[self.top]
         envelope *= newly
         average: Floats = np.add.reduceat(envelope, self.first) / len(self.points)
         return average
@@ -427,12 +446,12 @@ class _Lines:
         self.sloping = np.append(np.cumsum(falling[::-1])[::-1], 0.0)
         """(points + 1,) what a line to 0 at recall 1 is worth from a point on, were it 1 at recall 0."""
 
-    def weights(self, recall: Floats, first: Longs) -> Floats:
-        """(true positives,) what each is worth; those of a class begin at `first`."""
+    def weights(self, recall: Floats, top: Longs) -> Floats:
+        """(true positives,) what each is worth; the highest rank of a class is at `top`, as in `_Curves`."""
         before = self.before[self._passed(recall)]
         weights = np.empty_like(before)
-        np.subtract(before[1:], before[:-1], out=weights[1:])
-        weights[first] = before[first]
+        np.subtract(before[:-1], before[1:], out=weights[:-1])
+        weights[top] = before[top]
         return weights
 
     def ramp(self, true: Longs, seen: Longs, npos: Longs) -> Floats:

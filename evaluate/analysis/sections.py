@@ -6,18 +6,31 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from odm.evaluate.results import Result
+from odm.issues import shorten
+from odm.screen import cell
 
 IMAGES_SHOWN = 10
+PAIRS_SHOWN = 20
+MOST_CLASSES = 40
+"""A confusion matrix of more classes is shown as a list of its largest entries."""
+DETECTED_AS = "detected as"
+HEADER = 12
+"""The most characters of a class above a column of the confusion matrix."""
 
 
-def sections(result: Result) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Title, headers and rows of every analysis of a result; a reason has no rows."""
+def sections(result: Result, width: int | None = None) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Title, headers and rows of every analysis of a result; a reason has no rows.
+
+    What can be listed in more than one way is listed so that it fits into lines of `width` characters.
+    """
     found: list[tuple[str, list[str], list[list[str]]]] = []
     for name, data in result.analysis.items():
         if isinstance(data, Mapping) and "reason" in data:
             found.append((f"{name}: {data['reason']}", [], []))
         elif name == "slices":
             found += _slices(data)
+        elif name == "confusion":
+            found.append(_confusion(data, width))
         else:
             found.append(_SECTIONS[name](data))
     return found
@@ -49,6 +62,32 @@ def summary_columns(result: Result) -> dict[str, Any]:
     for key, (low, high) in result.intervals.items():
         columns |= {f"{key}_low": low, f"{key}_high": high}
     return columns
+
+
+def _confusion(data: Mapping[str, Any], width: int | None) -> tuple[str, list[str], list[list[str]]]:
+    """The matrix where it fits, else the pairs that are most frequent."""
+    counts, of = data["counts"], data.get("shares_of")
+    what = {None: "counts", "gt": "shares of each ground truth class", "det": "shares of each detected class"}
+    title = f"confusion matrix, score >= {data['score']:g}, IoU >= {data['iou']:g}: {what[of]}"
+    names = [cell(name) for name in data["classes"]]
+    texts = [
+        [str(v) if of is None else "-" if v is None else f"{100 * v:.1f} %" for v in row]
+        for row in data.get("shares", counts)
+    ]
+    rows = [[name, *row] for name, row in zip([*names, "(background)"], texts, strict=True)]
+    headers = ["GT / det", *(shorten(name, HEADER) for name in names), "(missed)"]
+    widths = [max(len(row[i]) for row in (headers, *rows)) + 2 for i in range(1, len(headers))]
+    if len(names) <= MOST_CLASSES and HEADER + sum(widths) <= (width or 10**9):
+        return title, headers, rows
+    pairs = sorted(
+        (-n, gt, det) for gt, row in enumerate(counts) for det, n in enumerate(row) if n and gt != det
+    )
+    title += f"; the {min(len(pairs), PAIRS_SHOWN)} most frequent of {len(pairs)} confusions"
+    found = [
+        [rows[gt][0], [*names, "(missed)"][det], str(-n), *([texts[gt][det]] if of else [])]
+        for n, gt, det in pairs[:PAIRS_SHOWN]
+    ]
+    return title, ["GT", DETECTED_AS, "count", *([f"of {of}"] if of else [])], found
 
 
 def _classes(data: Any) -> Sequence[Mapping[str, Any]]:

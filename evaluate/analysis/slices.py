@@ -30,7 +30,7 @@ from odm.evaluate.analysis.replicates import Plan, Replicates, mean_of_defined
 from odm.evaluate.analysis.table import TP, Table, hits_under, tabulate
 from odm.evaluate.match import match
 from odm.evaluate.pairs import geometry
-from odm.evaluate.protocols import Protocol
+from odm.evaluate.protocols import AreaBits, Protocol
 from odm.evaluate.results import plain
 from odm.evaluate.sides import Joined, Mask
 from odm.issues import UsageError
@@ -124,7 +124,7 @@ def image_slices(
         slice less the rest), each by key. None = undefined.
     """
     plan = Plan(table)
-    all_images = np.arange(len(table.images)) if images is None else np.asarray(images)
+    all_images = table.evaluated if images is None else np.asarray(images)
     gt = np.bincount(table.truth.image[table.counting], minlength=len(table.images))
     rows = []
     for own in slices:
@@ -207,7 +207,7 @@ def compare_slices(
     first run, on the images of the slice.
     """
     names = list(runs)
-    all_images = np.arange(plans[0].n_images) if images is None else np.asarray(images)
+    all_images = plans[0].table.evaluated if images is None else np.asarray(images)
     truth = plans[0].table.truth
     gt = np.bincount(truth.image[plans[0].table.counting], minlength=plans[0].n_images)
     rows = []
@@ -296,9 +296,9 @@ def _rematched(joined: Joined, rules: Protocol, truth_inside: Mask, detections_i
     if detections_inside is not None:
         row = np.zeros(int(joined.detections.row.max(initial=0)) + 1, np.bool_)
         row[joined.detections.row] = detections_inside
-        live = np.uint8(1) if matches.fp_if_unmatched is None else matches.fp_if_unmatched
+        live = AreaBits(1) if matches.fp_if_unmatched is None else matches.fp_if_unmatched
         matches = dataclasses.replace(
-            matches, fp_if_unmatched=np.where(row[matches.row], live, np.uint8(0)).astype(np.uint8)
+            matches, fp_if_unmatched=np.where(row[matches.row], live, AreaBits(0)).astype(AreaBits)
         )
     return tabulate(joined, matches)
 

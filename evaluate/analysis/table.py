@@ -20,7 +20,7 @@ from odm.evaluate.order import argsort_descending, argsort_int
 from odm.evaluate.outcomes import outcomes
 from odm.evaluate.pairs import geometry
 from odm.evaluate.prepare import prepare
-from odm.evaluate.protocols import Protocol
+from odm.evaluate.protocols import AreaBits, Protocol
 from odm.evaluate.results import Result
 from odm.evaluate.sides import Joined, Mask
 from odm.issues import UsageError
@@ -43,7 +43,7 @@ class Truths:
     area: Floats
     """Square pixels: that of the annotation, else width times height."""
     flags: NDArray[np.uint16]
-    counts: NDArray[np.uint8]
+    counts: NDArray[AreaBits]
     """Bit per area range: whether it counts there."""
 
     def __len__(self) -> int:
@@ -71,6 +71,8 @@ class Table:
     """(n,) IoU of each TP with its ground truth, NaN for the others."""
     guess_image: Ints
     """Image of each row of ``matches.guesses``."""
+    chosen: Longs | None = None
+    """Numbers of the images that were evaluated, None = all; the others have no boxes here."""
 
     @property
     def rules(self) -> Protocol:
@@ -102,6 +104,11 @@ class Table:
         """(n,) numbers in ``classes``."""
         return self.matches.category
 
+    @property
+    def evaluated(self) -> Longs:
+        """Numbers of the images that were evaluated."""
+        return np.arange(len(self.images)) if self.chosen is None else self.chosen
+
     @functools.cached_property
     def result(self) -> Result:
         """The protocol's numbers."""
@@ -110,7 +117,7 @@ class Table:
     @functools.cached_property
     def counting(self) -> Mask:
         """(g,) the ground truths that count."""
-        counting: Mask = self.truth.counts & np.uint8(1) != 0
+        counting: Mask = self.truth.counts & AreaBits(1) != 0
         return counting
 
     @functools.cached_property
@@ -170,9 +177,9 @@ def tabulate(joined: Joined, matches: Matches) -> Table:
     joined, _ = prepare(joined, rules)
     sides = Truth(joined, rules)
     truth, detections = joined.truth, joined.detections
-    counts = np.zeros(len(truth), np.uint8)
+    counts = np.zeros(len(truth), AreaBits)
     for a, outside in enumerate(sides.outside):
-        counts |= np.left_shift(~(outside | (sides.group & (sides.weight == 0))), np.uint8(a), dtype=np.uint8)
+        counts |= np.left_shift(~(outside | (sides.group & (sides.weight == 0))), AreaBits(a), dtype=AreaBits)
     if not np.array_equal(matches.row, detections.row):
         by_row = np.argsort(detections.row)
         detections = detections.take(by_row[np.searchsorted(detections.row[by_row], matches.row)])
@@ -207,6 +214,7 @@ def tabulate(joined: Joined, matches: Matches) -> Table:
         guess_image=np.unique(truth.image).astype(np.int32)
         if rules.metric == "top-k"
         else np.zeros(0, np.int32),
+        chosen=joined.chosen,
     )
 
 
@@ -256,6 +264,7 @@ def concatenate_tables(parts: Sequence[Table]) -> Table:
         gt=np.concatenate(gt),
         iou=np.concatenate([part.iou for part in parts]),
         guess_image=np.concatenate([part.guess_image for part in parts]),
+        chosen=parts[0].chosen,
     )
 
 
@@ -276,7 +285,7 @@ def fp_if_unmatched(table: Table, area: int) -> Mask | None:
     live = table.matches.fp_if_unmatched
     if live is None:
         return None
-    mask: Mask = live & np.uint8(1 << area) != 0
+    mask: Mask = live & AreaBits(1 << area) != 0
     return None if mask.all() else mask
 
 

@@ -302,8 +302,10 @@ class Reader(Gather):
 
     def count_unread(self, record: dict[str, Any], known: frozenset[str]) -> None:
         """Count the keys that are not read, where they hold something."""
-        for key in record.keys() - known:
-            if record[key] not in _EMPTY:
+        if known.issuperset(record):
+            return
+        for key, held in record.items():
+            if key not in known and held not in _EMPTY:
                 self.count(key)
 
     def flags(
@@ -324,7 +326,7 @@ class Reader(Gather):
     def count(self, what: str, n: int = 1) -> None:
         """Count something that is not read."""
         extras = self.builder.extras
-        key = shorten(what, 60)
+        key = what if what in extras else shorten(what, 60)
         if key not in extras and len(extras) >= _MOST_EXTRAS:
             key = "other keys"
         extras[key] = extras.get(key, 0) + n
@@ -365,6 +367,8 @@ class Reader(Gather):
         """The size of an image where it is given; 0 and null stand for unknown, (0, 0) for a fault."""
         if width is None and height is None:
             return None
+        if type(width) is int and type(height) is int and 1 <= width < 2**31 and 1 <= height < 2**31:
+            return width, height
         found = []
         errors = self.log.errors
         for value, key in zip((width, height), keys, strict=True):

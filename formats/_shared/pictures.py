@@ -100,10 +100,10 @@ class ImageOptions(Options):
     """Where the sizes of images come from; a format that may need them derives its options from this."""
 
     images: str | None = option(
-        None, "folder of the pictures, for their names and sizes", flag="--images", side="read", path=True
+        None, "folder of images, for their names and sizes", flag="--images", side="read", path=True
     )
     image_size: tuple[int, int] | None = option(
-        None, "size of every image, as WxH in pixels", flag="--image-size", side="read", parse=parse_size
+        None, "size of all images, as WxH in pixels", flag="--image-size", side="read", parse=parse_size
     )
     image_sizes: str | None = option(
         None,

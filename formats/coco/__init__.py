@@ -290,4 +290,5 @@ FORMAT = Format(
     write=write,
     options=CocoOptions,
     keeps=RELATIONAL | {"split", "crowd"},
+    split_is_file=True,
 )

@@ -10,24 +10,23 @@ from odm.files import Source
 from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.splits import SPLITS
 from odm.formats.voc.terms import BLANKS
-from odm.issues import Code, Log, plural, printable
+from odm.issues import Code, Log, Trusted, listed, plural, printable
 from odm.names import PICTURE_SUFFIXES, stem
 
 LISTED_MISSING = Code(
     "voc-listed-image",
     "warning",
-    "image {value!r} is listed but has no XML file",
-    "add the file, or remove the image from the list",
-    "A list in ImageSets contains an image without annotations. Whether it shows objects is unknown, so it "
-    "is left out.",
+    "{what} listed without an XML file: {names}",
+    "add the files, or remove the images from the list",
+    "A list in ImageSets contains images without annotations. Whether they show objects is unknown, so they are "
+    "left out.",
 )
 IN_TWO_SPLITS = Code(
     "voc-two-splits",
     "warning",
-    "image {value!r} is also listed in {first!r}; it is read as part of {name!r}",
-    "remove it from one of the lists",
-    "An image in two splits, neither of which contains the other, would be used both in training and in "
-    "testing.",
+    "the image {value!r} is also listed in {first!r}; it is taken as {name!r}",
+    "take it off one of the lists",
+    "An image in two splits, neither of which contains the other, is seen in training and in testing.",
 )
 
 Place = tuple[str, str, str | None]
@@ -208,6 +207,7 @@ def _read_list(
             members[key] = None
     if marks and marks <= {"-1", "0", "1"} and (rows > 1 or "/main/" in f"/{file}".lower()):
         return None  # which images show one class, not which images there are
-    for number, name in missing:
-        log.report(LISTED_MISSING, path, line=number, value=name)
+    if missing:
+        what, names = plural(len(missing), "image is", "images are"), [name for _, name in missing]
+        log.report(LISTED_MISSING, path, line=missing[0][0], what=what, names=Trusted(listed(names)))
     return members

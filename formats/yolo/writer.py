@@ -10,16 +10,16 @@ from odm.formats._shared.number_text import decimal_cells
 from odm.formats._shared.pictures import relative_to_images
 from odm.formats._shared.text_tokens import pages, relative
 from odm.formats.yolo.layouts import YoloOptions
-from odm.issues import Code, Log
+from odm.issues import Code, Log, Trusted, listed
 from odm.names import refuse_class, stem
 from odm.tables import Dataset
 
 NOTHING_TO_PUT = Code(
     "picture-not-known",
     "error",
-    "the picture of {value!r} was not found, so it cannot be placed in images/",
-    "use --images DIR, or --follow-links if it is behind a link; or omit --link-images and --copy-images",
-    "The output should include the pictures, but the source does not say where this one is.",
+    "expected the picture of every image to put in images/, found none for {n} of {total}: {names}",
+    "use --images DIR, or --follow-links if pictures are behind links; or omit --link-images and --copy-images",
+    "The output should include the pictures, but the source does not say where these are.",
 )
 
 
@@ -38,11 +38,14 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
             fits = False
     centre = (boxes.xyxy[:, :2] + boxes.xyxy[:, 2:]) / 2
     values = relative_to_images(dataset, np.concatenate([centre, boxes.wh], axis=1), log)
-    for row in range(len(images)) if wants else ():
-        if not images.path[row]:
-            path, line, pointer = dataset.image_place(row)
-            log.report(NOTHING_TO_PUT, path, line=line, pointer=pointer, value=images.name[row])
-            fits = False
+    lost = [row for row in range(len(images)) if not images.path[row]] if wants else []
+    if lost:
+        path, line, pointer = dataset.image_place(lost[0])
+        names = Trusted(listed([images.name[row] for row in lost]))
+        log.report(
+            NOTHING_TO_PUT, path, line=line, pointer=pointer, n=len(lost), total=len(images), names=names
+        )
+        fits = False
     if not fits or values is None:
         return
     cells = relative(values, images.width[boxes.image], images.height[boxes.image])

@@ -20,7 +20,8 @@ Identity = tuple[int, int]
 
 class _Inputs:
     def __init__(self) -> None:
-        self.named: dict[str, None] = {}
+        self.named: dict[str, bool] = {}
+        """Each path, and whether it is only a place to look files up in."""
         self.opened: dict[int, set[int]] = {}
         """The numbers of the files that were opened, by device."""
         self.folders: dict[str, str] = {}
@@ -53,11 +54,17 @@ def not_gathered() -> Iterator[None]:
         _run.reset(token)
 
 
-def name(*paths: str | os.PathLike[str] | None) -> None:
-    """Say what was named to the run for reading; files and folders, whether they will be opened or not."""
+def name(*paths: str | os.PathLike[str] | None, lookup: bool = False) -> None:
+    """Say what was named to the run for reading; files and folders, whether they will be opened or not.
+
+    With `lookup` a folder is only a place where files are looked up by name, such as a folder of images.
+    """
     run = _run.get()
     if run is not None:
-        run.named.update((os.fspath(path), None) for path in paths if path is not None)
+        for path in paths:
+            if path is not None:
+                text = os.fspath(path)
+                run.named[text] = lookup and run.named.get(text, True)
 
 
 def opened(path: str, status: os.stat_result) -> None:
@@ -72,14 +79,15 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
     """PathError if a target is, holds or lies in anything that is read.
 
     Paths are compared with their links resolved, and by identity. A target may lie in the folder of a file
-    that was opened, but not in a folder that was named.
+    that was opened, but not in a folder that was named; in one where files are only looked up it may if it is
+    not there yet, for then it replaces nothing, and all is looked up before it is.
 
     Parameters
     ----------
     sources
         Paths that are read besides the inputs of the run.
     """
-    run = _run.get() or _Inputs()
+    run, sources = _run.get() or _Inputs(), set(sources)
     ours = _above(target)
     location, identity = ours[0]
     our_places, our_identities = {p for p, _ in ours}, {i for _, i in ours if i is not None}
@@ -88,7 +96,8 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
         theirs = _above(source)
         if location == theirs[0][0] or (identity is not None and identity == theirs[0][1]):
             raise PathError(f"{shown} is the source {printable(source)}; write somewhere else")
-        if theirs[0][0] in our_places or theirs[0][1] in our_identities:
+        inside = theirs[0][0] in our_places or theirs[0][1] in our_identities
+        if inside and not (identity is None and source not in sources and run.named[source]):
             raise PathError(f"{shown} lies inside the source {printable(source)}; write somewhere else")
         if any(p == location or (i is not None and i == identity) for p, i in theirs):
             raise PathError(f"{shown} lies around the source {printable(source)}; write somewhere else")

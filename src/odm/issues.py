@@ -210,10 +210,12 @@ class Log:
         """The same items; on a terminal a progress bar named `what` follows them."""
         return self._track(items, what) if self._track else items
 
-    def extend(self, other: Log) -> None:
-        """Take over everything that another log holds."""
+    def extend(self, other: Log, *, once: bool = False) -> None:
+        """Take over everything that another log holds; with `once`, no issue that this one holds already."""
+        known = set(self.issues) if once else ()
         for issue in other.issues:
-            self.take_over(issue)
+            if issue not in known:
+                self.take_over(issue)
         held = Counter(issue.code for issue in other.issues)
         for name, n in other.counts.items():
             self.counts[name] += n - held[name]
@@ -331,7 +333,18 @@ def plural(n: int | str, one: str, many: str = "") -> str:
     """``1 error``, ``3 errors``, ``no boxes``; `many` where the plural of `one` is not regular."""
     if n == 1:
         return f"1 {one}"
-    return f"{n} {many or one + ('es' if one.endswith(('s', 'x')) else 's')}"
+    return f"{grouped(n)} {many or one + ('es' if one.endswith(('s', 'x')) else 's')}"
+
+
+def grouped(n: int | str) -> str:
+    """A number as text; from five digits on with a space before every three: ``32 977``."""
+    return f"{n:,}".replace(",", " ") if isinstance(n, int) and abs(n) >= 10_000 else str(n)
+
+
+def listed(names: Sequence[object], most: int = 3) -> str:
+    """Some names, the first few of them quoted: ``'a', 'b', 'c' and 112 more``."""
+    shown = ", ".join(repr(_Value(shorten(name))) for name in names[:most])
+    return f"{shown} and {grouped(len(names) - most)} more" if len(names) > most else shown
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:

@@ -7,15 +7,21 @@ makes one line of a message, `cell` a cell of a table, `markdown` Markdown, `jso
 
 from __future__ import annotations
 
+import functools
 import io
+import os
 import re
 import unicodedata
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TextIO
 
 from odm.issues import shorten
 
 CELL = 60
 """The most characters of a cell in a table."""
+WANTED_NAME, LEAST_NAME = 20, 12
+"""A column of names is cut to so many characters before a table is too wide: while columns can be left out,
+and after that."""
 
 _JOINERS = "\u200c\u200d"
 """Needed to write Persian, Hindi and emoji; they reorder nothing."""
@@ -74,6 +80,24 @@ class Screen(io.TextIOBase):
         except (OSError, ValueError) as e:
             self._failed(e)
 
+    @functools.cached_property
+    def colour(self) -> bool:
+        """Whether text may be coloured: on a terminal, unless ``NO_COLOR`` or ``FORCE_COLOR`` is set."""
+        if os.environ.get("FORCE_COLOR"):
+            return True
+        return self.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def write_styled(self, text: str, style: str) -> None:
+        """Write text in a style, which is the numbers of an SGR sequence (``1;31``); empty = plain."""
+        if not style or not self.colour:
+            self.write(text)
+            return
+        try:
+            if self.stream is not None:
+                self.stream.write(f"\x1b[{style}m{harmless(text, self._keep)}\x1b[0m")
+        except (OSError, ValueError) as e:
+            self._failed(e)
+
     def flush(self) -> None:
         """Hand over what was written."""
         try:
@@ -120,6 +144,102 @@ def _escape(c: str) -> str:
 def cell(value: object) -> str:
     """A value from the data for a cell of a table that people read: on one line, printable, cut if long."""
     return shorten(value, CELL)
+
+
+def text_table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    width: int | None = None,
+    drop: Sequence[Sequence[str]] = (),
+    spans: Mapping[str, str] | None = None,
+    rule: bool = True,
+    left: Collection[str] = (),
+) -> str:
+    """A table as lines of text, without a newline at its end.
+
+    Parameters
+    ----------
+    headers, rows
+        The first column is aligned to the left and the others, but for those in `left`, to the right.
+    width
+        How many characters a line may have, None = any number. Where they are too few, groups of columns are
+        left out in the order of `drop`, then the first column is cut, down to `LEAST_NAME` characters.
+    spans
+        By header, what stands in a line above it; columns with the same text beside each other share it.
+    rule
+        Whether a line is drawn below the headers.
+    """
+    kept = fitting(headers, rows, width=width, drop=drop)
+    columns = [[headers[i], *(row[i] for row in rows)] for i in kept]
+    widths = [max(map(_columns_of, column)) for column in columns]
+    if width is not None and (excess := sum(widths) + 2 * len(widths) - 2 - width) > 0:
+        limit = max(min(LEAST_NAME, widths[0]), widths[0] - excess)
+        columns[0] = [shorten(text, limit) for text in columns[0]]
+        widths[0] = max(map(_columns_of, columns[0]))
+    aligned = []
+    for i, column in enumerate(columns):
+        spaces = [" " * (widths[i] - _columns_of(text)) for text in column]
+        to_left = i == 0 or column[0] in left
+        aligned.append([t + s if to_left else s + t for t, s in zip(column, spaces, strict=True)])
+    lines = ["  ".join(row).rstrip() for row in zip(*aligned, strict=True)]
+    if rule:
+        lines.insert(1, "  ".join("-" * w for w in widths))
+    above = _above([headers[i] for i in kept], widths, spans or {})
+    return "\n".join([*([above] if above else []), *lines])
+
+
+def fitting(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None, drop: Sequence[Sequence[str]]
+) -> list[int]:
+    """Which columns of a table are shown in `width` characters; see `text_table`."""
+    kept = list(range(len(headers)))
+    if width is None:
+        return kept
+    widths = [max(_columns_of(row[i]) for row in (headers, *rows)) for i in kept]
+    widths[0] = min(widths[0], max(_columns_of(headers[0]), WANTED_NAME))
+    for group in drop:
+        if sum(widths[i] + 2 for i in kept) - 2 <= width:
+            break
+        kept = [i for i in kept if headers[i] not in group]
+    return kept
+
+
+def _above(headers: Sequence[str], widths: Sequence[int], spans: Mapping[str, str]) -> str:
+    """The line above the headers, in which a text stands over the columns that it is of."""
+    line, at, i = "", 0, 0
+    while i < len(headers):
+        text, last = spans.get(headers[i], ""), i
+        while last + 1 < len(headers) and text and spans.get(headers[last + 1]) == text:
+            last += 1
+        room = sum(widths[i : last + 1]) + 2 * (last - i)
+        if text:
+            end = at + room
+            start = max(end - room, len(line) + 2 if line else 0) if len(text) >= room else at
+            line = line.ljust(start) + (
+                f" {text} ".center(room, "-") if len(text) + 4 <= room else text.center(room)
+            )
+        at += room + 2
+        i = last + 1
+    return line.rstrip()
+
+
+def _columns_of(text: str) -> int:
+    """How many places of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+def wrapped(text: str, width: int | None, indent: str = "") -> str:
+    """A line broken between words into lines of up to `width` characters, those after the first indented."""
+    import textwrap
+
+    if width is None or len(text) <= width:
+        return text
+    return textwrap.fill(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def markdown(text: str) -> str:

@@ -97,6 +97,7 @@ class Output:
         self._placed = 0
         self._held = -1
         self._stage = ""
+        self._copies: dict[str, str] = {}
         self._sync_each = single
         self._real = os.path.realpath(target)
         self._old: os.stat_result | None = None
@@ -259,15 +260,25 @@ class Output:
                 self._fail(e)
 
     def copy(self, name: str, picture: str) -> None:
-        """Copy `picture` into the folder."""
+        """Copy `picture` into the folder; a second copy is a hard link where the file system has them."""
         if self.dry_run:
             self.written.append(name)
             return
+        location = self._location(name)
+        if (first := self._copies.setdefault(picture, location)) != location:
+            with contextlib.suppress(OSError, AttributeError, NotImplementedError):
+                os.link(first, location)
+                self.written.append(name)
+                return
         try:
             data = read_bytes(picture)
         except Unreadable as e:
             raise PathError(f"{printable(picture)}: {e}") from None
         self.write(name, data)
+
+    def below(self, folder: str) -> Output:
+        """The output for a writer of a whole data set that is to go into a folder of this one."""
+        return _Below(self, folder)
 
     def _location(self, name: str) -> str:
         if self.single:
@@ -470,3 +481,26 @@ class Output:
             if self._held >= 0:
                 os.close(self._held)
                 self._held = -1
+
+
+class _Below(Output):
+    """A folder of an output; everything is passed on with the folder before the names."""
+
+    def __init__(self, whole: Output, folder: str) -> None:
+        self.target = os.path.join(whole.target, folder)
+        self.single = False
+        self.dry_run = whole.dry_run
+        self.written = whole.written
+        self._whole, self._folder = whole, folder
+
+    def plan(self, names: Sequence[str], owners: Sequence[str], log: Log, path: str = "") -> bool:
+        return self._whole.plan([f"{self._folder}/{name}" for name in names], owners, log, path)
+
+    def write(self, name: str, data: bytes | memoryview) -> None:
+        self._whole.write(f"{self._folder}/{name}", data)
+
+    def link(self, name: str, picture: str) -> None:
+        self._whole.link(f"{self._folder}/{name}", picture)
+
+    def copy(self, name: str, picture: str) -> None:
+        self._whole.copy(f"{self._folder}/{name}", picture)

@@ -76,7 +76,7 @@ function confusion(context, holder) {
   const cell = (i, j) => {
     const v = table.get(i + "," + j) || 0;
     if (i === n && j === n) return h("td");
-    if (!v) return h("td", {}, h("span", {}, h("i", { class: "sr" }, "0")));
+    if (!v) return h("td", { class: "zero", "aria-label": "0" });
     if (i > n || j > n) return h("td", {}, h("span", { class: "ot", title: count(v) }, compact(v)));
     const id = i + "," + j;
     const part = v / sums.get(i);

@@ -1,0 +1,105 @@
+"""Notes, errors and warnings of a run, on the standard error stream.
+
+Issues of one code stand together. A few of each are printed and all counted, so that none fills the screen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+
+from odm.cli._print import say
+from odm.issues import CODES, Code, Issue, Log, grouped, plural
+
+SHOWN = 100
+"""How many issues are printed unless ``--max-errors`` says otherwise."""
+PER_CODE = 3
+PER_CODE_VALIDATE = 10
+"""How many of one code, unless ``--max-per-code`` says otherwise."""
+
+
+def print_notes(log: Log) -> None:
+    """Print the decisions that were taken to the standard error stream."""
+    for text in log.notes:
+        say(f"note: {text}")
+
+
+def print_log(
+    log: Log,
+    *,
+    quiet: bool = False,
+    limit: int = SHOWN,
+    per_code: int | None = None,
+    first: Iterable[Code] = (),
+) -> None:
+    """Print notes, issues and their counts; errors come before warnings.
+
+    Issues of the codes in `first` come before all others, and are not hidden by `quiet`.
+    """
+    urgent = [code.name for code in first]
+    shown = 0
+    for issue in issue_lines(
+        log, only=urgent, limit=limit, per_code=PER_CODE if per_code is None else per_code
+    ):
+        shown += isinstance(issue, Issue)
+        say(issue)
+    if not quiet:
+        print_notes(log)
+    others = [
+        name for name in log.counts if name not in urgent and (not quiet or CODES[name].severity == "error")
+    ]
+    for issue in issue_lines(
+        log, only=others, limit=max(0, limit - shown), per_code=PER_CODE if per_code is None else per_code
+    ):
+        shown += isinstance(issue, Issue)
+        say(issue)
+    if log.errors or (log.warnings and not quiet):
+        say(_summary(log, shown, quiet=quiet))
+
+
+def issue_lines(
+    log: Log, *, only: Collection[str], limit: int, per_code: int, here: bool = False
+) -> Iterator[Issue | str]:
+    """The issues of some codes, code by code, errors first; after those of a code, how many there are more.
+
+    `here` says that this is what ``odm validate`` prints.
+    """
+    found: dict[str, list[Issue]] = {}
+    for issue in sorted(log.issues, key=_location):
+        if issue.code in only:
+            found.setdefault(issue.code, []).append(issue)
+    for name in sorted(found, key=lambda name: CODES[name].severity != "error"):
+        issues = found[name][: min(per_code, limit)]
+        limit -= len(issues)
+        yield from issues
+        more = log.counts[name] - len(issues)
+        if more and issues:
+            code = CODES[name]
+            where = "odm validate FILE lists them" if code.row or code.file else "--max-per-code N lists more"
+            where = "--max-per-code N lists more" if here else where
+            yield f"... and {grouped(more)} more {name} ({where})"
+
+
+def first_of_each(issues: Iterable[Issue], n: int) -> list[Issue]:
+    """The first `n` issues of each code."""
+    seen: Counter[str] = Counter()
+    found = []
+    for issue in issues:
+        seen[issue.code] += 1
+        if seen[issue.code] <= n:
+            found.append(issue)
+    return found
+
+
+def _location(issue: Issue) -> tuple[str, int, int]:
+    return issue.path, issue.line, issue.column
+
+
+def _summary(log: Log, printed: int, *, quiet: bool) -> str:
+    parts = [plural(log.errors, "error")] if log.errors else []
+    if log.warnings and not quiet:
+        parts.append(plural(log.warnings, "warning"))
+    if log.errors + (0 if quiet else log.warnings) > printed:
+        parts.append(f"{printed} of them printed")
+    by_code = ", ".join(f"{name} {grouped(n)}" for name, n in log.counts.most_common() if n)
+    return f"{', '.join(parts)} ({by_code})"

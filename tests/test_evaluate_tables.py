@@ -1,0 +1,110 @@
+"""What is printed and saved of an evaluation: as much as fits, no column twice or empty, confusion as shares."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from analysis_cases import random_pair
+
+from odm.evaluate import PROTOCOLS, evaluate, render
+from odm.evaluate.class_table import class_table
+from odm.evaluate.render import confusion_csv, headline, per_class_csv
+
+WIDTHS = (60, 80, 100, 140)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    truth, (det,) = random_pair(3, n_images=40)
+    return truth, det
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_results_fit(pair, name, width):
+    result = evaluate(*pair, name)
+    text = render(result, width=width)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= max(width, 78)  # COCO's lines are 78 wide, and stay comparable
+    assert lines[-1] == headline(result.result)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_nothing_is_dropped_where_no_width_is_given(pair, name):
+    result = evaluate(*pair, name).result
+    if result.classes:
+        header = class_table(result).splitlines()[1].split()
+        averaged = ["AP", "AP50", "AP75"] if result.rules.averaged else ["AP"]
+        values = ["CorLoc"] if result.rules.metric == "corloc" else averaged
+        counts = ["GT", "det", "TP", "FP", "FN", "ignored"]
+        assert header == ["class", *counts, "score", "precision", "recall", "F1", *values]
+
+
+def test_what_does_not_fit_is_named(pair):
+    result = evaluate(*pair, "coco").result
+    text = class_table(result, width=80)
+    header = text.splitlines()[1].split()
+    assert header[-3:] == ["AP", "AP50", "AP75"]
+    assert "ignored" not in header
+    assert "ignored" in text.splitlines()[-1]
+    assert "--wide shows all" in text.splitlines()[-1]
+
+
+def test_the_headline_has_the_names_of_trainers_too(pair):
+    summary = (evaluation := evaluate(*pair, "coco")).summary
+    assert headline(evaluation.result) == (
+        f"AP (mAP50-95) {summary['AP']:.3f}, AP50 (mAP50) {summary['AP50']:.3f}, "
+        f"AP75 (mAP75) {summary['AP75']:.3f}"
+    )
+
+
+@pytest.mark.parametrize("names", [[name] for name in PROTOCOLS] + [["voc2012", "coco"], ["coco", "corloc"]])
+def test_the_csv_of_classes_has_no_column_twice_and_none_empty(pair, names):
+    evaluation = evaluate(*pair, names)
+    rows = list(csv.DictReader(io.StringIO(per_class_csv(evaluation))))
+    columns = list(rows[0])
+    assert len({name.casefold() for name in columns}) == len(columns)
+    counted = {"class", "gt", "gt_ignored", "det", "tp", "fp", "fn", "ignored"}
+    of_f1 = {"score", "precision", "recall", "f1"}
+    assert {"protocol", "iou", *counted, *of_f1} <= set(columns)
+    for name in set(columns) - counted - of_f1:
+        assert any(row[name] for row in rows), name
+    for result in evaluation.results:
+        own = [row for row in rows if row["protocol"] == result.protocol]
+        assert len(own) == len(result.classes) + 1
+        if result.rules.metric == "ap":
+            assert [row["ap"] for row in own[:-1]] == [repr(row.ap) for row in result.classes]
+            assert float(own[-1]["ap"]) == next(iter(result.summary.values()))
+    if names == ["coco"]:
+        at = columns.index("ap")
+        assert columns[at : at + 3] == ["ap", "AP50", "AP75"]
+        assert all(row["AP50"] and row["AP75"] for row in rows)
+
+
+def test_shares_of_the_confusion_matrix(pair):
+    table = evaluate(*pair).result.confusion()
+    for of, axis in (("gt", 1), ("det", 0)):
+        shares = table.shares(of)
+        sums = table.counts.sum(axis=axis)
+        assert shares.shape == table.counts.shape
+        for i, total in enumerate(sums.tolist()):
+            own = shares[i] if of == "gt" else shares[:, i]
+            counts = table.counts[i] if of == "gt" else table.counts[:, i]
+            assert np.isnan(own).all() if total == 0 else own.tolist() == (counts / total).tolist()
+        data = json.loads(json.dumps(table.to_dict(of), allow_nan=False))
+        assert data["counts"] == table.counts.tolist()
+        assert np.array(data["shares"], float).shape == shares.shape
+    assert set(table.to_dict()) == {"score", "iou", "classes", "counts"}
+
+
+def test_the_csv_of_the_confusion_matrix_has_counts_and_shares(pair):
+    evaluation = evaluate(*pair)
+    table = evaluation.result.confusion()
+    names = [*table.classes, ""]
+    for row in csv.DictReader(io.StringIO(confusion_csv(evaluation))):
+        i, k = names.index(row["gt_class"]), names.index(row["det_class"])
+        assert int(row["count"]) == table.counts[i, k] > 0
+        assert float(row["share_of_gt"]) == table.counts[i, k] / table.counts[i].sum()
+        assert float(row["share_of_det"]) == table.counts[i, k] / table.counts[:, k].sum()

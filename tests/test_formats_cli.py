@@ -1,0 +1,47 @@
+"""``odm formats``: the list and the pages fit the terminal and lose nothing."""
+
+import pytest
+
+from odm.cli import _app, formats
+from odm.formats import FORMATS
+
+
+def printed(capsys, *words):
+    assert _app.run(["formats", *words]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("columns", [80, 100, 200])
+def test_the_list_fits_and_names_every_format(capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = printed(capsys)
+    assert max(map(len, out.splitlines())) <= columns
+    words = " ".join(out.split())
+    for name, format_ in FORMATS.items():
+        assert f"\n{name} " in out
+        assert format_.title.split()[-1] in words
+
+
+def test_the_wide_list_has_the_attributes(capsys):
+    (line,) = [line for line in printed(capsys, "--wide").splitlines() if line.startswith("voc ")]
+    assert "difficult, truncated, occluded" in line
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_page_fits_and_loses_no_word(name):
+    whole, narrow = formats.page(FORMATS[name]), formats.page(FORMATS[name], 80)
+    assert narrow.split() == whole.split()
+    rules = [line for line in whole.splitlines() if set(line) == {"-"}]
+    assert [line for line in narrow.splitlines() if set(line) == {"-"}] == rules  # below headings
+    long = [line for line in narrow.splitlines() if len(line) > 80]
+    assert all(line in whole.splitlines() for line in long)  # code and tables only
+    assert len(long) <= 0.5 * sum(len(line) > 80 for line in whole.splitlines())
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_brief_page_has_the_options(capsys, name):
+    brief = printed(capsys, name, "--brief")
+    assert brief.startswith(f"{name}: {FORMATS[name].title}\n\n")
+    assert len(brief.splitlines()) <= 45
+    assert "Options (-O name=value):" in brief
+    assert formats.page(FORMATS[name], 80).endswith(brief[brief.index("Options (") :].rstrip("\n"))

@@ -1,0 +1,112 @@
+"""The help: every option has a heading, fits 80 columns, and does something for its command."""
+
+import re
+
+import click
+import pytest
+
+from odm.cli import _app, _help
+from odm.formats import FORMATS, option_specs
+
+COMMANDS = [name for name in _app.COMMANDS if name != "formats"]
+BRIEF_LINES = 45
+
+
+@pytest.fixture(autouse=True)
+def eighty_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def text_of(capsys, *words):
+    assert _app.run(list(words)) == 0
+    return capsys.readouterr().out
+
+
+def command_of(name):
+    return _app.app.get_command(click.Context(_app.app), name)
+
+
+def long_options(text):
+    return set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_has_a_heading(name):
+    """A new one gets its line in `GROUPS` of `odm.cli._help`."""
+    options = [p for p in command_of(name).params if isinstance(p, click.Option)]
+    assert [p.name for p in options if _help.heading_of(name, p.name) is None] == []
+
+
+def test_no_heading_names_what_no_command_has():
+    known = {p.name for name in _app.COMMANDS for p in command_of(name).params}
+    for heading, names in _help.GROUPS.items():
+        assert set(names) <= known, heading
+
+
+@pytest.mark.parametrize("name", _app.COMMANDS)
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_fits_eighty_columns(capsys, name, option):
+    lines = text_of(capsys, name, option).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "Examples:" in "\n".join(lines)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_short_help_is_short_and_names_the_long_one(capsys, name):
+    brief, full = text_of(capsys, name, "-h"), text_of(capsys, name, "--help")
+    assert len(brief.splitlines()) <= BRIEF_LINES
+    assert re.search(r"^  --help +Show all options", brief, re.MULTILINE)
+    assert long_options(brief) < long_options(full)
+    named = {f"fo____{n}" for n in _help.COMMON[name]} | set(_help.COMMON[name])
+    context = click.Context(command_of(name), info_name=name)
+    params = {p.name for p in context.command.get_params(context)}
+    assert len(named & params) == len(_help.COMMON[name])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_full_help_has_every_option_once_and_the_formats_once(capsys, name):
+    full = text_of(capsys, name, "--help")
+    context = click.Context(command_of(name), info_name=name)
+    for param in context.command.get_params(context):
+        if isinstance(param, click.Option) and not param.hidden:
+            own = max(param.opts, key=len)
+            assert len(re.findall(rf"^  (?:-\w, )?{own}\b(?!-)", full, re.MULTILINE)) == 1, own
+    assert "Other options" not in full
+    assert full.count("bdd100k") == full.count("supervisely") == 1
+
+
+def test_a_command_without_a_list_of_common_options_shows_all(capsys, monkeypatch):
+    monkeypatch.delitem(_help.COMMON, "stats")
+    assert text_of(capsys, "stats", "-h") == text_of(capsys, "stats", "--help")
+
+
+def write_only():
+    flags = {}
+    for format_ in FORMATS.values():
+        for spec in option_specs(format_.options):
+            flags.setdefault(spec.flag or f"-O {spec.name}", set()).add(spec.side)
+    return {flag for flag, sides in flags.items() if sides == {"write"}}
+
+
+@pytest.mark.parametrize("name", ["agree", "compare", "eval", "show", "stats"])
+def test_a_command_that_writes_no_format_has_no_option_for_it(capsys, name):
+    assert "--copy-images" in write_only()
+    full = text_of(capsys, name, "--help")
+    for flag in write_only():
+        assert flag not in full
+    side = {"agree": "--a-copy-images", "eval": "--gt-copy-images"}.get(name, "--copy-images")
+    assert _app.run([name, "a", "b", side]) == 2
+    assert re.search(f"No such option:? '?{side}", capsys.readouterr().err)
+
+
+def test_an_option_of_writing_given_by_name_is_refused_where_nothing_is_written(capsys):
+    assert _app.run(["eval", "a", "b", "-O", "copy_images=true"]) == 2
+    assert "copy_images only matters where a format is written" in capsys.readouterr().err
+
+
+def test_convert_offers_each_side_what_it_does(capsys):
+    full = text_of(capsys, "convert", "--help")
+    assert "--copy-images" in full
+    assert _app.run(["convert", "a", "b", "--from-copy-images"]) == 2
+    assert _app.run(["convert", "a", "b", "--to-images", "c"]) == 2
+    capsys.readouterr()
