@@ -18,8 +18,8 @@ LISTED_MISSING = Code(
     "warning",
     "{what} listed without an XML file: {names}",
     "add the files, or remove the images from the list",
-    "A list in ImageSets contains images without annotations. Whether they show objects is unknown, so they are "
-    "left out.",
+    "A list in ImageSets contains images without annotations. Whether they show objects is unknown, so they "
+    "are left out.",
 )
 IN_TWO_SPLITS = Code(
     "voc-two-splits",

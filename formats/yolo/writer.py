@@ -18,7 +18,7 @@ NOTHING_TO_PUT = Code(
     "picture-not-known",
     "error",
     "expected the picture of every image to put in images/, found none for {n} of {total}: {names}",
-    "use --images DIR, or --follow-links if pictures are behind links; or omit --link-images and --copy-images",
+    "use --images DIR, or --follow-links if pictures are behind links; or omit --link-images, --copy-images",
     "The output should include the pictures, but the source does not say where these are.",
 )
 
