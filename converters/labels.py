@@ -29,7 +29,7 @@ BAD_HIERARCHY = Code(
 def _text(path: str, code: Code, log: Log) -> str:
     source = Source(path, follow_links=True)
     if source.is_dir:
-        raise PathError(f"{printable(path)}: it is a folder, not a file")
+        raise PathError(f"{printable(path)}: this is a folder, not a file")
     data = source.read("", log)
     if data is None:
         raise DataError(f"{printable(path)}: it cannot be read", log)
@@ -70,7 +70,7 @@ def read_image_labels(
     except KeyError as e:
         known = hint(str(e.args[0]), columns)
         log.report(BAD_LABEL_FILE, path, line=1, reason=f"there is no column {e.args[0]!r}{known}")
-        raise DataError(f"{printable(path)}: it is not a file of image labels", log) from None
+        raise DataError(f"{printable(path)}: not a file of image-level labels", log) from None
     rows: list[tuple[str, str, bool]] = []
     try:
         for row in reader:
@@ -82,7 +82,7 @@ def read_image_labels(
                     BAD_LABEL_FILE,
                     path,
                     line=line,
-                    reason=f"{len(row)} columns, the header has {len(header)}",
+                    reason=f"{len(row)} columns, but the header has {len(header)}",
                 )
             elif row[confidence].strip() not in ("0", "1", "0.0", "1.0"):
                 value = shorten(row[confidence])
@@ -115,8 +115,8 @@ def read_hierarchy(path: str, log: Log, names: dict[str, str] | None = None) -> 
     try:
         tree = msgspec.json.decode(_text(path, BAD_HIERARCHY, log))
     except (msgspec.DecodeError, RecursionError) as e:
-        log.report(BAD_HIERARCHY, path, reason=f"it is not JSON: {e}")
-        raise DataError(f"{printable(path)}: it is not a class hierarchy", log) from None
+        log.report(BAD_HIERARCHY, path, reason=f"invalid JSON: {e}")
+        raise DataError(f"{printable(path)}: not a class hierarchy", log) from None
 
     faults: list[str] = []
     pending: list[tuple[Any, str]] = [(tree, "")]
@@ -137,5 +137,5 @@ def read_hierarchy(path: str, log: Log, names: dict[str, str] | None = None) -> 
             BAD_HIERARCHY, path, pointer=location or "/", reason="there is no class with a LabelName here"
         )
     if faults:
-        raise DataError(f"{printable(path)}: it is not a class hierarchy", log)
+        raise DataError(f"{printable(path)}: not a class hierarchy", log)
     return tree  # type: ignore[no-any-return]

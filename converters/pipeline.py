@@ -229,7 +229,7 @@ def convert(
     shared = dict(options or {})
     to_format = get(to) if to else for_target(target)
     if not to:
-        log.note(f"{printable(target)}: written as {to_format.name}, as its suffix says")
+        log.note(f"{printable(target)}: written as {to_format.name}, from its suffix")
     to_chosen = choose_options(to_format, to_options or {}, shared, "write")
     # The target is looked at before anything is read, so that a wrong one costs no time.
     output = open_output(target, to_format, overwrite=overwrite, dry_run=True)

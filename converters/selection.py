@@ -65,7 +65,7 @@ class Selection:
     def __post_init__(self) -> None:
         for flag, value in (("--min-box", self.min_box), ("--min-area", self.min_area)):
             if not (math.isfinite(value) and value >= 0):
-                raise UsageError(f"{flag} {value}: give a number of pixels from 0")
+                raise UsageError(f"{flag} {value}: expected a number of pixels of at least 0")
         if self.split_into is not None and self.folds is not None:
             raise UsageError("give --split-into or --folds, not both")
         if self.folds is not None and not 2 <= self.folds <= MOST_FOLDS:

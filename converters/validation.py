@@ -152,7 +152,9 @@ def examine(
         If a request does not fit or a path is not usable.
     """
     if gt is not None and against is not None:
-        raise UsageError("give the ground truth of a results file, or detections to compare with, not both")
+        raise UsageError(
+            "give either the ground truth of a results file, or detections to compare with, not both"
+        )
     check_tolerance(tolerance)
     check = functools.partial(checks.run, all_rules=True, tolerance=tolerance)
     reference = None if gt is None else _Reference(gt, log)
@@ -169,8 +171,8 @@ def examine(
         checks.compare(loaded[0].dataset, loaded[1].dataset, log)
     elif reference is not None and reference.held is None:
         log.note(
-            f"{printable(source.path)}: read as {loaded[0].format.name}, which does not refer to a "
-            "ground truth, so that is not read; to compare the two give the detections with --against"
+            f"{printable(source.path)}: read as {loaded[0].format.name}, which needs no ground "
+            "truth, so --gt is ignored; to compare the two, give the detections with --against"
         )
     uses = [(one.format, "read") for one in loaded]
     if reference is not None and reference.held is not None:
@@ -192,7 +194,7 @@ def examine(
 def check_tolerance(tolerance: float) -> None:
     """UsageError if it is no number of pixels."""
     if not 0 <= tolerance < float("inf"):
-        raise UsageError(f"tolerance={tolerance}: give a number of pixels from 0")
+        raise UsageError(f"tolerance={tolerance}: expected a number of pixels of at least 0")
 
 
 class _Reference:
@@ -222,7 +224,7 @@ def _report_other_shapes(dataset: Dataset, path: str, log: Log) -> None:
     """Name what there is where no box is, such as polylines, as the summary of a conversion would."""
     if not len(dataset) and not dataset.skipped and dataset.extras:
         others = ", ".join(f"{n} {printable(shorten(name))}" for name, n in dataset.extras.items())
-        log.note(f"{printable(path)}: there is no box in it; not read: {others}")
+        log.note(f"{printable(path)}: contains no boxes; not read: {others}")
 
 
 def _check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> None:

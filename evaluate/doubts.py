@@ -81,7 +81,7 @@ def report_groups(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
         about_alone = ""
         if alone and any(p.metric in ("ap", "corloc") for p in strict):
             have, ap = ("have", "their APs are") if len(alone) > 1 else ("has", "its AP is")
-            about_alone = f"; {some(alone)} {have} no others, and {ap} in the mean"
+            about_alone = f"; {some(alone)} {have} only such boxes, and {ap} included in the mean"
         what = f"{n} {word} boxes of the ground truth are ordinary objects"
         log.report(
             GROUPS_AS_OBJECTS,

@@ -113,13 +113,13 @@ def evaluate(
     )
     check_scores(at_score=at_score, score_min=score_min)
     if hierarchy is not None and not any(p.hierarchical for p in rules):
-        raise UsageError("a class hierarchy is used by openimages and openimages-challenge only")
+        raise UsageError("a class hierarchy is used only by openimages and openimages-challenge")
     if image_labels is not None and not any(p.labelled_only for p in rules):
-        raise UsageError("image labels are used by openimages-challenge and lvis only")
+        raise UsageError("image labels are used only by openimages-challenge and lvis")
     if class_agnostic and any(p.labelled_only or p.by_frequency for p in rules):
         raise UsageError("class_agnostic has no meaning for openimages-challenge and lvis")
     if class_agnostic and hierarchy is not None:
-        raise UsageError("class_agnostic and a class hierarchy exclude each other")
+        raise UsageError("class_agnostic and a class hierarchy cannot be combined")
     joined = join(
         truth,
         detections,
@@ -175,12 +175,12 @@ def _note_missing_labels(joined: Joined, rules: Sequence[Protocol], log: Log) ->
     for p in rules:
         if p.labelled_only and joined.image_labels is None:
             log.note(
-                f"{p.name}: nothing says which classes are absent from an image, so only detections of "
-                f"classes that are boxed there count"
+                f"{p.name}: there are no image-level labels, so only detections of classes annotated "
+                f"on the image count"
             )
         if p.by_frequency and not joined.frequency:
             log.note(
-                f"{p.name}: the ground truth gives no frequency of classes, so APr, APc and APf are undefined"
+                f"{p.name}: the ground truth has no class frequencies, so APr, APc and APf are undefined"
             )
 
 

@@ -94,14 +94,14 @@ class Metric:
     def _check_rules(self) -> None:
         unknown = sorted(self.switches.keys() - set(_SWITCHES))
         if unknown:
-            raise ValueError(f"{unknown[0]} is no switch of a metric; there are: {', '.join(_SWITCHES)}")
+            raise ValueError(f"{unknown[0]} is not an option of Metric; there are: {', '.join(_SWITCHES)}")
         if missing := set(self.switches.get("only_classes") or ()) - set(self.classes):
             raise ValueError(f"only_classes: there is no class {min(missing)!r}")
         rules = resolve(self.protocol, **{k: v for k, v in self.switches.items() if k in _RULES})
         if explicit := next((p.name for p in rules if p.labelled_only), None):
             raise ValueError(
-                f"{explicit} has to be told which classes each image was searched for, and a metric is not: "
-                f"use odm.evaluate.evaluate"
+                f"{explicit} needs to know which classes were looked for in each image, which Metric does "
+                f"not: use odm.evaluate.evaluate"
             )
 
     def __repr__(self) -> str:

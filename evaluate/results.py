@@ -162,7 +162,7 @@ class Result:
     def sides(self) -> Joined:
         """The boxes of both sides. UsageError if the result was made from matches only."""
         if self.joined is None:
-            raise UsageError("this result was made from matches alone, which do not hold the boxes")
+            raise UsageError("this result was made from matches only, which do not contain the boxes")
         return self.joined
 
     def to_dict(self) -> dict[str, Any]:

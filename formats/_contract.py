@@ -89,7 +89,7 @@ class Format:
     needs_size: bool = False
     """Whether it can be written only for images whose size is known."""
     crowd_class: str | None = None
-    """For a format that can mark crowd boxes of this one class alone: its name."""
+    """For a format that can mark crowd boxes of this one class only: its name."""
     split_names: frozenset[str] = frozenset()
     """For a format that keeps the split of an image, and can name only some: these."""
     split_is_file: bool = False

@@ -123,7 +123,7 @@ def test_files_of_save(data):
         ("class", "gt.csv", "4"), ("location", "gt.csv", "5"), ("spurious", "gt.csv", "7"), ("missing", "a.csv", "13"),
     ]  # fmt: skip
     assert [r["image"] for r in tables["images"]] == ["2", "3", "6", "1", "4", "5"]
-    assert tables["images"][0]["at"] == "least LRP error of each class"
+    assert tables["images"][0]["at"] == "lowest LRP error of each class"
     first, second = tables["detections"][:2]
     assert (first["gt_file"], first["gt_line"], second["gt_file"]) == ("gt.csv", "2", "")
 
@@ -169,7 +169,7 @@ def test_class_agnostic_has_no_meaning_where_classes_are_looked_at(data, name):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--analyze", "tid"), "--analyze tid: there is no such analysis"),
+        (("--analyze", "tid"), "--analyze tid: unknown analysis"),
         (("--analyze", ""), "--analyze: give some of"),
         (("--thresholds", "f3"), "--thresholds f3: give f1"),
         (("--save-thresholds", "x.json"), "needs a rule"),

@@ -188,7 +188,7 @@ def test_torchvision_labels_without_a_name_are_refused():
         bridges.from_torchvision([target], ["a", "b"])
     with pytest.raises(ValueError, match="image 5: there is no labels"):
         bridges.from_torchvision([{"boxes": [], "image_id": 5}], ["a"])
-    with pytest.raises(ValueError, match="image 5: boxes, labels and scores are not of one length"):
+    with pytest.raises(ValueError, match="image 5: boxes, labels and scores differ in length"):
         bridges.from_torchvision([{**target, "labels": []}], ["a"])
 
 
@@ -235,7 +235,7 @@ def test_supervision_counts_what_it_does_not_keep():
     with pytest.raises(ValueError, match=r"image a\.jpg: class_id has no names"):
         bridges.from_supervision(found)
     found["b.jpg"] = dataclasses.replace(found["a.jpg"], confidence=np.array([0.5]))
-    with pytest.raises(ValueError, match=r"image a\.jpg: a box has no score, while others have one"):
+    with pytest.raises(ValueError, match=r"image a\.jpg: a box has no score, but others have one"):
         bridges.from_supervision(found, ["x"])
 
 

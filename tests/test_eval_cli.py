@@ -144,7 +144,7 @@ def test_extra_images(run, tmp_path):
     )  # no useless hint
     out, err = run(part, "det", "--extra-images", "ignore")
     assert "[changed: 2 extra images left out]" in out
-    assert "2 images only in the detections left out with 4 detections: '000001', '000002'" in err
+    assert "2 images only in the detections left out, with 4 detections: '000001', '000002'" in err
     assert "100.00 %" in out
 
 
@@ -344,7 +344,7 @@ def test_lvis_by_what_each_image_was_searched_for(run, tmp_path):
         [row[key] for key in ("class", "frequency", "tp", "fp", "ignored")] for row in result["classes"]
     ]
     assert counts == [["cat", "f", 1, 1, 1], ["dog", "r", 0, 1, 0]]
-    assert result["dropped"] == {"class neither boxed nor labelled on the image": 1}
+    assert result["dropped"] == {"class neither annotated nor labelled on the image": 1}
     assert list(result["summary"])[6:10] == ["APr", "APc", "APf", "AR300"]
     assert (result["summary"]["APr"], result["summary"]["AR300"]) == (None, 0.5)
     out, err = run(

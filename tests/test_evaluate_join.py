@@ -192,7 +192,11 @@ def test_warned_and_noted():
             ["voc2012", "coco"],
             ["2 crowd boxes", "'a', 'b'; 'b' has no others, and its AP"],
         ),
-        ([Flag.CROWD, Flag.CROWD, Flag.CROWD], "voc2007", ["'a', 'b' have no others", "--protocol coco"]),
+        (
+            [Flag.CROWD, Flag.CROWD, Flag.CROWD],
+            "voc2007",
+            ["'a', 'b' have only such boxes", "--protocol coco"],
+        ),
         ([0, 0, Flag.CROWD], "tf-weighted", ["under tf-weighted, in the class 'b'; use"]),
         (
             [0, 0, Flag.GROUP_OF],
@@ -490,7 +494,7 @@ def test_extra_images_can_be_left_out():
     assert evaluation.join.images_det_only == ("x", "y")
     assert evaluation.joined.images == ("a", "b")
     assert not log.counts  # the class of a box that was left out is nobody's concern
-    assert log.notes == ["2 images only in the detections left out with 2 detections: 'x', 'y'"]
+    assert log.notes == ["2 images only in the detections left out, with 2 detections: 'x', 'y'"]
     assert evaluation.result.detections.row.tolist() == [1]
 
 

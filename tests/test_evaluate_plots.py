@@ -39,7 +39,7 @@ def drawn(protocols, names):
     draw(evaluation, files.__setitem__)
     notes = [note for note in evaluation.log.notes if "the font has no signs" in note]
     assert [note.split(", which")[0] for note in notes] == (
-        ["plots: the font has no signs for \u4eba"] if "\u4eba" in names else []
+        ["plots: the font has no glyphs for \u4eba"] if "\u4eba" in names else []
     )
     return files
 

@@ -1,4 +1,4 @@
-"""The protocols `ultralytics` and `yolov5`: known answers, and a slow reference in floats of 32 bits."""
+"""The protocols `ultralytics` and `yolov5`: known answers, and a slow reference in 32-bit floats."""
 
 import json
 

@@ -136,7 +136,7 @@ def test_files_left_out_are_named_in_the_ledger(tmp_path, odm_run):
     assert "leave such files out with --skip-bad-files" in err
     out, err = odm_run("convert", source, tmp_path / "out.csv", "--skip-bad-files")
     assert "2  images\n" in out
-    assert f"1  file left out with its images:\n     {source / 'b.xml'}" in out
+    assert f"1  file left out, with its images:\n     {source / 'b.xml'}" in out
     assert "xml-syntax" in err
     out, _ = odm_run("convert", source, tmp_path / "strict.csv", "--skip-bad-files", "--strict", code=1)
     assert not (tmp_path / "strict.csv").exists()

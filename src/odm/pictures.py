@@ -76,7 +76,7 @@ def picture_size(path: str, log: Log) -> tuple[int, int] | None:
         log.report(BAD_PICTURE, path, reason=str(e))
         return None
     except UnidentifiedImageError:
-        log.report(BAD_PICTURE, path, reason="it is cut or of no known kind")
+        log.report(BAD_PICTURE, path, reason="it is truncated or of an unknown type")
         return None
     except Exception as e:  # noqa: BLE001 -- a damaged header makes Pillow raise almost anything
         log.report(BAD_PICTURE, path, reason=f"its header is damaged ({type(e).__name__})")

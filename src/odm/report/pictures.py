@@ -79,7 +79,7 @@ def _shot(picture: Picture, size: int) -> Shot:
     except Unreadable as e:
         reason = str(e)
     except UnidentifiedImageError:
-        reason = "it is cut or of no known kind"
+        reason = "it is truncated or of an unknown type"
     except Image.DecompressionBombError:
         reason = "it has too many pixels"
     except Exception as e:  # noqa: BLE001 -- a damaged picture makes Pillow raise almost anything
