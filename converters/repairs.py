@@ -42,7 +42,7 @@ def check_repairs(names: Iterable[str]) -> frozenset[str]:
     wanted = frozenset(names)
     for name in sorted(wanted - REPAIRS.keys()):
         raise UsageError(
-            f"there is no repair {name!r}{hint(name, REPAIRS)}; the repairs are: {', '.join(REPAIRS)}"
+            f"unknown repair {name!r}{hint(name, REPAIRS)}; the repairs are: {', '.join(REPAIRS)}"
         )
     return wanted
 

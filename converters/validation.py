@@ -308,7 +308,7 @@ def check_codes(names: Iterable[str]) -> tuple[str, ...]:
         list(FORMATS.values())  # a format declares its codes when it is imported
     for name in wanted:
         if not any(fnmatchcase(code, name) for code in CODES):
-            raise UsageError(f"there is no code {name!r}{hint(name, CODES)}; list them with --explain all")
+            raise UsageError(f"unknown code {name!r}{hint(name, CODES)}; --explain all lists them")
     return wanted
 
 

@@ -420,8 +420,7 @@ def resolve(
         base = name if isinstance(name, Protocol) else PROTOCOLS.get(name)
         if base is None:
             raise UsageError(
-                f"there is no protocol {name!r}{hint(str(name), PROTOCOLS)}; "
-                f"there are: {', '.join(PROTOCOLS)}"
+                f"unknown protocol {name!r}{hint(str(name), PROTOCOLS)}; there are: {', '.join(PROTOCOLS)}"
             )
         changed: dict[str, Any] = {}
         if interpolation is not None:

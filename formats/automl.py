@@ -74,7 +74,7 @@ FIELDS = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")
 class AutomlOptions(SplitOptions):
     """Where the pictures will lie."""
 
-    prefix: str = option("", "what stands before the names, as in gs://bucket/folder", side="write")
+    prefix: str = option("", "prefix of the image names, as in gs://bucket/folder", side="write")
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -92,7 +92,7 @@ def sniff(source: Source) -> Sniff | None:
     if not lines or 3 * fits < 2 * lines:
         return None
     return Sniff(
-        SURE, f"{fits} of {lines} rows are a set, a path, a label and corners in 0..1, as for AutoML"
+        SURE, f"{fits} of {lines} rows have a set, a path, a label and corners in 0..1, as in AutoML"
     )
 
 

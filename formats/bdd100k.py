@@ -76,12 +76,12 @@ def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     if look.top == "[":
         first = look.first.get("", {})
         if first.get("name") == '"' and first.get("labels") in ("[", "n"):
-            return SURE, "it is a list of frames with name and labels, as BDD100K has"
+            return SURE, "it is a list of frames with name and labels, as in BDD100K"
         if first.get("name") == '"' and {"timestamp", "videoName", "frameIndex"} & first.keys():
-            return LIKELY, "it is a list of frames with name and time, as BDD100K has"
+            return LIKELY, "it is a list of frames with name and time, as in BDD100K"
     frames = look.first.get("frames", {})
     if look.top == "{" and frames.keys() & {"labels", "objects", "timestamp", "name"}:
-        return SURE, "it has frames with labels, as BDD100K has"
+        return SURE, "it has frames with labels, as in BDD100K"
     return None
 
 

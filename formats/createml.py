@@ -60,7 +60,7 @@ class CreatemlOptions(SplitOptions):
 
     units: str = option(
         "pixel",
-        "what the coordinates are: pixels, or relative to the image's size",
+        "unit of the coordinates: pixels, or relative to the image size",
         choices=("pixel", "normalized"),
         side="read",
     )
@@ -70,7 +70,7 @@ def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     first = look.first.get("", {})
     for image, boxes in (("image", "annotations"), ("imagefilename", "annotation")):
         if look.top == "[" and first.get(image) == '"' and first.get(boxes) in ("[", "n"):
-            return SURE, f"it is a list of records with {image} and {boxes}, as Create ML has"
+            return SURE, f"it is a list of records with {image} and {boxes}, as in Create ML"
     return None
 
 

@@ -261,7 +261,7 @@ class _Reader:
     def add_shape(self, shape: Any, image: int | None, label: str | None) -> None:
         """Add the box of one object, or report what is wrong with it."""
         if shape.tag in _OTHER_SHAPES:
-            self.count("shapes that are no boxes")
+            self.count("shapes that are not boxes")
             return
         read = {"box": self.box, "polygon": self.polygon, "ellipse": self.ellipse, "mask": self.mask}.get(
             shape.tag
@@ -426,14 +426,14 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
         target.plan([name], ["the annotations"], log)
     for text in classes:
         reason = refuse_class(text) or (
-            "XML cannot hold one of its characters" if _NOT_XML.search(text) else None
+            "XML does not allow one of its characters" if _NOT_XML.search(text) else None
         )
         if reason is not None:
             log.report(UNWRITABLE, "", value=text, reason=reason, way="rename the class")
     for i, text in enumerate(images.name):
         if _NOT_XML.search(text):
             path, line, pointer = dataset.image_place(i)
-            reason = "XML cannot hold one of its characters"
+            reason = "XML does not allow one of its characters"
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=text, reason=reason)
     if log.errors > errors:
         return

@@ -96,9 +96,7 @@ def sniff(source: Source) -> Sniff | None:
         return None
     if results := _results(source):
         what = plural(len(results), "file is", "files are")
-        return Sniff(
-            SURE, f"{what} named like the results of DOTA, Task1_<category>.txt or Task2_<category>.txt"
-        )
+        return Sniff(SURE, f"{what} named like DOTA results, Task1_<category>.txt or Task2_<category>.txt")
     lines = fits = words = 0
     for cells in sampled(source, label_files(source, GRAMMAR)):
         if cells[0].startswith(_HEADERS):
@@ -289,7 +287,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: DotaOptions) -> N
 
 def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
     if dataset.kind != "det":
-        raise UsageError("results=true writes detections, and this is ground truth")
+        raise UsageError("results=true writes detections, but this is ground truth")
     boxes, classes = dataset.boxes, dataset.categories.name
     names = [f"Task2_{name}.txt" for name in classes]
     errors = log.errors
@@ -298,13 +296,13 @@ def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
         if class_text(stem(name).encode()) is None:
             reason = "a number after its first word would be read as the score"
         elif "  " in name or stem(name) != stem(name).strip(" \t"):
-            reason = "blanks at its ends and two in a row are lost"
+            reason = "leading, trailing and consecutive spaces are lost"
         if reason:
             path, line, pointer = dataset.image_place(row)
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
     for name in classes:
         if "/" in name or "\\" in name:
-            reason = "a class in a file's name cannot hold a slash"
+            reason = "a class used in a file name cannot contain a slash"
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
     if not target.plan(names, classes, log) or log.errors > errors:
         return

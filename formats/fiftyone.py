@@ -71,7 +71,7 @@ def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     if look.top != "{" or look.keys.get("labels") != "{" or look.keys.get("classes", "[") not in ("[", "n"):
         return None
     if "classes" in look.keys or b'"bounding_box"' in head:
-        return SURE, "it has classes and labels by image, as FiftyOne has"
+        return SURE, "it has classes and labels by image, as in FiftyOne"
     return None
 
 

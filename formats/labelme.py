@@ -81,7 +81,7 @@ def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     image = look.keys.keys() & {"imagePath", "imageData", "imageHeight", "imageWidth"}
     first = look.first.get("shapes", {}).keys()
     if "shapes" in look.keys and (image or "points" in first):
-        return SURE, "it has shapes of one image, as LabelMe has"
+        return SURE, "it has shapes of one image, as in LabelMe"
     return None
 
 

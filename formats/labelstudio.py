@@ -93,7 +93,7 @@ class LabelstudioOptions(ImageOptions):
 
     prefix: str = option(
         "/data/local-files/?d=",
-        "text before the name of an image, which says where it is served",
+        "prefix of the image names, the location they are served from",
         side="write",
     )
 
@@ -101,11 +101,11 @@ class LabelstudioOptions(ImageOptions):
 def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     first = look.first.get("", {})
     if look.top == "{" and look.keys.get("data") == "{" and _WORK & look.keys.keys():
-        return SURE, "it is one task with data, as Label Studio has"
+        return SURE, "it is one task with data, as in Label Studio"
     if look.top != "[":
         return None
     if first.get("data") == "{":
-        return SURE, "it is a list of tasks with data, as Label Studio has"
+        return SURE, "it is a list of tasks with data, as in Label Studio"
     if {"annotator", "annotation_id"} <= first.keys():
         return SURE, "it is a list of tasks with an annotator, as the short export of Label Studio has"
     return None
@@ -144,7 +144,7 @@ def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions
     if builder.kind is None:
         builder.kind = "det" if guesses and not truth else "gt"
         if guesses and truth:
-            log.note(f"{printable(source.path)}: the annotations are read, not the predictions (--kind det)")
+            log.note(f"{printable(source.path)}: reading the annotations; --kind det reads the predictions")
     for item in log.track(tasks, "reading"):
         _read_task(reader, *item)
     reader.finish()
@@ -233,8 +233,8 @@ def _results(reader: Reader, task: dict[str, Any], at: At) -> _Results:
     marked = [c for c in choices if c[1].get("ground_truth") is True]
     if len(choices) > 1:
         reader.log.note(
-            f"{printable(reader.source.path)}: of several {key} of a task only one is read, the one marked "
-            "ground_truth, else the first"
+            f"{printable(reader.source.path)}: of several {key} of a task, only the one marked "
+            "ground_truth, or else the first, is read"
         )
         reader.count(f"further {key}", len(choices) - 1)
     i, choice = (marked or choices)[0]
@@ -343,7 +343,9 @@ def _read_result(
         if category is not None:
             reader.box(image, category, corners, at, file=rows, line=line, wh=wh, score=score)
     if len(labels) > 1:
-        reader.log.note(f"{printable(reader.source.path)}: a shape with several labels is as many boxes")
+        reader.log.note(
+            f"{printable(reader.source.path)}: a shape with several labels is read as one box per label"
+        )
     return None not in categories
 
 

@@ -112,9 +112,9 @@ def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     if look.top != "{" or not look.keys.keys() & {"images", "annotations"}:
         return None
     if look.first.get("images", {}).keys() & _OWN.keys():
-        return NARROWER, "its images list what was not looked for, as only LVIS has"
+        return NARROWER, "its images have LVIS's lists of classes"
     if {"frequency", "synset"} & look.first.get("categories", {}).keys() and b'"frequency"' in head:
-        return NARROWER, "its categories have a frequency, as only LVIS has"
+        return NARROWER, "its categories have a frequency, as in LVIS"
     return None
 
 
@@ -275,7 +275,7 @@ def _label(
         known = category >= 0
         reader.builder.labels(image=image[known], category=category[known], verdict=_OWN[key])
         if not known.all():
-            reader.count(f"{key} of classes that are not listed", int(np.count_nonzero(~known)))
+            reader.count(f"{key} of unlisted classes", int(np.count_nonzero(~known)))
 
 
 def _read_category(reader: Reader, item: Any, at: At, categories: dict[int, int], location: At) -> None:

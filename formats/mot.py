@@ -107,7 +107,7 @@ class MotOptions(ImageOptions):
 
     classes: str | None = option(
         None,
-        "file with the names of the classes from 1 on, one per line, or a data.yaml",
+        "file with the class names from 1, one per line, or a data.yaml",
         flag="--classes",
         side="read",
         path=True,
@@ -208,7 +208,7 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
     if not files and kind is None:
         files = _files(source, "det")
     elif kind is None and source.is_dir and _files(source, "det"):
-        log.note(f"{printable(source.path)}: ground truth is read; --kind det reads the detections")
+        log.note(f"{printable(source.path)}: reading the ground truth; --kind det reads the detections")
     if not files:
         log.report(NO_FILES, source.path, expected=f"{kind or 'gt'}.txt", n=len(source.files))
     gather = Gather(source, builder, log, options, own_folder(source))
@@ -291,7 +291,7 @@ class _Frames:
         flags = np.zeros(len(found), np.uint16)
         if builder.kind == "gt":
             wrong = good & (conf != 0) & (conf != 1) & (conf != -1)
-            report_marks(found, log, SCORE_UNEXPECTED, wrong, 6, "conf", "1, or 0 for what is ignored")
+            report_marks(found, log, SCORE_UNEXPECTED, wrong, 6, "conf", "1, or 0 if ignored")
             good &= ~wrong
             odd = good & ~((visibility == -1) | ((visibility >= 0) & (visibility <= 1)))
             report_marks(found, log, BAD_FLAG, odd, 8, "visibility", "0..1, or -1 for unknown")

@@ -85,9 +85,9 @@ class SuperviselyOptions(SplitOptions):
 def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     first = look.first.get("objects", {})
     if look.top == "{" and look.keys.get("objects") in ("[", "n") and look.keys.get("size") == "{":
-        return SURE, "it has objects and the size of one image, as Supervisely has"
+        return SURE, "it has objects and the size of one image, as in Supervisely"
     if look.top == "{" and first.keys() & {"classTitle", "geometryType"}:
-        return SURE, "its objects have a classTitle, as Supervisely has"
+        return SURE, "its objects have a classTitle, as in Supervisely"
     return None
 
 

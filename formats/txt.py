@@ -137,10 +137,10 @@ def parse_sep(text: str) -> str:
     r"""A separator: one or more characters, or ``tab``, ``comma``, ``semicolon``, ``pipe``, ``space``."""
     sep = _SEPARATORS.get(text, text)
     if sep and (not sep.isprintable() and sep != "\t"):
-        raise ValueError("not a printable separator")
+        raise ValueError("the separator is not printable")
     if any(c.isalnum() or c in "+-._\"' " for c in sep):
         raise ValueError(
-            "letters, digits, blanks, quotes and + - . _ are part of values, so they cannot separate them"
+            "letters, digits, spaces, quotes and + - . _ can be part of values and cannot be separators"
         )
     return sep
 
@@ -149,19 +149,19 @@ def parse_sep(text: str) -> str:
 class TxtOptions(ImageOptions):
     """What the four numbers mean, and how the values are separated."""
 
-    box: str | None = option(None, "what the four numbers are", flag="--box", choices=BOXES)
+    box: str | None = option(None, "meaning of the four numbers", flag="--box", choices=BOXES)
     coords: str | None = option(
         None, "pixels, or fractions of the image's size", flag="--coords", choices=("abs", "rel")
     )
     sep: str = option(
         "",
-        "what separates values (tab, comma, ...), any run of blanks if not given",
+        "separator of the values (tab, comma, ...); default: any run of spaces or tabs",
         flag="--sep",
         parse=parse_sep,
     )
     classes: str | None = option(
         None,
-        "file with the class names, one per line, or a data.yaml, for classes that are numbers",
+        "file with the class names, one per line, or a data.yaml, if classes are numbers",
         flag="--classes",
         side="read",
         path=True,
@@ -194,7 +194,7 @@ def sniff(source: Source) -> Sniff | None:
         return None
     what = f"{lines_are(found.rows, found.lines)} a class and numbers"
     if not found.rows:
-        return Sniff(POOR, f"these are .txt files with numbers, though {what}")
+        return Sniff(POOR, f"these are .txt files with numbers, although {what}")
     if found.named >= found.pixels:
         return Sniff(LIKELY, f"{what}, and the classes are words")
     return Sniff(LIKELY, f"{what} in pixels")
@@ -418,7 +418,9 @@ def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log, *, 
         found = f"{sum(NUMBER.fullmatch(word) is not None for _, word in cells)} numbers"
         at = second_row([word for _, word in words], 4)
         if at:
-            found = f"another row after it, from {shorten(words[at][1])!r} on (was a line break lost?)"
+            found = (
+                f"a second row in the same line, from {shorten(words[at][1])!r} on (was a line break lost?)"
+            )
         column = words[at or -1][0]
         log.report(WRONG_COUNT, path, line=line, column=column, expected=expected, found=Trusted(found))
         return
@@ -426,7 +428,7 @@ def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log, *, 
         name = text.decode()
     except UnicodeDecodeError:
         return  # the file's encoding has been reported
-    reason = refuse_class(name) or "quotes are not part of this format; write the bare name"
+    reason = refuse_class(name) or "this format has no quotes; write the name without them"
     log.report(BAD_CLASS_NAME, path, line=line, column=words[0][0], field="class", value=name, reason=reason)
 
 
@@ -485,21 +487,22 @@ def _find_meaning(sides: list[ParsedRows], log: Log, options: TxtOptions) -> Mea
         is_relative = decided
         if is_relative:
             reasons.append(
-                f"all {n} boxes lie in 0..1{together}, so coordinates are relative (--coords abs otherwise)"
+                f"all {n} boxes are in 0..1{together}, so coordinates are read as relative "
+                "(otherwise use --coords abs)"
             )
     if options.box is not None:
         return Meaning(is_relative, options.box, tuple(reasons))
     if is_relative:
-        reasons.append("relative boxes are read as centre, width and height (--box otherwise)")
+        reasons.append("relative boxes are read as centre, width and height (otherwise use --box)")
         return Meaning(is_relative=True, box="cxcywh", reasons=tuple(reasons))
     inverted = [np.flatnonzero((s.box[:, 2] < s.box[:, 0]) | (s.box[:, 3] < s.box[:, 1])) for s in sides]
     k = sum(map(len, inverted))
     if k == 0:
-        because = f"none of {n} boxes is inverted so{together}"
+        because = f"none of {n} boxes is inverted that way{together}"
         return Meaning(
             is_relative=False,
             box="ltrb",
-            reasons=(f"read as ltrb, because {because} (--box otherwise)",) if n else (),
+            reasons=(f"read as ltrb, because {because} (otherwise use --box)",) if n else (),
         )
     if 20 * k >= n and (k >= 3 or k == n):
         because = f"{k} of {n} boxes would be inverted as ltrb{together}"
@@ -509,7 +512,7 @@ def _find_meaning(sides: list[ParsedRows], log: Log, options: TxtOptions) -> Mea
                 path, m = other.source.path, len(other.box)
                 log.report(LAYOUTS_MAY_DIFFER, side.source.path, n=len(side.box), inverted=k, m=m, other=path)
         return Meaning(
-            is_relative=False, box="ltwh", reasons=(f"read as ltwh, because {because} (--box otherwise)",)
+            is_relative=False, box="ltwh", reasons=(f"read as ltwh, because {because} (otherwise use --box)",)
         )
     for side, rows in zip(sides, inverted, strict=True):
         if len(rows):
@@ -575,7 +578,7 @@ def _report_score(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
 
 def _report_extra(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
     column, value = cells[-5] if len(cells) >= 5 else (0, b"")
-    way = f"if {shorten(value)} belongs to the class name, separate the columns by tabs and say --sep tab"
+    way = f"if {shorten(value)} is part of the class name, separate the columns by tabs and use --sep tab"
     return {"column": column, "expected": "a class and 4 numbers", "found": f"5 numbers ({way})"}
 
 
@@ -656,8 +659,8 @@ def _add_categories(
     if numbers:
         builder.named = False
         log.note(
-            f"{printable(where.source.path)}: the classes are only numbers, which are taken as their names "
-            "(--classes FILE gives them names)"
+            f"{printable(where.source.path)}: there are no class names, only numbers, which are used as "
+            "names (--classes FILE gives the names)"
         )
     return table[parsed.name], np.ones(len(parsed.name), bool)
 
@@ -739,18 +742,18 @@ def _unwritable(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:
     if reason is not None:
         return reason, "rename the class"
     if len(name) > 1 and QUOTED.fullmatch(name):
-        return "quotes around it are not part of this format", "rename the class"
+        return "this format has no quotes", "rename the class"
     if name != name.strip(" \t"):
-        return "blanks around it are lost", "rename the class"
+        return "leading and trailing spaces are lost", "rename the class"
     if sep:
-        return ("it holds the separator", "choose another --sep") if sep in name else None
+        return ("it contains the separator", "use another --sep") if sep in name else None
     words = name.encode().split(b" ")
     if name_of(name.encode(), separated=False) is None or (
         kind == "gt" and len(words) > 1 and NUMBER.fullmatch(words[-1])
     ):
         return (
-            "numbers in it would be read as those of a box",
-            "say --sep tab, or rename the class",
+            "numbers in it would be read as coordinates",
+            "use --sep tab, or rename the class",
         )
     return None
 

@@ -18,7 +18,7 @@ whole ones. ``size`` is the length of the picture's file, so the size of the ima
 
 Class: the value of one region attribute: ``-O attribute=NAME``, else the only attribute there is, else the
 first of ``class``, ``label``, ``name``, ``type``, ``category``, ``object``, said aloud. A checkbox with one
-choice set is that choice. ``-O category=NAME`` is the class of regions that have none. Attributes called
+choice set is that choice. ``-O category=NAME`` is the class of regions without one. Attributes called
 ``difficult``, ``crowd``, ``truncated``, ``occluded``, ``group_of``, ``depiction`` and ``inside`` are flags
 where they hold 1, true or yes, and ``score`` is the score of a detection; none of these is taken for the
 class. If every region has a score, they are detections; if only some have one they are ground truth, the
@@ -101,8 +101,8 @@ _FIRST = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{\s*"(filename|fileref|s
 class ViaOptions(ImageOptions):
     """Options of VIA."""
 
-    attribute: str | None = option(None, "the region attribute that holds the class")
-    category: str | None = option(None, "the class of regions that have none", side="read")
+    attribute: str | None = option(None, "the region attribute with the class")
+    category: str | None = option(None, "the class of regions without one", side="read")
 
 
 @dataclasses.dataclass(slots=True)
@@ -120,9 +120,9 @@ def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     if "_via_img_metadata" in look.keys or "_via_settings" in look.keys:
         return SURE, "it has the keys of a VIA project"
     if look.top == "{" and _FIRST.match(head) and b'"regions"' in head:
-        return SURE, "its entries have a filename and regions, as VIA has"
+        return SURE, "its entries have a filename and regions, as in VIA"
     if b"region_shape_attributes" in head.split(b"\n", 1)[0] and look.top != "{":
-        return SURE, "its header names region_shape_attributes, as VIA has"
+        return SURE, "its header has region_shape_attributes, as in VIA"
     return None
 
 
@@ -273,7 +273,7 @@ def _class_attribute(regions: list[_Region], source: Source, log: Log, options: 
             others = ", ".join(sorted(set(names) - {by_word[word]}))
             log.note(
                 f"{printable(source.path)}: the class is the region attribute {by_word[word]!r}; others are "
-                f"{printable(others)} (-O attribute=NAME chooses)"
+                f"{printable(others)} (-O attribute=NAME selects one)"
             )
             return by_word[word]
     if options.category is None:
@@ -359,7 +359,7 @@ def _polygon(reader: Reader, region: _Region) -> Corners | None:
             return None
         lists.append(values)
     if len(lists[0]) != len(lists[1]) or not lists[0]:
-        expected = Trusted("as many values in all_points_x as in all_points_y, and at least one")
+        expected = Trusted("equally many values in all_points_x and all_points_y, at least one")
         sizes = Trusted(f"{len(lists[0])} and {len(lists[1])}")
         reader.log.report(WRONG_COUNT, at.path, **at.where, expected=expected, found=sizes)
         return None

@@ -95,7 +95,7 @@ class VisdroneOptions(ImageOptions):
 
     classes: str | None = option(
         None,
-        "file with the names of the categories from 1 on, one per line, or a data.yaml",
+        "file with the category names from 1, one per line, or a data.yaml",
         flag="--classes",
         side="read",
         path=True,
@@ -170,7 +170,7 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
         report_marks(found, log, SCORE_RANGE, ~good, 4, "score", "a confidence in 0..1")
     else:
         good = (score == 0) | (score == 1)
-        report_marks(found, log, SCORE_UNEXPECTED, ~good, 4, "score", "1, or 0 for what is ignored")
+        report_marks(found, log, SCORE_UNEXPECTED, ~good, 4, "score", "1, or 0 if ignored")
         good &= _marks(found, good, log)
         flags |= np.where((score == 0) | (category == 0), np.uint16(Flag.CROWD), np.uint16(0))
         flags |= np.where(truncation > 0, np.uint16(Flag.TRUNCATED), np.uint16(0))

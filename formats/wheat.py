@@ -116,7 +116,7 @@ def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> N
     if len(kinds) > 1:
         wanted = {"strings"} if builder.kind == "det" else {"boxes"}
         log.note(
-            f"{source.path}: there are boxes and submissions; --kind gt or det chooses, else boxes are read"
+            f"{source.path}: contains both boxes and submissions; boxes are read unless --kind det is given"
         )
     for path, (kind, rows) in files.items():
         if kind in wanted:
@@ -189,12 +189,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> 
     name = "" if target.single else ("submission.csv" if options.results else "train.csv")
     errors = log.errors
     if options.results and not det:
-        raise UsageError("results=true writes detections, and this is ground truth")
+        raise UsageError("results=true writes detections, but this is ground truth")
     boxes, images, classes = dataset.boxes, dataset.images, dataset.categories.name
     others = [classes[c] for c in np.unique(boxes.category).tolist() if classes[c] != CLASS]
     for other in others if options.results else ():
         log.report(
-            UNWRITABLE, "", value=other, reason="a submission holds no classes", way="leave out results=true"
+            UNWRITABLE, "", value=other, reason="a submission has no classes", way="leave out results=true"
         )
     stems = [stem(name) for name in images.name]
     first: dict[str, str] = {}

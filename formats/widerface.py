@@ -105,7 +105,9 @@ def sniff(source: Source) -> Sniff | None:
     if not files or 2 * fits <= min(20, len(files)):
         return None
     what = plural(len(files), "file is", "files are")
-    return Sniff(SURE, f"{what} lists of an image, the number of its faces, and their rows, as in WIDER FACE")
+    return Sniff(
+        SURE, f"{what} lists of images, each with the number of its faces and their rows, as in WIDER FACE"
+    )
 
 
 def _files(source: Source, kind: Kind | None = None) -> list[str]:
@@ -361,11 +363,11 @@ def _refuse_names(dataset: Dataset, log: Log) -> bool:
     for row, name in enumerate(dataset.images.name):
         if _is_row(name.encode()) or name != name.strip(" \t"):
             path, line, pointer = dataset.image_place(row)
-            reason = "a line of it would not be read as the name of an image"
+            reason = "it would not be read back as an image name"
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
     for name in dataset.categories.name:
         if name.lower().encode().endswith(_SUFFIXES):
-            reason = "a row that ends so would be read as the name of an image"
+            reason = "a row with this ending would be read as an image name"
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
     return log.errors > errors
 

@@ -250,7 +250,7 @@ def test_other_image_names_are_not_alike(names):
         ("traffic  light", "blanks"),
         ("trafficlight", "blanks"),
         (" traffic light", "blanks"),
-        ("Traffic light ", "letter case and blanks"),
+        ("Traffic light ", "letter case and spaces"),
     ],
 )
 def test_alike_class_names(second, how):
@@ -496,7 +496,7 @@ def test_sizes_that_differ():
     ("change", "how"),
     [
         (lambda b, s: np.concatenate([b[:, :2], b[:, 2:] - b[:, :2]], axis=1), "as left, top, width, height"),
-        (lambda b, s: b[:, [1, 0, 3, 2]], "with x and y exchanged"),
+        (lambda b, s: b[:, [1, 0, 3, 2]], "with x and y swapped"),
         (lambda b, s: b / s, "multiplied by the image size"),
         (
             lambda b, s: np.concatenate([(b[:, :2] + b[:, 2:]) / 2, b[:, 2:] - b[:, :2]], axis=1),

@@ -118,7 +118,7 @@ def test_sizes_that_cannot_be_told_are_explained(run, tmp_path):
         in err
     )
     assert "the size of image 'c'" in err
-    assert "the other side, which has sizes, has no image of this name; remove it here" in err
+    assert "the other side has sizes, but no image with this name; remove it here" in err
     assert err.count("size-out-of-reach the") == 2
     (tmp_path / "found" / "c.txt").unlink()
     assert (
@@ -204,7 +204,7 @@ def test_category_ids_that_are_places_in_a_list_are_said(run, tmp_path):
     )
     (tmp_path / "results.json").write_text(shifted)
     err = run("ygt", "results.json", "--gt-image-size", "200x200", "--gt-classes", "classes.txt")[1]
-    assert "category_id is read as the place in the ground truth's list, 0 = 'cat', 1 = 'dog'" in err
+    assert "category_id is read as the position in the ground truth's list, 0 = 'cat', 1 = 'dog'" in err
 
 
 def test_numbers_that_the_other_side_names_are_not_called_names(run, tmp_path):

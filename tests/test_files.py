@@ -640,7 +640,7 @@ def test_a_target_must_be_free_or_said_to_be_overwritten(tmp_path):
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /proc")
 def test_a_target_where_no_file_can_be_is_named():
     with (
-        pytest.raises(PathError, match=r"/proc/x: the system lets no file be made in /proc"),
+        pytest.raises(PathError, match=r"/proc/x: cannot create files in /proc"),
         Output("/proc/x", single=True) as output,
     ):
         output.write("", b"x")
@@ -866,10 +866,10 @@ print([i.path.replace(top, "") for i in log])
         assert run.returncode == 0, run.stderr
         lines = run.stdout.splitlines()
         assert lines == [
-            "/locked/new: nothing may be written into /locked",
-            "/locked: the target may not be written to",
-            "/locked/deep/new.json: nothing may be written into /locked",
-            "/a.json: the target may not be written to",
+            "/locked/new: no permission to write into /locked",
+            "/locked: no permission to write to the target",
+            "/locked/deep/new.json: no permission to write into /locked",
+            "/a.json: no permission to write to the target",
             "written",  # though a folder beside it cannot be made: then it is made inside
             "None cannot read the file: Permission denied",
             "['/secret', '/private']",
@@ -951,7 +951,7 @@ BAD = {
     "drive": ["C:a", "c:\\a", "Z:/a"],
     "URL": ["http://a/b", "file:///etc/passwd", "s3://x"],
     "leads out": ["..", "../a", "a/..", "a/../b", "a\\..\\b", "..\\a"],
-    "a part of it is empty": ["a//b", "a/", ".", "./a", "a/./b", "a\\\\b"],
+    "it has an empty part": ["a//b", "a/", ".", "./a", "a/./b", "a\\\\b"],
     "255": ["x" * 256, "a/" + "x" * 256 + "/b", "é" * 128],
     "4000": ["/".join(["x" * 250] * 17)],
     "parts": ["a/" * 100 + "b"],
@@ -1220,7 +1220,7 @@ def test_file_names_that_no_image_can_have(tmp_path):
     assert read["ok.txt"] == b"x"
     assert [v for v in read.values() if v is not None] == [b"x"]
     assert sorted(i.message.split("file: ")[1].split(";")[0] for i in log) == [
-        "it holds a control character",
+        "it contains a control character",
         "it is not UTF-8",
     ]
     for issue in log:

@@ -236,7 +236,7 @@ def test_ratios():
         ("train:80,val", "'val' needs a number"),
         ("train:80,val:-1", "'val' needs a number"),
         ("train:80,val:nan", "'val' needs a number"),
-        ("train:80,val:0", "'val' would get nothing"),
+        ("train:80,val:0", "'val' would get no images"),
         ("train:80,Train:20", "'Train' is named twice"),
         ("train:80,../x:20", "'../x' is not a name"),
         ("train:80,a/b:20", "'a/b' is not a name"),

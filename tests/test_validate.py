@@ -404,7 +404,7 @@ def test_what_is_no_box_is_named_where_nothing_else_is(tmp_path, boxes):
     )
     log = Log()
     assert odm.validate(path, log=log) == []
-    said = f"{path}: contains no boxes; not read: 2 shapes that are no boxes"
+    said = f"{path}: contains no boxes; not read: 2 shapes that are not boxes"
     assert (said in log.notes) == (not boxes)
 
 

@@ -153,7 +153,7 @@ def utf8_text(data: bytes) -> tuple[bytes, str] | str:
         try:
             data = data.decode(encoding).encode()
         except UnicodeError:
-            return f"{encoding.upper()} that is cut or damaged"
+            return f"{encoding.upper()} that is truncated or damaged"
     elif wide := wide_encoding(data[:64]):
         return wide
     if b"\r" in data:

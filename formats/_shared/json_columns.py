@@ -383,7 +383,7 @@ class Document:
             try:
                 text = data.decode()
                 _, end = _PYTHON.raw_decode(text, len(text) - len(text.lstrip(" \t\r\n")))
-                location, reason = len(text[:end].encode()), "something follows its end"
+                location, reason = len(text[:end].encode()), "there is content after its end"
                 location = self._blank(location)
             except json.JSONDecodeError as e:
                 location, reason = syntax_error(e)
@@ -392,7 +392,7 @@ class Document:
                 self._too_deep()
         line, column = line_column(data, location)
         if location >= len(data.rstrip(b" \t\r\n")) or "Unterminated string" in reason:
-            reason = "it ends too early, as if the file was cut"
+            reason = "it ends too early, as if the file were truncated"
         else:
             near = shorten(data[location : location + 20].split(b"\n")[0])
             reason = f"{reason[:1].lower()}{reason[1:]}, found {near!r}"

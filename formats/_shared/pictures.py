@@ -290,7 +290,7 @@ class Pictures:
             reason = f"it is not in {printable(self._asked)}, and --images hides {printable(hidden)}"
             return (
                 reason,
-                "leave out --images, or in eval say for which side it is: --gt-images or --det-images",
+                "omit --images or, in eval, set it for one side: --gt-images or --det-images",
             )
         other = self._builder.counterpart()
         if other is None or not (other.images.width > 0).any():
@@ -299,12 +299,15 @@ class Pictures:
         same = [theirs for theirs in other.images.name if stem(theirs).rpartition("/")[2] == last]
         if len(same) > 1:
             shown = " and ".join(repr(shorten(theirs)) for theirs in same[:2])
-            reason = f"the other side has {len(same)} images of this name, {shown}"
-            return reason, "choose one split with --split, or use the same names, with folders, on both sides"
+            reason = f"the other side has {len(same)} images with this name, {shown}"
+            return (
+                reason,
+                "select one split with --split, or use the same names, including folders, on both sides",
+            )
         if same:
             return None
-        reason = "the other side, which has sizes, has no image of this name"
-        return reason, "remove it here, or add it there, or give --images DIR or --image-size WxH"
+        reason = "the other side has sizes, but no image with this name"
+        return reason, "remove it here, add it there, or use --images DIR or --image-size WxH"
 
     def _hidden(self) -> str:
         """The first of the folders passed over that holds pictures, or nothing."""

@@ -91,7 +91,7 @@ class SafeXmlParser:
                 remove_pis=True,
             )
         if not data.strip(b" \t\r\n"):
-            log.report(XML_SYNTAX, path, reason="nothing, the file is empty")
+            log.report(XML_SYNTAX, path, reason="the file is empty")
             return None
         head = data[:200].removeprefix(b"\xef\xbb\xbf")
         declared = _DECLARED.match(head)

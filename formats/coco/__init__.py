@@ -71,15 +71,15 @@ class CocoOptions(ImageOptions):
     split: str | None = option(None, "read only this split of a folder", flag="--split", side="read")
     results: bool | None = option(
         None,
-        "write detections as a results list (true), or as one object with images and categories (false); "
-        "left out, as a list where --gt says the ids",
+        "write detections as a results list (true) or as one object with images and categories (false); "
+        "default: a list if --gt gives the ids",
         side="write",
         parse=parse_bool,
     )
     ids: str | None = option(
         None,
-        "what the category ids of results are: positions in the ground truth's list of categories from 0 or "
-        "from 1, or among COCO's 80 classes, 0 to 79, as trainers count",
+        "what the category ids of results mean: ids, positions in the ground truth's list of categories "
+        "from 0 or from 1, or in COCO's 80 classes, 0 to 79",
         choices=("positions", "positions-from-1", "80"),
         side="read",
     )
@@ -93,7 +93,7 @@ class CocoOptions(ImageOptions):
 def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
     """What a glance at a file says: confidence and reason."""
     if look.top == "[]":
-        return LIKELY, "it is an empty list, as results without detections are"
+        return LIKELY, "it is an empty list, like results without detections"
     if look.top == "[":
         first = look.first.get("", {})
         known = [key for key in ("image_id", "category_id", "bbox", "score") if key in first]
@@ -114,13 +114,13 @@ def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
         if record is not None and wants[key][0] <= record.keys() and wants[key][1] & record.keys():
             fits.append(key)
     if "annotations" in fits or len(lists) >= 2:
-        return SURE, f"it has the {'list' if len(lists) == 1 else 'lists'} {_and(lists)}, as COCO has"
+        return SURE, f"it has the {'list' if len(lists) == 1 else 'lists'} {_and(lists)}, as in COCO"
     if "images" in fits:
-        return LIKELY, "it has a list of images with ids, as COCO has"
+        return LIKELY, "it has a list of images with ids, as in COCO"
     # What is seen so far is how COCO begins.
     usual = {"info", "licenses", "type", "images", "annotations", "categories"}
     if look.cut and look.keys and look.keys.keys() <= usual:
-        return LIKELY, f"it begins with {_and(list(look.keys))}, as COCO does"
+        return LIKELY, f"it begins with {_and(list(look.keys))}, as in COCO"
     return None
 
 
@@ -249,9 +249,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> N
     if results is None:
         results = dataset.kind == "det" and options.reference is not None
     elif results and dataset.kind != "det":
-        raise UsageError("results=true is for detections, and this is ground truth")
+        raise UsageError("results=true is for detections, but this is ground truth")
     if results and options.reference is None:
-        log.note("a results list holds only the ids of images and classes, not their names: --gt says whose")
+        log.note("a results list holds only image and class ids, not names: give the ground truth with --gt")
     ids = result_ids(dataset, options.reference, log) if results else None
     if results and ids is None:
         return

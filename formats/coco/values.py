@@ -167,7 +167,7 @@ class Values:
             return value
         if type(value) is str:
             return value
-        expected = "an id, a whole number of 64 bits or text"
+        expected = "an id: a 64-bit whole number or text"
         self.wrong(codes[1], location, key, expected, value)
         return None
 

@@ -86,7 +86,7 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
     """Read a file, or every CSV file of a folder."""
     for role in options.columns or ():
         if role not in ROLES:
-            raise UsageError(f"columns: there is no role {role!r}{hint(role, ROLES)}")
+            raise UsageError(f"columns: unknown role {role!r}{hint(role, ROLES)}")
     files = source.with_suffix(".csv", ".tsv") if source.is_dir else source.files
     descriptions = [f for f in files if source.is_dir and names_classes(f)]
     reader = Reader(
@@ -117,7 +117,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: CsvOptions) -> No
     sep = options.sep or ("\t" if target.target.lower().endswith(".tsv") else ",")
     name = "" if target.single else ("detections.csv" if dataset.kind == "det" else "annotations.csv")
     if dialect.has_strings and dataset.kind != "det":
-        raise UsageError("dialect=predictionstring holds detections, and this is ground truth")
+        raise UsageError("dialect=predictionstring is for detections, but this is ground truth")
     if name and not target.plan([name], ["the boxes"], log):
         return
     if dialect.is_relative and not can_be_relative(dataset, log, has_strings=dialect.has_strings):

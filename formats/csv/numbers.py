@@ -139,4 +139,4 @@ class Decimals:
         elif self._doubtful is not None and not self._has_plain_comma and self._explicit is None:
             log.report(THOUSANDS, path, line=self._doubtful[0], value=self._doubtful[1])
         else:
-            log.note(f"{path}: its numbers have decimal commas, which are read as decimal points")
+            log.note(f"{path}: numbers have decimal commas, which are read as decimal points")

@@ -83,7 +83,7 @@ def name_strays(source: Source, roots: Sequence[str], log: Log) -> None:
             strays.append(file)
     if strays:
         what = plural(len(strays), "file is", "files are")
-        log.note(f"{what} neither XML nor a picture and not read, the first {printable(strays[0])}")
+        log.note(f"{what} neither XML nor a picture and ignored, the first is {printable(strays[0])}")
 
 
 def _below_annotations(file: str, root: str) -> bool:
@@ -108,7 +108,7 @@ def find_splits(
                 break
             lists.setdefault(parts[0], {})[key] = None
     if wanted is not None and wanted not in lists:
-        found = ", ".join(sorted(lists)) or "no list of a split in ImageSets/Main"
+        found = ", ".join(sorted(lists)) or "no split lists in ImageSets/Main"
         log.report(UNKNOWN_SPLIT, source.path, value=wanted, found=found)
         return (), {}
     splits = _assign(lists, source.path, log)

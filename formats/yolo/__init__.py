@@ -95,7 +95,7 @@ def sniff(source: Source) -> Sniff | None:
     below = [f for f in found.labels if "labels" in f.split("/")[:-1]]
     answer = _sniff_lines(source, below or found.labels)
     if answer is not None and below and any("images" in f.split("/")[:-1] for f in found.pictures):
-        return Sniff(SURE, f"labels/ stands beside images/, and {answer.reason}")
+        return Sniff(SURE, f"labels/ is beside images/, and {answer.reason}")
     return answer
 
 

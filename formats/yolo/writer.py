@@ -63,10 +63,10 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
     for needed in ("train", "val"):
         if named and needed not in named:
             log.note(
-                f"there is no split {needed!r}, so data.yaml names another in its place; trainers need both"
+                f"there is no split {needed!r}, so data.yaml uses another in its place; trainers need both"
             )
     if not wants:
-        log.note("the pictures were not put in images/ (--link-images or --copy-images do)")
+        log.note("pictures were not added to images/ (use --link-images or --copy-images)")
 
 
 def _split_folders(dataset: Dataset) -> list[str]:

@@ -284,7 +284,7 @@ def _named_by(
         )
     shown = ", ".join(f"{old} = {new!r}" for old, new in list(zip(numbered.name, names, strict=True))[:3])
     log.note(
-        f"{who} give classes as numbers: they were taken as {'ids' if use_ids else 'positions from 0'} in "
+        f"{who} have numbers as classes, which are read as {'ids' if use_ids else 'positions from 0'} in "
         f"the list of classes of {whose} ({shown}{', ...' if len(names) > 3 else ''})"
     )
     return names
@@ -495,7 +495,9 @@ def _advice(name: str, truth: Dataset, detections: Dataset, better: list[str], u
     """How to have class numbers read otherwise; `better` are the classes that those in `used` should be."""
     theirs = detections.categories
     if _share_list(truth.categories, theirs) and name.startswith("positions"):
-        return f"if these are COCO results, give -O ids={name}; else number the classes of both sides alike"
+        return (
+            f"if these are COCO results, use -O ids={name}; otherwise number the classes of both sides alike"
+        )
     if not theirs.named:
         renames = " ".join(
             f"--rename {shorten(theirs.name[c], 30)}={shorten(new, 30)}"

@@ -568,7 +568,7 @@ def _image_labels(chunks: Sequence[NDArray[np.int32]]) -> ImageLabels:
 def _corners(xyxy: ArrayLike | None, ltwh: ArrayLike | None) -> tuple[Floats, Floats | None]:
     """(n, 4) edges, and (n, 2) widths and heights if these were given; ValueError unless just one is."""
     if (xyxy is None) == (ltwh is None):
-        raise ValueError("give xyxy or ltwh, one of the two")
+        raise ValueError("pass either xyxy or ltwh")
     if ltwh is None:
         return np.array(xyxy, np.float64).reshape(-1, 4), None
     given = np.array(ltwh, np.float64).reshape(-1, 4)
@@ -580,9 +580,9 @@ def _corners(xyxy: ArrayLike | None, ltwh: ArrayLike | None) -> tuple[Floats, Fl
 def _row_numbers(rows: ArrayLike, what: str) -> Longs:
     array = np.array(rows).reshape(-1)
     if len(array) and not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"{what} holds {array.dtype}, not row numbers")
+        raise ValueError(f"{what} has type {array.dtype}, not row numbers")
     if len(array) and not 0 <= array.min() <= array.max() < 2**31:
-        raise ValueError(f"{what} holds what is no row number")
+        raise ValueError(f"{what} contains values that are not row numbers")
     return array.astype(np.int64)
 
 

@@ -21,9 +21,7 @@ NEARLY = 0.02
 
 def _normalised(columns: DerivedColumns) -> Found:
     if columns.normalised:
-        advice = option(
-            columns, "coords", ", or say that they are relative (--coords rel, and the image sizes)"
-        )
+        advice = option(columns, "coords", ", or set --coords rel and give the image sizes")
         yield columns.dataset.location(0), {"n": len(columns.boxes), "option": advice}
 
 
@@ -57,7 +55,7 @@ def _looks_ltwh(columns: DerivedColumns) -> Found:
         return
     widths = np.concatenate([xyxy[:, :2], xyxy[:, :2] + xyxy[:, 2:]], axis=1)
     if _fits(columns, widths).sum() >= (1 - ODD) * total:
-        values = {"n": len(rows), "total": total, "option": option(columns, "box", ", or say --box ltwh")}
+        values = {"n": len(rows), "total": total, "option": option(columns, "box", ", or set --box ltwh")}
         yield columns.dataset.location(int(rows[0])), values
 
 
@@ -115,7 +113,7 @@ def _looks_ltrb(columns: DerivedColumns) -> Found:
         return
     found = _misread(columns, np.concatenate([columns.boxes.xyxy[:, :2], columns.boxes.wh], axis=1))
     if found:
-        yield found[0], {**found[1], "option": option(columns, "box", ", or say --box ltrb")}
+        yield found[0], {**found[1], "option": option(columns, "box", ", or set --box ltrb")}
 
 
 LOOKS_LTRB = SetRule(

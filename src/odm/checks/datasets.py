@@ -31,7 +31,7 @@ def _similar(names: Sequence[str], *, blanks: bool) -> Iterator[tuple[int, int, 
             else:
                 case = not blanks or "".join(form.split()) != "".join(other.split())
                 space = blanks and form.casefold() != other.casefold()
-                how = "letter case and blanks" if case and space else "letter case" if case else "blanks"
+                how = "letter case and spaces" if case and space else "letter case" if case else "spaces"
             yield first, i, how
 
 

@@ -136,12 +136,12 @@ def _report_conventions(
     readings = {
         "as left, top, width, height instead of corners": corners,
         "as corners instead of left, top, width, height": np.concatenate([given[:, :2], wh], axis=1),
-        "with x and y exchanged": given[:, [1, 0, 3, 2]],
+        "with x and y swapped": given[:, [1, 0, 3, 2]],
         "as centre, width, height instead of corners": np.concatenate(
             [given[:, :2] - given[:, 2:] / 2, given[:, :2] + given[:, 2:] / 2], axis=1
         ),
-        "multiplied by the image size, as relative coordinates": given * size,
-        "divided by the image size, as the ground truth seems to be relative": given / size,
+        "read as relative coordinates": given * size,
+        "divided by the image size (the ground truth seems to be relative)": given / size,
     }
 
     def fit(boxes: Floats) -> float:
