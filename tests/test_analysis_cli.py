@@ -170,7 +170,7 @@ def test_class_agnostic_has_no_meaning_where_classes_are_looked_at(data, name):
     ("words", "says"),
     [
         (("--analyze", "tid"), "--analyze tid: unknown analysis"),
-        (("--analyze", ""), "--analyze: give some of"),
+        (("--analyze", ""), "--analyze: choose from"),
         (("--thresholds", "f3"), "--thresholds f3: give f1"),
         (("--save-thresholds", "x.json"), "needs a rule"),
         (("--thresholds", "f1", "--iou", "0.5", "--iou", "0.6", "--protocol", "voc2007"), "one protocol"),

@@ -91,7 +91,7 @@ def test_columns_keep_areas_and_marks():
         ({"left": None}, "there is no column 'left'"),
         ({"left": [1.0]}, "the columns have different lengths: 1, 4"),
         ({"left": ["x"] * 4}, "left: expected numbers"),
-        ({"class": ["cat", "dog", "emu", "cat"]}, "class 'emu' is not among the 2 names"),
+        ({"class": ["cat", "dog", "emu", "cat"]}, "class 'emu' is not one of the 2 names"),
     ],
 )
 def test_columns_that_do_not_fit_are_refused(change, message):
@@ -184,7 +184,7 @@ def test_torchvision_there_and_back(kind, real, monkeypatch):
 
 def test_torchvision_labels_without_a_name_are_refused():
     target = {"boxes": [[0, 0, 1, 1]], "labels": [3], "image_id": 5}
-    with pytest.raises(ValueError, match="image 5: label 3 is not among the 2 names"):
+    with pytest.raises(ValueError, match="image 5: label 3 is not one of the 2 names"):
         bridges.from_torchvision([target], ["a", "b"])
     with pytest.raises(ValueError, match="image 5: there is no labels"):
         bridges.from_torchvision([{"boxes": [], "image_id": 5}], ["a"])
@@ -258,7 +258,7 @@ def test_fiftyone_there_and_back(kind, monkeypatch):
     dataset = example(kind)
     samples = bridges.to_fiftyone(dataset, "boxes")
     with pytest.raises(
-        ValueError, match=r"a\.jpg: the size of the image is not known: call compute_metadata"
+        ValueError, match=r"a\.jpg: the size of the image is unknown: call compute_metadata"
     ):
         bridges.from_fiftyone(samples, "boxes")
     for sample, width, height in zip(samples, dataset.images.width, dataset.images.height, strict=True):

@@ -190,7 +190,7 @@ def test_messages_say_what_was_found():
     (message,) = messages(make([[9.50000002, 10, 9.50000001, 60]]), all_rules=False)
     assert "left 9.50000002, top 10, right 9.50000001," in message  # what is wrong is seen
     (message,) = messages(make([[-7, 10, 60, 60]], size=None))
-    assert "reaches 7 px beyond the image (of unknown size)" in message
+    assert "extends 7 px beyond the image (of unknown size)" in message
     (message,) = messages(make([[10, 10, 60, 60]] * 2))
     assert message.startswith("duplicate of box 0; ")
     (message,) = messages(make([[10, 10, 60, 60]], score=[float("nan")]))
@@ -214,7 +214,7 @@ def test_places_are_those_of_the_source():
         ("a.json#/annotations/5/bbox", "inverted-box"),
         ("b.txt:9", "duplicate-box"),
     ]
-    assert "in a.json#/annotations/4;" in log.issues[1].message
+    assert "of a.json#/annotations/4;" in log.issues[1].message
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,7 @@ def test_an_order_that_nobody_gave_is_said(tmp_path, source, target, edits, said
 
 def test_ids_of_classes_are_numbered_only_where_there_are_numbers(tmp_path):
     odm.write(data(), tmp_path / "in.json", "coco")
-    for target, what in (("yolo", "numbered anew"), ("voc", "not written"), ("txt", "not written")):
+    for target, what in (("yolo", "renumbered"), ("voc", "not written"), ("txt", "not written")):
         ledger = odm.convert(tmp_path / "in.json", tmp_path / target, to=target, dry_run=True)
         assert [w for w in ledger.changed if w.startswith("class ids")] == [f"class ids are {what}"]
 
@@ -197,7 +197,7 @@ def test_ids_of_classes_are_numbered_only_where_there_are_numbers(tmp_path):
 def test_the_way_out_is_named_where_there_is_one(tmp_path):
     odm.write(data(), tmp_path / "in", "voc")
     (tmp_path / "in" / "broken.xml").write_text("<annotation>")
-    with pytest.raises(DataError, match=r"xml-syntax; correct .*broken\.xml, or leave such files out"):
+    with pytest.raises(DataError, match=r"xml-syntax; correct .*broken\.xml, or leave out such files"):
         odm.convert(tmp_path / "in", tmp_path / "out", to="txt", skip_bad=True)
     (tmp_path / "in" / "broken.xml").unlink()
     with pytest.raises(UsageError, match="--class-list FILE says which classes are written"):

@@ -93,7 +93,7 @@ def test_a_split_goes_to_the_side_that_has_splits(run, tmp_path):
     one = make(tmp_path / "one", {"000001.txt": YOLO_DET["000001.txt"]})
     out, err = run("whole", one, "--split", "val", *SIZE, "--output", "json")
     assert json.loads(out)["results"][0]["summary"]["mAP"] == 1
-    assert "there are no splits here, so all of it is read" in err
+    assert "there are no splits, so everything is read" in err
     # Where neither side has splits, or not this one, it is an error as ever.
     assert "unknown-split" in run("ygt", "ydet", "--split", "val", *SIZE, code=1)[1]
     err = run("whole", one, "--split", "nope", *SIZE, code=1)[1]
@@ -112,7 +112,7 @@ def test_sizes_that_cannot_be_told_are_explained(run, tmp_path):
         Image.new("L", (200, 200)).save(tmp_path / "set" / "images" / split / f"{name}.png")
     make(tmp_path / "found", {f"{name}.txt": YOLO_DET["000000.txt"] for name in "abc"})
     err = run("set", "found", code=1)[1]
-    assert "size-out-of-reach the size of image 'a' is not known" in err
+    assert "size-out-of-reach the size of image 'a' is unknown" in err
     assert (
         "the other side has 2 images of this name, 'train/a.png' and 'val/a.png'; choose one split with"
         in err
@@ -164,7 +164,7 @@ def test_doubts_are_never_hidden(run):
     err = run("voc", "ydet", "-q", "--det-image-size", "200x200")[1]
     assert err.count("\n") == 2
     assert "warning class-order-guessed" in err
-    assert "warning no-match none of 6 detections" in err  # so the order is the wrong one
+    assert "warning no-match none of the 6 detections" in err  # so the order is the wrong one
     err = run("voc", "results.json", "-q")[1]
     assert "warning category-position-guessed" in err
     assert "1 = 'dog', 2 = 'cat'" in err
@@ -218,10 +218,10 @@ def test_numbers_that_the_other_side_names_are_not_called_names(run, tmp_path):
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("--iou", 1.5), "--iou 1.5: give"),
-        (("--max-dets", 0), "--max-dets 0: give"),
-        (("--at-score", "nan"), "--at-score nan: give"),
-        (("--score-min", "inf"), "--score-min inf: give"),
+        (("--iou", 1.5), "--iou 1.5: expected"),
+        (("--max-dets", 0), "--max-dets 0: expected"),
+        (("--at-score", "nan"), "--at-score nan: expected"),
+        (("--score-min", "inf"), "--score-min inf: expected"),
         (("--area", "huge"), "--area huge: choose"),
         (("--fail-under", "nAP=0.5"), "there are: mAP"),
         (("--fail-under", "mAP=0.5", "--protocol", "coco"), "there are: AP, AP50, AP75, APs"),

@@ -185,12 +185,12 @@ def test_warned_and_noted():
         (
             [Flag.CROWD, 0, 0],
             ["voc2012"],
-            ["1 crowd box of", "object under voc2012, of the class 'a'; choose"],
+            ["1 crowd box of", "object under voc2012, in the class 'a'; use"],
         ),
         (
             [Flag.CROWD, 0, Flag.CROWD],
             ["voc2012", "coco"],
-            ["2 crowd boxes", "'a', 'b'; 'b' has no others, and its AP"],
+            ["2 crowd boxes", "'a', 'b'; 'b' has only such boxes, and its AP"],
         ),
         (
             [Flag.CROWD, Flag.CROWD, Flag.CROWD],
@@ -528,7 +528,7 @@ def test_a_choice_that_leaves_nothing_is_a_warning(given, what):
     )
     assert evaluation.log.counts == {"nothing-left": len(what)}
     for issue, word in zip(evaluation.log.issues, what, strict=True):
-        assert f"leaves none of 1 {word}; check" in issue.message
+        assert f"leaves none of the 1 {word}; check" in issue.message
 
 
 def test_tables_and_results_print_on_a_line():

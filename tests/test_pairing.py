@@ -136,9 +136,9 @@ def test_what_one_side_lacks_has_one_name():
     log = Log()
     checks.compare(truth(), found(categories=["ant", "bee", "cat", "Dog", "eel"]), log)
     assert {i.code: i.message.partition(";")[0] for i in log} == {
-        "class-only-in-detections": "the class 'Dog' of 4 detections is not in the ground truth "
+        "class-only-in-detections": "class 'Dog' of 4 detections is not in the ground truth "
         "(did you mean 'dog'?)",
-        "class-only-in-ground-truth": "the class 'dog' of 4 ground truth boxes is not in the detections "
+        "class-only-in-ground-truth": "class 'dog' of 4 ground truth boxes is not in the detections "
         "(did you mean 'Dog'?)",
     }
 
@@ -174,7 +174,7 @@ def test_the_reading_that_fits_is_shown():
     message = misread(
         truth(category_ids=range(5)), found(category=[c + 1 for c in CLASS], category_ids=range(5))
     )
-    assert "with 1 = 'bee', 2 = 'cat' 0 of 18 detections have the class of the object under them" in message
+    assert "with 1 = 'bee', 2 = 'cat', 0 of 18 detections have the class of the object they overlap" in message
     assert (
         "with 1 = 'ant', 2 = 'bee' 18 would; if these are COCO results, give -O ids=positions-from-1"
         in message
