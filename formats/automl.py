@@ -1,4 +1,4 @@
-"""AutoML and Vertex AI CSV: one row per box, relative to the size of the image, without a header.
+"""AutoML and Vertex AI CSV: one row per box, relative to the image size, without a header.
 
 ::
 
@@ -6,28 +6,26 @@
     UNASSIGNED,gs://bucket/yard.png,car,0.1,0.1,0.2,0.1,0.2,0.3,0.1,0.3
     TEST,gs://bucket/empty.jpg,,,,,,,,,
 
-The grammar is that of https://cloud.google.com/vision/automl/object-detection/docs/csv-format: the set, the
-path of the picture, the label, and four corners ``x_min,y_min,x_max,y_min,x_max,y_max,x_min,y_max`` in
-0..1, of which two opposite ones are enough. Edges are multiplied by the size of the image, and nothing
-else.
+Syntax: https://cloud.google.com/vision/automl/object-detection/docs/csv-format. A row has the set, the path
+of the image, the label, and four corners ``x_min,y_min,x_max,y_min,x_max,y_max,x_min,y_max`` in 0..1; two
+opposite corners are enough. Coordinates are multiplied by the image size and not changed otherwise.
 
 Reading
 -------
-- A file, or every CSV file of a folder. The set may be left out, also where another row says it of the same
-  image; commas at the end of a line may be missing.
-- ``gs://`` and the bucket are cut from the path; the rest is the name of the image.
-- The box is the upright one around the corners that are given, in whatever order. A row without label and
-  corners is an image without objects.
+- A file, or every CSV file of a folder. The set may be omitted, also if another row gives it for the same
+  image; trailing commas may be missing.
+- ``gs://`` and the bucket are removed from the path; the rest is the image name.
+- The box is the axis-aligned box around the given corners, in any order. A row without label and corners is
+  an image without objects.
 - The sets TRAINING (or TRAIN), VALIDATION and TEST are the splits train, val and test, in any letter case.
-  ``--split`` takes the rows of one of them.
-- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, the pictures in the folder,
-  or the other side of an evaluation.
-- A twelfth cell is a score, which Google's own imports do not have.
+  ``--split`` selects one of them.
+- Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, the pictures in the folder, or
+  the other side of an evaluation.
+- A twelfth cell is a score; Google's own format has none.
 
 Writing
--------
-Two opposite corners; ``-O prefix=gs://bucket/folder`` stands before the names. Other splits than the three
-are UNASSIGNED, which is said aloud. Thirteen decimals, without zeros at the end.
+------- Two opposite corners; ``-O prefix=gs://bucket/folder`` is put before the image names. Other splits are
+written as UNASSIGNED, with a note. Numbers have up to thirteen decimals, without trailing zeros.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """CVAT XML 1.1: all images of a task in one file.
 
-The grammar is that of https://docs.cvat.ai/docs/other/xml_format. In a task of images::
+Syntax: https://docs.cvat.ai/docs/other/xml_format. In a task of images::
 
     <annotations>
       <version>1.1</version>
@@ -21,25 +21,26 @@ and in a task of a video ("CVAT for video")::
 Reading
 -------
 - A file, or a folder with ``annotations.xml`` (or any XML files with this root) and perhaps ``images/``.
-- ``xtl ytl xbr ybr`` are the edges in pixels, from 0 at the left and the top, taken as they stand.
+- ``xtl ytl xbr ybr`` are the edges in pixels, from 0 at the top left, unchanged.
 - Tracks are read frame by frame: each ``<box>`` that is not ``outside`` is an object of the image
-  ``frame_000003``, as CVAT names frames itself, with the size of ``<original_size>``. Nothing is
-  interpolated: CVAT writes a box for every frame. Tracks inside a track are the points of a skeleton.
-- ``occluded`` is the mark of that name. The attributes ``difficult``, ``truncated`` and ``is_crowd``
-  (``crowd``), which CVAT's own exports use, are marks too; ``score`` (``confidence``) makes an object a
-  detection. Other attributes are counted, not kept.
+  ``frame_000003``, the name that CVAT itself uses for frames, with the size of ``<original_size>``. Nothing
+  is interpolated: CVAT writes a box for every frame. Tracks inside a track are the points of a skeleton and
+  are counted.
+- ``occluded`` is read as the flag of that name, and so are the attributes ``difficult``, ``truncated`` and
+  ``is_crowd`` (``crowd``), which CVAT's own exports use; ``score`` (``confidence``) makes an object a
+  detection. Other attributes are counted but not kept.
 - Polygons, ellipses, masks and rotated boxes are read as their bounding boxes, with a warning. Polylines,
-  points, cuboids, skeletons and tags are no boxes; they are counted.
-- Classes are those of ``<labels>``, in their order, then those that only objects name. ``subset`` of an
-  image is its split, and ``--split`` takes the images of one.
-- A size of 0, or none, is taken from ``--image-sizes``, ``--image-size``, the picture (``--images``, or the
-  folder itself) or the other side of an evaluation; else it stays unknown.
-- Encodings and what is refused: as for Pascal VOC XML.
+  points, cuboids, skeletons and tags are not boxes and are counted.
+- Classes are those of ``<labels>``, in that order, followed by those that occur only in objects. ``subset``
+  of an image is its split, and ``--split`` selects one.
+- A missing size, or 0, is taken from ``--image-sizes``, ``--image-size``, the picture (``--images``, or the
+  folder itself) or the other side of an evaluation; otherwise it stays unknown.
+- Encodings and restrictions are those of Pascal VOC XML.
 
 Writing
--------
-One file as for a task of images; every image, with or without objects. Whole numbers have no point, others
-all their digits. Marks and scores are written as attributes, and only where they are set.
+------- One file, as for a task of images, with all images, including those without objects. Whole numbers
+have no decimal point, others all their digits. Flags and scores are written as attributes, only where they
+are set.
 """
 
 from __future__ import annotations

@@ -6,28 +6,26 @@
     gsd:0.146343590398
     x1 y1 x2 y2 x3 y3 x4 y4 category difficult
 
-The grammar is that of https://captain-whu.github.io/DOTA/dataset.html and of its tasks (``tasks.html``
-there): four corners in pixels, clockwise, from any corner on, taken as they stand. The two lines at the top
-may be missing.
+Syntax: https://captain-whu.github.io/DOTA/dataset.html and of its tasks (``tasks.html`` there): four corners
+in pixels, clockwise, starting at any corner, unchanged. The two header lines may be missing.
 
 Reading
 -------
-- A folder of files, flat or with ``labelTxt/`` beside ``images/``, or one file. The file's name without
-  ``.txt`` is the image; an empty file, or one of the two lines alone, is an image without objects.
-- Each object is read as the upright box around its corners, in whatever order they are. Where that is more
-  than the four corners say, it is a warning, and the rotation is counted as lost.
-- ``difficult`` is 0 or 1, and may be missing; a 2 is read as a 1.
-- Categories may consist of several words.
+- A folder of files, flat or with ``labelTxt/`` beside ``images/``, or one file. The file name without
+  ``.txt`` is the image name; an empty file, or one with only the header lines, is an image without objects.
+- Each object is read as the axis-aligned box around its corners, in any order. If that is larger than the
+  object, there is a warning, and the rotation is counted as lost.
+- ``difficult`` is 0 or 1 and may be missing; 2 is read as 1.
+- Category names may have several words.
 - Results are files ``Task1_<category>.txt`` of ``image score x1 y1 ... x4 y4`` or ``Task2_<category>.txt``
   of ``image score xmin ymin xmax ymax``. In files per image, a score after ``difficult`` makes a row a
   detection.
-- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
-  folder.
+- Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
 
 Writing
--------
-Rectangles, from the top left corner on, in one file per image without the two lines at the top; detections
-get their score at the end. ``-O results=true`` writes detections as ``Task2_<category>.txt`` instead.
+------- Rectangles, starting at the top left corner, in one file per image without the header lines;
+detections have their score at the end. ``-O results=true`` writes detections as ``Task2_<category>.txt``
+instead.
 """
 
 from __future__ import annotations

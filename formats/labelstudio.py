@@ -11,27 +11,26 @@ documentation of Label Studio (https://labelstud.io/guide/task_format)::
                      "rectanglelabels": ["person"]}}]}],
       "predictions": []}]
 
-``x``, ``y``, ``width`` and ``height`` are per cent of the image's width and height; they are multiplied by
-``original_width`` and ``original_height``, and nothing else. Where these are missing, ``data.width`` and
-``data.height``, the picture (``--images``), ``--image-size`` and ``--image-sizes`` say the size.
+``x``, ``y``, ``width`` and ``height`` are percentages of the width and height of the image; they are
+multiplied by ``original_width`` and ``original_height``. If these are missing, the size comes from
+``data.width`` and ``data.height``, the picture (``--images``), ``--image-size`` or ``--image-sizes``.
 
-Annotations are ground truth and predictions are detections, with a ``score`` in each result, else that of
-the prediction. Where a file has both, the annotations are read; ``--kind det`` reads the predictions. Of
-several annotations of a task the one marked ``ground_truth`` is read, else the first that was not
-cancelled; of several predictions the first. This is said aloud. ``completions``, as old versions write, are
-annotations. The short export (JSON-MIN), whose lists stand in the task itself, is read as well, and so is a
-file of one task, as cloud storage and the pages of Label Studio hold it, or a folder of such files.
+Annotations are ground truth and predictions are detections, with a ``score`` in each result or, if it is
+missing, that of the prediction. If a file has both, the annotations are read; ``--kind det`` reads the
+predictions. Of several annotations of a task, the one marked ``ground_truth`` is read, or else the first that
+was not cancelled; of several predictions, the first. A note says so. ``completions`` from old versions are
+read as annotations. The short export (JSON-MIN), with the lists in the task itself, is read as well, and so
+is a file with a single task, as in cloud storage, or a folder of such files.
 
-Shapes: rectangles; rotated ones, polygons and ellipses are read as their bounding box, with a warning and
-counted. A rotation is about the left top corner, clockwise. A shape with several labels is as many boxes.
-Brushes, key points, choices and the like are counted. A null list is an empty one.
+Shapes: rectangles; rotated rectangles, polygons and ellipses are counted and read as their bounding box, with
+a warning. Rotation is clockwise about the top left corner. A shape with several labels is read as one box per
+label. Brushes, key points, choices and the like are counted but not read. A null list is read as empty.
 
-The image's name is that of the file in ``data.image``: of a URL or a served path the last part, without the
-prefix of eight digits that an upload gets; after ``/data/local-files/?d=`` and of a relative path all of
-it.
+The image name is taken from ``data.image``: the last part of a URL or served path, without the eight-digit
+prefix of uploads; the whole path if it is relative or follows ``/data/local-files/?d=``.
 
-Writing: one task per image, with ``-O prefix=TEXT`` (``/data/local-files/?d=``) before the image's name,
-and as many decimals as bring the same pixels back within 1e-6.
+Writing: one task per image, with ``-O prefix=TEXT`` (``/data/local-files/?d=``) before the image name, and
+enough decimals to preserve pixels within 1e-6.
 """
 
 from __future__ import annotations

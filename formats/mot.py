@@ -1,36 +1,35 @@
-"""MOTChallenge: a sequence of frames, all boxes in one file.
+"""MOTChallenge: a sequence of frames, with all boxes in one file.
 
 ::
 
     frame,id,bb_left,bb_top,bb_width,bb_height,conf,class,visibility        gt/gt.txt
     frame,-1,bb_left,bb_top,bb_width,bb_height,conf,-1,-1,-1                det/det.txt
 
-The grammar is that of https://motchallenge.net/instructions and of the papers of MOT16 and MOT20. Pixels as
-they stand (MOTChallenge counts them from 1; nothing is shifted), separated by commas.
+Syntax: https://motchallenge.net/instructions and of the papers of MOT16 and MOT20. Values are separated by
+commas; coordinates are pixels, unchanged (MOTChallenge counts them from 1; nothing is shifted).
 
 Reading
 -------
 - A file; a sequence (``gt/gt.txt``, ``det/det.txt``, ``img1/``, ``seqinfo.ini``); or a folder of sequences,
-  whose names then stand before those of the images. Where both kinds are there, ground truth is read;
-  ``--kind det`` reads the detections.
+  whose names are put before those of the images. If both kinds exist, the ground truth is read; ``--kind
+  det`` reads the detections.
 - The image of frame 1 is ``000001`` with the ``imExt`` of ``seqinfo.ini``; sizes and the number of frames
-  come from there too, else from ``--image-size``, ``--image-sizes``, ``--images`` or the pictures. With an
+  come from there too, or else from ``--image-size``, ``--image-sizes``, ``--images`` or the pictures. With an
   ``images.txt`` beside ``seqinfo.ini``, frame n is the image in its line n.
-- In ground truth ``conf`` is a flag: 0 means that an evaluation ignores the box, which is read as crowd. In
-  detections it is the score, of any size. Without a telling file name, ids of -1 mean detections.
-- Classes: 1 pedestrian, 2 person on vehicle, 3 car, 4 bicycle, 5 motorbike, 6 non motorized vehicle, 7
-  static person, 8 distractor, 9 occluder, 10 occluder on the ground, 11 occluder full, 12 reflection, 13
-  crowd. With ``--classes FILE`` or ``labels.txt`` beside the file, as CVAT writes it, the numbers are its
-  lines from 1 on. Files of 7 or 10 columns have no class (the last three are world coordinates): their
-  boxes are pedestrians.
-- The ids of tracks and visibilities are counted, not kept. Further columns than these are not read.
+- In ground truth ``conf`` is a flag: 0 means that evaluations ignore the box, and it is read as crowd. In
+  detections it is the score, which may be any number. If the file name does not decide, ids of -1 mean
+  detections.
+- Classes: 1 pedestrian, 2 person on vehicle, 3 car, 4 bicycle, 5 motorbike, 6 non motorized vehicle, 7 static
+  person, 8 distractor, 9 occluder, 10 occluder on the ground, 11 occluder full, 12 reflection, 13 crowd. With
+  ``--classes FILE`` or ``labels.txt`` beside the file, as written by CVAT, the numbers are its lines, from 1.
+  Files of 7 or 10 columns have no class (the last three are world coordinates): their boxes are pedestrians.
+- Track ids and visibilities are counted but not kept. Further columns are not read.
 
 Writing
--------
-One sequence. Frames are numbered in the order of the images; ``images.txt`` holds their names unless they
-are ``000001`` and so on. Every box is a track of its own, and fully visible. Official classes keep their
-numbers; with any other class, the classes are numbered from 1 and listed in ``labels.txt``. Detections of
-nothing but pedestrians have 10 columns, others 9.
+------- One sequence. Frames are numbered in the order of the images; ``images.txt`` lists their names unless
+they are ``000001`` and so on. Every box is written as a separate track, fully visible. Official classes keep
+their numbers; if there is any other class, all classes are numbered from 1 and listed in ``labels.txt``.
+Detections of pedestrians only have 10 columns, others 9.
 """
 
 from __future__ import annotations

@@ -3,34 +3,36 @@
 Ground truth   ``<class> <4 numbers>``
 Detections     ``<class> <confidence> <4 numbers>``
 
-The file's name without ``.txt`` is the image; an empty file is an image without objects. Class names may
-contain spaces: the numbers are taken from the right. Values are separated by any run of spaces or tabs, or
-by ``--sep``: then every value stands alone, and a class may end in a number (``route 66,10,20,30,40``).
-A byte order mark, CRLF, blank lines, blanks at the end of a line, ``.88``, ``1e-3`` and a missing last
-newline are fine. Quotes around a class are an error: they are not part of the grammar.
+The file name without ``.txt`` is the image name; an empty file is an image without objects. Class names may
+contain spaces: the numbers are taken from the right. Values are separated by any run of spaces or tabs, or by
+``--sep``, in which case a class may end in a number (``route 66,10,20,30,40``). A byte order mark, CRLF,
+blank lines, trailing spaces, ``.88``, ``1e-3`` and a missing final newline are accepted. Quotes around a
+class are an error, because the format has no quotes.
 
 What the four numbers mean
     ``--box ltrb`` (left top right bottom), ``ltwh`` (left top width height) or ``cxcywh`` (centre, width,
-    height); ``--coords abs`` (pixels) or ``rel`` (fractions of the image's width and height, which need image
-    sizes: ``--image-size``, ``--images``, ``--image-sizes``). Where it is not said:
+    height); ``--coords abs`` (pixels) or ``rel`` (fractions of the width and height of the image, which
+    require image sizes: ``--image-size``, ``--images``, ``--image-sizes``). If these options are omitted:
 
-    - all values in 0..1 means ``rel``, and ``rel`` means ``cxcywh``;
-    - pixels are ``ltrb`` where no row has right < left or bottom < top, ``ltwh`` where at least one row in 20
-      has (and three rows, or all of a small set). Between the two it is an error with both counts.
+    - if all values are in 0..1, they are ``rel``, and ``rel`` means ``cxcywh``;
+    - pixels are ``ltrb`` if no row has right < left or bottom < top, and ``ltwh`` if at least one row in 20
+      has (and three rows, or all of a small set). Anything in between is an error that gives both counts.
 
-    The whole folder decides, and in an evaluation both sides together. The decision is said aloud.
+    The decision is made for the whole folder, in an evaluation for both sides together, and printed as a
+    note.
 
 Ground truth or detections
-    Most rows decide, or ``--kind``; rows of the other kind are errors. Confidences lie in 0..1.
+    The majority of the rows decides, or ``--kind``; rows of the other kind are errors. Confidences are in
+    0..1.
 
 Classes
-    Words are names. Whole numbers are names too, unless ``--classes FILE`` (one name per line, or a
-    ``data.yaml``) says which name each has. Class names are kept exactly, but for blanks around them.
+    Words are class names. Whole numbers are names too, unless ``--classes FILE`` (one name per line, or a
+    ``data.yaml``) gives their names. Class names are kept exactly, except for leading and trailing spaces.
 
 Writing
     ``<class> <4 numbers>`` or ``<class> <confidence> <4 numbers>``, ltrb in pixels unless ``--box`` and
-    ``--coords`` say otherwise; a number is the shortest that reads back the same. With ``--coords rel`` there
-    are as many decimals as bring the pixels back within 1e-6.
+    ``--coords`` are given; numbers have the fewest digits that read back exactly. With ``--coords rel`` they
+    have enough decimals to preserve pixels within 1e-6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""VGG Image Annotator 2: its project, its annotations as JSON, and its annotations as CSV.
+"""VGG Image Annotator (VIA) 2: projects, and annotations as JSON or CSV.
 
-Source: the tool's own writer (``via.js`` of VIA 2.0, https://www.robots.ox.ac.uk/~vgg/software/via/). The
+Reference: the tool's own writer (``via.js`` of VIA 2.0, https://www.robots.ox.ac.uk/~vgg/software/via/). The
 annotations are one object with an entry per image; a project holds the same under ``_via_img_metadata``::
 
     {"a.jpg12345": {"filename": "a.jpg", "size": 12345,
@@ -13,23 +13,22 @@ The CSV has one region a line, or one line with ``region_count`` 0 for an image 
 
     filename,file_size,file_attributes,region_count,region_id,region_shape_attributes,region_attributes
 
-Pixels are counted from the image's top left corner and read and written verbatim; the tool itself writes
-whole ones. ``size`` is the length of the picture's file, so the size of the image is not known.
+Coordinates are pixels from the top left corner of the image, read and written unchanged; the tool itself
+writes whole numbers. ``size`` is the size of the picture's file in bytes, so the image size is unknown.
 
-Class: the value of one region attribute: ``-O attribute=NAME``, else the only attribute there is, else the
-first of ``class``, ``label``, ``name``, ``type``, ``category``, ``object``, said aloud. A checkbox with one
-choice set is that choice. ``-O category=NAME`` is the class of regions without one. Attributes called
-``difficult``, ``crowd``, ``truncated``, ``occluded``, ``group_of``, ``depiction`` and ``inside`` are flags
-where they hold 1, true or yes, and ``score`` is the score of a detection; none of these is taken for the
-class. If every region has a score, they are detections; if only some have one they are ground truth, the
-scores are ignored, and that is a warning.
+Class: the value of one region attribute: ``-O attribute=NAME``, or the only attribute, or the first of
+``class``, ``label``, ``name``, ``type``, ``category``, ``object``, with a note. A checkbox with one option
+set has that value. ``-O category=NAME`` is the class of regions without one. Attributes called ``difficult``,
+``crowd``, ``truncated``, ``occluded``, ``group_of``, ``depiction`` and ``inside`` are flags, set if they are
+1, true or yes, and ``score`` is the score of a detection; none of these is used as the class. If every region
+has a score, the file contains detections. If only some have one, it is read as ground truth without the
+scores, with a warning.
 
-Shapes: ``rect``; ``polygon``, ``circle`` and ``ellipse`` are read as their bounding box, with a warning and
-counted; ``polyline`` and ``point`` enclose nothing and are counted. ``regions`` may be an object, as VIA 1
-writes it, or null.
+Shapes: ``rect``; ``polygon``, ``circle`` and ``ellipse`` are counted and read as their bounding box, with a
+warning; ``polyline`` and ``point`` have no area and are counted but not read. ``regions`` may be an object,
+as written by VIA 1, or null.
 
-Writing: a project that VIA opens, or CSV where the target's suffix is ``.csv``; flags and scores as
-attributes.
+Writing: a VIA project, or CSV if the suffix of the target is ``.csv``, with flags and scores as attributes.
 """
 
 from __future__ import annotations

@@ -5,20 +5,18 @@
     "image","xmin","ymin","xmax","ymax","label"
     "street.jpg",10,20,110,220,"person"
 
-The grammar is that of VoTT's CSV export (https://github.com/microsoft/VoTT): exactly these columns, in this
-order, edges in pixels, taken as they stand. Detections have a seventh column ``score``, which VoTT itself
-does not know.
+Syntax: VoTT's CSV export (https://github.com/microsoft/VoTT): exactly these columns, in this order, with
+edges in pixels, unchanged. Detections have a seventh column ``score``, which VoTT itself does not have.
 
 Reading
 -------
-- A file, or every CSV file of a folder (``train-export.csv`` and others). Quotes may be there or not.
-- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
-  folder.
-- A row with a name and nothing else is an image without objects.
+- A file, or every CSV file of a folder (``train-export.csv`` and others). Quotes are optional.
+- Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
+- A row with only a name is an image without objects.
 
 Writing
--------
-One file. An image without objects, which VoTT itself does not export, is a row with its name alone.
+------- A single file. An image without objects, which VoTT itself does not export, is a row with only its
+name.
 """
 
 from __future__ import annotations

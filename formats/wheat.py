@@ -5,25 +5,23 @@
     image_id,width,height,bbox,source
     b6ab77fd7,1024,1024,"[834.0, 222.0, 56.0, 36.0]",usask_1
 
-The grammar is that of ``train.csv`` and ``sample_submission.csv`` of
-https://www.kaggle.com/c/global-wheat-detection: left, top, width and height in pixels, taken as they stand.
-Submissions are detections::
+Syntax: ``train.csv`` and ``sample_submission.csv`` of https://www.kaggle.com/c/global-wheat-detection: left,
+top, width and height in pixels, unchanged. Submissions are detections::
 
     image_id,PredictionString
     aac893a91,0.95 834 222 56 36 0.5 10 20 30 40
 
 Reading
 -------
-- A file, or every CSV file of a folder with one of these headers. Where both are there, ground truth is
-  read; ``--kind det`` reads the submission.
-- The image is called after its id, with the extension of its picture, if one is found.
+- A file, or every CSV file of a folder with one of these headers. If both exist, the ground truth is read;
+  ``--kind det`` reads the submission.
+- The image is named after its id, with the extension of its picture, if one is found.
 - An image with an empty ``bbox`` or string, or ``[]``, has no objects.
-- The class is ``wheat``, unless there is a column ``class``; a column ``score`` makes detections.
-  ``source`` is counted, not kept.
+- The class is ``wheat``, unless there is a column ``class``; a column ``score`` means detections. ``source``
+  is counted but not kept.
 
 Writing
--------
-The columns of ``train.csv``, with ``class`` where there are other classes than wheat and ``score`` for
+------- The columns of ``train.csv``, with ``class`` if there are other classes than wheat, and ``score`` for
 detections. ``-O results=true`` writes detections of wheat as a submission.
 """
 

@@ -9,30 +9,27 @@
     0
     0 0 0 0 0 0 0 0 0 0
 
-For each image a line with its name, a line with the number of faces, and a row for each face. The grammar
-is that of the readme in ``wider_face_split`` (http://shuoyang1213.me/WIDERFACE): ``left top width height
-blur expression illumination invalid occlusion pose``, in pixels, taken as they stand.
+For each image a line with its name, a line with the number of faces, and a row for each face. Syntax: the
+readme in ``wider_face_split`` (http://shuoyang1213.me/WIDERFACE): ``left top width height blur expression
+illumination invalid occlusion pose``, in pixels, unchanged.
 
 Reading
 -------
-- A file, or a folder with ``wider_face_<split>_bbx_gt.txt`` or with any other files of this grammar, such
-  as the results of a detector, one per image. Names without a folder then get that of their file.
-  ``--split`` reads the file of one split alone.
-- Rows of 10 or 4 numbers are ground truth, rows of 5 are detections: ``left top width height score``.
-  Scores are any numbers.
-- ``invalid`` 1 means that an evaluation ignores the face: it is read as crowd. ``occlusion`` 1 or 2 is the
-  mark *occluded*. The other attributes are counted, not kept.
-- An image without faces has the number 0, and may have one row of zeros, which is no face; so is a row of
-  ten zeros that is the only one of its image.
-- The class is ``face``, unless a name stands after the numbers of a row.
-- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
-  folder.
+- A file, or a folder with ``wider_face_<split>_bbx_gt.txt`` or with any other files of this format, such as
+  the results of a detector, one per image. Names without a folder then get the folder of their file.
+  ``--split`` reads only the file of one split.
+- Rows of 10 or 4 numbers are ground truth, rows of 5 are detections: ``left top width height score``. Scores
+  may be any numbers.
+- ``invalid`` 1 means that evaluations ignore the face: it is read as crowd. ``occlusion`` 1 or 2 is read as
+  the flag *occluded*. The other attributes are counted but not kept.
+- An image without faces has the number 0 and may have one row of zeros, which is not a face; neither is a row
+  of ten zeros if it is the only one of its image.
+- The class is ``face``, unless a row ends with a class name.
+- Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
 
 Writing
--------
-``wider_face_bbx_gt.txt``, or one file per split; detections as ``wider_face_det.txt`` likewise. Rows of
-other classes than ``face`` have the class at their end, which programs that count columns from the left do
-not see.
+------- ``wider_face_bbx_gt.txt``, or one file per split; detections as ``wider_face_det.txt`` likewise. Rows
+of other classes than ``face`` end with the class, which programs that count columns from the left ignore.
 """
 
 from __future__ import annotations

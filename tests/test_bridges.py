@@ -257,9 +257,7 @@ def test_fiftyone_there_and_back(kind, monkeypatch):
     monkeypatch.setitem(sys.modules, "fiftyone", module)
     dataset = example(kind)
     samples = bridges.to_fiftyone(dataset, "boxes")
-    with pytest.raises(
-        ValueError, match=r"a\.jpg: the size of the image is unknown: call compute_metadata"
-    ):
+    with pytest.raises(ValueError, match=r"a\.jpg: the size of the image is unknown: call compute_metadata"):
         bridges.from_fiftyone(samples, "boxes")
     for sample, width, height in zip(samples, dataset.images.width, dataset.images.height, strict=True):
         sample.metadata = types.SimpleNamespace(width=int(width), height=int(height))

@@ -174,7 +174,9 @@ def test_the_reading_that_fits_is_shown():
     message = misread(
         truth(category_ids=range(5)), found(category=[c + 1 for c in CLASS], category_ids=range(5))
     )
-    assert "with 1 = 'bee', 2 = 'cat', 0 of 18 detections have the class of the object they overlap" in message
+    assert (
+        "with 1 = 'bee', 2 = 'cat', 0 of 18 detections have the class of the object they overlap" in message
+    )
     assert (
         "with 1 = 'ant', 2 = 'bee' 18 would; if these are COCO results, give -O ids=positions-from-1"
         in message
