@@ -314,7 +314,7 @@ def test_no_input_is_replaced(odm_run, inputs, what):
     run = odm_run(*args, *([] if "--dry-run" in args else ["--overwrite"]), code=3)
     last = run.err.strip().split("\n")[-1]
     assert re.search(
-        "the target (is the source|is a file that is read|lies (inside|around)).*; write somewhere", last
+        "the target (is the source|is an input file|is inside|contains).*; choose another", last
     )
     assert run.out == ""
     assert tree(inputs) == before
@@ -341,7 +341,7 @@ def test_a_new_target_inside_a_folder_of_pictures_replaces_nothing(odm_run, inpu
     after = tree(inputs)
     assert before.items() < after.items()
     run = odm_run(*args, "--overwrite", code=3)  # now it is there
-    assert "lies inside the source" in run.err
+    assert "is inside the source" in run.err
     assert tree(inputs) == after
 
 

@@ -200,5 +200,5 @@ def test_the_way_out_is_named_where_there_is_one(tmp_path):
     with pytest.raises(DataError, match=r"xml-syntax; correct .*broken\.xml, or leave out such files"):
         odm.convert(tmp_path / "in", tmp_path / "out", to="txt", skip_bad=True)
     (tmp_path / "in" / "broken.xml").unlink()
-    with pytest.raises(UsageError, match="--class-list FILE says which classes are written"):
+    with pytest.raises(UsageError, match="--class-list FILE sets which classes are written"):
         odm.convert(tmp_path / "in", tmp_path / "out", to="yolo", options={"classes": "x"})

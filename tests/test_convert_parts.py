@@ -142,7 +142,7 @@ def test_similar_classes_of_two_sources_are_a_warning(here, run):
         (["a.json", "out", "--to", "automl", "--split-into", "train:1,dev:1"], 2, "automl has no part 'dev'"),
         (["a.json", "out", "--to", "yolo", "--split-into", "train:.9,val:.2"], 2, "add up to 1.1, not to 1"),
         (["a.json", "out", "--to", "yolo", "--split-into", "train:90,val:1,x:1"], 1, "would go to val, x"),
-        (["a.json", "out", "--to", "yolo", "--folds", "21"], 1, "no image would go to fold21"),
+        (["a.json", "out", "--to", "yolo", "--folds", "21"], 1, "would get no images to fold21"),
         (["a.json", "out", "--to", "yolo", "--folds", "2", "--group-by", "^(j)"], 1, "does not match 20 images"),
         (["a.json", "out", "--to", "yolo", "--min-box", "99", "--drop-empty"], 1, "no image is left of 20"),
         (["a.json", "out", "--to", "yolo", "--sample", "0"], 2, "--sample 0"),
@@ -309,5 +309,5 @@ def test_the_functions_of_python(here):
     ledger = odm.write(merged, "out", "txt", selection=Selection(split_into={"train": 3, "val": 1}), log=log)
     assert ledger.parts.keys() == {"train", "val"}
     assert sum(images for images, _ in ledger.parts.values()) == 24
-    with pytest.raises(DataError, match="no image would go"):
+    with pytest.raises(DataError, match="would get no images"):
         odm.write(merged, "more", "txt", selection=Selection(folds=25))

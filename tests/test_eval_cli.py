@@ -114,7 +114,7 @@ def test_sizes_that_cannot_be_told_are_explained(run, tmp_path):
     err = run("set", "found", code=1)[1]
     assert "size-out-of-reach the size of image 'a' is unknown" in err
     assert (
-        "the other side has 2 images of this name, 'train/a.png' and 'val/a.png'; choose one split with"
+        "the other side has 2 images with this name, 'train/a.png' and 'val/a.png'; select one split with"
         in err
     )
     assert "the size of image 'c'" in err
@@ -354,5 +354,5 @@ def test_lvis_by_what_each_image_was_searched_for(run, tmp_path):
     assert "1 detections dropped: beyond the best 2 of the image" in err
     run("lvis.json", "found.json", "--protocol", "lvis", "--fail-under", "APr=0.1", code=1)
     _, err = run("gt", "det", "--protocol", "lvis")
-    assert "nothing says which classes are absent" in err
-    assert "no frequency of classes" in err
+    assert "there are no image-level labels" in err
+    assert "no class frequencies" in err

@@ -281,7 +281,7 @@ def test_a_file_that_is_too_large_is_refused(data, tmp_path, monkeypatch, capsys
     words = ["eval", data / "gt.json", data / "det.csv", "--images", data / "photos", "-q"]
     monkeypatch.setattr(build, "LARGEST_FILE", 10_000)
     assert run(*words, "--report", tmp_path / "r.html") == 3
-    assert "give a name without .html for a folder" in capsys.readouterr().err
+    assert "use a name without .html to write a folder" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
     assert run(*words, "--report", tmp_path / "r") == 0
 
@@ -291,7 +291,7 @@ def test_a_target_that_cannot_be_used_is_refused_before_the_work(data, tmp_path,
     assert run("eval", data / "gt.json", "nowhere.csv", "--report", tmp_path / "r.html") == 3
     assert "the target exists" in capsys.readouterr().err
     assert run("eval", data / "gt.json", data / "det.csv", "--report", data / "photos/r.html", "-q", "--images", data / "photos") == 3  # fmt: skip
-    assert "lies inside the source" in capsys.readouterr().err
+    assert "is inside the source" in capsys.readouterr().err
 
 
 def test_images_may_be_given_for_formats_that_have_no_such_option(tmp_path, data):

@@ -368,4 +368,4 @@ def test_a_class_that_a_part_lacks_is_a_warning():
     divide(Selection(split_into="train:1,val:1"), data([{0}, {0, 1}, {0}], 3), log)
     (issue,) = log.issues
     assert (issue.code, issue.severity) == ("class-not-in-part", "warning")
-    assert "no object of 1 of the 2 classes: class1" in issue.message
+    assert "no objects of 1 of the 2 classes: class1" in issue.message
