@@ -52,9 +52,9 @@ def page(format_: Format, width: int | None = None, *, brief: bool = False) -> s
         when = {"read": " (reading)", "write": " (writing)", "both": ""}[spec.side]
         lines.append(wrapped(f"  {spec.name}{flag}{when}: {spec.help}.{choices}", width, " " * 6))
     kept = ", ".join(sorted(format_.keeps)) or "nothing"
-    lines += ["", wrapped(f"Besides boxes and class names it keeps: {kept}.", width)]
+    lines += ["", wrapped(f"Preserved besides boxes and class names: {kept}.", width)]
     if format_.max_error_px:
-        lines.append(f"Coordinates survive within {format_.max_error_px:g} px.")
+        lines.append(f"Coordinates are preserved within {format_.max_error_px:g} px.")
     return "\n".join(lines)
 
 

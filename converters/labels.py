@@ -37,7 +37,7 @@ def _text(path: str, code: Code, log: Log) -> str:
         return data.removeprefix(b"\xef\xbb\xbf").decode()
     except UnicodeDecodeError as e:
         log.report(code, path, reason=f"byte {e.start} is not UTF-8")
-        raise DataError(f"{printable(path)}: it is not UTF-8", log) from None
+        raise DataError(f"{printable(path)}: not UTF-8 text", log) from None
 
 
 def read_descriptions(path: str, log: Log) -> dict[str, str]:

@@ -504,7 +504,7 @@ def _recall_at(given: Sequence[int], base: Protocol, most: int | None) -> tuple[
         )
     for k in given:
         if isinstance(k, bool) or int(k) != k or k < 1:
-            raise UsageError(f"recall_at {k}: give whole numbers from 1, as in 1,10,50")
+            raise UsageError(f"recall_at {k}: expected whole numbers from 1, as in 1,10,50")
         if k > most:
             raise UsageError(
                 f"recall_at {k}: only the best {most} detections of an image and class are looked at; "

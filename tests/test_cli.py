@@ -313,9 +313,7 @@ def test_no_input_is_replaced(odm_run, inputs, what):
     args = INPUTS[what].split()
     run = odm_run(*args, *([] if "--dry-run" in args else ["--overwrite"]), code=3)
     last = run.err.strip().split("\n")[-1]
-    assert re.search(
-        "the target (is the source|is an input file|is inside|contains).*; choose another", last
-    )
+    assert re.search("the target (is the source|is an input file|is inside|contains).*; choose another", last)
     assert run.out == ""
     assert tree(inputs) == before
     assert Path("linked.json").is_symlink()

@@ -209,7 +209,9 @@ def test_labels_where_nobody_looks_are_an_error(tmp_path, odm_run):
     assert "none of the 3 pictures of the split 'train' has a label file" in err
     assert "'train/annot'" in err
     (source / "train" / "annot").rename(source / "train" / "labelTxt")
-    assert "with the format dota" in odm_run("convert", source, tmp_path / "o.json", "--to", "coco", code=1)[1]
+    assert (
+        "with the format dota" in odm_run("convert", source, tmp_path / "o.json", "--to", "coco", code=1)[1]
+    )
 
 
 def test_pictures_alone_are_an_error(tmp_path):
