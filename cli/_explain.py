@@ -19,8 +19,8 @@ from odm.screen import json_text, markdown
 HEAD = """\
 # Codes
 
-Every type of problem has a code that never changes. `odm validate --explain CODE` explains one code; this page
-is the output of `odm validate --explain all --output markdown`. Data with an *error* is not converted or
+Every type of problem has a code that never changes. `odm validate --explain CODE` explains one code; this
+page is the output of `odm validate --explain all --output markdown`. Data with an *error* is not converted or
 evaluated; after a *warning* it is read as usual. Errors *of one box* can be left out with `--skip-bad`, and
 errors *of one file* together with the file with `--skip-bad-files`; no others can.
 """

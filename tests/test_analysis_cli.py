@@ -172,12 +172,12 @@ def test_class_agnostic_has_no_meaning_where_classes_are_looked_at(data, name):
         (("--analyze", "tid"), "--analyze tid: unknown analysis"),
         (("--analyze", ""), "--analyze: choose from"),
         (("--thresholds", "f3"), "--thresholds f3: give f1"),
-        (("--save-thresholds", "x.json"), "needs a rule"),
+        (("--save-thresholds", "x.json"), "needs --thresholds"),
         (("--thresholds", "f1", "--iou", "0.5", "--iou", "0.6", "--protocol", "voc2007"), "one protocol"),
         (("--at-scores", "tags.csv"), "tags.csv: it is not JSON"),
         (("--at-scores", "none.json"), "none.json"),
         (("--at-scores", "t.json", "--at-score", "0.5"), "exclude each other"),
-        (("--tags", "tags.csv"), "give --analyze slices"),
+        (("--tags", "tags.csv"), "needs --analyze slices"),
         (("--ci", "--replicates", "0"), "--replicates 0"),
     ],
 )
@@ -210,7 +210,7 @@ def test_agreement_of_two_files(data):
     assert found["f1_location"] == pytest.approx(0.833333, abs=1e-6)
     assert found["kappa"] == pytest.approx(0.375)
     text = run("agree", "gt.csv", "b.csv", "--quiet")
-    assert "F1 of places 0.8333, of places and classes 0.5000" in text
+    assert "F1 of locations 0.8333, of locations and classes 0.5000" in text
     assert run("agree", "gt.csv", "b.csv", "--quiet", "--output", "csv").startswith(
         "class,f1,first,other,pairs\ncat,0.8,"
     )

@@ -524,7 +524,7 @@ def test_a_working_folder_that_is_gone_is_said(tmp_path, words):
     )  # fmt: skip
     assert done.returncode == 3
     (last,) = [each for each in done.stderr.splitlines() if not each.startswith("note: ")]
-    assert "the working folder does not exist any more" in last
+    assert "the working folder no longer exists" in last
     assert os.listdir(tmp_path) == []
 
 

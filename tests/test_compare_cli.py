@@ -168,7 +168,7 @@ def test_the_report_shows_two_runs(data, tmp_path):
     assert "Old and new" in page
     run(data, "compare", *COCO, "--report", target, code=3)  # it exists
     _, said = run(data, "compare", "gt.csv", "a.csv", "b.csv", "c.csv", "--report", "x.html", code=2)
-    assert "give A and one B" in said
+    assert "give only A and B" in said
 
 
 def test_runs_with_other_images_than_the_ground_truth(tmp_path):

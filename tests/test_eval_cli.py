@@ -156,7 +156,7 @@ def test_rename(run, tmp_path):
     for value in ("Doggy=dog", "@renames"):
         out, err = run("gt", "det", "--rename", value, "--output", "json")
         assert json.loads(out)["results"][0]["summary"]["mAP"] == 1
-        assert "'Doggy' of 3 detections is taken as 'dog'" in err
+        assert "'Doggy' of 3 detections is read as 'dog'" in err
     assert "there is no class 'x'" in run("gt", "det", "--rename", "x=dog", code=2)[1]
 
 
