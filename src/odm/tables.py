@@ -29,7 +29,7 @@ Longs = NDArray[np.int64]
 
 
 class Flag(enum.IntFlag):
-    """What an annotation says about a box besides its place; a bit of ``boxes.flags``."""
+    """An attribute of an annotation; a bit of ``boxes.flags``."""
 
     CROWD = 1
     DIFFICULT = 2
@@ -45,7 +45,7 @@ GROUPS = Flag.CROWD | Flag.GROUP_OF
 
 
 class LabelState(enum.IntEnum):
-    """What is said of a class on a whole image, beside its boxes there."""
+    """An image-level label of a class."""
 
     ABSENT = 0
     """It was looked for, and there is none."""
@@ -174,7 +174,7 @@ class Boxes:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ImageLabels:
-    """One row per class and image of which something is said beside the boxes; most sources say nothing."""
+    """Image-level labels, one row per image and class; most sources have none."""
 
     image: Ints
     category: Ints
@@ -274,7 +274,7 @@ class Dataset:
         frequency
             One of `FREQUENCIES`, or empty, per category.
         labels
-            What is said of whole images: rows of an image, a category and a `LabelState`.
+            Image-level labels: rows of an image, a category and a `LabelState`.
 
         Raises
         ------
@@ -323,10 +323,10 @@ class Dataset:
 
 
 class Builder:
-    """Makes the tables. A reader says what it sees; rows keep the order in which they are said.
+    """Builds the tables. A reader passes what it reads; rows keep that order.
 
     ``counterpart`` gives the other side of an evaluation, or the ground truth that a results file refers to,
-    and reads it at the first call; it answers None where there is none.
+    and reads it at the first call; it returns None if there is none.
     """
 
     def __init__(self, counterpart: Callable[[], Dataset | None] | None = None) -> None:
