@@ -247,9 +247,9 @@ def test_other_image_names_are_not_alike(names):
     ("second", "how"),
     [
         ("Traffic Light", "letter case"),
-        ("traffic  light", "blanks"),
-        ("trafficlight", "blanks"),
-        (" traffic light", "blanks"),
+        ("traffic  light", "spaces"),
+        ("trafficlight", "spaces"),
+        (" traffic light", "spaces"),
         ("Traffic light ", "letter case and spaces"),
     ],
 )
@@ -497,7 +497,7 @@ def test_sizes_that_differ():
     [
         (lambda b, s: np.concatenate([b[:, :2], b[:, 2:] - b[:, :2]], axis=1), "as left, top, width, height"),
         (lambda b, s: b[:, [1, 0, 3, 2]], "with x and y swapped"),
-        (lambda b, s: b / s, "multiplied by the image size"),
+        (lambda b, s: b / s, "read as relative coordinates"),
         (
             lambda b, s: np.concatenate([(b[:, :2] + b[:, 2:]) / 2, b[:, 2:] - b[:, :2]], axis=1),
             "as centre, width, height",

@@ -586,7 +586,7 @@ def test_output_that_cannot_be_written_is_said(tmp_path, command, to):
     )
     assert done.returncode == 3
     (last,) = [line for line in done.stderr.splitlines() if line.startswith("odm: error: ")]
-    assert last.startswith("odm: error: the output cannot be written: ")
+    assert last.startswith("odm: error: cannot write the output: ")
     assert "Traceback" not in done.stderr
 
 

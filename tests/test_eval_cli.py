@@ -131,7 +131,7 @@ def test_sizes_that_cannot_be_told_are_explained(run, tmp_path):
     (tmp_path / "photos").mkdir()
     Image.new("L", (200, 200)).save(tmp_path / "photos" / "b.png")
     err = run("set", "found", "--split", "val", "--images", "photos", code=1)[1]
-    assert "is not in photos, and --images hides set/images/val; leave out --images, or" in err
+    assert "is not in photos, and --images hides set/images/val; omit --images or" in err
     assert "--gt-images or --det-images" in err
 
 
@@ -172,7 +172,7 @@ def test_doubts_are_never_hidden(run):
     assert "warning" in run("ygt", "ydet", *SIZE)[1]
     assert run("ygt", "ydet", *SIZE, "-q")[1] == ""  # no doubt: both sides have the same numbers
     assert "warnings that put the numbers in doubt" in " ".join(run("--help")[0].split())
-    assert "warning nothing-left --score-min 50, above the highest score 0.9," in run(
+    assert "warning nothing-left --score-min 50, above the highest score, 0.9," in run(
         "gt", "det", "-q", "--score-min", 50
     )[1]  # fmt: skip
 

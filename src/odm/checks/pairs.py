@@ -100,7 +100,7 @@ CONVENTIONS_DIFFER = Code(
     "conventions-differ",
     "warning",
     "the detections fit the ground truth far better {how}: mean best IoU {better} instead of {value}",
-    "read them so, or correct the export",
+    "read them that way, or correct the export",
     "The two sides use different box conventions, so hardly any pair overlaps as it should.",
 )
 _SAMPLE = 2000
