@@ -313,7 +313,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'missing-column': (
         'filename,width,height,lable,xmin,ymin,xmax,ymax',
-        "input.csv:1: error missing-column [class] expected a column for class, found the columns filename, width, height, lable, xmin, ymin, xmax, ymax (is it 'lable'?); name the column with -O columns=class:NAME",
+        "input.csv:1: error missing-column [class] expected a column for class, found the columns filename, width, height, lable, xmin, ymin, xmax, ymax (is it 'lable'?); name the column with -O columns=class:NAME, or class:=NAME where all boxes have one class",
     ),
     'missing-key': (
         '',
@@ -534,6 +534,18 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'stray-quote': (
         'b.jpg,640,480,"cat"s,,1,2,3,4,0,0,0,0,0',
         'input.csv:3: error stray-quote [class] expected quotes around the whole cell, found \'"cat"s,,1,2,3,4,0,0,0,0,0\'; quote the cell and write each quote inside it as ""',
+    ),
+    'tfrecord-damaged': (
+        '',
+        'input.tfrecord#/1: error tfrecord-damaged the record cannot be read: its checksum is wrong; copy the file again, or write it again with the program that made it',
+    ),
+    'tfrecord-lengths': (
+        '',
+        'input.tfrecord#/1: error tfrecord-lengths expected 2 values of image/object/bbox/xmin, one for each box, found 1; write as many values in each list as there are boxes',
+    ),
+    'tfrecord-picture-unknown': (
+        'odm convert input.csv out --to tfrecord --images images',
+        "input.csv:3: error tfrecord-picture-unknown the picture of 'b.png' is not known, and those of other images are written; give all of them with --images DIR, or leave them out with -O pictures=false",
     ),
     'tiny-box': (
         '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [100, 100, 0.5, 30], "area": 15.0, "iscrowd": 0}',

@@ -207,7 +207,6 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
         slices=slices_by_tags(first.images, tags),
         track=log.track,
     )
-    failed = regressions(comparison, gates)
     try:
         if given["save_to"]:
             with Output(given["save_to"], overwrite=given["overwrite"]) as output:
@@ -217,6 +216,7 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
     finally:  # the numbers are the last thing on the screen
         lines = headlines(comparison) if given["output"] == "table" else ()
         show(render_comparison(comparison, given["output"], width=table_width(given)), headlines=lines)
+    failed = regressions(comparison, gates)
     for line in failed:
         say(f"odm: gate failed: {line}")
     return 1 if failed else 0

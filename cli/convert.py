@@ -77,7 +77,7 @@ Examples:
     type=click.Choice(SAME_IMAGE),
     default="error",
     show_default=True,
-    help="If several SRC have the same image: fail, prefix image names with their SRC, or join the boxes.",
+    help="If several SRC have the same image: fail, prefix all image names, or join the boxes.",
 )
 @click.option(
     "--min-box", type=float, default=0, metavar="PIXELS", help="Drop boxes whose shorter side is below this."

@@ -9,7 +9,7 @@ import click
 
 from odm.cli._common import complete_format, table_width, wide_option
 from odm.cli._print import show
-from odm.formats import FORMATS, Format, get, option_specs
+from odm.formats import FORMATS, USES, Format, get, option_specs
 from odm.screen import text_table, wrapped
 
 EXAMPLES = """
@@ -52,10 +52,17 @@ def page(format_: Format, width: int | None = None, *, brief: bool = False) -> s
         when = {"read": " (reading)", "write": " (writing)", "both": ""}[spec.side]
         lines.append(wrapped(f"  {spec.name}{flag}{when}: {spec.help}.{choices}", width, " " * 6))
     kept = ", ".join(sorted(format_.keeps)) or "nothing"
+    if format_.written_by:
+        lines += ["", wrapped(f"Written by: {format_.written_by}.", width)]
     lines += ["", wrapped(f"Preserved besides boxes and class names: {kept}.", width)]
     if format_.max_error_px:
         lines.append(f"Coordinates are preserved within {format_.max_error_px:g} px.")
     return "\n".join(lines)
+
+
+def by_use() -> list[Format]:
+    """All formats by what they are used for, then by name."""
+    return sorted(FORMATS.values(), key=lambda f: (USES.index(f.use), f.name))
 
 
 def refilled(text: str, width: int | None) -> str:
@@ -122,6 +129,8 @@ def listing(output: str, width: int | None = None) -> str:
                 {
                     "name": f.name,
                     "title": f.title,
+                    "use": f.use,
+                    "written_by": f.written_by,
                     "suffixes": list(f.suffixes),
                     "keeps": sorted(f.keeps),
                     "max_error_px": f.max_error_px,
@@ -135,6 +144,7 @@ def listing(output: str, width: int | None = None) -> str:
     rows = [
         [
             f.name,
+            f.use,
             f.title,
             "a file" if f.single else "a folder",
             "read, write",
@@ -142,10 +152,11 @@ def listing(output: str, width: int | None = None) -> str:
             ", ".join(flag for flag in flags if flag in f.keeps) or "-",
             "required" if f.needs_size else "",
         ]
-        for f in FORMATS.values()
+        for f in by_use()
     ]
     headers = [
         "format",
+        "used for",
         "what it is",
         "stored as",
         "ground truth",
@@ -166,15 +177,21 @@ def _table(headers: list[str], rows: list[list[str]], width: int | None) -> str:
     text = text_table(headers, rows, left=headers)
     if width is None or max(map(len, text.split("\n"))) <= width:
         return text
-    some = [0, 1, 2, 6]
-    room = width - sum(2 + max(len(row[i]) for row in (headers, *rows)) for i in some if i != 1)
-    shown = []
+    some = [0, 2, 3, 7]
+    room = width - sum(2 + max(len(row[i]) for row in (headers, *rows)) for i in some if i != 2)
+    shown: list[list[str]] = []
+    begins: dict[int, str] = {}
     for row in rows:
-        first, *others = textwrap.wrap(row[1], max(room, 20), break_on_hyphens=False)
-        shown.append([row[0], first, row[2], row[6]])
+        if row[1] not in begins.values():
+            begins[len(shown)] = row[1]
+        first, *others = textwrap.wrap(row[2], max(room, 20), break_on_hyphens=False)
+        shown.append([row[0], first, row[3], row[7]])
         shown += [["", f"  {other}", "", ""] for other in others]
-    lines = [text_table([headers[i] for i in some], shown, left=headers)]
-    both = [row[0] for row in rows if row[4] != "-"]
+    head, rule, *lines = text_table([headers[i] for i in some], shown, left=headers).split("\n")
+    for at, use in reversed(begins.items()):
+        lines[at:at] = ["", f"{use[:1].upper()}{use[1:]}"]
+    lines = [head, rule, *lines]
+    both = [row[0] for row in rows if row[5] != "-"]
     what = "Every format" if len(both) == len(rows) else "A format"
     lines += [
         "",

@@ -400,7 +400,19 @@ class PendingSource:
         """The format that the user named, else the one that is detected."""
         if self.request.format is not None:
             return get(self.request.format)
-        return detect(self.source, self.log, flag=self.request.flag)
+        try:
+            return detect(self.source, self.log, flag=self.request.flag)
+        except UsageError:
+            given = {name.replace("-", "_") for name in (*self.request.options, *self.request.shared)}
+            owners = {name: [f for f in FORMATS if name in reading_options(FORMATS[f])] for name in given}
+            meant = {formats[0] for formats in owners.values() if len(formats) == 1}
+            if len(meant) != 1:
+                raise
+        found = FORMATS[meant.pop()]
+        self.log.note(
+            f"{printable(self.source.path)}: read as {found.name}, the one format with these options"
+        )
+        return found
 
     def own_options(self) -> Any:
         """The options for reading, complete."""

@@ -229,7 +229,7 @@ def _put(
         if not output.written and (dataset.kind != "det" or has_classes):
             raise DataError(
                 f"{printable(output.target)}: not written, because the data has no images and {format_.name} "
-                "has one file per image, so nothing could be read back; coco can store classes only",
+                "has a file or record per image, so nothing could be read back; coco can store classes only",
                 log,
             )
 

@@ -93,10 +93,40 @@ def outputs(text: str) -> str:
         return OUTPUT.sub(run, text)
 
 
+LOSSES = {
+    "size": "image sizes",
+    "extension": "extensions of image names",
+    "empty": "images without objects",
+    "unused": "classes without objects",
+    "order": "the order of classes",
+    "split": "splits",
+    "score": "scores",
+    "difficult": "difficult",
+    "crowd": "crowd",
+    "truncated": "truncated",
+    "occluded": "occluded",
+}
+
+
+def tools() -> str:
+    """For each format which tools write it, in which versions, and what it cannot hold."""
+    from odm.formats import FORMATS
+
+    head = "| format | written by | examples that are tested | what it cannot hold |"
+    lines = [head, "|---|---|---|---|"]
+    folders = sorted(path.name for path in (ROOT / "fixtures" / "mixed").iterdir() if path.is_dir())
+    for name, format_ in FORMATS.items():
+        own = [folder for folder in folders if re.fullmatch(rf"{name}(-.*)?", folder)]
+        tried = ", ".join(folder.removeprefix(name).removeprefix("-") or "plain" for folder in own)
+        lost = ", ".join(shown for key, shown in LOSSES.items() if key not in format_.keeps) or "-"
+        lines.append(f"| [`{name}`](#{name}) | {format_.written_by} | {tried} | {lost} |")
+    return "\n".join(lines)
+
+
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"quick start": quick_start, "formats": formats},
     "docs/evaluating.md": {"protocols": protocols, "doubts": doubts},
-    "docs/formats.md": {"pages": pages},
+    "docs/formats.md": {"tools": tools, "pages": pages},
     **{f"docs/{page.name}": {} for page in sorted((ROOT / "docs").glob("from-*.md"))},
 }
 

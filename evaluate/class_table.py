@@ -55,8 +55,8 @@ def _cells(result: Result, row: Row, values: Sequence[str]) -> list[str]:
     found = []
     for key in values:
         number = row.ap if key == "AP" else row.extra.get(key.lower() if key == "CorLoc" else key, math.nan)
-        if of_all and key in result.summary:
-            number = result.summary[key]
+        if of_all:
+            number = next((result.summary[k] for k in (key, f"m{key}") if k in result.summary), number)
         found.append(percent(number))
     return [
         "(all)" if of_all else cell(row.name),

@@ -37,6 +37,9 @@ RELATIONAL = frozenset("size extension empty unused order score area wh image_id
 """What a format keeps that writes images, classes and boxes as tables of their own, as the model has them."""
 
 Side = Literal["read", "write", "both"]
+Use = Literal["training", "annotation tools", "challenges", "results", "other"]
+USES: tuple[Use, ...] = ("training", "annotation tools", "challenges", "results", "other")
+"""The groups of formats, in the order in which they are listed."""
 
 DESCRIBING = re.compile(
     r"_?classes\.(?:txt|csv)|predefined_classes\.txt|class_names\.txt|labels?\.txt|labelmap\.txt|images\.txt"
@@ -66,6 +69,10 @@ class Format:
 
     name: str
     title: str
+    use: Use = "other"
+    """What it is mostly used for; `odm formats` groups by it."""
+    written_by: str = ""
+    """The tools that write it, with the versions or layouts that were tried."""
     doc: str
     """The module's docstring."""
     suffixes: tuple[str, ...]

@@ -24,7 +24,8 @@ Reading
 - A twelfth cell is a score; Google's own format has none.
 
 Writing
-------- Two opposite corners; ``-O prefix=gs://bucket/folder`` is put before the image names. Other splits are
+-------
+Two opposite corners; ``-O prefix=gs://bucket/folder`` is put before the image names. Other splits are
 written as UNASSIGNED, with a note. Numbers have up to thirteen decimals, without trailing zeros.
 """
 
@@ -230,6 +231,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) ->
 FORMAT = Format(
     name="automl",
     title="AutoML and Vertex AI CSV",
+    use="annotation tools",
+    written_by="Google AutoML Vision and Vertex AI (two or four corners, with and without the set)",
     doc=__doc__ or "",
     suffixes=(".csv",),
     single=True,

@@ -233,6 +233,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: BddOptions) -> No
 FORMAT = Format(
     name="bdd100k",
     title="BDD100K (Scalabel) JSON",
+    use="annotation tools",
+    written_by="BDD100K 2018 and 2020, Scalabel (list of frames, or frames with a config)",
     doc=__doc__ or "",
     suffixes=(".json",),
     single=True,

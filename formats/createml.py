@@ -7,9 +7,10 @@ Specification: "Building an object detector data source" in Apple's documentatio
                        "coordinates": {"x": 60, "y": 120, "width": 100, "height": 200}}]}]
 
 ``x`` and ``y`` are the centre of the box, ``width`` and ``height`` its size, in pixels from the top left
-corner of the image, the defaults of Create ML. ``-O units=normalized`` reads values relative to the image
-size, which must then be given by ``--images``, ``--image-size`` or ``--image-sizes``. The alternative keys
-``imagefilename`` and ``annotation`` of the same page are read as well. A null list is read as empty.
+corner of the image, the defaults of Create ML. If all of them are in 0..1, they are relative to the image
+size, which must then be given by ``--images``, ``--image-size`` or ``--image-sizes``; ``-O units=pixel`` and
+``-O units=normalized`` override this. The alternative keys ``imagefilename`` and ``annotation`` of the same
+page are read as well. A null list is read as empty.
 
 Detections have a ``confidence`` beside the ``label``, as in the predictions of a model; Create ML ignores it.
 If every annotation has one, the file contains detections. If only some have one, it is read as ground truth
@@ -26,6 +27,7 @@ numbers have no decimal point.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -47,7 +49,7 @@ from odm.formats._shared.json_values import (
 )
 from odm.formats._shared.number_text import short_wh
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
-from odm.issues import Log
+from odm.issues import Log, printable
 from odm.tables import Builder, Dataset, Floats
 
 _IMAGE = frozenset({"image", "imagefilename", "annotations", "annotation"})
@@ -59,9 +61,9 @@ class CreatemlOptions(SplitOptions):
     """Options of Create ML JSON."""
 
     units: str = option(
-        "pixel",
+        "auto",
         "unit of the coordinates: pixels, or relative to the image size",
-        choices=("pixel", "normalized"),
+        choices=("auto", "pixel", "normalized"),
         side="read",
     )
 
@@ -84,8 +86,15 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
     relative = options.units == "normalized"
     reader = Reader(source, builder, log, options, ask_other=relative)
     files = reader.choose(_looks_like, "Create ML JSON")
-    for file in files_of_split(files, split_of, options.split, source, log):
-        value = reader.value(file)
+    files = files_of_split(files, split_of, options.split, source, log)
+    values = [reader.value(file) for file in files]
+    if options.units == "auto" and _are_relative(values):
+        log.note(
+            f"{printable(source.path)}: all coordinates lie in 0..1, so they are read as relative to the "
+            "image's size (-O units=pixel reads pixels)"
+        )
+        relative, reader = True, Reader(source, builder, log, options, ask_other=True)
+    for file, value in zip(files, values, strict=True):
         at = At(source.full(file))
         if value is Nothing:
             continue
@@ -96,6 +105,32 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
         for i, record in enumerate(log.track(value, "reading")):
             _read_image(reader, record, at / i, rows, i, split_of(file), relative=relative)
     reader.finish(field="confidence")
+
+
+def _are_relative(values: list[Any]) -> bool:
+    """Whether there are boxes and all their numbers lie in 0..1, some of them not whole."""
+    broken = False
+    for place in _places(values):
+        for value in place.values():
+            if type(value) in (int, float):
+                if not 0 <= value <= 1:
+                    return False
+                broken |= 0 < value < 1
+    return broken
+
+
+def _places(values: list[Any]) -> Iterator[dict[str, Any]]:
+    """The coordinates of all boxes, as far as these are such."""
+    for value in values:
+        for record in value if isinstance(value, list) else ():
+            for box in _listed(record) if isinstance(record, dict) else ():
+                if isinstance(box, dict) and isinstance(place := box.get("coordinates"), dict):
+                    yield place
+
+
+def _listed(record: dict[str, Any]) -> list[Any]:
+    boxes = record.get("annotations", record.get("annotation"))
+    return boxes if isinstance(boxes, list) else []
 
 
 def _read_image(
@@ -211,6 +246,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: CreatemlOptions) 
 FORMAT = Format(
     name="createml",
     title="Create ML JSON",
+    use="training",
+    written_by="Apple Create ML, Roboflow, RectLabel (image and imagefilename spellings)",
     doc=__doc__ or "",
     suffixes=(".json",),
     single=True,

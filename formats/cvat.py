@@ -32,13 +32,15 @@ Reading
 - Polygons, ellipses, masks and rotated boxes are read as their bounding boxes, with a warning. Polylines,
   points, cuboids, skeletons and tags are not boxes and are counted.
 - Classes are those of ``<labels>``, in that order, followed by those that occur only in objects. ``subset``
-  of an image is its split, and ``--split`` selects one.
+  of an image is its split, and ``--split`` selects one. If images of two subsets have the same name, as in the
+  export of a project, names are prefixed with the subset.
 - A missing size, or 0, is taken from ``--image-sizes``, ``--image-size``, the picture (``--images``, or the
   folder itself) or the other side of an evaluation; otherwise it stays unknown.
 - Encodings and restrictions are those of Pascal VOC XML.
 
 Writing
-------- One file, as for a task of images, with all images, including those without objects. Whole numbers
+-------
+One file, as for a task of images, with all images, including those without objects. Whole numbers
 have no decimal point, others all their digits. Flags and scores are written as attributes, only where they
 are set.
 """
@@ -73,7 +75,7 @@ from odm.formats._shared.pictures import parse_pixels
 from odm.formats._shared.safe_xml import BLANKS, DOCTYPE, WRONG_ROOT, SafeXmlParser, after_prolog, narrow
 from odm.formats._shared.splits import SplitOptions, miss_split
 from odm.formats._shared.text_tokens import NON_FINITE, NUMBER
-from odm.issues import Log
+from odm.issues import Log, printable
 from odm.names import BAD_CLASS_NAME, BAD_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag
 
@@ -140,6 +142,8 @@ class _Reader:
         self.door = SafeXmlParser()
         self.outlines: list[tuple[str, int, str]] = []
         self.path, self.file = "", -1
+        self.parts = False
+        """Whether the subset of an image becomes a part of its name."""
 
     def count(self, what: str) -> None:
         self.builder.extras[what] = self.builder.extras.get(what, 0) + 1
@@ -169,6 +173,7 @@ class _Reader:
             name = (label.findtext("name") or "").strip("\t\r\n")
             if label.find("parent") is None and refuse_class(name) is None:
                 self.builder.category(name)
+        self.parts |= self.shares_names(root)
         for element in root.iterchildren("image"):
             if not self.wants(element.get("subset") or ""):
                 continue
@@ -177,6 +182,20 @@ class _Reader:
                 self.add_shape(shape, image, shape.get("label"))
         if (tracks := root.findall("track")) and self.wants(""):
             self.read_tracks(root, tracks)
+
+    def shares_names(self, root: Any) -> bool:
+        """Whether images of different subsets have one name, as in the export of a project."""
+        subsets: dict[str, str] = {}
+        for element in root.iterchildren("image"):
+            subset = element.get("subset") or ""
+            if subsets.setdefault(element.get("name", ""), subset) != subset:
+                if not self.parts:
+                    self.log.note(
+                        f"{printable(self.path)}: images of different subsets have the same name, so the "
+                        "subset was put before the names"
+                    )
+                return True
+        return False
 
     def wants(self, split: str) -> bool:
         """Whether images of a split are read; it is then known that there is such a one."""
@@ -197,7 +216,9 @@ class _Reader:
             except ValueError:
                 self.log.report(BAD_IMAGE_SIZE, self.path, line=line, field=field, value=text)
                 return None
-        return self.image(name, (sizes[0], sizes[1]), line, element.get("subset") or "")
+        split = element.get("subset") or ""
+        shown = f"{split}/{name}" if self.parts and split else name
+        return self.image(shown, (sizes[0], sizes[1]), line, split)
 
     def image(self, name: str, size: tuple[int, int], line: int, split: str = "") -> int | None:
         """Add an image; None, and an issue, if it cannot be."""
@@ -487,6 +508,8 @@ def _quote(text: str) -> str:
 FORMAT = Format(
     name="cvat",
     title="CVAT XML 1.1",
+    use="annotation tools",
+    written_by="CVAT for images 1.1 and for video 1.1 (tasks and projects)",
     doc=__doc__ or "",
     suffixes=(".xml",),
     single=True,

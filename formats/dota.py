@@ -23,7 +23,8 @@ Reading
 - Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
 
 Writing
-------- Rectangles, starting at the top left corner, in one file per image without the header lines;
+-------
+Rectangles, starting at the top left corner, in one file per image without the header lines;
 detections have their score at the end. ``-O results=true`` writes detections as ``Task2_<category>.txt``
 instead.
 """
@@ -325,6 +326,8 @@ def adapt(options: DotaOptions) -> dict[str, object]:
 FORMAT = Format(
     name="dota",
     title="DOTA oriented boxes",
+    use="challenges",
+    written_by="DOTA 1.0 to 2.0 (label files, Task 1 and 2 results), Roboflow OBB",
     doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,

@@ -20,6 +20,16 @@ one, it is read as ground truth without the confidences, with a warning. ``--kin
 Flags: the attributes ``difficult``, ``crowd`` or ``iscrowd``, ``truncated``, ``occluded``, ``group_of``,
 ``depiction`` and ``inside``. All others are counted but not kept.
 
+The other export, "FiftyOneDataset", has ``samples.json`` beside ``data/`` and is read too::
+
+    {"samples": [{"filepath": "data/a.jpg", "tags": ["train"], "metadata": {"width": 640, "height": 480},
+                  "ground_truth": {"_cls": "Detections", "detections": [
+                      {"label": "person", "bounding_box": [0.1, 0.2, 0.3, 0.4], "iscrowd": 0}]}}]}
+
+The field ``ground_truth`` is read, or else the first field of detections; with ``--kind det`` the first one
+whose detections have a ``confidence``; ``-O field=NAME`` overrides this. A tag ``train``, ``val``, ``test``
+or similar is the split. Other types of fields are counted but not read.
+
 Writing: a ``.json`` target is the file itself, any other target a folder with ``labels.json``; the pictures
 belong in ``data/`` beside it. Numbers have enough decimals to preserve pixels within 1e-6.
 """
@@ -27,13 +37,14 @@ belong in ``data/`` beside it. Numbers have enough decimals to preserve pixels w
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import numpy as np
 
 from odm.codes import NO_SIZE
 from odm.files import COLLISION, Output, Source
-from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.codes import UNKNOWN_CLASS
 from odm.formats._shared.gather import At
 from odm.formats._shared.json_columns import show
@@ -51,13 +62,19 @@ from odm.formats._shared.json_values import (
     sniff_json,
 )
 from odm.formats._shared.number_text import fixed_rows
-from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
+from odm.formats._shared.splits import SPLITS, SplitOptions, files_of_split, miss_split, split_of
 from odm.formats._shared.text_tokens import decimals_for
-from odm.issues import Log, Trusted
+from odm.issues import Log, Trusted, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
 
 _BOX = frozenset({"label", "bounding_box", "confidence", "attributes"})
+_SAMPLE = frozenset(
+    "_id id filepath tags metadata _media_type _rand _dataset_id created_at last_modified_at".split()
+)
+_DETECTION = frozenset({"_id", "id", "_cls", "tags", "index"})
+_TRUTH = "ground_truth"
+_ABSOLUTE = re.compile(r"/|[A-Za-z]:/|[a-z0-9]+://")
 _FLAGS = {**FLAG_NAMES, "iscrowd": Flag.CROWD}
 
 
@@ -65,8 +82,12 @@ _FLAGS = {**FLAG_NAMES, "iscrowd": Flag.CROWD}
 class FiftyoneOptions(SplitOptions):
     """Options of FiftyOne."""
 
+    field: str = option("", "which field of samples.json is read", side="read")
+
 
 def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+    if look.top == "{" and look.keys.get("samples") == "[" and "filepath" in look.first.get("samples", {}):
+        return SURE, "it has samples with a filepath, as FiftyOne has"
     if look.top != "{" or look.keys.get("labels") != "{" or look.keys.get("classes", "[") not in ("[", "n"):
         return None
     if "classes" in look.keys or b'"bounding_box"' in head:
@@ -85,12 +106,16 @@ def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -
     if source.is_dir:
         homes = dict.fromkeys(file.rpartition("/")[0] for file in fitting(source, _looks_like))
         folders = tuple(source.full(f"{home}/data".lstrip("/")) for home in homes)
-    elif source.path.replace("\\", "/").rpartition("/")[2] == "labels.json":
-        folders = (source.path[: -len("labels.json")] + "data",)
+    elif (name := source.path.replace("\\", "/").rpartition("/")[2]) in ("labels.json", "samples.json"):
+        folders = (source.path[: -len(name)] + "data",)
     reader = Reader(source, builder, log, options, folders, ask_other=True)
     files = reader.choose(_looks_like, "the detection data set of FiftyOne")
-    for file in files_of_split(files, split_of, options.split, source, log):
-        value = reader.value(file)
+    values = {file: reader.value(file) for file in files}
+    samples = [file for file, value in values.items() if isinstance(value, dict) and "samples" in value]
+    for file in samples:
+        _read_samples(reader, values.pop(file), At(source.full(file)), options)
+    for file in files_of_split(list(values), split_of, None if samples else options.split, source, log):
+        value = values[file]
         at = At(source.full(file))
         record = None if value is Nothing else reader.mapping(value, at)
         if record is not None:
@@ -131,6 +156,95 @@ def _read_file(reader: Reader, record: dict[str, Any], at: At, split: str) -> No
             assert size is not None
             if not _read_box(reader, box, here / i, image, size, names, rows, i):
                 reader.builder.skipped += 1
+
+
+def _read_samples(reader: Reader, record: dict[str, Any], at: At, options: FiftyoneOptions) -> None:
+    """Read the images of ``samples.json``."""
+    here, log = at / "samples", reader.log
+    samples = reader.items(record["samples"], here)
+    found = [
+        (s, here / i) for i, v in enumerate(samples or ()) if (s := reader.mapping(v, here / i)) is not None
+    ]
+    field = options.field or _field(reader, [sample for sample, _ in found])
+    splits = [_tagged(sample) for sample, _ in found]
+    if miss_split(options.split, splits, reader.source, log):
+        return
+    for (sample, place), split in zip(found, splits, strict=True):
+        if options.split in (None, split):
+            _read_sample(reader, sample, place, field, split)
+
+
+def _tagged(sample: dict[str, Any]) -> str:
+    """The split that the tags of a sample name, else nothing."""
+    tags = sample.get("tags")
+    return next((t for t in tags if isinstance(t, str) and t in SPLITS), "") if isinstance(tags, list) else ""
+
+
+def _field(reader: Reader, samples: list[dict[str, Any]]) -> str:
+    """The name of the field whose detections are read."""
+    scored: dict[str, bool] = {}
+    for sample in samples:
+        for key, value in sample.items():
+            if isinstance(value, dict) and isinstance(given := value.get("detections"), list):
+                own = any(isinstance(d, dict) and d.get("confidence") is not None for d in given)
+                scored[key] = scored.get(key, False) or own
+    wants = reader.builder.kind
+    names = [name for name, own in scored.items() if own == (wants == "det")] or list(scored)
+    chosen = _TRUTH if wants != "det" and _TRUTH in scored else (names or [_TRUTH])[0]
+    if len(scored) > 1:
+        shown = printable(reader.source.path)
+        reader.log.note(f"{shown}: the field {printable(chosen)} is read (-O field=NAME chooses another)")
+    return chosen
+
+
+def _read_sample(reader: Reader, sample: dict[str, Any], at: At, field: str, split: str) -> None:
+    reader.count_unread(sample, _SAMPLE | {field})
+    given = {} if sample.get(field) is None else reader.mapping(sample[field], at / field)
+    boxes = None if given is None else reader.items(given.get("detections"), at / field / "detections")
+    about = {} if sample.get("metadata") is None else reader.mapping(sample["metadata"], at / "metadata")
+    if boxes is None or about is None:
+        reader.builder.skipped += len(boxes or ())
+        return
+    name: Any = sample.get("filepath")
+    if isinstance(name, str):
+        name = name.replace("\\", "/")
+        name = name.rpartition("/")[2] if _ABSOLUTE.match(name) else name.removeprefix("data/")
+    picture = reader.pictures.named(name) if isinstance(name, str) and reader.pictures else None
+    size = reader.size(about.get("width"), about.get("height"), at / "metadata", ("width", "height"))
+    if size is None and boxes and isinstance(name, str):
+        size = reader.pictures.size(name, picture)
+        if size is None:
+            reader.log.report(NO_SIZE, at.path, **at.where, value=name)
+    image = None
+    if size != (0, 0):
+        image = reader.image(name, at, field="filepath", size=size, picture=picture, split=split)
+    if image is None or (boxes and size is None):
+        reader.builder.skipped += len(boxes)
+        return
+    here = at / field / "detections"
+    rows = reader.rows_of(here)
+    for i, box in enumerate(boxes):
+        assert size is not None
+        if not _read_detection(reader, box, here / i, image, size, rows, i):
+            reader.builder.skipped += 1
+
+
+def _read_detection(
+    reader: Reader, value: Any, at: At, image: int, size: tuple[int, int], rows: int, line: int
+) -> bool:
+    """Read one detection of a sample, whose attributes may stand beside its other keys."""
+    box = reader.mapping(value, at, row=True)
+    if box is None:
+        return False
+    given = box.get("attributes") or {}
+    attributes = {key: box[key] for key in _FLAGS if key in box}
+    for key, attribute in given.items() if isinstance(given, dict) else ():
+        attributes[key] = attribute.get("value") if isinstance(attribute, dict) else attribute
+    reader.count_unread(box, _BOX | _DETECTION | _FLAGS.keys())
+    plain = {key: box[key] for key in _BOX if key in box}
+    if isinstance(given, dict):
+        plain["attributes"] = attributes
+    return _read_box(reader, plain, at, image, size, None, rows, line)
 
 
 def _read_box(
@@ -230,6 +344,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
 FORMAT = Format(
     name="fiftyone",
     title="FiftyOne detection data set",
+    use="annotation tools",
+    written_by="FiftyOne FiftyOneImageDetectionDataset and FiftyOneDataset",
     doc=__doc__ or "",
     suffixes=(".json",),
     single=True,

@@ -22,7 +22,8 @@ Reading
 - Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
 
 Writing
-------- Unknown values are written as in the development kit: alpha and rotation -10, dimensions -1, location
+-------
+Unknown values are written as in the development kit: alpha and rotation -10, dimensions -1, location
 -1000; in detections truncated and occluded -1. A crowd box can be written only if its class is DontCare.
 """
 
@@ -209,6 +210,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> 
 FORMAT = Format(
     name="kitti",
     title="KITTI object labels",
+    use="challenges",
+    written_by="KITTI object development kit, CVAT, FiftyOne (15 and 16 columns)",
     doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,

@@ -77,6 +77,8 @@ class LabelmeOptions(ImageOptions):
 def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     if look.top != "{" or look.keys.get("shapes", "[") not in ("[", "n"):
         return None
+    if look.cut and look.keys.get("imageData") == '"' and _TOP.issuperset(look.keys):
+        return SURE, "it has the imageData of one image, as LabelMe has"
     image = look.keys.keys() & {"imagePath", "imageData", "imageHeight", "imageWidth"}
     first = look.first.get("shapes", {}).keys()
     if "shapes" in look.keys and (image or "points" in first):
@@ -268,6 +270,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelmeOptions) -
 FORMAT = Format(
     name="labelme",
     title="LabelMe JSON",
+    use="annotation tools",
+    written_by="labelme 3 to 5, AnyLabeling, X-AnyLabeling",
     doc=__doc__ or "",
     suffixes=(".json",),
     single=False,

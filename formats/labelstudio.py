@@ -469,6 +469,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
 FORMAT = Format(
     name="labelstudio",
     title="Label Studio JSON",
+    use="annotation tools",
+    written_by="Label Studio 0.x (completions), 1.x JSON and JSON-MIN",
     doc=__doc__ or "",
     suffixes=(".json",),
     single=True,

@@ -477,6 +477,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: LvisOptions) -> N
 FORMAT = Format(
     name="lvis",
     title="LVIS JSON",
+    use="challenges",
+    written_by="LVIS 0.5 and 1.0",
     doc=__doc__ or "",
     suffixes=(".json",),
     single=True,

@@ -26,7 +26,8 @@ Reading
 - Track ids and visibilities are counted but not kept. Further columns are not read.
 
 Writing
-------- One sequence. Frames are numbered in the order of the images; ``images.txt`` lists their names unless
+-------
+One sequence. Frames are numbered in the order of the images; ``images.txt`` lists their names unless
 they are ``000001`` and so on. Every box is written as a separate track, fully visible. Official classes keep
 their numbers; if there is any other class, all classes are numbered from 1 and listed in ``labels.txt``.
 Detections of pedestrians only have 10 columns, others 9.
@@ -442,6 +443,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: MotOptions) -> No
 FORMAT = Format(
     name="mot",
     title="MOTChallenge sequences",
+    use="challenges",
+    written_by="MOT15, MOT16, MOT17, MOT20 (gt, det and results)",
     doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,

@@ -338,6 +338,8 @@ def _colour(i: int, n: int) -> str:
 FORMAT = Format(
     name="supervisely",
     title="Supervisely project",
+    use="annotation tools",
+    written_by="Supervisely project (ann/ with meta.json)",
     doc=__doc__ or "",
     suffixes=(".json",),
     single=False,

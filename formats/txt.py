@@ -763,6 +763,8 @@ def _unwritable(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:
 FORMAT = Format(
     name="txt",
     title="Plain text, one file per image",
+    use="results",
+    written_by="the object-detection-metrics tools (Cartucho mAP, Padilla), one file per image",
     doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,

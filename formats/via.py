@@ -430,6 +430,8 @@ def _regions(dataset: Dataset, attribute: str) -> Iterator[tuple[str, list[dict[
 FORMAT = Format(
     name="via",
     title="VGG Image Annotator (VIA)",
+    use="annotation tools",
+    written_by="VIA 1 and 2 JSON, VIA 2 CSV, projects",
     doc=__doc__ or "",
     suffixes=_SUFFIXES,
     single=True,

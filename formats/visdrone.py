@@ -24,7 +24,8 @@ Reading
 - Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
 
 Writing
-------- Official categories keep their numbers. If there is any other class, all classes are numbered from 1
+-------
+Official categories keep their numbers. If there is any other class, all classes are numbered from 1
 and listed in ``classes.txt``.
 """
 
@@ -232,6 +233,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: VisdroneOptions) 
 FORMAT = Format(
     name="visdrone",
     title="VisDrone detection annotations and results",
+    use="challenges",
+    written_by="VisDrone-DET (annotations and results)",
     doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,

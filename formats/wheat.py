@@ -21,7 +21,8 @@ Reading
   is counted but not kept.
 
 Writing
-------- The columns of ``train.csv``, with ``class`` if there are other classes than wheat, and ``score`` for
+-------
+The columns of ``train.csv``, with ``class`` if there are other classes than wheat, and ``score`` for
 detections. ``-O results=true`` writes detections of wheat as a submission.
 """
 
@@ -234,6 +235,8 @@ def adapt(options: WheatOptions) -> dict[str, object]:
 FORMAT = Format(
     name="wheat",
     title="Kaggle wheat CSV",
+    use="challenges",
+    written_by="Kaggle Global Wheat Detection 2020 (train.csv and submissions)",
     doc=__doc__ or "",
     suffixes=(".csv",),
     single=True,

@@ -28,7 +28,8 @@ Reading
 - Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
 
 Writing
-------- ``wider_face_bbx_gt.txt``, or one file per split; detections as ``wider_face_det.txt`` likewise. Rows
+-------
+``wider_face_bbx_gt.txt``, or one file per split; detections as ``wider_face_det.txt`` likewise. Rows
 of other classes than ``face`` end with the class, which programs that count columns from the left ignore.
 """
 
@@ -372,6 +373,8 @@ def _refuse_names(dataset: Dataset, log: Log) -> bool:
 FORMAT = Format(
     name="widerface",
     title="WIDER FACE",
+    use="challenges",
+    written_by="WIDER FACE (ground truth lists and prediction files)",
     doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,

@@ -226,7 +226,6 @@ def test_usual_column_names(tmp_path, header, row):
 @pytest.mark.parametrize(
     "header",
     [
-        "image,class,x,y,width,height",
         "image,class,xmin,ymin,width,height",
         "epoch,loss,map",
         "image,width,height",
@@ -237,7 +236,68 @@ def test_headers_that_do_not_say_enough_are_refused(tmp_path, header):
     dataset, log = read_text(tmp_path, text)
     assert set(log.counts) == {"header-missing" if header.startswith("epoch") else "missing-column"}
     assert not len(dataset)
-    assert csv.sniff(Source(str(tmp_path / "a.csv"))) is None
+    sniffed = csv.sniff(Source(str(tmp_path / "a.csv")))
+    assert sniffed is None
+
+
+SHAPES = [
+    (
+        "img_fName,img_lName,class_label,bbx_xtl,bbx_ytl,bbx_xbr,bbx_ybr\na.jpg,z,car,1,2,30,40\n",
+        (1, 2, 30, 40),
+        "car",
+    ),
+    (
+        "Filename;Width;Height;Roi.X1;Roi.Y1;Roi.X2;Roi.Y2;ClassId\na.jpg;90;80;1;2;30;40;7\n",
+        (1, 2, 30, 40),
+        "7",
+    ),
+    ("frame,xmin,xmax,ymin,ymax,class_id\na.jpg,1,30,2,40,5\n", (1, 2, 30, 40), "5"),
+    ("image,x,y,w,h,label\na.jpg,1,2,29,38,car\n", (1, 2, 30, 40), "car"),
+    ("image,label,x,y,width,height\na.jpg,car,1,2,29,38\n", (1, 2, 30, 40), "car"),
+    ("image,label,x_center,y_center,width,height\na.jpg,car,10,20,4,8\n", (8, 16, 12, 24), "car"),
+    ('image,label,bbox\na.jpg,car,"[1, 2, 30, 40]"\n', (1, 2, 30, 40), "car"),
+    ('image,label,bbox\na.jpg,car,"[30, 40, 9, 8]"\n', (30, 40, 39, 48), "car"),
+    ("a.jpg,1,2,30,40,object,90,80\nb.jpg,3,4,5,6,object,9,8\n", (1, 2, 30, 40), "object"),
+    ("car,1,2,29,38,a.jpg,90,80\nbus,3,4,5,6,b.jpg,9,8\n", (1, 2, 30, 40), "car"),
+    (
+        "image_id,class_name,rad_id,x_min,y_min,x_max,y_max\na.jpg,car,R1,1,2,30,40\nb,No finding,R2,,,,\n",
+        (1, 2, 30, 40),
+        "car",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "corners", "name"), SHAPES, ids=range(len(SHAPES)))
+def test_tables_of_other_tools_need_no_option(tmp_path, text, corners, name):
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    assert csv.sniff(Source(str(path))) is not None
+    dataset, log = read_text(tmp_path, text)
+    assert not log.errors, list(log)
+    assert tuple(dataset.boxes.xyxy[0].tolist()) == corners
+    assert dataset.images.name[0] == "a.jpg"
+    assert dataset.categories.name[dataset.boxes.category[0]] == name
+    if name == "car" and "No finding" in text:
+        assert (len(dataset), len(dataset.images), dataset.categories.name) == (1, 2, ("car",))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "filename,cell_type,xmin,xmax,ymin,ymax\nB_1.jpg,RBC,68,165,154,249\n",
+        "patientId,x,y,width,height,Target\nq,1,2,3,4,1\n",
+    ],
+)
+def test_a_row_without_numbers_is_a_header_and_the_message_names_the_option(tmp_path, text):
+    (tmp_path / "a.csv").write_text(text)
+    assert csv.sniff(Source(str(tmp_path / "a.csv"))) is not None
+    _, log = read_text(tmp_path, text)
+    assert set(log.counts) == {"missing-column"}
+    column = "cell_type" if "cell" in text else "Target"
+    assert f"-O columns=class:{column}" in str(log.issues[0])
+    dataset, log = read_text(tmp_path, text, columns="class:=thing")
+    assert not log.errors
+    assert dataset.categories.name == ("thing",)
 
 
 def test_missing_columns_name_what_was_found_and_the_nearest(tmp_path):

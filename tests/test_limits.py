@@ -70,7 +70,21 @@ XML = {
     "attributes": numbered(b"<annotation ", b'a%d="" ', b"/>"),
     "bomb": b'<!DOCTYPE a [<!ENTITY b "' + b"x" * (SIZE // 2) + b'">]><annotation>' + b"&b;" * (SIZE // 6) + b"</annotation>",
 }  # fmt: skip
-KINDS = {".json": JSON, ".txt": LINES, ".csv": TABLE, ".xml": XML}
+RECORDS = {
+    "noise": noise(5),
+    "zeros": b"\0" * SIZE,
+    "empty-records": times(b"", b"\0\0\0\0\0\0\0\0\x29\x03\x98\x07\xd8\xea\x82\xa2"),
+    "endless": b"\xff" * SIZE,
+}
+JSON_LINES = JSON | {
+    "blank-lines": b"\n" * SIZE,
+    "bad-lines": times(b"", b"{]\n"),
+    "empty-records": times(b"", b"{}\n"),
+    "lists": times(b"", b"[]\n"),
+}
+KINDS = dict.fromkeys((".jsonl", ".ndjson", ".manifest", ".odgt"), JSON_LINES) | {
+    ".tfrecord": RECORDS, ".json": JSON, ".txt": LINES, ".csv": TABLE, ".xml": XML,
+}  # fmt: skip
 OWN = {
     "automl": {"far": times(b"", b"TRAIN,a.jpg,x,9,9,,,9,9,,\n")},
     "bdd100k": {"labels": times(b'[{"name":"a","labels":[', b"{}", b"]}]", b",")},
@@ -85,6 +99,7 @@ OWN = {
         ),
     },
     "createml": {"annotations": times(b'[{"image":"a","annotations":[', b"{}", b"]}]", b",")},
+    "crowdhuman": {"boxes": times(b'{"ID":"a","gtboxes":[', b"{}", b"]}", b",")},
     "csv": {
         "open-quote": b'image,class,left,top,right,bottom\n"a' + b",x,1,2,3,4\n" * (SIZE // 11),
         "bad-rows": times(b"image,class,left,top,right,bottom\n", b"a,x,1,2,3,q\n"),
@@ -93,13 +108,22 @@ OWN = {
         "images": times(b"<annotations>", b'<image name="a" width="9" height="9"><box xtl="1"/></image>', b"</annotations>"),
         "tracks": times(b"<annotations>", b'<track label="x"><box frame="0" xtl="1"/></track>', b"</annotations>"),
     },
+    "darwin": {
+        "annotations": times(b'{"item":{"name":"a.jpg","slots":[]},"annotations":[', b"{}", b"]}", b","),
+    },
     "dota": {"rows": times(b"", b"1 1 2 1 2 2 1 q x 0\n")},
     "fiftyone": {"labels": numbered(b'{"classes":[],"labels":{', b'"%d":[{"label":1}]', b"}}", b",")},
+    "imagefolder": {"boxes": times(b'{"file_name":"a.jpg","objects":[', b"{}", b"]}", b",")},
     "kitti": {"rows": times(b"", b"Car 0 0 0 1 2 q 4 1 1 1 1 1 1 1\n")},
     "labelme": {"shapes": times(b'{"imagePath":"a.jpg","shapes":[', b"{}", b"]}", b",")},
     "labelstudio": {
         "tasks": times(b"[", b'{"data":{"image":"a"}}', b"]", b","),
         "results": times(b'[{"data":{"image":"a"},"annotations":[{"result":[', b"{}", b"]}]}]", b","),
+    },
+    "labelbox": {
+        "objects": times(
+            b'{"data_row":{"external_id":"a"},"projects":{"p":{"labels":[{"annotations":{"objects":[', b"{}", b"]}}]}}}", b","
+        ),
     },
     "lvis": {
         "images": times(b'{"annotations":[],"categories":[],"images":[', b'{"id":1}', b"]}", b","),
@@ -111,6 +135,12 @@ OWN = {
         "frames": numbered(b"", b"%d,1,1,1,1,1,1,1,1\n"),
         "a-late-frame": times(b"", b"2000000000,1,1,1,1,1,1,1,1\n"),
     },
+    "sagemaker": {
+        "annotations": times(
+            b'{"source-ref":"a","x-metadata":{"class-map":{"0":"c"}},"x":{"annotations":[', b"{}", b"]}}", b","
+        ),
+    },
+    "superannotate": {"instances": times(b'{"metadata":{"width":9,"height":9},"instances":[', b"{}", b"]}", b",")},
     "supervisely": {"objects": times(b'{"size":{"width":9,"height":9},"objects":[', b"{}", b"]}", b",")},
     "txt": {"long-class": b"c" * SIZE + b" 1 2 3 4\n"},
     "via": {"regions": times(b'{"a1":{"filename":"a","size":1,"regions":[', b"{}", b"]}}", b",")},

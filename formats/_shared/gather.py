@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.codes import ALL_SCORED, SCORE_MISSING, SCORE_UNEXPECTED, SOME_SCORES
+from odm.codes import ALL_SCORED, NO_SCORES, SCORE_MISSING, SCORE_UNEXPECTED, SOME_SCORES
 from odm.files import Source
 from odm.formats._shared.codes import BAD_LISTED_CLASS, DUPLICATE_IMAGE, SIZE_FROM_PICTURE, SIZE_MISSING
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
@@ -90,6 +90,18 @@ def decide_kind(builder: Builder, scored: int, total: int, *, unanimous: bool = 
         is_det = 0 < scored == total if unanimous else 2 * scored > total
         builder.kind = "det" if is_det else "gt"
     return builder.kind == "det"
+
+
+def report_other_kind(
+    builder: Builder, log: Log, truth: tuple[int, At | None], found: tuple[int, At | None]
+) -> None:
+    """Report, once, that all boxes of files with a place for each kind are of the kind not asked for.
+
+    `truth` and `found` are how many objects and detections there are, and the place of the first.
+    """
+    wanted, (n, at) = (found, truth) if builder.kind == "det" else (truth, found)
+    if not wanted[0] and n and at is not None:
+        log.report(NO_SCORES if builder.kind == "det" else ALL_SCORED, at.path, **at.where, n=n)
 
 
 def with_extension(name: str, picture: Picture | None) -> str:

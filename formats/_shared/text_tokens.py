@@ -410,7 +410,9 @@ NOT_LABELS = frozenset(
 )
 """Files, in lower case, that are often found among labels and are none."""
 
-_AMONG = (".txt", ".yaml", ".yml", ".data", ".names", ".cache", *PICTURE_SUFFIXES)
+_NAME_LISTS = frozenset({"class_names.txt", "labels.txt"})
+"""Names of files that list classes where they hold no rows of numbers, in lower case."""
+_AMONG = (".txt", ".yaml", ".yml", ".data", ".names", ".labels", ".cache", *PICTURE_SUFFIXES)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -438,7 +440,9 @@ def _listing(source: Source) -> Listing:
     for file in source.files:
         low = file.rsplit("/", 1)[-1].lower()
         if low.endswith(".txt") and low not in NOT_LABELS and not low.startswith("readme"):
-            (known if _LISTS.fullmatch(low) and _lists_pictures(source, file) else labels).append(file)
+            is_list = low in _NAME_LISTS and _ROW.search(source.head(file)) is None
+            is_list |= _LISTS.fullmatch(low) is not None and _lists_pictures(source, file)
+            (known if is_list else labels).append(file)
         elif low.endswith(tuple(PICTURE_SUFFIXES)):
             pictures.append(file)
         elif low.endswith(_AMONG):
@@ -448,6 +452,7 @@ def _listing(source: Source) -> Listing:
     return Listing(labels, pictures, others, known)
 
 
+_ROW = re.compile(rb"(?:[ \t,]-?[0-9.]+){4}")
 _LISTS = re.compile(r"(autosplit_)?(train|val|valid|test|trainval)[0-9]*\.txt")
 
 

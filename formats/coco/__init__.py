@@ -28,9 +28,11 @@ these:
 Reading: ids may start at 0, have gaps, be text (``"7"`` is never 7), or be written ``1.0`` (a warning);
 integer ids are exact to 64 bits. ``iscrowd``, ``area`` and an annotation's ``id`` may be missing, and so may
 the image size (with a warning; use ``--images``, ``--image-size`` or ``--image-sizes``). A missing
-``file_name`` is replaced by the id, and categories with the same name are merged (both with a warning).
-``segmentation`` and all other keys are counted but not read. ``area`` is kept, because it is the area of the
-mask.
+``file_name`` is replaced by the id, and categories with the same name are merged (both with a warning). A
+missing or empty ``bbox`` is replaced by the box around the polygons of ``segmentation``, with a note. If all
+coordinates are in 0..1, boxes are relative to the image size, as written by Azure ML, with a note; ``-O
+units=pixel`` and ``-O units=normalized`` override this. Otherwise ``segmentation`` and all other keys are
+counted but not read. ``area`` is kept, because it is the area of the mask.
 
 A folder is read as one data set with one class order: all its ``instances_<split>.json`` or, if there are
 none, every file that looks like COCO; ``<split>/_annotations.coco.json`` also gives its split. ``--split``
@@ -84,6 +86,12 @@ class CocoOptions(ImageOptions):
         "what the category ids of results mean: ids, positions in the ground truth's list of categories "
         "from 0 or from 1, or in COCO's 80 classes, 0 to 79",
         choices=("positions", "positions-from-1", "80"),
+        side="read",
+    )
+    units: str = option(
+        "auto",
+        "what the numbers of a bbox are: pixels, or relative to the image's size",
+        choices=("auto", "pixel", "normalized"),
         side="read",
     )
     reference: Dataset | None = None
@@ -240,7 +248,7 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
                     UNKNOWN_SPLIT, source.path, value=options.split, found=", ".join(splits) or "no splits"
                 )
                 return
-    reader = Reader(source, builder, log, options, counted=options.ids)
+    reader = Reader(source, builder, log, options, counted=options.ids, units=options.units)
     for file, split in files:
         reader.read(file, split)
     reader.finish()
@@ -284,6 +292,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> N
 FORMAT = Format(
     name="coco",
     title="COCO JSON",
+    use="training",
+    written_by="COCO, Roboflow, CVAT, labelme2coco, Detectron2, MMDetection, Ultralytics results "
+    "(instances, results)",
     doc=__doc__,
     suffixes=(".json",),
     single=True,

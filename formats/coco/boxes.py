@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.codes import ALL_SCORED, SCORE_MISSING, SOME_SCORES
+from odm.codes import ALL_SCORED, NO_SIZE, SCORE_MISSING, SOME_SCORES
 from odm.formats._shared.codes import DUPLICATE_BOX_ID, UNKNOWN_CATEGORY, UNKNOWN_IMAGE
 from odm.formats._shared.json_columns import NONE, show
 from odm.formats.coco.ids import listed, look_up, near
 from odm.issues import KEPT_PER_CODE, Code, Log, Trusted
-from odm.tables import NO_ID, Builder, Flag, Floats, Id, Longs
+from odm.tables import NO_ID, Builder, Flag, Floats, Id, Ints, Longs
 
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False)
@@ -108,7 +108,37 @@ class Table:
             parts[:] = [joined]
         return parts[0]
 
-    def add_to(self, builder: Builder, log: Log, found: int, total: int) -> None:
+    def within_one(self) -> bool:
+        """Whether all edges lie in 0..1, so that they may be relative."""
+        xyxy = self.column("xyxy")
+        if xyxy is None:
+            return True
+        return all(
+            bool(((part >= 0) & (part <= 1 + 1e-6)).all())
+            for part in (xyxy[:100], xyxy[100:])  # the first show it of nearly all files
+        )
+
+    def _in_pixels(self, builder: Builder, log: Log, image: Ints, good: NDArray[np.bool_]) -> None:
+        """Multiply the boxes by the sizes of their images; where none is known they are reported, and bad."""
+        rows = np.unique(image[good]).tolist()
+        size = np.zeros((max(rows, default=0) + 1, 2))
+        index = self.column("index")
+        assert index is not None
+        for row in rows:
+            size[row] = builder.image_size(row)
+            if not size[row].all():
+                first = int(np.flatnonzero(good & (image == row))[0])
+                pointer = f"{self.pointer}/{index[first]}"
+                ids = self.id_column("image_id")
+                value = Trusted(show(listed(ids)[first])) if ids is not None else ""
+                log.report(NO_SIZE, self.path, pointer=pointer, value=value)
+        scale = np.where(good[:, None], size[np.where(good, image, 0)], 0)
+        good &= (scale > 0).all(axis=1)
+        for name, factor in (("xyxy", np.tile(scale, 2)), ("wh", scale), ("area", scale.prod(axis=1))):
+            if (column := self.column(name)) is not None:
+                column *= factor
+
+    def add_to(self, builder: Builder, log: Log, found: int, total: int, *, relative: bool = False) -> None:
         """Hand the good boxes over; of the `total` of all files, those `found` have a score."""
         if not self.n:
             return
@@ -136,6 +166,8 @@ class Table:
             self._find_repeated(log, ids, good)
             if isinstance(ids, list):
                 ids = np.array([i if isinstance(i, int) else NO_ID for i in ids], np.int64)
+        if relative:
+            self._in_pixels(builder, log, image, good)
         columns = {
             "image": image,
             "category": category,

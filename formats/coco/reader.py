@@ -49,7 +49,7 @@ from odm.formats.coco.ids import (
     position_hint,
 )
 from odm.formats.coco.values import ANNOTATION, CATEGORY, IMAGE, RESULT, Values
-from odm.issues import Code, Log, Trusted, printable
+from odm.issues import Code, Log, Trusted, plural, printable
 from odm.names import accept_name, refuse_class
 from odm.tables import Builder, Dataset, Id
 
@@ -92,11 +92,21 @@ class Reader:
     counted
         What the category ids of results are positions in: the ground truth's list, from 0 (``positions``) or
         from 1 (``positions-from-1``), COCO's 80 classes (``80``), or nothing, for they are ids.
+    units
+        What the numbers of boxes are: ``pixel``, ``normalized``, or ``auto`` where they say it themselves.
     """
 
     def __init__(
-        self, source: Source, builder: Builder, log: Log, options: ImageOptions, *, counted: str | None = None
+        self,
+        source: Source,
+        builder: Builder,
+        log: Log,
+        options: ImageOptions,
+        *,
+        counted: str | None = None,
+        units: str = "pixel",
     ) -> None:
+        self._units = units
         self._source, self._builder, self._log = source, builder, log
         self._counted = counted
         self._tables: list[Table] = []
@@ -150,8 +160,22 @@ class Reader:
         if not decide_kind(builder, found, total, unanimous=True) and self._lists:
             self._log.report(RESULTS_AS_TRUTH, self._source.path)
             return
+        relative = self._are_relative()
         for table in self._tables:
-            table.add_to(builder, self._log, found, total)
+            table.add_to(builder, self._log, found, total, relative=relative)
+
+    def _are_relative(self) -> bool:
+        """Whether the boxes are relative to their image's size: as asked for, else if all are in 0..1."""
+        if self._units != "auto" or not all(table.within_one() for table in self._tables):
+            return self._units == "normalized"
+        boxes = [xyxy for table in self._tables if (xyxy := table.column("xyxy")) is not None]
+        if not any(((xyxy > 0) & (xyxy < 1)).any() for xyxy in boxes):
+            return False
+        self._log.note(
+            f"{printable(self._source.path)}: all boxes lie in 0..1, so they are read as relative to the "
+            "image's size (-O units=pixel reads pixels)"
+        )
+        return True
 
     def _read_object(self, document: Document, values: Values, split: str) -> None:
         path = values.path
@@ -397,6 +421,9 @@ class Reader:
                 crowd=columns.get("iscrowd"),  # type: ignore[arg-type]
                 expected=chunk.expected,
             )
+        if values.outlined:
+            what = plural(values.outlined, "annotation")
+            self._log.note(f"{printable(values.path)}: {what} without a bbox read by the box of the outline")
 
     def _add_slowly(self, chunk: Chunk, values: Values, table: Table, fields: Sequence[Field]) -> None:
         codes = (MISSING_BOX_KEY, WRONG_BOX_TYPE)

@@ -56,6 +56,8 @@ class Values:
         self.path = path
         self._builder, self._log = builder, log
         self._float_ids: set[str] = set()
+        self.outlined = 0
+        """How many boxes are those of outlines, because there is no bbox."""
 
     def note(self, chunk: Chunk, pointer: str) -> None:
         """Count the unread keys of a chunk, and say which ids of it are written as numbers with a point."""
@@ -183,7 +185,12 @@ class Values:
         return float(value)
 
     def box(self, record: dict[str, Any], location: str) -> tuple[float, ...]:
-        """The four numbers of a box, or fewer and an issue."""
+        """The four numbers of a box, or fewer and an issue; where it is missing, those of the outline."""
+        if not record.get("bbox") and record.get("bbox") in (None, []):
+            outline = _around(record.get("segmentation"))
+            if outline:
+                self.outlined += 1
+                return outline
         if "bbox" not in record:
             self._log.report(MISSING_BOX_KEY, self.path, pointer=location, value="bbox")
             return ()
@@ -218,3 +225,15 @@ class Values:
             else:
                 values.append(float(value))
         return tuple(values)
+
+
+def _around(polygons: Any) -> tuple[float, ...]:
+    """Left, top, width and height of the box around polygons; empty where these are none."""
+    if not (isinstance(polygons, list) and all(isinstance(p, list) for p in polygons)):
+        return ()
+    numbers = [value for polygon in polygons for value in polygon]
+    if any(len(p) < 6 or len(p) % 2 for p in polygons) or not {int, float}.issuperset(map(type, numbers)):
+        return ()
+    xs = [value for polygon in polygons for value in polygon[::2]]
+    ys = [value for polygon in polygons for value in polygon[1::2]]
+    return (min(xs), min(ys), max(xs) - min(xs), max(ys) - min(ys)) if xs else ()

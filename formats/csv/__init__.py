@@ -23,13 +23,15 @@ recognised by their headers:
 - Open Images predictions ``ImageID,LabelName,Score,XMin,XMax,YMin,YMax``, and ``ImageId,PredictionString``
   with groups of ``label score xmin ymin xmax ymax`` separated by spaces.
 - keras-RetinaNet, which has no header: ``path,x1,y1,x2,y2,class``, and ``path,,,,,`` for images without
-  objects.
+  objects; SKU110K (``image,x1,y1,x2,y2,class,image_width,image_height``) and makesense.ai
+  (``label,x,y,width,height,image,image_width,image_height``), which have none either.
 
 Any other header is read if its columns have common names (``xmin``, ``left`` or ``x1``; ``label`` or
-``class``; ``filename``, ``image`` or ``path``, in any case), otherwise with ``-O
-columns=image:frame,left:x0,...``. The roles are image, width, height, class, score, left, top, right, bottom,
-box_width, box_height, center_x, center_y and the flags; ``-O columns=class:=person`` gives every box the same
-class.
+``class``; ``filename``, ``image`` or ``path``; ``x,y,w,h``; ``bbox`` for four numbers in one cell; in any
+case), otherwise with ``-O columns=image:frame,left:x0,...``. The roles are image, width, height, class,
+score, left, top, right, bottom, box_width, box_height, center_x, center_y and the flags;
+``-O columns=class:=person`` gives every box the same class. A row without a box whose class is
+``No finding``, ``background`` or ``none`` is an image without objects.
 
 Decimal commas (inside quotes, or between semicolons) are read if the file has no decimal point, with a note;
 both in one file is an error. ``--classes`` also takes a plain list of names, or lines of ``name,id``: this
@@ -50,13 +52,13 @@ from __future__ import annotations
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import LIKELY, SURE, Format, Sniff
-from odm.formats._shared.csv_tables import NO_HEADER, Quote, utf8_text
+from odm.formats._contract import LIKELY, POOR, SURE, Format, Sniff
+from odm.formats._shared.csv_tables import NO_HEADER, Quote, head_rows, utf8_text
 from odm.formats.csv.classes import class_labels, find_class_names, names_classes
-from odm.formats.csv.layouts import ROLES, CsvOptions, Layout, find_layout
+from odm.formats.csv.layouts import ROLES, CsvOptions, HeaderFaults, Layout, find_layout
 from odm.formats.csv.reader import Reader
 from odm.formats.csv.writer import DIALECTS, can_be_relative
-from odm.issues import Log, UsageError, hint, shorten
+from odm.issues import Log, UsageError, hint, printable, shorten
 from odm.tables import Builder, Dataset
 
 
@@ -64,9 +66,10 @@ def sniff(source: Source) -> Sniff | None:
     """Whether the header, or without one the rows, of the files are those of a known dialect."""
     files = source.with_suffix(".csv", ".tsv")
     found: list[Layout] = []
+    lacking: list[HeaderFaults] = []
     for file in files[:50]:
         head = source.head(file)
-        decoded = utf8_text(head[: len(head) // 4 * 4])
+        decoded = utf8_text(head if len(head) < 2**16 else head[: len(head) // 4 * 4])
         if isinstance(decoded, str):
             continue
         text = decoded[0].decode("utf-8", "replace")
@@ -75,6 +78,11 @@ def sniff(source: Source) -> Sniff | None:
         layout = find_layout(text, None)
         if isinstance(layout, Layout):
             found.append(layout)
+        elif isinstance(layout, HeaderFaults) and layout.has_box:
+            lacking.append(layout)
+    if lacking and not found:
+        columns = ",".join(map(shorten, lacking[0].columns[:8]))
+        return Sniff(POOR, f"its header names the four coordinates of a box: {columns}")
     if not found:
         return None
     first = found[0]
@@ -82,6 +90,15 @@ def sniff(source: Source) -> Sniff | None:
     rows = "its header names" if first.header else "its rows have"
     columns = ",".join(map(shorten, first.columns[:8])) + (",..." if len(first.columns) > 8 else "")
     return Sniff(SURE if first.sure else LIKELY, f"{what} {first.title}: {rows} {columns}")
+
+
+def _belongs(source: Source, file: str) -> bool:
+    """Whether a file is one of those that Open Images has beside its boxes, of images or their labels."""
+    rows = head_rows(source, file, 1)
+    header = set(rows[0]) if rows else set()
+    return "ImageID" in header and (
+        "OriginalURL" in header or (header >= {"LabelName", "Confidence"} and "XMin" not in header)
+    )
 
 
 def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> None:
@@ -96,6 +113,13 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
     )
     skip = {options.image_sizes, options.classes}
     kept = [f for f in files if f not in descriptions and source.full(f) not in skip]
+    beside = [f for f in kept if len(kept) > 1 and _belongs(source, f)]
+    if beside and len(beside) < len(kept):
+        kept = [f for f in kept if f not in beside]
+        shown = ", ".join(map(printable, beside))
+        log.note(
+            f"{printable(source.path)}: not read, for these are of Open Images and hold no boxes: {shown}"
+        )
     if not kept:
         log.report(NO_HEADER, source.path, found="no file that ends in .csv or .tsv")
     for file in log.track(kept, "reading CSV") if len(kept) > 1 else kept:
@@ -140,6 +164,9 @@ def _doc() -> str:
 FORMAT = Format(
     name="csv",
     title="CSV: canonical, TF Object Detection, Open Images, keras-RetinaNet",
+    use="training",
+    written_by="odm, TF Object Detection, Open Images V4 to V7, keras-RetinaNet, SKU110K, makesense.ai, "
+    "Kaggle tables",
     doc=_doc(),
     suffixes=(".csv", ".tsv"),
     single=True,

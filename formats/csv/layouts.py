@@ -13,6 +13,7 @@ from odm.formats._shared.csv_tables import BAD_HEADER, NO_HEADER, quote_fault, r
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats.csv.numbers import NUMBER
 from odm.issues import Code, hint, nearest, shorten
+from odm.names import PICTURE_SUFFIXES
 from odm.tables import Flag
 
 MISSING_COLUMN = Code(
@@ -59,6 +60,20 @@ OPEN_IMAGES = (
 OPEN_IMAGES_PREDICTIONS = "ImageID LabelName Score XMin XMax YMin YMax".split()
 PREDICTION_STRING = ["ImageID", "PredictionString"]
 RETINANET = "path x1 y1 x2 y2 class".split()
+_BARE = (
+    ("keras-RetinaNet CSV", RETINANET, "image left top right bottom class"),
+    (
+        "SKU110K CSV",
+        "image x1 y1 x2 y2 class image_width image_height".split(),
+        "image left top right bottom class width height",
+    ),
+    (
+        "makesense.ai CSV",
+        "label x y width height image image_width image_height".split(),
+        "class left top box_width box_height image width height",
+    ),
+)
+"""Dialects without a header: their title, names for their columns, and what each is."""
 FORMS = {
     "ltrb": ("left", "top", "right", "bottom"),
     "ltwh": ("left", "top", "box_width", "box_height"),
@@ -75,7 +90,8 @@ _NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     "image": (
         ("image",),
         ("filename", "file", "imagename", "imagefile", "imagefilename", "imgname", "img"),
-        ("path", "filepath", "imagepath", "imgpath", "imageid", "imgid"),
+        ("path", "filepath", "imagepath", "imgpath", "imageid", "imgid", "imgfname", "imagefname", "fname"),
+        ("frame", "patientid"),
     ),
     "width": (("imagewidth", "imgwidth", "imagew", "imgw"), ("width",)),
     "height": (("imageheight", "imgheight", "imageh", "imgh"), ("height",)),
@@ -83,6 +99,7 @@ _NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("class",),
         ("label", "classname", "labelname", "category", "categoryname", "classlabel"),
         ("name", "object", "objectname", "cls"),
+        ("classid", "labelid", "categoryid", "clsid"),
     ),
     "score": (("score",), ("confidence", "conf", "probability", "prob")),
     "left": (("left",), ("xmin", "minx", "xtl", "xleft"), ("x1", "startx"), ("x0",)),
@@ -122,7 +139,22 @@ _FOURS: tuple[tuple[str, str, str, str, str], ...] = (
         for w, h in (("width", "height"), ("w", "h"))
     ),
 )
+# The same where width and height could be those of the image: only if no other four is there.
+_LOOSE: tuple[tuple[str, str, str, str, str], ...] = (
+    *(("ltwh", x, y, "w", "h") for x, y in (("x", "y"), ("left", "top"), ("xmin", "ymin"))),
+    ("ltwh", "x", "y", "width", "height"),
+    *(
+        ("cxcywh", x, y, w, h)
+        for x, y in (("xcenter", "ycenter"), ("centerx", "centery"), ("cx", "cy"))
+        for w, h in (("w", "h"), ("width", "height"))
+    ),
+)
+_PACKED = ("bbox", "box", "boundingbox")
+_CLASS_LIKE = re.compile(r".*(?:type|class|label|category|name|target)", re.IGNORECASE)
+NO_OBJECT = frozenset({"nofinding", "noobject", "background", "none"})
+"""Classes, in letters and digits, of rows without a box that say that an image holds no object."""
 _SEPARATORS = (",", ";", "\t")
+_PICTURES = tuple(PICTURE_SUFFIXES)
 _MANY = 1000
 """Columns among which one is looked for that may be meant."""
 
@@ -200,11 +232,15 @@ class Layout:
     """Whether a blank follows every separator, and does not belong to the cells."""
     strings: int | None = None
     """The column that holds prediction strings."""
+    packed: int | None = None
+    """The column that holds the four numbers of a box, in brackets or not."""
     sure: bool = True
 
     def field(self, column: int) -> str:
         """How a column is called in a message; nothing for one that the file does not have."""
         names = self.columns
+        if self.packed is not None and column >= len(names):
+            column = self.packed
         return (names[column] or f"column {column + 1}") if column < len(names) else ""
 
 
@@ -214,6 +250,8 @@ class HeaderFaults:
 
     columns: tuple[str, ...]
     found: list[tuple[Code, str, dict[str, Any]]]
+    has_box: bool = False
+    """Whether there are the four coordinates, so that only the image or the class is open."""
 
 
 def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults | None:
@@ -241,7 +279,7 @@ def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults 
         if best is None or len(found.columns) > len(best.columns) or best.found[0][0] is BAD_HEADER:
             best = found
         if not explicit:
-            plain = _retinanet_layout(text, sep)
+            plain = _bare_layout(text, sep)
             if plain is not None:
                 return plain
     return best
@@ -254,26 +292,33 @@ def sep_line(text: str) -> tuple[str | None, str]:
     return None, text
 
 
-def _retinanet_layout(text: str, sep: str) -> Layout | None:
+def _bare_layout(text: str, sep: str) -> Layout | None:
+    """The dialect without a header that most of the first rows are in; a row without numbers is a header."""
     rows = [read_record(line, 0, sep, spaced=False)[0] for line in text.split("\n", 50)[:50] if line.strip()]
-    fitting = 0
-    for cells in rows:
-        if isinstance(cells, list) and len(cells) == 6 and cells[0].strip():
-            box = [cell.strip() for cell in cells[1:5]]
-            numbers = sum(NUMBER.fullmatch(cell) is not None for cell in box)
-            fitting += not any(box) or numbers >= 3
-    if fitting * 2 <= len(rows):
+    first = rows[0] if rows else ()
+    if isinstance(first, tuple) or not (_numbers(first) or not any(cell.strip() for cell in first[1:])):
         return None
-    roles = {"image": 0, "left": 1, "top": 2, "right": 3, "bottom": 4, "class": 5}
-    return Layout(
-        "keras-RetinaNet CSV, which has no header",
-        sep,
-        tuple(RETINANET),
-        roles,
-        coords="abs",
-        header=False,
-        sure=False,
-    )
+    for title, columns, names in _BARE:
+        roles = {role: i for i, role in enumerate(names.split())}
+        form = "ltwh" if "box_width" in roles else "ltrb"
+        box = slice(roles[FORMS[form][0]], roles[FORMS[form][3]] + 1)
+        fitting = 0
+        for cells in rows:
+            if not isinstance(cells, list) or len(cells) != len(columns) or not cells[roles["image"]].strip():
+                continue
+            others = [*cells[: box.start], *cells[box.stop :]]
+            named = len(columns) == 6 or cells[roles["image"]].strip().lower().endswith(_PICTURES)
+            sized = len(columns) == 6 or _numbers(others) >= 2
+            empty = not any(cell.strip() for cell in cells[box])
+            fitting += named and sized and (empty or _numbers(cells[box]) >= 3)
+        if fitting * 2 > len(rows):
+            full = f"{title}, which has no header"
+            return Layout(full, sep, tuple(columns), roles, form, coords="abs", header=False, sure=False)
+    return None
+
+
+def _numbers(cells: Sequence[str]) -> int:
+    return sum(NUMBER.fullmatch(cell.strip()) is not None for cell in cells)
 
 
 class _Header:
@@ -300,6 +345,7 @@ class _Header:
                 if name not in seen:
                     self._lacks(role, name, hint(name, columns), f"{role}:NAME")
                 self.roles[role] = seen.get(name, 0)
+        self.packed: int | None = None
         self.places: dict[str, list[int]] = {}
         """The columns that are not told, by their names in letters and digits."""
         for i, name in enumerate(columns):
@@ -324,6 +370,16 @@ class _Header:
         """Find the column of a role by its usual names, those of the first `groups` groups or of all."""
         any(self._find(role, names, self.places) for names in _NAMES[role][:groups])
 
+    def claim_sizes(self) -> set[str]:
+        """Which of ``width`` and ``height`` are the size of the box, as beside x and y, not of the image."""
+        bare = {_bare(key) for key in self.places}
+        explicit = self.explicit.keys() & set(itertools.chain(*FORMS.values()))
+        there = {form: bare if form == "ltrb" else self.places.keys() for form in FORMS}
+        if explicit or any(there[form] >= {*names} for form, *names in _FOURS):
+            return set()
+        found = next((names for _, *names in _LOOSE if {*names} <= self.places.keys()), ())
+        return {"width", "height"} if "width" in found and "imagewidth" not in self.places else set()
+
     def find_coordinates(self) -> str:
         """Find the columns of the four coordinates; the form of the box that they make."""
         explicit = self.explicit.keys() & set(itertools.chain(*FORMS.values()))
@@ -342,6 +398,16 @@ class _Header:
                 for role, name in zip(FORMS[form], names, strict=True):
                     self._find(role, (name,), places)
                 return form
+        packed = next((name for name in _PACKED if name in self.places), "")
+        if packed:
+            self.packed = self.places[packed][0]
+            self.roles |= {role: len(self.columns) + k for k, role in enumerate(FORMS["ltwh"])}
+            return "ltwh"
+        for form, *names in _LOOSE:
+            if all(name in self.places for name in names):
+                for role, name in zip(FORMS[form], names, strict=True):
+                    self._find(role, (name,), self.places)
+                return form
         for role in FORMS["ltrb"]:  # what is there, so that only the rest is reported as missing
             self.find_usual(role, groups=3)
         return "ltrb"
@@ -357,7 +423,12 @@ class _Header:
             usual = itertools.chain.from_iterable((role, *itertools.chain(*_NAMES[role])) for role in group)
             near = next((found for name in usual if (found := _near(name, free))), "")
             roles = ", ".join(group)
-            self._lacks(roles, roles, near, ",".join(f"{role}:NAME" for role in group))
+            example = ",".join(f"{role}:NAME" for role in group)
+            if group == ["class"]:
+                likely = next((name for name in free if _CLASS_LIKE.fullmatch(name)), "")
+                near = near or (f" (is it {shorten(likely)!r}?)" if likely else "")
+                example = f"class:{shorten(likely) or 'NAME'}, or class:=NAME where all boxes have one class"
+            self._lacks(roles, roles, near, example)
 
 
 def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) -> Layout | HeaderFaults:
@@ -366,8 +437,14 @@ def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) 
     columns, roles, constants, faults = header.columns, header.roles, header.constants, header.faults
     keys = set(header.places)
     open_images = {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"} <= keys
+    sized = header.claim_sizes()
     for role in ("image", "width", "height", "class", "score", *FLAGS):
-        if role in roles or role in constants or (role == "score" and open_images and "score" not in keys):
+        if (
+            role in sized
+            or role in roles
+            or role in constants
+            or (role == "score" and open_images and "score" not in keys)
+        ):
             continue
         header.find_usual(role)
     if {"imageid", "predictionstring"} <= keys and not explicit:
@@ -390,7 +467,7 @@ def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) 
         return HeaderFaults(columns, [(NO_HEADER, "", {"found": repr(shorten(sep.join(columns)))})])
     header.report_lacking(lacking)
     if faults:
-        return HeaderFaults(columns, faults)
+        return HeaderFaults(columns, faults, has_box={"image", "class"}.issuperset(lacking))
 
     sure = True
     if explicit:
@@ -408,11 +485,24 @@ def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) 
         title, coords = "TF Object Detection CSV", "sniff"
     else:
         named = ", ".join(
-            f"{role} = {shorten(columns[i])}" for role, i in roles.items() if role != columns[i]
+            f"{role} = {shorten(columns[i])}"
+            for role, i in roles.items()
+            if i < len(columns) and role != columns[i]
         )
         title, coords = "CSV by the names of its columns" + (f" ({named})" if named else ""), "sniff"
         sure = False  # a format whose header this is may be surer of it than usual names can make
-    return Layout(title, sep, columns, roles, form, coords, constants, spaced=header.spaced, sure=sure)
+    return Layout(
+        title,
+        sep,
+        columns,
+        roles,
+        form,
+        coords,
+        constants,
+        spaced=header.spaced,
+        packed=header.packed,
+        sure=sure,
+    )
 
 
 def _near(name: str, columns: Sequence[str]) -> str:
@@ -426,7 +516,7 @@ def key_of(name: str) -> str:
 
 
 def _bare(key: str) -> str:
-    for prefix in ("bbox", "box"):
+    for prefix in ("bbox", "box", "bbx", "roi"):
         if key.startswith(prefix) and len(key) > len(prefix):
             return key[len(prefix) :]
     return key

@@ -30,7 +30,17 @@ from odm.formats._shared.gather import Gather, decide_kind, own_folder
 from odm.formats._shared.pictures import are_far
 from odm.formats.csv.classes import ClassNames, ClassRows
 from odm.formats.csv.images import Images, Origin
-from odm.formats.csv.layouts import FLAGS, FORMS, CsvOptions, HeaderFaults, Layout, find_layout, sep_line
+from odm.formats.csv.layouts import (
+    FLAGS,
+    FORMS,
+    NO_OBJECT,
+    CsvOptions,
+    HeaderFaults,
+    Layout,
+    find_layout,
+    key_of,
+    sep_line,
+)
 from odm.formats.csv.numbers import Decimals, RowFaults
 from odm.formats.csv.records import SURROGATE, Records, cut
 from odm.issues import Log
@@ -133,6 +143,7 @@ class Reader:
             if title != "canonical CSV":
                 more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
                 log.note(f"{paths[0]}{more}: read as {title}")
+        self._settle_packed()
         relative = {"rel", "sniff"} if self._sniffs_relative() else {"rel"}
         needed = np.zeros(len(self._images.rows), bool)
         for boxes in self._boxes:
@@ -151,6 +162,23 @@ class Reader:
                 rows = self._check_relative(boxes, rows, sizes)
             self._add_boxes(boxes, rows, number, sizes if is_relative else None, gather)
         gather.finish()
+
+    def _settle_packed(self) -> None:
+        """Decide whether four numbers in one cell are edges: as such hardly a box may be inverted."""
+        packed = [boxes for boxes in self._boxes if boxes.layout.packed is not None and len(boxes.line)]
+        if not packed:
+            return
+        inverted = sum(
+            int(np.count_nonzero((v[:, 2:] < v[:, :2]).any(axis=1))) for v in (b.numbers for b in packed)
+        )
+        form = "ltrb" if inverted * 20 < sum(len(boxes.line) for boxes in packed) else "ltwh"
+        for boxes in packed:
+            boxes.layout = dataclasses.replace(boxes.layout, form=form)
+        what = "left, top, right, bottom" if form == "ltrb" else "left, top, width, height"
+        some = "none" if not inverted else str(inverted)
+        self._log.note(
+            f"{self._source.path}: the numbers of a box are {what}: as edges {some} would be inverted"
+        )
 
     def _sniffs_relative(self) -> bool:
         """Whether boxes whose dialect has pixels and relative coordinates under one header are relative."""
@@ -193,9 +221,11 @@ class Reader:
         layout = boxes.layout
         for i in np.nonzero(far)[0].tolist():
             k = int(np.argmax(are_far(values[i][:, None])))
-            column = layout.roles.get(FORMS[layout.form][k], layout.strings)
+            column = layout.packed
+            if column is None:
+                column = layout.roles.get(FORMS[layout.form][k], layout.strings)
             assert column is not None
-            line, field = int(boxes.line[rows[i]]), layout.columns[column]
+            line, field = int(boxes.line[rows[i]]), layout.field(column)
             self._log.report(RELATIVE_RANGE, boxes.path, line=line, field=field, value=float(values[i, k]))
         unknown = (sizes[boxes.image[rows]] == 0).any(axis=1)
         lost = far | unknown
@@ -228,6 +258,15 @@ class Reader:
         )
 
 
+def _unpacked(cells: list[str]) -> list[list[str]]:
+    """The four columns of a column that holds four numbers a cell; other text stays in the first."""
+    rows = []
+    for cell in cells:
+        words = cell.strip(" []()\t").replace(",", " ").split()
+        rows.append(words if len(words) == 4 else [cell, "", "", ""])
+    return [[row[k] for row in rows] for k in range(4)]
+
+
 class _Rows:
     """Makes boxes of the rows of one file, piece by piece."""
 
@@ -245,7 +284,7 @@ class _Rows:
         self._images, self._classes = images, classes
         self._decimals = Decimals(options.decimal)
         self._safe = options.excel_safe
-        self._known = {*layout.roles.values(), layout.strings}
+        self._known = {*layout.roles.values(), layout.strings, layout.packed}
         column = layout.roles.get("image")
         self._origin = Origin(
             builder.file(path),
@@ -256,6 +295,8 @@ class _Rows:
 
     def take(self, columns: list[list[str]], lines: Ints) -> _Boxes:
         """The boxes of a piece from the columns of its rows, and the line of each row."""
+        if (packed := self._layout.packed) is not None:
+            columns = [*columns, *_unpacked(columns[packed])]
         extras = self._builder.extras
         for i, name in enumerate(self._layout.columns):
             if name and i not in self._known and (n := len(lines) - columns[i].count("")):
@@ -309,6 +350,12 @@ class _Rows:
             column = roles[role]
             numbers[:, k], blanks[k] = self._decimals.numbers(columns[column], column, lines, faults)
         no_box = blanks.all(axis=0)
+        if "class" in roles and no_box.any():  # rows that say in words that nothing was found
+            column = roles["class"]
+            empty: Any = no_box.tolist()
+            columns[column] = [
+                "" if e and key_of(c) in NO_OBJECT else c for c, e in zip(columns[column], empty, strict=True)
+            ]
         score = np.full(n, np.nan)
         if "score" in roles:
             column = roles["score"]

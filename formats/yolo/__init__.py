@@ -27,7 +27,8 @@ Detections
 
 Outlines
     Rows with a polygon (1 + 2n numbers) or a rotated box (9 numbers) are read as their bounding box, with a
-    warning. If ``data.yaml`` has ``kpt_shape``, key points are ignored.
+    warning. If ``data.yaml`` has ``kpt_shape``, key points are ignored. Without it, rows are read as key point
+    rows if all have the same 5 + 3k numbers, every third is 0, 1 or 2, and the box contains the points.
 
 Image sizes
     From the pictures in ``images/`` or beside the labels (any extension in any case; EXIF orientation is
@@ -61,6 +62,7 @@ from odm.formats.yolo.descriptions import (
     yaml_file_of,
 )
 from odm.formats.yolo.images import add_images, find_images
+from odm.formats.yolo.key_points import find_key_points
 from odm.formats.yolo.layouts import Plan, YoloOptions, find_groups, settle_names, undescribed
 from odm.formats.yolo.rows import (
     add_categories,
@@ -71,7 +73,7 @@ from odm.formats.yolo.rows import (
     report_outlines,
 )
 from odm.formats.yolo.writer import write
-from odm.issues import Log
+from odm.issues import Log, printable
 from odm.tables import Builder
 
 
@@ -103,6 +105,8 @@ def sniff(source: Source) -> Sniff | None:
 def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
     if not labels:
         return None
+    if points := find_key_points(source, labels):
+        return Sniff(SURE, f"its rows are a box and {points // 3} key points, as in YOLO's pose labels")
     found = sample(source, labels)
     if not found.lines:
         return Sniff(
@@ -128,6 +132,12 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     images = find_images(plan, builder, log, options)
     files = [image.label for image in images if image.label is not None]
     owners = np.array([i for i, image in enumerate(images) if image.label is not None], np.int64)
+    if not plan.key_points and (points := find_key_points(source, files)):
+        plan.key_points = points
+        log.note(
+            f"{printable(source.path)}: rows have a box and {points // 3} key points, which are not read "
+            "(kpt_shape in data.yaml decides)"
+        )
     parsed = parse_rows(source, files, log, plan)
     builder.skipped += parsed.lost
     where = Rows(source, files, parsed.file, parsed.line)
@@ -191,6 +201,9 @@ def adapt(options: YoloOptions) -> dict[str, Any]:
 FORMAT = Format(
     name="yolo",
     title="YOLO (Ultralytics, darknet)",
+    use="training",
+    written_by="Ultralytics YOLOv5 to YOLO11, Roboflow, CVAT, Label Studio, labelImg, darknet (boxes, "
+    "outlines, OBB)",
     doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,

@@ -12,7 +12,7 @@ from odm.formats._shared.safe_yaml import Node, is_none, load, shown
 from odm.formats._shared.splits import SPLITS
 from odm.formats._shared.text_tokens import listing, text_of
 from odm.formats.yolo.layouts import ALIASES, Group, Plan, YoloOptions, check_split, file_set
-from odm.issues import Code, Log
+from odm.issues import Code, Log, printable
 from odm.names import accept_name, stem
 
 OUTSIDE = Code(
@@ -238,16 +238,19 @@ def _find_by_tail(source: Source, text: str) -> str | None:
 def _base(source: Source, text: str) -> str:
     """The folder that ``path`` means, relative to the source: the source itself if nothing else is there."""
     inside = _inside(source, text)
-    if inside is None:
-        # An absolute path of another machine, or ../name: places are then looked for beside the file.
-        parts = [p for p in text.replace("\\", "/").split("/") if p not in {"", ".", ".."}]
-        while parts:
-            prefix = "/".join(parts) + "/"
-            if any(f.startswith(prefix) for f in source.files):
-                return "/".join(parts)
-            parts = parts[1:]
-        return ""
-    return inside
+    # An absolute path of another machine, or ../name: places are then looked for beside the file.
+    return _folder_by_tail(source, text) or "" if inside is None else inside
+
+
+def _folder_by_tail(source: Source, text: str) -> str | None:
+    """A folder or a list of the source by the end of a path that leads elsewhere."""
+    parts = [p for p in text.replace("\\", "/").split("/") if p not in {"", ".", ".."}]
+    while parts:
+        tail = "/".join(parts)
+        if tail in file_set(source) or any(f.startswith(f"{tail}/") for f in source.files):
+            return tail
+        parts = parts[1:]
+    return None
 
 
 def _inside(source: Source, text: str) -> str | None:
@@ -274,6 +277,14 @@ def _add_place(
     """Add what a folder or a list of pictures holds; False if there is nothing."""
     source = plan.source
     inside = _inside(source, text)
+    if inside is None and not os.path.exists(text.strip()):  # a path of the machine that wrote it
+        inside = _folder_by_tail(source, text)
+        if inside is not None and "/" not in inside and inside not in SPLITS:
+            inside = None  # any folder may be called images
+        if inside is not None:
+            log.note(
+                f"{printable(path)}: {printable(text)} is not there, so {printable(inside)} here is read"
+            )
     if inside is None:
         log.report(OUTSIDE, path, line=line, field=split, value=text)
         plan.sound = False

@@ -20,9 +20,16 @@ from odm.issues import Log, PathError, printable, shorten
 ALIASES = {"valid": "val", "validation": "val"}
 _DARKNET_FOLDER = re.compile(r"obj_([A-Za-z0-9]+)_data", re.ASCII)
 """Where exports for darknet keep the labels and pictures of a split, beside ``obj.names``."""
+_DESCRIPTIONS = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")
+_FIRST_LISTS = ("classes.txt", "_classes.txt", "obj.names")
+_OTHER_LISTS = ("_darknet.labels", "data.names", "class_names.txt", "labels.txt", "predefined_classes.txt")
+"""Lists of classes that count only where there is none of the first."""
 _BELONGS = frozenset(
-    "classes.txt _classes.txt obj.names obj.data data.yaml dataset.yaml "
-    "readme.roboflow.txt readme.dataset.txt".split()
+    (
+        *_FIRST_LISTS,
+        *_OTHER_LISTS,
+        *"obj.data data.yaml dataset.yaml readme.roboflow.txt readme.dataset.txt".split(),
+    )
 )
 """Files that belong to a data set of this format, among them those of every Roboflow export."""
 
@@ -189,8 +196,10 @@ def settle_names(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> 
         plan.names, plan.names_from = chosen, options.classes
         plan.sound &= chosen is not None
         return
+    last = {file: file.rsplit("/", 1)[-1].lower() for file in found.known}
+    usual = _FIRST_LISTS if lists or {*_FIRST_LISTS} & {*last.values()} else _OTHER_LISTS
     for file in found.known:
-        if file.rsplit("/", 1)[-1].lower() in {"classes.txt", "_classes.txt", "obj.names"}:
+        if last[file] in usual:
             path = plan.source.full(file)
             if any(path == other for other, _ in lists):
                 continue
@@ -223,7 +232,7 @@ def settle_names(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> 
 
 
 def _names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
-    """The path and the names of the ``data.yaml`` of the data set whose folder ``labels`` the source is.
+    """The path and the names of the ``data.yaml``, or a list, of the data set whose ``labels`` the source is.
 
     It lies beside ``labels``, or where that is in the folder of a split, beside this.
     """
@@ -236,7 +245,7 @@ def _names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
     if parts[at - 1] in SPLITS:
         levels.append(len(parts) - at + 1)
     for level in levels:
-        for name in ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml"):
+        for name in (*_DESCRIPTIONS, *_FIRST_LISTS, *_OTHER_LISTS):
             path = os.path.normpath(os.path.join(folder, *[os.pardir] * level, name))
             try:
                 above = Source(path, max_size=source.max_size)

@@ -1,28 +1,9 @@
-"""VoTT CSV: one row per box, as the Visual Object Tagging Tool exports it.
-
-::
-
-    "image","xmin","ymin","xmax","ymax","label"
-    "street.jpg",10,20,110,220,"person"
-
-Syntax: VoTT's CSV export (https://github.com/microsoft/VoTT): exactly these columns, in this order, with
-edges in pixels, unchanged. Detections have a seventh column ``score``, which VoTT itself does not have.
-
-Reading
--------
-- A file, or every CSV file of a folder (``train-export.csv`` and others). Quotes are optional.
-- Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
-- A row with only a name is an image without objects.
-
-Writing
-------- A single file. An image without objects, which VoTT itself does not export, is a row with only its
-name.
-"""
+"""VoTT CSV: its columns, read and written."""
 
 from __future__ import annotations
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._contract import SURE, Sniff
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.csv_tables import (
     NO_HEADER,
@@ -42,7 +23,7 @@ HEADER = ["image", "xmin", "ymin", "xmax", "ymax", "label"]
 _HEADERS = (HEADER, [*HEADER, "score"])
 
 
-def sniff(source: Source) -> Sniff | None:
+def sniff_tables(source: Source) -> Sniff | None:
     """The header of VoTT, above pixels."""
     files = source.with_suffix(".csv")
     for file in files:
@@ -53,7 +34,7 @@ def sniff(source: Source) -> Sniff | None:
     return Sniff(SURE, f"the header is {','.join(HEADER)}, as in VoTT") if files else None
 
 
-def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+def read_tables(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read a file, or every CSV file of a folder."""
     collector = Collector(source, builder, log, options)
     for file in log.track(source.with_suffix(".csv") if source.is_dir else source.files, "reading"):
@@ -93,9 +74,8 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     collector.finish(lambda box: (box, None))
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> None:
+def write_table(dataset: Dataset, target: Output, log: Log) -> None:
     """Write one file."""
-    del options
     name = "" if target.single else "vott-export.csv"
     if name and not target.plan([name], ["the boxes"], log):
         return
@@ -118,17 +98,3 @@ def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> 
 
 def _quote(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
-
-
-FORMAT = Format(
-    name="vott",
-    title="VoTT CSV",
-    doc=__doc__ or "",
-    suffixes=(".csv",),
-    single=True,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=ImageOptions,
-    keeps=frozenset({"extension", "empty", "score"}),
-)

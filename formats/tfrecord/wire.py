@@ -1,0 +1,213 @@
+"""The framing of TFRecord files, and as much of protocol buffers as ``tf.train.Example`` needs.
+
+Sources: "TFRecords format details" (https://www.tensorflow.org/tutorials/load_data/tfrecord),
+``example.proto`` and ``feature.proto`` of TensorFlow, and "Encoding"
+(https://protobuf.dev/programming-guides/encoding).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Features = dict[str, "list[bytes] | NDArray[Any]"]
+"""The values of an example by name: bytes as a list, numbers as an array."""
+
+MAX_RECORD = 2**31
+"""Bytes of the largest record; a message of protocol buffers is smaller."""
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+class Damaged(Exception):
+    """The bytes are no such record or message; the text says why."""
+
+
+def _masked(data: bytes) -> int:
+    """The checksum of TFRecord: CRC-32C, rotated and shifted so that one of a checksum is not itself one."""
+    import google_crc32c
+
+    crc: int = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def begins_record(head: bytes) -> bool:
+    """Whether these bytes begin with the length of a record and its checksum."""
+    if len(head) < 12 or not 0 < int.from_bytes(head[:8], "little") < MAX_RECORD:
+        return False
+    return _masked(head[:8]) == int.from_bytes(head[8:12], "little")
+
+
+def records(stream: IO[bytes]) -> Iterator[bytes | Damaged]:
+    """The content of each record; `Damaged` in the place of one whose checksum is wrong.
+
+    The last one is `Damaged` where the file ends within a record, or where the length of one cannot be
+    trusted, so that the rest of the file cannot be found.
+    """
+    while head := stream.read(12):
+        if len(head) < 12:
+            yield Damaged("the file ends within it, as if it was cut")
+            return
+        length = int.from_bytes(head[:8], "little")
+        if _masked(head[:8]) != int.from_bytes(head[8:], "little"):
+            yield Damaged("the checksum of its length is wrong, so the rest of the file cannot be read")
+            return
+        if length >= MAX_RECORD:
+            yield Damaged(f"it is said to have {length} bytes")
+            return
+        data = stream.read(length)
+        check = stream.read(4)
+        if len(check) < 4:
+            yield Damaged("the file ends within it, as if it was cut")
+            return
+        if _masked(data) != int.from_bytes(check, "little"):
+            yield Damaged("its checksum is wrong")
+            continue
+        yield data
+
+
+def framed(data: bytes) -> bytes:
+    """A record with its length and checksums."""
+    length = struct.pack("<Q", len(data))
+    return b"".join((length, struct.pack("<I", _masked(length)), data, struct.pack("<I", _masked(data))))
+
+
+# ------------------------------------------------------------------------------------- protocol buffers
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(data) or shift > 63:
+            raise Damaged("a number in it is cut or too long")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
+    """Number, wire type and value of each field of a message; bytes are views."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        number, kind = tag >> 3, tag & 7
+        value: Any
+        if kind == _VARINT:
+            value, at = _varint(data, at)
+        else:
+            if kind == _BYTES:
+                size, at = _varint(data, at)
+            elif kind in (_FIXED32, _FIXED64):
+                size = 4 if kind == _FIXED32 else 8
+            else:
+                raise Damaged(f"a field in it has the wire type {kind}")
+            if at + size > len(data):
+                raise Damaged("a field in it goes beyond its end")
+            value = data[at : at + size]
+            at += size
+        yield number, kind, value
+
+
+def _only(data: memoryview, number: int) -> Iterator[memoryview]:
+    """The values of the fields of that number, which are messages or bytes."""
+    for found, kind, value in _fields(data):
+        if found == number:
+            if kind != _BYTES:
+                raise Damaged("a field in it is of another kind than in tf.train.Example")
+            yield value
+
+
+def example(data: bytes, wanted: frozenset[str]) -> tuple[Features, list[str]]:
+    """The wanted features of a ``tf.train.Example``, and the names of the others that hold something.
+
+    Raises
+    ------
+    Damaged
+        If the bytes are no such message.
+    """
+    found: Features = {}
+    others = []
+    for features in _only(memoryview(data), 1):
+        for entry in _only(features, 1):
+            name, feature = "", memoryview(b"")
+            for number, kind, value in _fields(entry):
+                if kind == _BYTES and number == 1:
+                    name = bytes(value).decode("utf-8", "replace")
+                elif kind == _BYTES and number == 2:
+                    feature = value
+            if name in wanted:
+                found[name] = _values(feature)
+            elif len(feature) > 2:
+                others.append(name)
+    return found, others
+
+
+def _values(feature: memoryview) -> list[bytes] | NDArray[Any]:
+    """The values of a ``tf.train.Feature``: the last of its kinds that is set."""
+    values: list[bytes] | NDArray[Any] = np.zeros(0)
+    for number, kind, inner in _fields(feature):
+        if kind != _BYTES or number not in (1, 2, 3):
+            continue
+        if number == 1:
+            values = [bytes(value) for value in _only(inner, 1)]
+        else:
+            parts = [_packed(kind, value, number) for n, kind, value in _fields(inner) if n == 1]
+            values = np.concatenate(parts) if parts else np.zeros(0)
+    return values
+
+
+def _packed(kind: int, value: Any, number: int) -> NDArray[Any]:
+    """Numbers of a list, which stand one by one or packed."""
+    if number == 2 and kind in (_BYTES, _FIXED32):
+        if len(value) % 4:
+            raise Damaged("a list of numbers in it is cut")
+        return np.frombuffer(value, "<f4").astype(np.float64)
+    if number == 3 and kind == _VARINT:
+        return _signed([value])
+    if number == 3 and kind == _BYTES:
+        numbers, at = [], 0
+        while at < len(value):
+            one, at = _varint(value, at)
+            numbers.append(one)
+        return _signed(numbers)
+    raise Damaged("a list in it is of another kind than in tf.train.Example")
+
+
+def _signed(numbers: Sequence[int]) -> NDArray[np.int64]:
+    """Numbers of 64 bits whose highest is the sign."""
+    return np.array([n & 0xFFFFFFFFFFFFFFFF for n in numbers], np.uint64).astype(np.int64)
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return _number(number << 3 | _BYTES) + _number(len(content)) + content
+
+
+def _number(value: int) -> bytes:
+    value &= 0xFFFFFFFFFFFFFFFF
+    found = bytearray()
+    while value >= 0x80:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def encoded(features: Features) -> bytes:
+    """A ``tf.train.Example``; arrays of whole numbers become int64 lists, others float lists."""
+    entries = []
+    for name, values in sorted(features.items()):
+        if isinstance(values, list):
+            feature = _field(1, b"".join(_field(1, value) for value in values))
+        elif values.dtype.kind == "f":
+            feature = _field(2, _field(1, values.astype("<f4").tobytes()) if len(values) else b"")
+        else:
+            packed = b"".join(map(_number, values.tolist()))
+            feature = _field(3, _field(1, packed) if packed else b"")
+        entries.append(_field(1, _field(1, name.encode()) + _field(2, feature)))
+    return _field(1, b"".join(entries))

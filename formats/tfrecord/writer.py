@@ -1,0 +1,132 @@
+"""TFRecords as they are written: a record for each image, in one or more files for each split."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.codes import NO_SIZE
+from odm.files import Output, Unreadable, open_binary, read_bytes
+from odm.formats._shared.json_values import may_write
+from odm.formats._shared.pictures import relative_to_images
+from odm.formats.tfrecord.label_map import label_map
+from odm.formats.tfrecord.layout import EDGES, FLAGS, FOUND, NO_PICTURE_HERE, SHARD, TRUTH, TfrecordOptions
+from odm.formats.tfrecord.wire import Features, encoded, framed
+from odm.issues import Log, PathError, printable
+from odm.tables import NO_ID, Dataset, Floats
+
+_FORMATS = {b"\xff\xd8": b"jpeg", b"\x89P": b"png", b"GI": b"gif", b"BM": b"bmp"}
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) -> None:
+    """Write the files of each split, and ``label_map.pbtxt``."""
+    images = dataset.images
+    with_pictures = options.pictures and any(images.path)
+    fits = may_write(dataset, log)
+    bare = np.bincount(dataset.boxes.image, minlength=len(images)) == 0  # others are looked at below
+    unsized = bare & (np.minimum(images.width, images.height) <= 0)
+    unknown = np.array([with_pictures and not path for path in images.path], bool)
+    for code, rows in ((NO_SIZE, unsized), (NO_PICTURE_HERE, unknown)):
+        for row in np.flatnonzero(rows).tolist():
+            path, line, pointer = dataset.image_place(row)
+            log.report(code, path, line=line, pointer=pointer, value=images.name[row])
+            fits = False
+    relative = relative_to_images(dataset, dataset.boxes.xyxy, log)
+    shards = _shards(dataset, options, with_pictures=with_pictures)
+    names = [*(name for name, _ in shards), "label_map.pbtxt"]
+    if not target.plan(names, [*(f"the file {name}" for name in names)], log) or not fits or relative is None:
+        return
+    if not with_pictures and len(images):
+        log.note(
+            "the records hold no pictures, without which nothing can be trained (--images DIR gives them)"
+        )
+    members = _members(dataset)
+    for name, rows in log.track(shards, "writing"):
+        parts = [
+            framed(encoded(_features(dataset, row, members[row], relative, with_picture=with_pictures)))
+            for row in rows
+        ]
+        target.write(name, b"".join(parts))
+    target.write("label_map.pbtxt", label_map(dataset.categories.name))
+
+
+def _shards(
+    dataset: Dataset, options: TfrecordOptions, *, with_pictures: bool
+) -> list[tuple[str, list[int]]]:
+    """The names of the files and the rows of the images in each."""
+    images = dataset.images
+    rows_of: dict[str, list[int]] = {}
+    for row, split in enumerate(images.split):
+        rows_of.setdefault(split, []).append(row)
+    found = []
+    for split, rows in (rows_of or {"": []}).items():
+        name = split or ("unsplit" if len(rows_of) > 1 else "data")
+        n = options.shards
+        if n <= 0:
+            held = sum(_size_of(images.path[row]) for row in rows if images.path[row]) if with_pictures else 0
+            n = -(-held // SHARD)
+        n = max(1, min(n, len(rows)))
+        if n == 1:
+            found.append((f"{name}.tfrecord", rows))
+            continue
+        bounds = [len(rows) * i // n for i in range(n + 1)]
+        found += [(f"{name}.tfrecord-{i:05}-of-{n:05}", rows[bounds[i] : bounds[i + 1]]) for i in range(n)]
+    return found
+
+
+def _size_of(path: str) -> int:
+    try:
+        with open_binary(path) as stream:
+            return stream.seek(0, 2)
+    except Unreadable as e:
+        raise PathError(f"{printable(path)}: {e}") from None
+
+
+def _members(dataset: Dataset) -> list[NDArray[np.int64]]:
+    """The rows of the boxes of each image."""
+    image = dataset.boxes.image
+    order = np.argsort(image, kind="stable")
+    return np.split(order, np.searchsorted(image[order], np.arange(1, len(dataset.images) + 1)))
+
+
+def _features(
+    dataset: Dataset, row: int, members: NDArray[np.int64], relative: Floats, *, with_picture: bool
+) -> Features:
+    """What the record of an image holds."""
+    images, boxes = dataset.images, dataset.boxes
+    name = images.name[row].encode()
+    known = images.source_id[row]
+    features: Features = {
+        "image/filename": [name],
+        "image/source_id": [name if known == NO_ID else str(known).encode()],
+        "image/width": np.array([images.width[row]], np.int64),
+        "image/height": np.array([images.height[row]], np.int64),
+    }
+    if with_picture:
+        try:
+            picture = read_bytes(images.path[row])
+        except Unreadable as e:
+            raise PathError(f"{printable(images.path[row])}: {e}") from None
+        suffix = name.rpartition(b".")[2].lower()
+        features["image/encoded"] = [picture]
+        features["image/format"] = [_FORMATS.get(picture[:2], suffix)]
+        features["image/key/sha256"] = [hashlib.sha256(picture).hexdigest().encode()]
+    is_det = dataset.kind == "det"
+    kind = FOUND if is_det else TRUTH
+    for k, edge in enumerate(EDGES):
+        features[f"{kind}bbox/{edge}"] = relative[members, k].astype(np.float32)
+    category = boxes.category[members]
+    if is_det:
+        features[f"{FOUND}label"] = category.astype(np.int64) + 1
+        features[f"{FOUND}score"] = boxes.score[members].astype(np.float32)
+        return features
+    classes = dataset.categories.name
+    features[f"{TRUTH}class/label"] = category.astype(np.int64) + 1
+    features[f"{TRUTH}class/text"] = [classes[c].encode() for c in category.tolist()]
+    flags = boxes.flags[members]
+    for key, flag in FLAGS.items():
+        if boxes.has(flag).any():
+            features[key] = ((flags & np.uint16(flag)) != 0).astype(np.int64)
+    return features

@@ -1,0 +1,414 @@
+"""YOLO-Keras and YOLOv4-PyTorch text: one line per image, with all of its boxes.
+
+::
+
+    VOCdevkit/VOC2007/JPEGImages/000005.jpg 263,211,324,339,8 165,264,253,372,8
+    VOCdevkit/VOC2007/JPEGImages/000006.jpg
+
+The grammar is that of the readme of keras-yolo3 (https://github.com/qqwweee/keras-yolo3), which
+https://github.com/Tianxiaomo/pytorch-YOLOv4 and others share: the path of the picture, then for each box
+``x_min,y_min,x_max,y_max,class_id``, all separated by blanks. Edges are in pixels, taken as they stand; ids
+count from 0 in a file of class names, one per line. A path alone is an image without objects. Detections
+have a sixth value, the score, which these tools do not know.
+
+Reading
+-------
+- A file, or the files of a folder that look like this: ``train.txt``, ``2007_val.txt``,
+  ``train/_annotations.txt``. The file, else its folder, names the split of its images; ``--split`` takes
+  one of them.
+- A path may hold blanks: it ends before the first box. Its folders are part of the image's name.
+- The names of the classes come from ``--classes``, else from ``_classes.txt``, ``classes.txt``,
+  ``class_names.txt`` or ``*_classes.txt`` in the folder, or the first three beside the file; else the ids
+  are the names, with a warning.
+- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
+  folder.
+
+Writing
+-------
+``annotations.txt``, or one file per split, and ``classes.txt``. ``-O prefix=data/images`` stands before the
+names, for the tools open each path as it is written. Most of them read whole numbers only:
+``-O round=true`` writes these.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from odm.codes import NUMBERED_CLASSES
+from odm.files import Output, Source
+from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._shared.class_lists import add_list, read_list
+from odm.formats._shared.codes import (
+    CLASS_LISTS_DISAGREE,
+    DUPLICATE_IMAGE,
+    NO_FILES,
+    NO_IMAGE_NAME,
+    NOT_A_NUMBER,
+    UNKNOWN_CLASS,
+    WRONG_COUNT,
+)
+from odm.formats._shared.csv_tables import Collector, Columns
+from odm.formats._shared.number_text import decimals
+from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.text_rows import refuse_classes
+from odm.formats._shared.text_tokens import text_of
+from odm.issues import Log, PathError, Trusted, printable
+from odm.names import BAD_NAME, PICTURE_SUFFIXES
+from odm.tables import Builder, Dataset
+
+FIELDS = ("x_min", "y_min", "x_max", "y_max")
+_NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
+_BOX = re.compile(rf"{_NUMBER}(?:,{_NUMBER}){{4,5}}", re.ASCII)
+_ID = re.compile(r"([0-9]{1,9})(?:\.0*)?", re.ASCII)
+_USUAL = re.compile(
+    r"(?:.*_)?(annotations|train|val|valid|validation|test|trainval)[0-9]*\.txt", re.IGNORECASE
+)
+_CLASSES = re.compile(r"_?classes\.txt|class_names\.txt|.+_classes\.txt", re.IGNORECASE)
+_BESIDE = ("_classes.txt", "classes.txt", "class_names.txt")
+_SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+_SUFFIXES = tuple(PICTURE_SUFFIXES)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class YolokerasOptions(SplitOptions):
+    """Where the names of classes come from, and how lines are written."""
+
+    classes: str | None = option(
+        None,
+        "file with the class names, one per line, or a data.yaml",
+        flag="--classes",
+        side="read",
+        path=True,
+    )
+    prefix: str = option("", "what stands before the names, as in data/images", side="write")
+    round: bool = option(False, "write whole numbers only", side="write")
+
+
+def _parts(line: str) -> tuple[str, list[str]]:
+    """The path of a line and its boxes, whether these are right or not."""
+    words = line.split()
+    boxes = len(words)
+    while boxes > 1 and "," in words[boxes - 1] and not words[boxes - 1].lower().endswith(_SUFFIXES):
+        boxes -= 1
+    if boxes == 1:
+        return words[0], words[1:]
+    end = len(line.rstrip())
+    for word in reversed(words[boxes:]):
+        end = line.rindex(word, 0, end)
+    return line[:end].strip(), words[boxes:]
+
+
+def _fits(head: bytes) -> tuple[int, bool]:
+    """How many of the first lines have boxes, and whether most lines are such or the path of a picture."""
+    lines = text_of(head, "", Log(keep=0)).decode("utf-8", "replace").split("\n")
+    fits = others = 0
+    for line in lines[: 100 if len(lines) < 2 else min(100, len(lines) - 1)]:
+        if not line.strip():
+            continue
+        path, boxes = _parts(line)
+        good = sum(_BOX.fullmatch(box) is not None for box in boxes)
+        if boxes and 2 * good >= len(boxes) and not _BOX.fullmatch(path):
+            fits += 1
+        elif boxes or not path.lower().endswith(_SUFFIXES):
+            others += 1
+    return (fits, True) if fits > 2 * others else (0, not others)
+
+
+def _candidates(source: Source) -> list[str]:
+    return [f for f in source.with_suffix(".txt") if not _CLASSES.fullmatch(f.rpartition("/")[2])]
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Lines of a path and boxes of five or six numbers between commas."""
+    files = _candidates(source) if source.is_dir else [""] if source.path.lower().endswith(".txt") else []
+    for file in files[:20]:
+        fits, _ = _fits(source.head(file))
+        if fits:
+            what = f"{fits} of the first lines{' of ' + printable(file) if file else ''}"
+            return Sniff(SURE, f"{what} are a path and boxes x1,y1,x2,y2,class_id, as YOLO-Keras has")
+    return None
+
+
+# ------------------------------------------------------------------------------------------------ reading
+
+
+def _split_of(file: str) -> str:
+    """The split that the name of a file says, else that of its folder, else nothing."""
+    folder, _, name = file.rpartition("/")
+    match = _USUAL.fullmatch(name)
+    said = match[1].lower() if match else ""
+    return _SPLITS.get(said) or _SPLITS.get(folder.rpartition("/")[2].lower(), "")
+
+
+def _files(source: Source, log: Log) -> list[str]:
+    """The files of a source that hold lines of this kind, or should by their name."""
+    if not source.is_dir:
+        return [""]
+    given = _candidates(source)
+    looks = [_fits(source.head(file)) for file in given]
+    usual = [_USUAL.fullmatch(file.rpartition("/")[2]) is not None for file in given]
+    files = [f for f, (fits, sound), u in zip(given, looks, usual, strict=True) if fits or (sound and u)]
+    files = files or [f for f, u in zip(given, usual, strict=True) if u]
+    if not files:
+        log.report(NO_FILES, source.path, expected=Trusted("YOLO-Keras text"), n=len(source.files))
+    if others := [f for f in given if f not in files]:
+        log.note(f"{printable(source.path)}: not read: {', '.join(map(printable, others[:5]))}")
+    return files
+
+
+def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) -> None:
+    """Read a file, or those of a folder."""
+    path = source.path.replace("\\", "/")
+    files = _files(source, log)
+    names = _names(source, log, options)
+    wanted = None if options.split is None else _SPLITS.get(options.split, options.split)
+    files = files_of_split(files, lambda file: _split_of(file or path), wanted, source, log)
+    lines = _Lines(log, builder)
+    for file in log.track(files, "reading"):
+        data = source.read(file, log)
+        if data is not None:
+            lines.add(data, source.full(file), _split_of(file or path))
+    collector = Collector(source, builder, log, options)
+    categories = lines.categories(names, source)
+    for part in lines.parts:
+        collector.add(part.columns(categories, builder))
+    collector.finish(lambda box: (box, None))
+
+
+def _names(source: Source, log: Log, options: YolokerasOptions) -> tuple[str, list[str]] | None:
+    """Where the names of the classes stand, and these; an empty list where they cannot be used."""
+    if options.classes is not None:
+        return options.classes, read_list(Source(options.classes, follow_links=True), "", log) or []
+    found: tuple[str, list[str]] | None = None
+    for home, file in _lists(source):
+        names = read_list(home, file, log)
+        if names is None:
+            return home.full(file), []
+        if found is None:
+            found = home.full(file), names
+        elif names != found[1]:
+            pairs = zip([*found[1], "(nothing)"], [*names, "(nothing)"], strict=False)
+            number, (other, value) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
+            log.report(
+                CLASS_LISTS_DISAGREE,
+                home.full(file),
+                line=number + 1,
+                number=number,
+                value=value,
+                other=other,
+                first=found[0],
+            )
+            return found[0], []
+    return found
+
+
+def _lists(source: Source) -> list[tuple[Source, str]]:
+    """The lists of classes in a folder, else beside a file, as sources and the file in each."""
+    if source.is_dir:
+        found = [f for f in source.files if _CLASSES.fullmatch(f.rpartition("/")[2])]
+        usual = [f for f in found if f.rpartition("/")[2].lower() in _BESIDE[:2]]
+        return [(source, file) for file in usual or found]
+    for name in _BESIDE:
+        path = os.path.join(os.path.dirname(source.path), name)
+        with contextlib.suppress(PathError):
+            return [(Source(path, follow_links=source.follow_links, max_size=source.max_size), "")]
+    return []
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class _Part:
+    """The lines of one file, a row for each box and for each image without one."""
+
+    path: str
+    split: str
+    line: list[int] = dataclasses.field(default_factory=list)
+    image: list[str] = dataclasses.field(default_factory=list)
+    cells: list[str] = dataclasses.field(default_factory=list)
+    """Six for each row."""
+
+    def columns(self, categories: dict[str, str], builder: Builder) -> Columns:
+        """The rows whose class is known, with its name."""
+        cells, n = [self.cells[k::6] for k in range(6)], len(self.line)
+        known = [i for i, number in enumerate(cells[4]) if number in categories]
+        builder.skipped += n - len(known)
+        if len(known) < n:
+            cells = [[column[i] for i in known] for column in cells]
+            self.line, self.image = [self.line[i] for i in known], [self.image[i] for i in known]
+        return Columns(
+            self.path,
+            self.line,
+            image=self.image,
+            box=cells[:4],
+            fields=FIELDS,
+            category=[categories[number] for number in cells[4]],
+            score=cells[5],
+            split=[self.split] * len(known),
+        )
+
+
+class _Lines:
+    """The lines of all files, before the ids of their classes have names."""
+
+    def __init__(self, log: Log, builder: Builder) -> None:
+        self.log, self.builder = log, builder
+        self.parts: list[_Part] = []
+        self._first: dict[str, str] = {}
+
+    def add(self, data: bytes, path: str, split: str) -> None:
+        """Take the lines of a file apart."""
+        part = _Part(path, split)
+        self.parts.append(part)
+        text = text_of(data, path, self.log).decode("utf-8", "replace")
+        for number, line in enumerate(text.split("\n"), 1):
+            if not line.strip():
+                continue
+            name, boxes = _parts(line)
+            name = name.replace("\\", "/").removeprefix("./")
+            place = f"{path}:{number}"
+            if _BOX.fullmatch(name):
+                self.log.report(NO_IMAGE_NAME, path, line=number)
+                self.builder.skipped += len(boxes) + 1
+                continue
+            if self._first.setdefault(name, place) != place:
+                self.log.report(DUPLICATE_IMAGE, path, line=number, value=name, first=self._first[name])
+                self.builder.skipped += len(boxes)
+                continue
+            commas = [box.count(",") for box in boxes]
+            if not {4, 5}.issuperset(commas):
+                boxes, commas = self._whole(boxes, commas, path, number)
+            if not boxes:
+                part.cells += ["", "", "", "", "", ""]
+            elif 4 not in commas:
+                part.cells += ",".join(boxes).split(",")
+            else:
+                padded = (box + "," * (5 - n) for box, n in zip(boxes, commas, strict=True))
+                part.cells += ",".join(padded).split(",")
+            rows = max(1, len(boxes))
+            part.line += [number] * rows
+            part.image += [name] * rows
+
+    def _whole(
+        self, boxes: list[str], commas: list[int], path: str, line: int
+    ) -> tuple[list[str], list[int]]:
+        """The boxes of a line that have five or six values; the others are reported."""
+        for k, n in enumerate(commas):
+            if n not in (4, 5):
+                expected = "x_min,y_min,x_max,y_max,class_id, or these and a score"
+                found = f"{n + 1} values in {boxes[k]!r}"
+                self.log.report(WRONG_COUNT, path, line=line, expected=expected, found=found)
+                self.builder.skipped += 1
+        kept = [k for k, n in enumerate(commas) if n in (4, 5)]
+        return [boxes[k] for k in kept], [commas[k] for k in kept]
+
+    def categories(self, names: tuple[str, list[str]] | None, source: Source) -> dict[str, str]:
+        """The name of each id, as it is written; those that have none are reported, at every box."""
+        texts = dict.fromkeys(cell for part in self.parts for cell in part.cells[4::6])
+        numbers = {text: int(match[1]) for text in texts if (match := _ID.fullmatch(text))}
+        found = {"": ""}
+        if names is None:
+            self.builder.named = False
+            known = sorted(set(numbers.values()))
+            for number in known:
+                self.builder.category(str(number), source_id=number)
+            found |= {text: str(number) for text, number in numbers.items()}
+            if known:
+                shown = ", ".join(map(str, known[:10])) + (", ..." if len(known) > 10 else "")
+                self.log.report(NUMBERED_CLASSES, source.path, value=shown, near="")
+        else:
+            add_list(names[1], self.builder, self.log, names[0])
+            found |= {text: names[1][n] for text, n in numbers.items() if n < len(names[1])}
+        if wrong := texts.keys() - found.keys():
+            for part in self.parts:
+                for i, text in enumerate(part.cells[4::6]):
+                    if text in wrong and (text not in numbers or (names and names[1])):
+                        self._report_class(text, part.path, part.line[i], names, known=text in numbers)
+        return found
+
+    def _report_class(
+        self, text: str, path: str, line: int, names: tuple[str, list[str]] | None, *, known: bool
+    ) -> None:
+        if known and names is not None:
+            self.log.report(
+                UNKNOWN_CLASS,
+                path,
+                line=line,
+                field="class_id",
+                value=text,
+                n=len(names[1]),
+                where=names[0],
+            )
+        else:
+            self.log.report(NOT_A_NUMBER, path, line=line, field="class_id", value=text)
+
+
+# ------------------------------------------------------------------------------------------------ writing
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions) -> None:
+    """Write the lines of each split, and the list of classes."""
+    images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
+    prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
+    names = [prefix + name for name in images.name]
+    splits = list(dict.fromkeys(images.split)) or [""]
+    files = {split: f"{split or ('unsplit' if any(splits) else 'annotations')}.txt" for split in splits}
+    planned = [*files.values(), *(["classes.txt"] if classes else [])]
+    refused = refuse_classes(dataset, log, words=False, unused=True) | _refuse_names(dataset, names, log)
+    if not target.plan(planned, [*(f"the split {s}" for s in files), "the classes"][: len(planned)], log):
+        return
+    if refused:
+        return
+    order = np.argsort(boxes.image, kind="stable")
+    edges = boxes.xyxy[order]
+    odd = int(np.count_nonzero(edges != np.rint(edges)))
+    if odd and options.round:
+        edges = np.rint(edges) + 0.0
+        log.note(f"round=true: {odd} of {edges.size} coordinates are rounded to whole pixels")
+    elif odd:
+        log.note("most YOLO-Keras tools read whole numbers only (-O round=true writes them)")
+    texts = decimals(edges.ravel())
+    columns = [*(texts[k::4] for k in range(4)), list(map(str, boxes.category[order].tolist()))]
+    if dataset.kind == "det":
+        columns.append(decimals(boxes.score[order]))
+    rows = list(map(",".join, zip(*columns, strict=True)))
+    bounds = np.searchsorted(boxes.image[order], np.arange(len(images) + 1)).tolist()
+    lines: dict[str, list[str]] = {split: [] for split in splits}
+    for i, name in enumerate(names):
+        lines[images.split[i]].append(" ".join([name, *rows[bounds[i] : bounds[i + 1]]]) + "\n")
+    for split, file in files.items():
+        target.write(file, "".join(lines[split]).encode())
+    if classes:
+        target.write("classes.txt", "".join(f"{name}\n" for name in classes).encode())
+
+
+def _refuse_names(dataset: Dataset, names: Sequence[str], log: Log) -> bool:
+    """Report names of images that would not be read back from a line."""
+    errors = log.errors
+    for row, name in enumerate(names):
+        line = name + " 1,2,3,4,0"
+        if not name.strip() or _parts(line)[0] != name or _parts(name) != (name, []) or _BOX.fullmatch(name):
+            path, number, pointer = dataset.image_place(row)
+            reason = "it could not be told from the boxes after it"
+            log.report(BAD_NAME, path, line=number, pointer=pointer, value=name, reason=reason)
+    return log.errors > errors
+
+
+FORMAT = Format(
+    name="yolokeras",
+    title="YOLO-Keras and YOLOv4-PyTorch text",
+    use="training",
+    written_by="keras-yolo3, pytorch-YOLOv4, Roboflow (2007_train.txt, _annotations.txt)",
+    doc=__doc__ or "",
+    suffixes=(".txt",),
+    single=False,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=YolokerasOptions,
+    keeps=frozenset("extension empty unused order score split".split()),
+)

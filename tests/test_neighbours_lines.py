@@ -1,0 +1,279 @@
+"""Formats of lines, of text or of JSON: files as their own tools write them, quirks, and damaged input."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import odm
+from odm import checks
+from odm.files import Source
+from odm.formats import FORMATS, detect, make_options
+from odm.issues import DataError, Log
+from odm.tables import Builder, Dataset, Flag
+
+MIXED = Path(__file__).resolve().parent.parent / "fixtures" / "mixed"
+NAMES = ("yolokeras", "sagemaker", "labelbox", "crowdhuman", "darwin", "imagefolder")
+
+
+def lay(folder, files):
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    return folder / "input" if len(files) > 1 or "/" in next(iter(files)) else folder / next(iter(files))
+
+
+def read(path, name, kind=None, **options):
+    builder, log = Builder(), Log()
+    builder.kind = kind
+    FORMATS[name].read(Source(str(path)), builder, log, make_options(FORMATS[name], options))
+    return builder.build(), log
+
+
+def seen(data):
+    boxes = data.boxes
+    return [
+        (data.images.name[boxes.image[i]], data.categories.name[boxes.category[i]], *boxes.xyxy[i].tolist())
+        for i in range(len(boxes))
+    ]
+
+
+VOC_LINES = """VOCdevkit/VOC2007/JPEGImages/000005.jpg 263,211,324,339,1 165,264,253,372,1
+VOCdevkit/VOC2007/JPEGImages/000006.jpg
+my pictures/a b.JPG 1,2,3,4,0
+"""
+ROBOFLOW_MANIFEST = (
+    '{"source-ref":"s3://roboflow/img001.jpg","roboflow":{"annotations":[{"class_id":1,"width":64,"top":82,"height":72,'
+    '"left":350}],"image_size":[{"width":500,"depth":3,"height":333}]},"roboflow-metadata":{"job-name":"labeling-job/r",'
+    '"class-map":{"0":"head","1":"helmet"},"human-annotated":"yes","objects":[{"confidence":0.09}],'
+    '"creation-date":"2020-07-20T18:45:18.67800","type":"groundtruth/object-detection"}}\n'
+    '{"source-ref":"s3://roboflow/img002.jpg","roboflow":{"annotations":[],"image_size":[{"width":300,"depth":3,'
+    '"height":220}]},"roboflow-metadata":{"class-map":{},"human-annotated":"no","objects":[]}}\n'
+    '{"source-ref":"s3://roboflow/img003.jpg"}\n'
+)
+LABELBOX = (
+    '{"data_row":{"id":"c1","external_id":"a b.jpg","row_data":"https://host/x.jpg","details":{}},'
+    '"media_attributes":{"height":480,"width":640,"exif_rotation":"1"},"projects":{"p0":{"name":"empty","labels":[]},'
+    '"p1":{"name":"s","labels":[{"label_kind":"Default","annotations":{"objects":['
+    '{"feature_id":"f","name":"Car","value":"car","annotation_kind":"ImageBoundingBox","classifications":[{"name":"x"}],'
+    '"bounding_box":{"top":98.0,"left":5.5,"height":80.0,"width":99.0}},'
+    '{"feature_id":"g","name":"Lake","annotation_kind":"ImageSegmentationMask","mask":{"url":"https://host/m"}},'
+    '{"feature_id":"h","name":"Car","annotation_kind":"ImagePolygon","polygon":[{"x":1,"y":2},{"x":9,"y":4},{"x":5,"y":6}]}'
+    '],"classifications":[]}},{"label_kind":"Default","annotations":{"objects":[]}}]}}}\n'
+    '{"data_row":{"id":"c2","row_data":"https://host/dir/y%20z.png?sig=1"},"media_attributes":{"height":4,"width":6},'
+    '"projects":{"p1":{"name":"s","labels":[{"annotations":{"objects":[]}}]}}}\n'
+    '{"data_row":{"id":"c3","row_data":"https://host/not-labelled.png"},"projects":{"p1":{"labels":[]}}}\n'
+)
+CROWD = (
+    '{"ID":"273271,c9db000d5146c15","gtboxes":[{"fbox":[72,202,163,503],"tag":"person","hbox":[171,208,62,83],'
+    '"extra":{"box_id":0,"occ":1},"vbox":[72,202,163,398],"head_attr":{"ignore":0,"occ":1,"unsure":0}},'
+    '{"fbox":[199,180,144,499],"tag":"mask","extra":{"ignore":1}}]}\n{"ID":"1,a","gtboxes":[]}\n'
+)
+DARWIN_POLYGON = (
+    '{"dataset":"x","image":{"width":64,"height":48,"filename":"a.jpg","original_filename":"a.jpg","path":"/in/b",'
+    '"url":"https://host/a"},"annotations":[{"name":"leaf","polygon":{"path":[{"x":1,"y":2},{"x":9,"y":4},{"x":5,"y":6}]}},'
+    '{"name":"leaf","bounding_box":{"h":3,"w":2,"x":1,"y":0},"instance_id":{"value":4}},{"name":"sunny","tag":{}}]}'
+)
+AUTOTRAIN = (
+    '{"file_name": "0001.png", "objects": {"bbox": [[302.0, 109.0, 73.0, 52.0]], "category": [0]}}\n'
+    '{"file_name": "0002.png", "objects": {"bbox": [], "category": []}}\n'
+)
+CASES = {
+    "crowdhuman": (
+        "crowdhuman",
+        {"annotation_val.odgt": CROWD},
+        [("273271,c9db000d5146c15", "person", 72, 202, 235, 705), ("273271,c9db000d5146c15", "person", 199, 180, 343, 679)],
+        [Flag.OCCLUDED, Flag.CROWD],
+    ),
+    "darwin-1": (
+        "darwin", {"a.json": DARWIN_POLYGON}, [("in/b/a.jpg", "leaf", 1, 2, 9, 6), ("in/b/a.jpg", "leaf", 1, 0, 3, 3)], [0, 0],
+    ),
+    "imagefolder-autotrain": ("imagefolder", {"metadata.jsonl": AUTOTRAIN}, [("0001.png", "0", 302, 109, 375, 161)], [0]),
+    "sagemaker-roboflow": ("sagemaker", {"train.manifest": ROBOFLOW_MANIFEST}, [("img001.jpg", "helmet", 350, 82, 414, 154)], [0]),
+    "labelbox-export": (
+        "labelbox",
+        {"export.ndjson": LABELBOX},
+        [("a b.jpg", "Car", 5.5, 98, 104.5, 178), ("a b.jpg", "Car", 1, 2, 9, 6)],
+        [0, 0],
+    ),
+    "yolokeras-voc-annotation": (
+        "yolokeras",
+        {"input/2007_train.txt": VOC_LINES, "input/model_data/voc_classes.txt": "bird\nchair\n"},
+        [("VOCdevkit/VOC2007/JPEGImages/000005.jpg", "chair", 263, 211, 324, 339),
+         ("VOCdevkit/VOC2007/JPEGImages/000005.jpg", "chair", 165, 264, 253, 372),
+         ("my pictures/a b.JPG", "bird", 1, 2, 3, 4)],
+        [0, 0, 0],
+    ),
+    "yolokeras-roboflow": (
+        "yolokeras",
+        {"input/train/_annotations.txt": "a_jpg.rf.0f.jpg 0,10,50,60,0\n", "input/train/_classes.txt": "helmet\n",
+         "input/README.dataset.txt": "exported via roboflow.com\n", "input/README.roboflow.txt": "x\n"},
+        [("a_jpg.rf.0f.jpg", "helmet", 0, 10, 50, 60)],
+        [0],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_files_as_their_tools_write_them(case, tmp_path):
+    name, files, boxes, flags = CASES[case]
+    path = lay(tmp_path, files)
+    assert detect(Source(str(path)), Log()).name == name
+    data, log = read(path, name)
+    assert not log.errors, list(map(str, log))
+    assert not checks.run(data, log).any()
+    assert [b[:2] for b in seen(data)] == [b[:2] for b in boxes]
+    np.testing.assert_allclose([b[2:] for b in seen(data)], [b[2:] for b in boxes], rtol=0, atol=1e-9)
+    assert data.boxes.flags.tolist() == [int(f) for f in flags]
+
+
+# ------------------------------------------------------------------------------------------- damaged files
+
+JUNK = [b"", b"\0", b",", b"\n", b" ", b"-1", b"nan", b"1e999", b"\xff", b'"', b"{", b"[", b"null", b"9" * 400, b"\xe2\x80\xa8"]  # fmt: skip
+
+
+def mutations(data, n, seed):
+    """Damaged copies: bytes lost, doubled, exchanged, or the end cut."""
+    random_ = random.Random(seed)
+    for _ in range(n):
+        copy = bytearray(data)
+        for _ in range(random_.randint(1, 4)):
+            at = random_.randrange(len(copy) + 1)
+            copy[at : at + random_.randint(0, 6)] = random_.choice(JUNK)
+        yield bytes(copy[: random_.randrange(len(copy) + 1)] if random_.random() < 0.2 else copy)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["gt", "det"])
+def test_damaged_input_never_raises(name, kind, tmp_path):
+    folder = MIXED / (name if kind == "gt" else f"{name}-detections")
+    if not folder.exists():
+        pytest.skip("the format has no detections")
+    top = next(p for p in sorted(folder.iterdir()) if p.name.startswith("input"))
+    sources = [top] if top.is_file() else [p for p in sorted(top.rglob("*")) if p.is_file()]
+    for number, source in enumerate(sources):
+        root = tmp_path / str(number)
+        place = root / (source.relative_to(top) if top.is_dir() else source.name)
+        for other in sources:
+            copy = root / (other.relative_to(top) if top.is_dir() else other.name)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(other.read_bytes())
+        for damaged in mutations(source.read_bytes(), 40, f"{name}{kind}{number}"):
+            place.write_bytes(damaged)
+            path = place if top.is_file() else root
+            for format_ in NAMES:
+                FORMATS[format_].sniff(Source(str(path)))
+            data, log = read(path, name, kind)
+            checks.run(data, log)
+            assert data.skipped == 0 or log.errors
+            assert all(str(issue).isprintable() for issue in log)
+
+
+# --------------------------------------------------------------------------------------------- JSON lines
+
+
+def test_json_lines_of_the_formats_say_what_is_not_read(tmp_path):
+    (tmp_path / "a.manifest").write_text(ROBOFLOW_MANIFEST)
+    data, log = read(tmp_path / "a.manifest", "sagemaker")
+    assert data.images.name == ("img001.jpg", "img002.jpg")
+    assert (data.categories.name, data.extras, log.counts) == (
+        ("head", "helmet"), {"records without boxes of a job": 1}, {}
+    )  # fmt: skip
+    assert read(tmp_path / "a.manifest", "sagemaker", "det")[0].boxes.score.tolist() == [0.09]
+    (tmp_path / "a.ndjson").write_text(LABELBOX)
+    data, log = read(tmp_path / "a.ndjson", "labelbox")
+    assert data.images.name == ("a b.jpg", "y z.png")
+    assert data.extras == {
+        "ImageSegmentationMask objects": 1, "classifications": 1, "records without a label": 1, "segmentation": 1
+    }  # fmt: skip
+    assert any("1 others are not" in note for note in log.notes)
+
+
+def test_crowdhuman_visible_boxes_heads_and_pictures(tmp_path):
+    path = lay(tmp_path, {"input/annotation_train.odgt": CROWD.replace('},{"fbox":[199,180,144,499],"tag":"mask"', '},{"fbox":[1,1,1,1],"vbox":[1,2,3,4],"hbox":[1,2,3,4],"head_attr":{"ignore":1},"tag":"person"')})  # fmt: skip
+    data, _ = read(path, "crowdhuman", box="vbox")
+    assert [b[2:] for b in seen(data)] == [(72, 202, 235, 600), (1, 2, 4, 6)]
+    data, log = read(path, "crowdhuman", box="hbox")
+    assert [b[2:] for b in seen(data)] == [(171, 208, 233, 291), (1, 2, 4, 6)]
+    assert data.boxes.flags.tolist() == [Flag.OCCLUDED, Flag.CROWD]
+    assert (data.images.split, log.counts) == (("train", "train"), {})
+    (path / "Images").mkdir()
+    Image.new("RGB", (9, 7)).save(path / "Images/1,a.jpg")
+    data, _ = read(path, "crowdhuman")
+    assert data.images.name == ("273271,c9db000d5146c15", "1,a.jpg")
+    assert data.images.width.tolist() == [0, 9]
+
+
+def test_imagefolder_finds_pictures_and_names_of_classes(tmp_path):
+    path = lay(tmp_path, {"input/train/metadata.jsonl": AUTOTRAIN, "input/test/metadata.jsonl": ""})
+    Image.new("RGB", (640, 480)).save(path / "train/0001.png")
+    data, log = read(path, "imagefolder")
+    assert (data.images.width.tolist(), data.images.split) == ([640, 0], ("train", "train"))
+    assert log.counts == {"numbered-classes": 1}
+    (path / "README.md").write_text("---\nfeatures: &x [*x]\n---\n")  # no concern of the data
+    assert read(path, "imagefolder")[1].counts == {"numbered-classes": 1}
+    (path / "classes.txt").write_text("dog\n")
+    assert read(path, "imagefolder")[0].categories.name == ("dog",)
+
+
+def test_sagemaker_reads_the_job_that_is_named_and_what_machines_drew(tmp_path):
+    line = ROBOFLOW_MANIFEST.split("\n", maxsplit=1)[0].replace('"yes"', '"no"')
+    both = line[:-1] + ',"second":{"annotations":[]},"second-metadata":{"class-map":{}}}'
+    (tmp_path / "a.manifest").write_text(both)
+    data, log = read(tmp_path / "a.manifest", "sagemaker")
+    assert (data.kind, data.boxes.score.tolist()) == ("det", [0.09])
+    assert any("several jobs" in note for note in log.notes)
+    assert len(read(tmp_path / "a.manifest", "sagemaker", job="second")[0]) == 0
+
+
+def test_all_faulty_lines_are_told_in_one_run(tmp_path):
+    lines = ROBOFLOW_MANIFEST.split("\n")
+    (tmp_path / "a.manifest").write_text(
+        "\n".join(["{", lines[0], "", lines[1][:50], '"x"', lines[2], "[" * 9999])
+    )
+    data, log = read(tmp_path / "a.manifest", "sagemaker")
+    assert [(i.code, i.line) for i in log] == [
+        ("json-syntax", 1), ("json-syntax", 4), ("wrong-type", 5), ("json-too-deep", 7)
+    ]  # fmt: skip
+    assert len(data) == 1
+
+
+# --------------------------------------------------------------------------------------------- YOLO-Keras
+
+
+@pytest.mark.parametrize("line", ["1,2,3,4,5", "a 1,2,3,4,5", " a", "a  ", "x y,z"])
+def test_yolokeras_names_that_would_not_be_read_back_are_not_written(tmp_path, line):
+    dataset = Dataset.from_arrays(
+        images=[line], categories=["x"], image=[0], category=[0], xyxy=[[0, 0, 1, 1]]
+    )
+    with pytest.raises(DataError, match="bad-name"):
+        odm.write(dataset, tmp_path / "out", "yolokeras")
+    assert not (tmp_path / "out").exists()
+
+
+def test_yolokeras_rounds_on_request_and_says_the_splits(tmp_path):
+    path = lay(tmp_path, {"input/train.txt": "a.jpg 1.4,2.6,30,40,0\n", "input/val.txt": "b.jpg\n"})
+    (tmp_path / "input/classes.txt").write_text("x\n")
+    data, _ = read(path, "yolokeras")
+    assert data.images.split == ("train", "val")
+    odm.convert(path, tmp_path / "out", to="yolokeras", to_options={"round": True, "prefix": "data/img/"})
+    assert (tmp_path / "out/train.txt").read_text() == "data/img/a.jpg 1,3,30,40,0\n"
+    assert (tmp_path / "out/val.txt").read_text() == "data/img/b.jpg\n"
+    assert (tmp_path / "out/classes.txt").read_text() == "x\n"
+
+
+def test_yolokeras_single_file_takes_the_classes_beside_it(tmp_path):
+    lay(tmp_path, {"input/train.txt": "a.jpg 1,2,30,40,1\n", "input/classes.txt": "x\ny\n"})
+    data, log = read(tmp_path / "input/train.txt", "yolokeras")
+    assert seen(data) == [("a.jpg", "y", 1, 2, 30, 40)]
+    assert not log.counts
+
+
+@pytest.mark.parametrize("kind", ["", "-detections"])
+def test_the_json_of_vott_is_written_as_it_is_read(tmp_path, kind):
+    source, target = MIXED / f"vott-json{kind}" / "input.json", tmp_path / "out.json"
+    odm.convert(str(source), str(target), to="vott", to_options={"dialect": "json"})
+    assert target.read_bytes() == source.read_bytes()

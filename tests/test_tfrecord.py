@@ -1,0 +1,207 @@
+"""TFRecord: framing, messages, label maps, shards and pictures."""
+
+import hashlib
+import struct
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import odm
+from odm.files import Source
+from odm.formats import FORMATS, detect, make_options
+from odm.formats.tfrecord.label_map import label_map, read_label_map
+from odm.formats.tfrecord.wire import Damaged, begins_record, encoded, example, framed, records
+from odm.issues import DataError, Log
+from odm.tables import Builder, Dataset
+
+
+def read(path, kind=None, **options):
+    builder, log = Builder(), Log()
+    builder.kind = kind
+    FORMATS["tfrecord"].read(Source(str(path)), builder, log, make_options(FORMATS["tfrecord"], options))
+    return builder.build(), log
+
+
+def small(**more):
+    return {
+        "image/filename": [b"a.jpg"],
+        "image/width": np.array([100], np.int64),
+        "image/height": np.array([80], np.int64),
+        "image/object/bbox/xmin": np.array([0.25], np.float32),
+        "image/object/bbox/ymin": np.array([0.125], np.float32),
+        "image/object/bbox/xmax": np.array([0.5], np.float32),
+        "image/object/bbox/ymax": np.array([0.5], np.float32),
+        "image/object/class/label": np.array([2], np.int64),
+    } | {f"image/{key.replace('__', '/')}": value for key, value in more.items()}
+
+
+def test_a_record_byte_by_byte(tmp_path):
+    """The framing and a message written out by hand, from the definitions; the sums are those of RFC 3720's CRC."""
+    feature = b"\x0a\x07\x0a\x05a.jpg"  # bytes_list { value: "a.jpg" }
+    entry = b"\x0a\x0eimage/filename\x12\x09" + feature
+    message = b"\x0a" + bytes([len(entry) + 2]) + b"\x0a" + bytes([len(entry)]) + entry
+    assert encoded({"image/filename": [b"a.jpg"]}) == message
+    found, others = example(message, frozenset({"image/filename"}))
+    assert (found, others) == ({"image/filename": [b"a.jpg"]}, [])
+    assert example(message, frozenset())[1] == ["image/filename"]
+    crc = 0xE3069283  # of the digits 1 to 9
+    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32
+    assert framed(b"123456789").endswith(b"123456789" + struct.pack("<I", masked))
+    assert begins_record(framed(b"123456789"))
+    assert not begins_record(b"\1" + framed(b"123456789")[1:])
+    (tmp_path / "a").write_bytes(framed(b"123456789"))
+    with (tmp_path / "a").open("rb") as stream:
+        assert list(records(stream)) == [b"123456789"]
+
+
+def test_numbers_one_by_one_are_read_as_packed_ones():
+    def entry(key, feature):
+        inner = b"\x0a" + bytes([len(key)]) + key + b"\x12" + bytes([len(feature)]) + feature
+        return b"\x0a" + bytes([len(inner)]) + inner
+
+    floats = b"\x12\x0a" + b"".join(b"\x0d" + struct.pack("<f", v) for v in (0.5, -2))
+    whole = b"\x1a\x0e" + b"\x08\x96\x01" + b"\x08" + b"\xff" * 9 + b"\x01"
+    features = entry(b"f", floats) + entry(b"i", whole)
+    found, _ = example(b"\x0a" + bytes([len(features)]) + features, frozenset({"f", "i"}))
+    assert found["f"].tolist() == [0.5, -2]
+    assert found["i"].tolist() == [150, -1]
+    for values in (np.array([150, -1, 2**40], np.int64), np.array([0.5, 1.5], np.float32), [b"", b"x" * 300]):
+        back, _ = example(encoded({"v": values}), frozenset({"v"}))
+        assert list(back["v"]) == list(values)
+
+
+def test_damaged_bytes_never_raise_anything_else(tmp_path):
+    random = np.random.default_rng(3)
+    whole = framed(encoded(small(object__class__text=[b"x"]))) * 3
+    path = tmp_path / "a.tfrecord"
+    for _ in range(150):
+        data = bytearray(whole)
+        for _ in range(random.integers(1, 4)):
+            at = int(random.integers(0, len(data)))
+            data[at : at + int(random.integers(0, 4))] = random.bytes(int(random.integers(0, 4)))
+        path.write_bytes(bytes(data))
+        _, log = read(path)
+        assert log.errors
+    message = encoded(small())
+    for _ in range(400):
+        data = bytearray(message)
+        data[int(random.integers(0, len(data)))] = int(random.integers(0, 256))
+        try:
+            example(bytes(data), frozenset(small()))
+        except Damaged:
+            continue
+        path.write_bytes(framed(bytes(data)))  # with the right sum, as a faulty program would write it
+        read(path)
+
+
+def test_label_maps_in_every_spelling():
+    text = (
+        '# comment { \n item { name: \'/m/01g317\'  id: 1  display_name: "a \\"b\\" \\303\\266" }\n'
+        "item{id:3, name:'it\\'s # no comment'}\nitem: {\n  id: 2;\n name: \"x{y}\"\n}\n"
+    )
+    log = Log()
+    assert read_label_map(text.encode(), "", log) == {1: 'a "b" \u00f6', 2: "x{y}", 3: "it's # no comment"}
+    names = ('say "x"', "a\\b", "it's", "\u00f6")
+    assert read_label_map(label_map(names), "", log) == dict(enumerate(names, 1))
+    assert read_label_map(b"", "", log) == {}
+    assert not log.errors
+
+
+def test_names_of_classes_come_from_the_text_the_map_or_the_label(tmp_path):
+    path = tmp_path / "coco_val.record-00000-of-00002"
+    path.write_bytes(framed(encoded(small())))
+    assert detect(Source(str(path)), Log()).name == "tfrecord"
+    data, log = read(path)
+    assert (data.categories.name, log.counts, data.images.split) == (
+        ("2",),
+        {"numbered-classes": 1},
+        ("val",),
+    )
+    assert data.boxes.xyxy.tolist() == [[25, 10, 50, 40]]
+    (tmp_path / "label_map.pbtxt").write_text("item { id: 2 name: 'dog' } item { id: 1 name: 'cat' }")
+    data, log = read(path)
+    assert (data.categories.name, log.counts) == (("cat", "dog"), {})
+    assert data.categories.name[data.boxes.category[0]] == "dog"
+    path.write_bytes(framed(encoded(small(object__class__text=[b"bird"]))))
+    data, _ = read(path)
+    assert data.categories.name[data.boxes.category[0]] == "bird"
+
+
+def test_detections_beside_objects(tmp_path):
+    """As infer_detections.py writes them."""
+    found = small(
+        object__class__text=[b"dog"],
+        detection__label=np.array([2, 2], np.int64),
+        detection__score=np.array([0.95, 0.5], np.float32),
+        **{f"detection__bbox__{k}": np.array([0.25, v], np.float32) for k, v in zip(("xmin", "ymin", "xmax", "ymax"), (0, 0, 1, 1), strict=True)},
+    )  # fmt: skip
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(framed(encoded(found)))
+    truth, log = read(path)
+    assert (truth.kind, len(truth)) == ("gt", 1)
+    assert any("--kind det" in note for note in log.notes)
+    det, _ = read(path, "det")
+    assert (det.kind, det.boxes.score.tolist()) == ("det", [0.95, 0.5])
+    assert det.categories.name == ("2",)
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for name in ("a.jpg", "b.png", "c.jpg"):
+        Image.new("RGB", (64, 48)).save(folder / name)
+    rows = "".join(f"{name},64,48,cat,1,2,30,40\n" for name in ("a.jpg", "b.png", "c.jpg"))
+    (tmp_path / "in.csv").write_text("filename,width,height,class,xmin,ymin,xmax,ymax\n" + rows)
+    return tmp_path
+
+
+def test_pictures_are_written_byte_by_byte_and_in_parts(pictures):
+    log = Log()
+    odm.convert(
+        pictures / "in.csv", pictures / "out", to="tfrecord",
+        from_options={"images": str(pictures / "images")}, to_options={"shards": 2}, log=log,
+    )  # fmt: skip
+    names = ["data.tfrecord-00000-of-00002", "data.tfrecord-00001-of-00002", "label_map.pbtxt"]
+    assert sorted(p.name for p in (pictures / "out").iterdir()) == names
+    keys = frozenset({"image/encoded", "image/format", "image/filename", "image/key/sha256"})
+    held = {}
+    for name in names[:2]:
+        with (pictures / "out" / name).open("rb") as stream:
+            for record in records(stream):
+                features, _ = example(record, keys)
+                held[features["image/filename"][0].decode()] = features
+    assert {name: f["image/format"] for name, f in held.items()} == {
+        "a.jpg": [b"jpeg"], "b.png": [b"png"], "c.jpg": [b"jpeg"]
+    }  # fmt: skip
+    for name, features in held.items():
+        data = (pictures / "images" / name).read_bytes()
+        assert features["image/encoded"] == [data]
+        assert features["image/key/sha256"] == [hashlib.sha256(data).hexdigest().encode()]
+    back, log = read(pictures / "out")
+    assert (len(back), back.images.width.tolist(), log.counts) == (3, [64] * 3, {})
+
+
+def test_a_picture_that_is_missing_among_others_is_named(pictures):
+    (pictures / "images/b.png").unlink()
+    with pytest.raises(DataError, match="tfrecord-picture-unknown"):
+        odm.convert(
+            pictures / "in.csv", pictures / "out", to="tfrecord",
+            from_options={"images": str(pictures / "images")},
+        )  # fmt: skip
+    assert not (pictures / "out").exists()
+    odm.convert(pictures / "in.csv", pictures / "out", to="tfrecord", to_options={"pictures": False})
+    assert (pictures / "out/data.tfrecord").stat().st_size < 2000
+
+
+def test_numbers_of_32_bits_are_as_near_as_declared(tmp_path):
+    random = np.random.default_rng(0)
+    low = random.uniform(0, 2500, (500, 2))
+    boxes = np.concatenate([low, low + random.uniform(0, 2500, (500, 2))], axis=1)
+    dataset = Dataset.from_arrays(
+        images=["a.jpg"], width=[5000], height=[5000], categories=["x"], image=[0] * 500, category=[0] * 500, xyxy=boxes
+    )  # fmt: skip
+    odm.write(dataset, tmp_path / "out", "tfrecord")
+    error = np.abs(odm.read(tmp_path / "out", "tfrecord").boxes.xyxy - boxes).max()
+    assert 1e-6 < error < FORMATS["tfrecord"].max_error_px
