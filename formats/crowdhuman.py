@@ -9,8 +9,8 @@ Source: the annotation format on the page of the data set (https://www.crowdhuma
         {"tag": "mask", "fbox": [567, 209, 23, 42], "extra": {"box_id": 1, "ignore": 1}}]}
 
 Each record is on one line. ``fbox`` is the left, top, width and height of the whole person in pixels, parts
-that are hidden or outside the image included; ``vbox`` is the part that is seen, ``hbox`` the head.
-``-O box=vbox`` or ``hbox`` reads these. Numbers are read and written verbatim.
+that are hidden or outside the image included; ``vbox`` is the part that is seen, ``hbox`` the head. ``-O
+box=vbox`` or ``hbox`` reads these. Numbers are read and written unchanged.
 
 ``tag`` is the class. ``extra.ignore`` other than 0 means that an evaluation ignores the box: it is read as
 crowd, and so is every ``mask``, which covers a group or a reflection and gets the class ``person``. Of heads

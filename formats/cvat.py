@@ -32,8 +32,8 @@ Reading
 - Polygons, ellipses, masks and rotated boxes are read as their bounding boxes, with a warning. Polylines,
   points, cuboids, skeletons and tags are not boxes and are counted.
 - Classes are those of ``<labels>``, in that order, followed by those that occur only in objects. ``subset``
-  of an image is its split, and ``--split`` selects one. If images of two subsets have the same name, as in the
-  export of a project, names are prefixed with the subset.
+  of an image is its split, and ``--split`` selects one. If images of two subsets have the same name, as in
+  the export of a project, names are prefixed with the subset.
 - A missing size, or 0, is taken from ``--image-sizes``, ``--image-size``, the picture (``--images``, or the
   folder itself) or the other side of an evaluation; otherwise it stays unknown.
 - Encodings and restrictions are those of Pascal VOC XML.

@@ -11,8 +11,8 @@ Source: "Image annotations export" in the documentation of Labelbox
          "classifications": [], "relationships": []}}]}}}
 
 Each record is on one line (NDJSON); a list of records, as the SDK gives it, is read as well. Edges are in
-pixels, read and written verbatim. A polygon is read as its bounding box, with a warning and counted.
-Masks, lines, points and classifications are counted and not read.
+pixels, read and written unchanged. A polygon is read as its bounding box, with a warning; they are counted.
+Masks, lines, points and classifications are counted but not read.
 
 The image is named by ``external_id``, else ``global_key``, else the last part of ``row_data``. A record of
 a project without a label has not been labelled: it is counted and not read. Of several labels of an image,
@@ -20,8 +20,8 @@ as several annotators make them, the first is read; of several projects the firs
 that ``-O project=NAME`` names by its name or id. Both are noted.
 
 Detections carry a ``confidence``, as predictions that are uploaded to Labelbox do. If every object has one,
-the file holds detections; if only some have one it is ground truth, they are ignored, and that is a
-warning. ``--kind`` decides by hand.
+the file holds detections; if only some have one it is ground truth, they are ignored, and that is a warning.
+``--kind`` overrides this.
 
 Writing: one record per image, with the image's name as ``external_id`` and ``row_data``.
 """

@@ -9,7 +9,7 @@ Source: "Bounding Box Job Output" in the documentation of Amazon SageMaker
      "job-metadata": {"class-map": {"0": "person"}, "objects": [{"confidence": 0.94}],
                       "type": "groundtruth/object-detection", "human-annotated": "yes"}}
 
-Edges are in pixels, read and written verbatim. Each record is on one line. The labels stand under the name
+Edges are in pixels, read and written unchanged. Each record is on one line. The labels stand under the name
 of the job, and what their ids mean under that name with ``-metadata``. Where a record has several jobs with
 boxes, ``-O job=NAME`` says which is read, else the first. A record without one has not been labelled: it is
 counted and not read. An empty list of annotations is an image without objects.
@@ -19,7 +19,7 @@ Labels uses are the same. A file, or the ``.manifest`` and ``.jsonl`` files of a
 name, else their folder, says the split where it is ``train``, ``validation``, ``test`` or the like.
 
 Every record of a person says ``"human-annotated": "yes"``. Where all that have boxes say ``no``, these are
-detections, and ``confidence`` is the score; else it is passed over. ``--kind`` decides by hand.
+detections, and ``confidence`` is the score; else it is passed over. ``--kind`` overrides this.
 
 Writing: the job is called ``labels`` (``-O job=NAME``), ``-O prefix=s3://bucket/folder`` stands before the
 names of the images, and every record has all classes.

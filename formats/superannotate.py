@@ -7,20 +7,20 @@ Source: "Vector JSON" in the documentation of SuperAnnotate (https://doc.superan
                     "points": {"x1": 10, "y1": 20, "x2": 110, "y2": 220}, "attributes": []}],
      "tags": [], "comments": []}
 
-``x1 y1`` and ``x2 y2`` are left, top, right and bottom in pixels, read and written verbatim. The older export
-``a.jpg___objects.json`` is the list of instances alone, in which one of ``type`` ``meta`` that is called
-``imageAttributes`` says the size. Both are read.
+``x1 y1`` and ``x2 y2`` are left, top, right and bottom in pixels, read and written unchanged. The older
+export ``a.jpg___objects.json`` is the list of instances alone, in which one of ``type`` ``meta`` that is
+called ``imageAttributes`` says the size. Both are read.
 
-Polygons, rotated boxes and ellipses are read as their bounding boxes, with a warning and counted. Points,
-polylines, cuboids, templates and tags are no boxes; they are counted, as attributes are.
+Polygons, rotated boxes and ellipses are read as their bounding boxes, with a warning; they are counted.
+Points, polylines, cuboids, templates and tags are no boxes; they are counted, as attributes are.
 
 ``classes.json``, in the folder or in ``classes/``, gives the classes and their order; a box says the name of
 its class itself.
 
 Detections are instances whose ``creationType`` is ``Prediction`` or ``Preannotation``: their ``probability``,
 0 to 100, divided by 100 is the score (a ``score`` beside it, which is written where a division would lose
-digits, goes first). If all are, the files hold detections; if only some are they are ground
-truth, these are ignored, and that is a warning. ``--kind`` decides by hand.
+digits, goes first). If all are, the files hold detections; if only some are they are ground truth, these are
+ignored, and that is a warning. ``--kind`` overrides this.
 
 A folder called ``train``, ``val``, ``test`` or the like names the split. Writing: ``IMAGE.json`` for each
 image and ``classes/classes.json``, with ids from 1.

@@ -5,11 +5,11 @@
     VOCdevkit/VOC2007/JPEGImages/000005.jpg 263,211,324,339,8 165,264,253,372,8
     VOCdevkit/VOC2007/JPEGImages/000006.jpg
 
-The grammar is that of the readme of keras-yolo3 (https://github.com/qqwweee/keras-yolo3), which
+Syntax: the readme of keras-yolo3 (https://github.com/qqwweee/keras-yolo3), which
 https://github.com/Tianxiaomo/pytorch-YOLOv4 and others share: the path of the picture, then for each box
 ``x_min,y_min,x_max,y_max,class_id``, all separated by blanks. Edges are in pixels, taken as they stand; ids
-count from 0 in a file of class names, one per line. A path alone is an image without objects. Detections
-have a sixth value, the score, which these tools do not know.
+count from 0 in a file of class names, one per line. A path alone is an image without objects. Detections have
+a sixth value, the score, which these tools do not know.
 
 Reading
 -------
@@ -20,8 +20,7 @@ Reading
 - The names of the classes come from ``--classes``, else from ``_classes.txt``, ``classes.txt``,
   ``class_names.txt`` or ``*_classes.txt`` in the folder, or the first three beside the file; else the ids
   are the names, with a warning.
-- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
-  folder.
+- Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
 
 Writing
 -------

@@ -27,8 +27,8 @@ Detections
 
 Outlines
     Rows with a polygon (1 + 2n numbers) or a rotated box (9 numbers) are read as their bounding box, with a
-    warning. If ``data.yaml`` has ``kpt_shape``, key points are ignored. Without it, rows are read as key point
-    rows if all have the same 5 + 3k numbers, every third is 0, 1 or 2, and the box contains the points.
+    warning. If ``data.yaml`` has ``kpt_shape``, key points are ignored. Without it, rows are read as key
+    point rows if all have the same 5 + 3k numbers, every third is 0, 1 or 2, and the box contains the points.
 
 Image sizes
     From the pictures in ``images/`` or beside the labels (any extension in any case; EXIF orientation is
