@@ -125,7 +125,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'conventions-differ': (
         '',
-        'det.json: warning conventions-differ the detections fit the ground truth far better as corners instead of left, top, width, height: mean best IoU 1.00 instead of 0.05; read them so, or correct the export',
+        'det.json: warning conventions-differ the detections fit the ground truth far better as corners instead of left, top, width, height: mean best IoU 1.00 instead of 0.05; read them that way, or correct the export',
     ),
     'coordinates-differ': (
         'odm eval gt det --box ltwh --coords abs',
