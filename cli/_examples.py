@@ -537,15 +537,15 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'tfrecord-damaged': (
         '',
-        'input.tfrecord#/1: error tfrecord-damaged the record cannot be read: its checksum is wrong; copy the file again, or write it again with the program that made it',
+        'input.tfrecord#/1: error tfrecord-damaged cannot read the record: its checksum is wrong; copy the file again, or recreate it with the program that wrote it',
     ),
     'tfrecord-lengths': (
         '',
-        'input.tfrecord#/1: error tfrecord-lengths expected 2 values of image/object/bbox/xmin, one for each box, found 1; write as many values in each list as there are boxes',
+        'input.tfrecord#/1: error tfrecord-lengths expected 2 values of image/object/bbox/xmin, one for each box, found 1; write one value per box in each list',
     ),
     'tfrecord-picture-unknown': (
         'odm convert input.csv out --to tfrecord --images images',
-        "input.csv:3: error tfrecord-picture-unknown the picture of 'b.png' is not known, and those of other images are written; give all of them with --images DIR, or leave them out with -O pictures=false",
+        "input.csv:3: error tfrecord-picture-unknown the picture of 'b.png' was not found, but those of other images are written; provide all of them with --images DIR, or leave them out with -O pictures=false",
     ),
     'tiny-box': (
         '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [100, 100, 0.5, 30], "area": 15.0, "iscrowd": 0}',

@@ -1,6 +1,6 @@
 """BDD100K: the labels of the Berkeley driving data, in the Scalabel format.
 
-Source: "Scalabel Format" in the documentation of Scalabel (https://doc.scalabel.ai/format.html), which
+Specification: "Scalabel Format" in the documentation of Scalabel (https://doc.scalabel.ai/format.html), which
 BDD100K uses, and the label files of BDD100K (https://doc.bdd100k.com/format.html)::
 
     [{"name": "a.jpg", "attributes": {"weather": "clear"}, "timestamp": 10000,

@@ -1,6 +1,6 @@
 """FiftyOne detection data set: ``data/`` and ``labels.json``.
 
-Source: "FiftyOneImageDetectionDataset" in the documentation of FiftyOne
+Specification: "FiftyOneImageDetectionDataset" in the documentation of FiftyOne
 (https://docs.voxel51.com/user_guide/export_datasets.html)::
 
     {"classes": ["person", "car"],

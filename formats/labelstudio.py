@@ -1,6 +1,6 @@
 """Label Studio JSON: the tasks of a project with their annotations and predictions.
 
-Source: "Label Studio Task Format", "Export annotations" and the tag ``RectangleLabels`` in the
+Specification: "Label Studio Task Format", "Export annotations" and the tag ``RectangleLabels`` in the
 documentation of Label Studio (https://labelstud.io/guide/task_format)::
 
     [{"id": 1, "data": {"image": "/data/upload/1/7b2c0f1d-a.jpg"},

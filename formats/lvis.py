@@ -1,7 +1,7 @@
 """LVIS JSON: like COCO, with many classes, class frequencies, and lists of the classes verified for each
 image.
 
-Source: "Data format" of LVIS (https://www.lvisdataset.org/dataset) and its reader
+Specification: "Data format" of LVIS (https://www.lvisdataset.org/dataset) and its reader
 (https://github.com/lvis-dataset/lvis-api)::
 
     {"images": [{"id": 1, "coco_url": "http://images.cocodataset.org/val2017/000000000001.jpg", "width": 640,

@@ -1,6 +1,6 @@
 """Supervisely: a project of data sets, one JSON file per image.
 
-Source: "Supervisely annotation format" in the developer documentation
+Specification: "Supervisely annotation format" in the developer documentation
 (https://developer.supervisely.com/getting-started/supervisely-annotation-format)::
 
     meta.json
