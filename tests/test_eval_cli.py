@@ -351,7 +351,7 @@ def test_lvis_by_what_each_image_was_searched_for(run, tmp_path):
         "lvis.json", "found.json", "--protocol", "lvis", "--fail-under", "APf=0.5", "--max-dets", 2
     )
     assert " AP @[ IoU=0.50:0.95 | area=   all | maxDets=  2 catIds=  f] = 0.505" in out
-    assert "1 detections dropped: beyond the best 2 of the image" in err
+    assert "1 detections dropped: over the limit of 2 per image" in err
     run("lvis.json", "found.json", "--protocol", "lvis", "--fail-under", "APr=0.1", code=1)
     _, err = run("gt", "det", "--protocol", "lvis")
     assert "there are no image-level labels" in err
