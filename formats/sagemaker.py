@@ -57,7 +57,7 @@ class SagemakerOptions(SplitOptions):
     """Options of manifests."""
 
     job: str = option("", "name of the labelling job, by which its labels are called")
-    prefix: str = option("", "what stands before the names, as in s3://bucket/folder", side="write")
+    prefix: str = option("", "prefix of the image names, as in s3://bucket/folder", side="write")
 
 
 def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:

@@ -85,7 +85,7 @@ class YolokerasOptions(SplitOptions):
         side="read",
         path=True,
     )
-    prefix: str = option("", "what stands before the names, as in data/images", side="write")
+    prefix: str = option("", "prefix of the image names, as in data/images", side="write")
     round: bool = option(False, "write whole numbers only", side="write")
 
 

@@ -178,12 +178,12 @@ def test_the_reading_that_fits_is_shown():
         "with 1 = 'bee', 2 = 'cat', 0 of 18 detections have the class of the object they overlap" in message
     )
     assert (
-        "with 1 = 'ant', 2 = 'bee' 18 would; if these are COCO results, give -O ids=positions-from-1"
+        "with 1 = 'ant', 2 = 'bee', 18 would; if these are COCO results, use -O ids=positions-from-1"
         in message
     )
     assert said(ours, one_less)[2] < 0.1  # names that each side has from a list of its own are believed
     both = misread(numbered(truth(categories=list("12345"))), numbered(found(categories=list("01234"))))
-    assert "with 0 = '0', 1 = '1' 0 of 18" in both
+    assert "with 0 = '0', 1 = '1', 0 of 18" in both
     assert "with 0 = '1', 1 = '2' 18 would" in both
     assert "(eval --rename 0=1 --rename 1=2 ..., or --rename @FILE)" in both
 
