@@ -263,7 +263,7 @@ def test_fiftyone_there_and_back(kind, monkeypatch):
         sample.metadata = types.SimpleNamespace(width=int(width), height=int(height))
     samples[1]["boxes"] = None
     assert by_image(bridges.from_fiftyone(samples, "boxes", kind=kind)) == by_image(dataset)
-    with pytest.raises(ValueError, match=r"image a\.jpg: its size is not known"):
+    with pytest.raises(ValueError, match=r"image a\.jpg: its size is unknown"):
         bridges.to_fiftyone(example(kind, sizes=False))
 
 
