@@ -21,9 +21,10 @@ from odm.tables import Longs
 NOTHING_LEFT = Code(
     "nothing-left",
     "warning",
-    "{option} leaves none of {n} {what}",
+    "{option} leaves none of the {n} {what}",
     "check the value",
-    "Of no detections every metric is 0, and of no ground truth it is undefined, whatever the detector does.",
+    "Without detections every metric is 0, and without ground truth it is undefined, whatever the detector "
+    "does.",
 )
 
 
@@ -46,7 +47,7 @@ def without_extra_images(joined: Joined, log: Log) -> Joined:
     keep = joined.detections.image < joined.n_truth_images
     n = int(np.count_nonzero(~keep))
     log.note(
-        f"{plural(len(names), 'image')} only in the detections left out with "
+        f"{plural(len(names), 'image')} only in the detections left out, with "
         f"{plural(n, 'detection')}: {some(names)}"
     )
     return dataclasses.replace(joined.only(detections=keep), images=joined.images[: joined.n_truth_images])
@@ -58,9 +59,9 @@ def keep_scores(joined: Joined, lowest: float, path: str, log: Log) -> Joined:
     if keep.all():
         return joined
     highest = float(joined.detections.score.max())
-    log.note(f"{int((~keep).sum())} detections score below {lowest:g} and were dropped")
+    log.note(f"{int((~keep).sum())} detections with a score below {lowest:g} were dropped")
     kept = joined.only(detections=keep)
-    option = f"--score-min {lowest:g}, above the highest score {highest:g},"
+    option = f"--score-min {lowest:g}, above the highest score, {highest:g},"
     report_if_nothing_left(joined, kept, option, path, log)
     return kept
 
