@@ -31,7 +31,7 @@ def odm_run(capsys):
 
 REFUSED = [case for case in corpus.CASES if isinstance(case.expect, corpus.Refused)]
 BAD = [folder for _, folder in written.cases(("bad/*/*",))]
-ONE_CELL = {"csv/wrong-count-string", "wheat/wrong-count-submission"}
+ONE_CELL = {"csv/wrong-count-string", "wheat/wrong-count-submission", "yolokeras/image-name-missing"}
 """Fixtures in which one row holds several boxes."""
 
 
