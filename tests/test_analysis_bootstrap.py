@@ -363,7 +363,7 @@ def test_runs_of_other_protocols_or_ground_truth_are_refused():
     with pytest.raises(UsageError, match="a different protocol"):
         compare({"a": first, "b": table_of(evaluate(gt, det, "voc2007").result)}, replicates=2)
     other, _ = cases.random_pair(2)
-    with pytest.raises(UsageError, match="other ground truth"):
+    with pytest.raises(UsageError, match="different ground truth"):
         compare({"a": first, "b": table_of(evaluate(other, det, "voc2012").result)}, replicates=2)
 
 
