@@ -101,5 +101,9 @@ def _summary(log: Log, printed: int, *, quiet: bool) -> str:
         parts.append(plural(log.warnings, "warning"))
     if log.errors + (0 if quiet else log.warnings) > printed:
         parts.append(f"{printed} of them printed")
-    by_code = ", ".join(f"{name} {grouped(n)}" for name, n in log.counts.most_common() if n)
+    by_code = ", ".join(
+        f"{name} {grouped(n)}"
+        for name, n in log.counts.most_common()
+        if n and not (quiet and CODES[name].severity != "error")
+    )
     return f"{', '.join(parts)} ({by_code})"

@@ -12,6 +12,7 @@ from odm.cli._common import (
     FormatCommand,
     Function,
     TargetPath,
+    WordChoice,
     common_options,
     format_options,
     lines_of_files,
@@ -69,7 +70,7 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
 @click.argument("runs", metavar="A B [C...]", type=click.Path(), nargs=-1, required=True)
 @click.option(
     "--protocol",
-    type=click.Choice(list(PROTOCOLS)),
+    type=WordChoice(PROTOCOLS),
     default="voc2012",
     show_default=True,
     metavar="NAME",

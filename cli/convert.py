@@ -36,8 +36,8 @@ Examples:
 
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
-@click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=click.Path())
-@click.argument("target", metavar="DST", type=TargetPath())
+@click.argument("sources", metavar="SRC...", nargs=-1, type=click.Path())
+@click.argument("target", metavar="DST", required=False, type=TargetPath())
 @format_choice(
     "--from", "from_", multiple=True, help="Format of SRC; auto-detected if omitted; once for all or for each"
 )
@@ -104,7 +104,7 @@ Examples:
 @common_options
 def command(
     sources: tuple[str, ...],
-    target: str,
+    target: str | None,
     rename: tuple[str, ...],
     drop: tuple[str, ...],
     only_classes: str | None,
@@ -117,6 +117,8 @@ def command(
 
     Coordinates are neither shifted nor rounded. The summary at the end accounts for every box.
     """
+    if target is None or not sources:  # a single path is taken for DST
+        raise click.UsageError("Missing argument 'DST'." if target else "Missing argument 'SRC...'.")
     log = terminal_log()
     quiet = given["quiet"]
     lost: Ledger | None = None

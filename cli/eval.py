@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -12,6 +14,7 @@ from odm.cli._analysis import Asked
 from odm.cli._common import (
     FormatCommand,
     TargetPath,
+    WordChoice,
     common_options,
     format_choice,
     format_options,
@@ -84,7 +87,7 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
 )
 @click.option(
     "--protocol",
-    type=click.Choice(list(PROTOCOLS)),
+    type=WordChoice(PROTOCOLS),
     multiple=True,
     default=["voc2012"],
     show_default=True,
@@ -127,7 +130,9 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
 @click.option(
     "--confusion",
     type=click.Choice(["counts", "gt", "det"]),
-    help="Confusion matrix: counts, or shares of each GT or detected class.",
+    is_flag=False,
+    flag_value="counts",
+    help="Confusion matrix: counts (default), or shares of each GT or detected class.",
 )
 @click.option("--ci", is_flag=True, help="Confidence intervals by resampling images.")
 @click.option(
@@ -310,18 +315,25 @@ def print_messages(log: Log, given: dict[str, Any]) -> None:
 
 def rules_of(given: dict[str, Any]) -> list[Protocol]:
     """The protocols that are asked for; wrong values are said before anything is read."""
-    try:
+    with names_as_flags():
         check_scores(at_score=given["at_score"], score_min=given["score_min"])
         return resolve(
             list(dict.fromkeys(given["protocol"])),
             iou=list(dict.fromkeys(given["iou"])) or None,
             **{name: given[name] for name in RULES},
         )
+
+
+@contextlib.contextmanager
+def names_as_flags() -> Iterator[None]:
+    """Word a `UsageError`, which begins with the name of what is wrong, with the flag of that name."""
+    try:
+        yield
     except UsageError as e:
-        # A message begins with the name of what is wrong: here that is a flag.
-        name, space, rest = str(e.args[0]).partition(" ")
-        if name in {"iou", "at_score", *SWITCHES}:
-            raise UsageError(f"--{name.replace('_', '-')}{space}{rest}") from None
+        text = str(e.args[0])
+        name = text.split(" ", 1)[0].removesuffix(":")
+        if name in {"iou", "only_classes", "only_images", *SWITCHES}:
+            raise UsageError(f"--{name.replace('_', '-')}{text[len(name) :]}") from None
         raise
 
 
@@ -336,11 +348,21 @@ def _renamed(dataset: Dataset, renames: dict[str, str], log: Log) -> Dataset:
     return apply(Edits(rename=renames), dataset, Ledger("", ""))
 
 
-def names_of_images(text: str | None) -> Sequence[str] | None:
-    """The names in ``A,B``, or the lines of the file in ``@FILE``."""
+def only_names(option: str, given: dict[str, Any]) -> Sequence[str] | None:
+    """The names in ``A,B``, or the lines of the file in ``@FILE``. UsageError if there is none."""
+    text = given[option]
     if text is None:
         return None
-    return lines_of_files([text]) if text.startswith("@") else split_names(text)
+    names = lines_of_files([text]) if text.startswith("@") else split_names(text)
+    if not names:
+        raise UsageError(f"{option} {shorten(text)!r}: there is no name in it")
+    return names
+
+
+def _check_file_is_marked(text: str | None, images: Sequence[str]) -> None:
+    """UsageError for ``--only-images night.txt``, which must be ``@night.txt``."""
+    if text and text not in images and text.lower().endswith(".txt") and os.path.isfile(text):
+        raise UsageError(f"only_images {shorten(text)}: for the names in this file give @{shorten(text)}")
 
 
 def evaluate_files(
@@ -353,6 +375,8 @@ def evaluate_files(
     kept: KeptTruth | None = None,
 ) -> tuple[Evaluation, tuple[Dataset, Dataset]]:
     """Read both sides and evaluate them as the arguments say; `kept` is for several runs."""
+    with names_as_flags():
+        only_classes, only_images = only_names("only_classes", given), only_names("only_images", given)
     sides: tuple[tuple[str, Kind, str], ...] = (("gt", "gt", gt), ("det", "det", det))
     truth, detections = (
         Request(
@@ -381,18 +405,20 @@ def evaluate_files(
         spare=spare,
         kept=kept,
     )
-    evaluation = evaluate(
-        loaded[0].dataset,
-        _renamed(loaded[1].dataset, renames, log),
-        list(dict.fromkeys(given["protocol"])),
-        iou=list(dict.fromkeys(given["iou"])) or None,
-        only_classes=split_names(given["only_classes"]) if given["only_classes"] is not None else None,
-        only_images=names_of_images(given["only_images"]),
-        image_labels=image_labels,
-        hierarchy=hierarchy,
-        log=log,
-        **{name: given[name] for name in SWITCHES},
-    )
+    with names_as_flags():
+        _check_file_is_marked(given["only_images"], loaded[0].dataset.images.name)
+        evaluation = evaluate(
+            loaded[0].dataset,
+            _renamed(loaded[1].dataset, renames, log),
+            list(dict.fromkeys(given["protocol"])),
+            iou=list(dict.fromkeys(given["iou"])) or None,
+            only_classes=only_classes,
+            only_images=only_images,
+            image_labels=image_labels,
+            hierarchy=hierarchy,
+            log=log,
+            **{name: given[name] for name in SWITCHES},
+        )
     return evaluation, (loaded[0].dataset, loaded[1].dataset)
 
 

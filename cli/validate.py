@@ -84,7 +84,9 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
     help="How far a box may reach beyond its image, in pixels.",
 )
 @click.option("--explain", "explained", metavar="CODE", help="Explain a code, or `all` of them, and exit.")
-@click.option("--fix", metavar="LIST", help=f"Write a repaired copy to --out: any of {', '.join(REPAIRS)}.")
+@click.option(
+    "--fix", metavar="A,B|all", help=f"Write a repaired copy to --out: any of {', '.join(REPAIRS)}, or all."
+)
 @click.option("--out", metavar="DST", type=TargetPath(), help="Where to write the repaired copy.")
 @format_choice("--to", help="Format of the repaired copy; that of SRC if omitted")
 @click.option("--skip-bad", is_flag=True, help="Leave rows that still have errors out of the copy.")
@@ -243,10 +245,11 @@ def add_refusals(loaded: tuple[Loaded, ...], log: Log) -> None:
 def _repair(source: str, options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log) -> Ledger:
     if options["gt"] or options["det"]:
         raise click.UsageError("options of one side (--gt-..., --det-...) have no meaning with --fix")
+    fixes = split_names(given["fix"])
     return repair(
         source,
         given["out"],
-        split_names(given["fix"]),
+        REPAIRS if "all" in fixes else fixes,
         format=given["format_"],
         options=options[""],
         log=log,
