@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
-from odm.cli._print import say
+from odm.cli._print import say, show
 from odm.issues import CODES, Code, Issue, Log, grouped, plural
 
+GITHUB = "github"
+"""The output whose messages are annotations of GitHub Actions."""
 SHOWN = 100
 """How many issues are printed unless ``--max-errors`` says otherwise."""
 PER_CODE = 3
@@ -55,6 +57,29 @@ def print_log(
         say(issue)
     if log.errors or (log.warnings and not quiet):
         say(_summary(log, shown, quiet=quiet))
+
+
+def print_failed(gates: Iterable[str], *, github: bool) -> None:
+    """Print the gates that failed, a line each."""
+    for line in gates:
+        if github:
+            from odm.cli._reports import escape_data
+
+            show(f"::error title=gate failed::{escape_data(line)}", commands=True)
+        else:
+            say(f"odm: gate failed: {line}")
+
+
+def print_annotations(log: Log, *, quiet: bool = False, first: Iterable[Code] = ()) -> None:
+    """Print the issues that `log` keeps as annotations of GitHub, and the notes as text; see `print_log`."""
+    from odm.cli._reports import Report, render
+    from odm.converters.validation import sort_issues
+
+    if not quiet:
+        print_notes(log)
+    urgent = {code.name for code in first}
+    issues = [i for i in log.issues if not quiet or i.severity == "error" or i.code in urgent]
+    show(render(Report(log, sort_issues(issues), []), GITHUB), commands=True)
 
 
 def issue_lines(

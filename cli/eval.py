@@ -26,6 +26,7 @@ from odm.cli._common import (
     terminal_log,
     wide_option,
 )
+from odm.cli._messages import GITHUB, print_annotations, print_failed
 from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.codes import CATEGORY_POSITION_GUESSED
@@ -96,10 +97,10 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
 )
 @click.option(
     "--output",
-    type=click.Choice(OUTPUTS),
+    type=click.Choice([*OUTPUTS, GITHUB]),
     default="table",
     show_default=True,
-    help="Output format.",
+    help="Output format; github: the table, and annotations of GitHub Actions.",
 )
 @wide_option
 @click.option(
@@ -267,8 +268,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
         raise
     _show(evaluation, given)
     failed, unknown = failures(evaluation, gates)
-    for line in failed:
-        say(f"odm: gate failed: {line}")
+    print_failed(failed, github=given["output"] == GITHUB)
     for line in unknown:
         say(f"odm: error: {line}")
     return 2 if unknown else 1 if failed else 0
@@ -297,13 +297,22 @@ def _write(
 
 
 def _show(evaluation: Evaluation, given: dict[str, Any]) -> None:
-    text = render(evaluation, given["output"], width=table_width(given))
-    lines = {headline(result) for result in evaluation.results} if given["output"] == "table" else set()
+    output = printed_as(given)
+    text = render(evaluation, output, width=table_width(given))
+    lines = {headline(result) for result in evaluation.results} if output == "table" else set()
     show(text, headlines=lines)
+
+
+def printed_as(given: dict[str, Any]) -> str:
+    """The output that the numbers are rendered as."""
+    return "table" if given["output"] == GITHUB else str(given["output"])
 
 
 def print_messages(log: Log, given: dict[str, Any]) -> None:
     """Print the log; what puts the numbers in doubt comes first and is never hidden."""
+    if given["output"] == GITHUB:
+        print_annotations(log, quiet=given["quiet"], first=DOUBTS)
+        return
     print_log(
         log,
         quiet=given["quiet"],

@@ -1,6 +1,8 @@
 """What a person types first, from the help only, and what is printed at a slip."""
 
 import json
+import subprocess
+import sys
 
 import click
 import pytest
@@ -194,3 +196,71 @@ def test_the_words_of_a_choice_are_offered_to_the_shell():
     option = next(p for p in command.params if p.name == "protocol")
     found = option.shell_complete(click.Context(command), "voc")
     assert [one.value for one in found] == ["voc2012", "voc2007"]
+
+
+def annotations(text):
+    return [line for line in text.splitlines() if line.startswith("::")]
+
+
+def test_a_failed_gate_is_an_annotation_of_github(run):
+    words = (
+        "eval",
+        "gt.json",
+        "det.json",
+        "--fail-under",
+        "AP[car]=100%",
+        "--fail-under",
+        "mAP=1",
+        "--iou",
+        0.5,
+    )
+    plain, _ = run(*words)
+    assert run(*words, "--output", "github")[0] == plain
+    far = json.loads(json.dumps(RESULTS))
+    for row in far[::3]:
+        row["bbox"][0] += 90
+    with open("det.json", "w") as file:
+        json.dump(far, file)
+    plain, err = run(*words, code=1)
+    lines = [line.removeprefix("odm: gate failed: ") for line in err.splitlines() if "gate failed" in line]
+    out, err = run(*words, "--output", "github", code=1)
+    assert out.startswith(plain)
+    assert len(lines) == 2
+    assert annotations(out) == [f"::error title=gate failed::{line}" for line in lines]
+    assert "gate failed" not in err
+
+
+def test_a_regression_is_an_annotation_of_github(run, tmp_path):
+    (tmp_path / "b.json").write_text(json.dumps(RESULTS[:1]))
+    words = ("compare", "gt.json", "det.json", "b.json", "--fail-on-regression", "mAP", "--replicates", "50")
+    (line,) = annotations(run(*words, "--output", "github", code=1)[0])
+    assert line.startswith("::error title=gate failed::--fail-on-regression mAP=0: b.json differs by -")
+    assert " (95 %25 interval " in line
+
+
+@pytest.mark.usefixtures("broken")
+def test_errors_and_warnings_are_annotations_of_github(run):
+    words = ("eval", "broken.json", "det.json", "--output", "github")
+    out, err = run(*words, code=1)
+    titles = [line.split("title=")[1].split("::")[0] for line in annotations(out)]
+    assert sorted(titles[:3]) == ["inverted-box", "unknown-category-id", "wrong-count"]
+    assert "outside-image" in titles
+    assert all("file=broken.json,line=1" in line for line in annotations(out)[:3])
+    assert ": error " not in err.replace("odm: error", "")  # each is printed once
+    out, err = run(*words, "-q", code=1)
+    assert [line for line in annotations(out) if line.startswith("::warning")] == []
+    assert "note" not in err
+
+
+def test_python_needs_no_import_but_odm():
+    text = (
+        "import odm, sys\n"
+        "assert 'numpy' not in sys.modules\n"
+        "same = dict(images=['a.jpg'], categories=['person'], image=[0], category=[0])\n"
+        "truth = odm.Dataset.from_arrays(**same, ltwh=[[10, 10, 20, 20]])\n"
+        "found = odm.Dataset.from_arrays(**same, ltwh=[[12, 10, 20, 20]], score=[0.9])\n"
+        "print(round(odm.evaluate.evaluate(truth, found, 'coco').result.summary['AP50'], 3))\n"
+        "assert {'evaluate', 'read', 'formats'} <= set(dir(odm))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout == "1.0\n"
