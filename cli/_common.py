@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -183,7 +184,26 @@ class FormatCommand(click.Command):
                 if isinstance(param.type, click.Path) and not isinstance(param.type, TargetPath):
                     value = ctx.params.get(param.name or "")
                     inputs.name(*(value if isinstance(value, tuple) else (value,)))
+                _refuse_empty(param, ctx)
             return super().invoke(ctx)
+
+
+def _refuse_empty(param: click.Parameter, ctx: click.Context) -> None:
+    """UsageError for a path without a character, as an unset variable of a shell gives."""
+    value = ctx.params.get(param.name or "")
+    if isinstance(param.type, click.Path) and "" in (value if isinstance(value, tuple) else (value,)):
+        name = param.opts[0] if isinstance(param, click.Option) else (param.metavar or param.name)
+        raise click.UsageError(f"{name} is an empty path", ctx)
+
+
+def _check_folder(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The same path; PathError if it is a file."""
+    del ctx
+    if value == "":
+        raise click.UsageError(f"{param.opts[0]} is an empty path")
+    if value is not None and os.path.isfile(value):
+        raise PathError(f"{param.opts[0]} {printable(value)}: this is a file, not a folder")
+    return value
 
 
 class WordChoice(_Choice):
@@ -275,7 +295,9 @@ def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> clic
     elif choices:
         keywords["type"] = click.Choice(choices)
     elif spec.is_path:
-        keywords["metavar"] = "DIR" if spec.help.startswith("folder") else "FILE"
+        is_folder = spec.help.startswith("folder")
+        keywords["metavar"] = "DIR" if is_folder else "FILE"
+        keywords["callback"] = _check_folder if is_folder else None
     else:
         keywords["metavar"] = _help.METAVARS.get(spec.name, "TEXT")
     return click.Option([name, f"fo__{side}__{spec.name}"], default=None, **keywords)

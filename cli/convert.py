@@ -22,6 +22,7 @@ from odm.cli._print import show
 from odm.converters import Edits, Ledger, Selection, StrictLoss, convert
 from odm.converters.edit import parse_renames
 from odm.converters.merging import SAME_IMAGE
+from odm.issues import UsageError, shorten
 
 EXAMPLES = """
 \b
@@ -134,7 +135,7 @@ def command(
                 drop=drop,
                 rename=parse_renames(lines_of_files(rename)),
                 coco_ids=coco_ids,
-                order=tuple(lines_of_files([f"@{class_list}"])) if class_list else (),
+                order=_names_of_classes(class_list) if class_list else (),
             ),
             selection=Selection(
                 stratify=not given["no_stratify"],
@@ -166,3 +167,10 @@ def command(
     if not quiet:
         show(ledger)
     return 0
+
+
+def _names_of_classes(path: str) -> tuple[str, ...]:
+    """The lines of a file. UsageError for one whose lines are hardly names."""
+    if path.lower().endswith((".yaml", ".yml", ".json")):
+        raise UsageError(f"--class-list {shorten(path)}: give a text file with one class name per line")
+    return tuple(lines_of_files([f"@{path}"]))

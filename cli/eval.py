@@ -186,14 +186,14 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
     "--recall-at",
     metavar="K,K",
     callback=whole_numbers,
-    help="coco: average recall of the best K detections of an image and class too, as AR10 is.",
+    help="coco: also report average recall of the best K detections per image and class.",
 )
 @click.option(
     "--area",
     multiple=True,
     metavar="[NAME=]LOW:HIGH",
-    help="Only boxes of this area count: small, medium, large or LOW:HIGH in square pixels. With a name, "
-    "and repeatable: also AP@NAME and so on, of boxes of that area.",
+    help="Evaluate only boxes of this area: small, medium, large, or LOW:HIGH in square pixels. "
+    "NAME=LOW:HIGH (repeatable): report AP@NAME and so on besides.",
 )
 @click.option("--interpolation", type=click.Choice(["all", "11", "101"]), help="Recall points for AP.")
 @click.option(

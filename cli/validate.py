@@ -31,7 +31,17 @@ from odm.converters import Ledger, Loaded, Request, chosen, examine, repair
 from odm.converters.repairs import REPAIRS
 from odm.converters.validation import check_codes, sort_issues
 from odm.evaluate import join
-from odm.issues import CODES, KEPT_PER_CODE, DataError, Issue, Log, printable
+from odm.issues import (
+    CODES,
+    KEPT_PER_CODE,
+    DataError,
+    Issue,
+    Log,
+    UsageError,
+    listed,
+    printable,
+    shorten,
+)
 
 EXAMPLES = """
 \b
@@ -170,6 +180,8 @@ def _explain(name: str, output: str) -> int:
         list(codes.values()) if name == "all" else [codes[n] for n in codes if fnmatchcase(n, name)]
     )
     if not chosen_codes:
+        if like := [n for n in codes if name and name.casefold() in n]:
+            raise UsageError(f"there is no code {shorten(name)!r}; codes with this word: {listed(like, 10)}")
         check_codes([name])
     if output not in ("text", "json", "markdown"):
         raise click.UsageError(f"--explain is printed as text, json or markdown, not as {output}")

@@ -264,3 +264,67 @@ def test_python_needs_no_import_but_odm():
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout == "1.0\n"
+
+
+def test_an_empty_folder_is_one_error(run, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for words in (
+        *(
+            ("convert", "empty", "o.json"),
+            ("validate", "empty"),
+            ("stats", "empty"),
+            ("eval", "empty", "empty"),
+        ),
+        ("show", "empty", "--out", "o.html"),
+    ):
+        _, err = run(*words, code=3)
+        assert last(err) == "odm: error: empty: this folder contains no files"
+
+
+def test_folders_of_images_are_folders(run, tmp_path):
+    (tmp_path / "day_0.jpg").write_bytes(b"")
+    for words in (("eval", "gt.json", "det.json"), ("validate", "gt.json"), ("convert", "gt.json", "o.json")):
+        _, err = run(*words, "--images", "day_0.jpg", code=3)
+        assert last(err) == "odm: error: --images day_0.jpg: this is a file, not a folder"
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("stats", ""), "SRC"),
+        (("eval", "", "det.json"), "GT"),
+        (("convert", "gt.json", ""), "DST"),
+        (("convert", "gt.json", "", "o.json"), "SRC..."),
+        (("eval", "gt.json", "det.json", "--save", ""), "--save"),
+        (("eval", "gt.json", "det.json", "--images", ""), "--images"),
+    ],
+)
+def test_an_unset_variable_is_no_path(run, words, name):
+    assert last(run(*words, code=2)[1]) == f"Error: {name} is an empty path"
+
+
+def test_the_class_list_is_a_list(run, tmp_path):
+    (tmp_path / "data.yaml").write_text("names:\n  0: car\n")
+    _, err = run("convert", "gt.json", "o.json", "--class-list", "data.yaml", code=2)
+    assert last(err) == "odm: error: --class-list data.yaml: give a text file with one class name per line"
+    (tmp_path / "classes.txt").write_text("person\ncar\n")
+    run("convert", "gt.json", "o.json", "--class-list", "classes.txt")
+    assert [c["name"] for c in json.loads((tmp_path / "o.json").read_text())["categories"]] == [
+        "person",
+        "car",
+    ]
+
+
+def test_part_of_a_code(run):
+    assert "outside-image" in last(run("validate", "--explain", "Outside", code=2)[1])
+    assert last(run("validate", "--explain", "qqqq", code=2)[1]).endswith("list them with --explain all")
+
+
+def test_few_parts_without_images_are_named(run):
+    _, err = run("convert", "gt.json", "k", "--to", "coco", "--folds", "99", code=1)
+    assert "no image would go to fold7, fold8, fold9 and 90 more; " in err
+
+
+def test_a_bound_in_percent(run):
+    assert "as in mAP=50%" in run("eval", "gt.json", "det.json", "--fail-under", "mAP=50", code=2)[1]
+    run("eval", "gt.json", "det.json", "--fail-under", "mAP=50%")
