@@ -317,12 +317,12 @@ def test_the_class_list_is_a_list(run, tmp_path):
 
 def test_part_of_a_code(run):
     assert "outside-image" in last(run("validate", "--explain", "Outside", code=2)[1])
-    assert last(run("validate", "--explain", "qqqq", code=2)[1]).endswith("list them with --explain all")
+    assert last(run("validate", "--explain", "qqqq", code=2)[1]).count("--explain all") == 1
 
 
 def test_few_parts_without_images_are_named(run):
     _, err = run("convert", "gt.json", "k", "--to", "coco", "--folds", "99", code=1)
-    assert "no image would go to fold7, fold8, fold9 and 90 more; " in err
+    assert "fold7, fold8, fold9 and 90 more" in err
 
 
 def test_a_bound_in_percent(run):
