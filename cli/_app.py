@@ -8,13 +8,16 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import odm
 from odm.cli._print import say, screens, show
 from odm.screen import Unwritten
+
+if TYPE_CHECKING:
+    from odm.issues import DataError
 
 READER_LEFT = 141
 
@@ -137,7 +140,7 @@ def _run(args: list[str]) -> int:
         raise KeyboardInterrupt from None
     except DataError as e:
         # The issues were printed where the log is known; this is the last line.
-        return _fail(str(e.args[0]), e.exit_code)
+        return _fail(f"{e.args[0]}{_advice(args, e)}", e.exit_code)
     except OdmError as e:
         return _fail(_words(e), e.exit_code)
     except (Unwritten, KeyboardInterrupt):
@@ -159,6 +162,14 @@ def _show_usage(error: click.ClickException) -> None:
     if context is not None:
         show(f"{context.get_usage()}\nTry '{context.command_path} -h' for help.\n\n", err=True)
     say(f"Error: {error.format_message()}")
+
+
+def _advice(args: Sequence[str], error: DataError) -> str:
+    """That rows with errors can be left out, where the command does that and nothing else is wrong."""
+    command = importlib.import_module(f"odm.cli.{args[0]}").command
+    can = any(param.name == "skip_bad" for param in command.params) and "--skip-bad" not in args
+    only_rows = error.log is not None and error.log.errors and not error.log.fatal
+    return "; --skip-bad leaves out the rows with errors" if can and only_rows else ""
 
 
 def _folder_is_gone() -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,12 +16,13 @@ from odm.cli._messages import PER_CODE, PER_CODE_VALIDATE, SHOWN, print_log, pri
 from odm.cli._print import progress_screen, show, terminal_width
 from odm.files import MAX_SIZE, Unreadable, read_bytes
 from odm.formats import FORMATS, OptionSpec, option_specs
-from odm.issues import KEPT_PER_CODE, Log, PathError, printable
+from odm.issues import KEPT_PER_CODE, Log, PathError, hint, printable
 
 __all__ = [
     "FormatCommand",
     "Function",
     "TargetPath",
+    "WordChoice",
     "common_options",
     "complete_format",
     "format_choice",
@@ -34,6 +36,11 @@ __all__ = [
     "terminal_log",
     "wide_option",
 ]
+
+if TYPE_CHECKING:
+    _Choice = click.Choice[str]
+else:  # no generic class before click 8.2
+    _Choice = click.Choice
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -177,7 +184,44 @@ class FormatCommand(click.Command):
                 if isinstance(param.type, click.Path) and not isinstance(param.type, TargetPath):
                     value = ctx.params.get(param.name or "")
                     inputs.name(*(value if isinstance(value, tuple) else (value,)))
+                _refuse_empty(param, ctx)
             return super().invoke(ctx)
+
+
+def _refuse_empty(param: click.Parameter, ctx: click.Context) -> None:
+    """UsageError for a path without a character, as an unset variable of a shell gives."""
+    value = ctx.params.get(param.name or "")
+    if isinstance(param.type, click.Path) and "" in (value if isinstance(value, tuple) else (value,)):
+        name = param.opts[0] if isinstance(param, click.Option) else (param.metavar or param.name)
+        raise click.UsageError(f"{name} is an empty path", ctx)
+
+
+def _check_folder(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The same path; PathError if it is a file."""
+    del ctx
+    if value == "":
+        raise click.UsageError(f"{param.opts[0]} is an empty path")
+    if value is not None and os.path.isfile(value):
+        raise PathError(f"{param.opts[0]} {printable(value)}: this is a file, not a folder")
+    return value
+
+
+class WordChoice(_Choice):
+    """One of some words, in letters of any case; a wrong one is answered with the word most like it."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        super().__init__(list(words), case_sensitive=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The word in its own letters."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as e:
+            text = str(value)
+            begun = [word for word in self.choices if text and word.startswith(text.casefold())]
+            meant = " or ".join(map(repr, begun[:3]))
+            advice = f" (did you mean {meant}?)" if meant else hint(text, self.choices)
+            raise click.BadParameter(f"{e.message.removesuffix('.')}{advice}", ctx, param) from None
 
 
 class TargetPath(click.Path):
@@ -251,9 +295,11 @@ def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> clic
     elif choices:
         keywords["type"] = click.Choice(choices)
     elif spec.is_path:
-        keywords["metavar"] = "DIR" if spec.help.startswith("folder") else "FILE"
+        is_folder = spec.help.startswith("folder")
+        keywords["metavar"] = "DIR" if is_folder else "FILE"
+        keywords["callback"] = _check_folder if is_folder else None
     else:
-        keywords["metavar"] = "TEXT"
+        keywords["metavar"] = _help.METAVARS.get(spec.name, "TEXT")
     return click.Option([name, f"fo__{side}__{spec.name}"], default=None, **keywords)
 
 

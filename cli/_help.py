@@ -22,6 +22,9 @@ SIDES = {
 """The heading for the options of one side."""
 FORMATS_HEADING = "Options of formats"
 
+METAVARS = {"image_size": "WxH", "split": "NAME", "sep": "CHAR"}
+"""What stands for the value of an option of formats in the help, by its name, where it is no plain text."""
+
 GROUPS: dict[str, tuple[str, ...]] = {
     "What to evaluate": (
         *("only_classes", "only_images", "extra_images", "rename", "score_min", "class_agnostic"),

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
-from odm.cli._print import say
+from odm.cli._print import say, show
 from odm.issues import CODES, Code, Issue, Log, grouped, plural
 
+GITHUB = "github"
+"""The output whose messages are annotations of GitHub Actions."""
 SHOWN = 100
 """How many issues are printed unless ``--max-errors`` says otherwise."""
 PER_CODE = 3
@@ -57,6 +59,29 @@ def print_log(
         say(_summary(log, shown, quiet=quiet))
 
 
+def print_failed(gates: Iterable[str], *, github: bool) -> None:
+    """Print the gates that failed, a line each."""
+    for line in gates:
+        if github:
+            from odm.cli._reports import escape_data
+
+            show(f"::error title=gate failed::{escape_data(line)}", commands=True)
+        else:
+            say(f"odm: gate failed: {line}")
+
+
+def print_annotations(log: Log, *, quiet: bool = False, first: Iterable[Code] = ()) -> None:
+    """Print the issues that `log` keeps as annotations of GitHub, and the notes as text; see `print_log`."""
+    from odm.cli._reports import Report, render
+    from odm.converters.validation import sort_issues
+
+    if not quiet:
+        print_notes(log)
+    urgent = {code.name for code in first}
+    issues = [i for i in log.issues if not quiet or i.severity == "error" or i.code in urgent]
+    show(render(Report(log, sort_issues(issues), []), GITHUB), commands=True)
+
+
 def issue_lines(
     log: Log, *, only: Collection[str], limit: int, per_code: int, here: bool = False
 ) -> Iterator[Issue | str]:
@@ -101,5 +126,9 @@ def _summary(log: Log, printed: int, *, quiet: bool) -> str:
         parts.append(plural(log.warnings, "warning"))
     if log.errors + (0 if quiet else log.warnings) > printed:
         parts.append(f"{printed} of them printed")
-    by_code = ", ".join(f"{name} {grouped(n)}" for name, n in log.counts.most_common() if n)
+    by_code = ", ".join(
+        f"{name} {grouped(n)}"
+        for name, n in log.counts.most_common()
+        if n and not (quiet and CODES[name].severity != "error")
+    )
     return f"{', '.join(parts)} ({by_code})"

@@ -9,7 +9,7 @@ import click
 
 from odm.cli._common import Function, TargetPath, print_notes
 from odm.cli._print import say
-from odm.issues import Log
+from odm.issues import Log, UsageError, shorten
 from odm.tables import Dataset
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 IMAGES = 200
 SIZE = 640
+NO_REPORTS = (".pdf", ".md", ".json", ".csv", ".txt", ".zip", ".png", ".svg", ".jpg", ".xml", ".docx")
+"""Names that end so are hardly meant as folders."""
 
 
 def report_options(*, name: str = "--report", required: bool = False) -> Callable[[Function], Function]:
@@ -60,6 +62,11 @@ def report_target(given: Mapping[str, Any], sources: Sequence[str]) -> None:
     """Refuse a target that cannot be used, before any work."""
     if given["report"]:
         from odm.report import check_target
+
+        if given["report"].lower().endswith(NO_REPORTS):
+            raise UsageError(
+                f"{shorten(given['report'])}: a report is HTML: name it NAME.html, or name a folder"
+            )
 
         check_target(given["report"], overwrite=given["overwrite"], sources=sources)
 

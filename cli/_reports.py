@@ -315,19 +315,19 @@ def _github(report: Report) -> str:
             if issue.column:
                 location.append(f"col={issue.column}")
         location.append(f"title={_escape_property(issue.code)}")
-        lines.append(f"::{issue.severity} {','.join(location)}::{_escape_data(_with_place(issue))}")
+        lines.append(f"::{issue.severity} {','.join(location)}::{escape_data(_with_place(issue))}")
     if len(report.issues) < report.total:
-        lines.append(f"::notice title=odm::{_escape_data(report.verdict)}")
+        lines.append(f"::notice title=odm::{escape_data(report.verdict)}")
     return "".join(line + "\n" for line in lines)
 
 
-def _escape_data(text: str) -> str:
+def escape_data(text: str) -> str:
     """As the workflow commands of GitHub want it."""
     return printable(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
 def _escape_property(text: str) -> str:
-    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")
+    return escape_data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 OUTPUTS: dict[str, Callable[[Report], str]] = {

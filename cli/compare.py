@@ -12,6 +12,7 @@ from odm.cli._common import (
     FormatCommand,
     Function,
     TargetPath,
+    WordChoice,
     common_options,
     format_options,
     lines_of_files,
@@ -19,7 +20,8 @@ from odm.cli._common import (
     terminal_log,
     wide_option,
 )
-from odm.cli._print import say, show
+from odm.cli._messages import GITHUB, print_failed
+from odm.cli._print import show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.cli._tags import read_tags
 from odm.converters import KeptTruth
@@ -69,7 +71,7 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
 @click.argument("runs", metavar="A B [C...]", type=click.Path(), nargs=-1, required=True)
 @click.option(
     "--protocol",
-    type=click.Choice(list(PROTOCOLS)),
+    type=WordChoice(PROTOCOLS),
     default="voc2012",
     show_default=True,
     metavar="NAME",
@@ -120,10 +122,10 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
 )
 @click.option(
     "--output",
-    type=click.Choice(OUTPUTS),
+    type=click.Choice([*OUTPUTS, GITHUB]),
     default="table",
     show_default=True,
-    help="Output format.",
+    help="Output format; github: the table, and annotations of GitHub Actions.",
 )
 @wide_option
 @click.option(
@@ -214,11 +216,11 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
         if shown is not None:
             _report(comparison, shown, (gt, *runs), options, given)
     finally:  # the numbers are the last thing on the screen
-        lines = headlines(comparison) if given["output"] == "table" else ()
-        show(render_comparison(comparison, given["output"], width=table_width(given)), headlines=lines)
+        form = eval_.printed_as(given)
+        lines = headlines(comparison) if form == "table" else ()
+        show(render_comparison(comparison, form, width=table_width(given)), headlines=lines)
     failed = regressions(comparison, gates)
-    for line in failed:
-        say(f"odm: gate failed: {line}")
+    print_failed(failed, github=given["output"] == GITHUB)
     return 1 if failed else 0
 
 

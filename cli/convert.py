@@ -22,6 +22,7 @@ from odm.cli._print import show
 from odm.converters import Edits, Ledger, Selection, StrictLoss, convert
 from odm.converters.edit import parse_renames
 from odm.converters.merging import SAME_IMAGE
+from odm.issues import UsageError, shorten
 
 EXAMPLES = """
 \b
@@ -36,8 +37,8 @@ Examples:
 
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
-@click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=click.Path())
-@click.argument("target", metavar="DST", type=TargetPath())
+@click.argument("sources", metavar="SRC...", nargs=-1, type=click.Path())
+@click.argument("target", metavar="DST", required=False, type=TargetPath())
 @format_choice(
     "--from", "from_", multiple=True, help="Format of SRC; auto-detected if omitted; once for all or for each"
 )
@@ -105,7 +106,7 @@ Examples:
 @common_options
 def command(
     sources: tuple[str, ...],
-    target: str,
+    target: str | None,
     rename: tuple[str, ...],
     drop: tuple[str, ...],
     only_classes: str | None,
@@ -118,6 +119,8 @@ def command(
 
     Coordinates are neither shifted nor rounded. The summary at the end accounts for every box.
     """
+    if target is None or not sources:  # a single path is taken for DST
+        raise click.UsageError("Missing argument 'DST'." if target else "Missing argument 'SRC...'.")
     log = terminal_log()
     quiet = given["quiet"]
     lost: Ledger | None = None
@@ -133,7 +136,7 @@ def command(
                 drop=drop,
                 rename=parse_renames(lines_of_files(rename)),
                 coco_ids=coco_ids,
-                order=tuple(lines_of_files([f"@{class_list}"])) if class_list else (),
+                order=_names_of_classes(class_list) if class_list else (),
             ),
             selection=Selection(
                 stratify=not given["no_stratify"],
@@ -165,3 +168,10 @@ def command(
     if not quiet:
         show(ledger)
     return 0
+
+
+def _names_of_classes(path: str) -> tuple[str, ...]:
+    """The lines of a file. UsageError for one whose lines are hardly names."""
+    if path.lower().endswith((".yaml", ".yml", ".json")):
+        raise UsageError(f"--class-list {shorten(path)}: give a text file with one class name per line")
+    return tuple(lines_of_files([f"@{path}"]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -12,6 +14,7 @@ from odm.cli._analysis import Asked
 from odm.cli._common import (
     FormatCommand,
     TargetPath,
+    WordChoice,
     common_options,
     format_choice,
     format_options,
@@ -23,6 +26,7 @@ from odm.cli._common import (
     terminal_log,
     wide_option,
 )
+from odm.cli._messages import GITHUB, print_annotations, print_failed
 from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.codes import CATEGORY_POSITION_GUESSED
@@ -97,7 +101,7 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
 )
 @click.option(
     "--protocol",
-    type=click.Choice([*PROTOCOLS, *TUBE_PROTOCOLS]),
+    type=WordChoice([*PROTOCOLS, *TUBE_PROTOCOLS]),
     multiple=True,
     default=["voc2012"],
     show_default=True,
@@ -106,10 +110,10 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
 )
 @click.option(
     "--output",
-    type=click.Choice(OUTPUTS),
+    type=click.Choice([*OUTPUTS, GITHUB]),
     default="table",
     show_default=True,
-    help="Output format.",
+    help="Output format; github: the table, and annotations of GitHub Actions.",
 )
 @wide_option
 @click.option(
@@ -140,7 +144,9 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
 @click.option(
     "--confusion",
     type=click.Choice(["counts", "gt", "det"]),
-    help="Confusion matrix: counts, or shares of each GT or detected class.",
+    is_flag=False,
+    flag_value="counts",
+    help="Confusion matrix: counts (default), or shares of each GT or detected class.",
 )
 @click.option("--ci", is_flag=True, help="Confidence intervals by resampling images.")
 @click.option(
@@ -193,14 +199,14 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
     "--recall-at",
     metavar="K,K",
     callback=whole_numbers,
-    help="coco: average recall of the best K detections of an image and class too, as AR10 is.",
+    help="coco: also report average recall of the best K detections per image and class.",
 )
 @click.option(
     "--area",
     multiple=True,
     metavar="[NAME=]LOW:HIGH",
-    help="Only boxes of this area count: small, medium, large or LOW:HIGH in square pixels. With a name, "
-    "and repeatable: also AP@NAME and so on, of boxes of that area.",
+    help="Evaluate only boxes of this area: small, medium, large, or LOW:HIGH in square pixels. "
+    "NAME=LOW:HIGH (repeatable): report AP@NAME and so on besides.",
 )
 @click.option("--interpolation", type=click.Choice(["all", "11", "101"]), help="Recall points for AP.")
 @click.option(
@@ -275,8 +281,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
         raise
     _show(evaluation, given)
     failed, unknown = failures(evaluation, gates)
-    for line in failed:
-        say(f"odm: gate failed: {line}")
+    print_failed(failed, github=given["output"] == GITHUB)
     for line in unknown:
         say(f"odm: error: {line}")
     return 2 if unknown else 1 if failed else 0
@@ -305,13 +310,22 @@ def _write(
 
 
 def _show(evaluation: Evaluation, given: dict[str, Any]) -> None:
-    text = render(evaluation, given["output"], width=table_width(given))
-    lines = {headline(result) for result in evaluation.results} if given["output"] == "table" else set()
+    output = printed_as(given)
+    text = render(evaluation, output, width=table_width(given))
+    lines = {headline(result) for result in evaluation.results} if output == "table" else set()
     show(text, headlines=lines)
+
+
+def printed_as(given: dict[str, Any]) -> str:
+    """The output that the numbers are rendered as."""
+    return "table" if given["output"] == GITHUB else str(given["output"])
 
 
 def print_messages(log: Log, given: dict[str, Any]) -> None:
     """Print the log; what puts the numbers in doubt comes first and is never hidden."""
+    if given["output"] == GITHUB:
+        print_annotations(log, quiet=given["quiet"], first=DOUBTS)
+        return
     print_log(
         log,
         quiet=given["quiet"],
@@ -323,7 +337,7 @@ def print_messages(log: Log, given: dict[str, Any]) -> None:
 
 def rules_of(given: dict[str, Any]) -> list[Protocol]:
     """The protocols that are asked for; wrong values are said before anything is read."""
-    try:
+    with names_as_flags():
         check_scores(at_score=given["at_score"], score_min=given["score_min"])
         rules = resolve(
             list(dict.fromkeys(given["protocol"])),
@@ -331,13 +345,20 @@ def rules_of(given: dict[str, Any]) -> list[Protocol]:
             **{name: given[name] for name in RULES},
         )
         check_rules(rules, {f"--{name.replace('_', '-')}": given.get(name) for name in OF_BOXES})
-    except UsageError as e:
-        # A message begins with the name of what is wrong: here that is a flag.
-        name, space, rest = str(e.args[0]).partition(" ")
-        if name in {"iou", "at_score", "protocol", *SWITCHES}:
-            raise UsageError(f"--{name.replace('_', '-')}{space}{rest}") from None
-        raise
     return rules
+
+
+@contextlib.contextmanager
+def names_as_flags() -> Iterator[None]:
+    """Word a `UsageError`, which begins with the name of what is wrong, with the flag of that name."""
+    try:
+        yield
+    except UsageError as e:
+        text = str(e.args[0])
+        name = text.split(" ", 1)[0].removesuffix(":")
+        if name in {"iou", "at_score", "protocol", "only_classes", "only_images", *SWITCHES}:
+            raise UsageError(f"--{name.replace('_', '-')}{text[len(name) :]}") from None
+        raise
 
 
 def _renamed(dataset: Dataset, renames: dict[str, str], log: Log) -> Dataset:
@@ -351,11 +372,21 @@ def _renamed(dataset: Dataset, renames: dict[str, str], log: Log) -> Dataset:
     return apply(Edits(rename=renames), dataset, Ledger("", ""))
 
 
-def names_of_images(text: str | None) -> Sequence[str] | None:
-    """The names in ``A,B``, or the lines of the file in ``@FILE``."""
+def only_names(option: str, given: dict[str, Any]) -> Sequence[str] | None:
+    """The names in ``A,B``, or the lines of the file in ``@FILE``. UsageError if there is none."""
+    text = given[option]
     if text is None:
         return None
-    return lines_of_files([text]) if text.startswith("@") else split_names(text)
+    names = lines_of_files([text]) if text.startswith("@") else split_names(text)
+    if not names:
+        raise UsageError(f"{option} {shorten(text)!r}: there is no name in it")
+    return names
+
+
+def _check_file_is_marked(text: str | None, images: Sequence[str]) -> None:
+    """UsageError for ``--only-images night.txt``, which must be ``@night.txt``."""
+    if text and text not in images and text.lower().endswith(".txt") and os.path.isfile(text):
+        raise UsageError(f"only_images {shorten(text)}: for the names in this file give @{shorten(text)}")
 
 
 def evaluate_files(
@@ -368,6 +399,8 @@ def evaluate_files(
     kept: KeptTruth | None = None,
 ) -> tuple[Evaluation, tuple[Dataset, Dataset]]:
     """Read both sides and evaluate them as the arguments say; `kept` is for several runs."""
+    with names_as_flags():
+        only_classes, only_images = only_names("only_classes", given), only_names("only_images", given)
     sides: tuple[tuple[str, Kind, str], ...] = (("gt", "gt", gt), ("det", "det", det))
     truth, detections = (
         Request(
@@ -396,18 +429,20 @@ def evaluate_files(
         spare=spare,
         kept=kept,
     )
-    evaluation = evaluate(
-        loaded[0].dataset,
-        _renamed(loaded[1].dataset, renames, log),
-        list(dict.fromkeys(given["protocol"])),
-        iou=list(dict.fromkeys(given["iou"])) or None,
-        only_classes=split_names(given["only_classes"]) if given["only_classes"] is not None else None,
-        only_images=names_of_images(given["only_images"]),
-        image_labels=image_labels,
-        hierarchy=hierarchy,
-        log=log,
-        **{name: given[name] for name in SWITCHES},
-    )
+    with names_as_flags():
+        _check_file_is_marked(given["only_images"], loaded[0].dataset.images.name)
+        evaluation = evaluate(
+            loaded[0].dataset,
+            _renamed(loaded[1].dataset, renames, log),
+            list(dict.fromkeys(given["protocol"])),
+            iou=list(dict.fromkeys(given["iou"])) or None,
+            only_classes=only_classes,
+            only_images=only_images,
+            image_labels=image_labels,
+            hierarchy=hierarchy,
+            log=log,
+            **{name: given[name] for name in SWITCHES},
+        )
     return evaluation, (loaded[0].dataset, loaded[1].dataset)
 
 

@@ -31,7 +31,17 @@ from odm.converters import Ledger, Loaded, Request, chosen, examine, repair
 from odm.converters.repairs import REPAIRS
 from odm.converters.validation import check_codes, sort_issues
 from odm.evaluate import join
-from odm.issues import CODES, KEPT_PER_CODE, DataError, Issue, Log, printable
+from odm.issues import (
+    CODES,
+    KEPT_PER_CODE,
+    DataError,
+    Issue,
+    Log,
+    UsageError,
+    listed,
+    printable,
+    shorten,
+)
 
 EXAMPLES = """
 \b
@@ -84,7 +94,9 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
     help="How far a box may reach beyond its image, in pixels.",
 )
 @click.option("--explain", "explained", metavar="CODE", help="Explain a code, or `all` of them, and exit.")
-@click.option("--fix", metavar="LIST", help=f"Write a repaired copy to --out: any of {', '.join(REPAIRS)}.")
+@click.option(
+    "--fix", metavar="A,B|all", help=f"Write a repaired copy to --out: any of {', '.join(REPAIRS)}, or all."
+)
 @click.option("--out", metavar="DST", type=TargetPath(), help="Where to write the repaired copy.")
 @format_choice("--to", help="Format of the repaired copy; that of SRC if omitted")
 @click.option("--skip-bad", is_flag=True, help="Leave rows that still have errors out of the copy.")
@@ -168,6 +180,8 @@ def _explain(name: str, output: str) -> int:
         list(codes.values()) if name == "all" else [codes[n] for n in codes if fnmatchcase(n, name)]
     )
     if not chosen_codes:
+        if like := [n for n in codes if name and name.casefold() in n]:
+            raise UsageError(f"there is no code {shorten(name)!r}; codes with this word: {listed(like, 10)}")
         check_codes([name])
     if output not in ("text", "json", "markdown"):
         raise click.UsageError(f"--explain is printed as text, json or markdown, not as {output}")
@@ -243,10 +257,11 @@ def add_refusals(loaded: tuple[Loaded, ...], log: Log) -> None:
 def _repair(source: str, options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log) -> Ledger:
     if options["gt"] or options["det"]:
         raise click.UsageError("options of one side (--gt-..., --det-...) have no meaning with --fix")
+    fixes = split_names(given["fix"])
     return repair(
         source,
         given["out"],
-        split_names(given["fix"]),
+        REPAIRS if "all" in fixes else fixes,
         format=given["format_"],
         options=options[""],
         log=log,

@@ -407,6 +407,8 @@ class PendingSource:
             owners = {name: [f for f in FORMATS if name in reading_options(FORMATS[f])] for name in given}
             meant = {formats[0] for formats in owners.values() if len(formats) == 1}
             if len(meant) != 1:
+                if self.source.is_dir and not self.source.files and not self.source.bad_links:
+                    raise PathError(f"{printable(self.source.path)}: this folder contains no files") from None
                 raise
         found = FORMATS[meant.pop()]
         self.log.note(
@@ -538,11 +540,11 @@ class PendingSource:
 
 
 def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:
-    undecided: list[tuple[PendingSource, UsageError]] = []
+    undecided: list[tuple[PendingSource, UsageError | PathError]] = []
     for side in sides:
         try:
             side.format = side.format or side.find_format()
-        except UsageError as e:
+        except (UsageError, PathError) as e:
             if side.request.format is not None or not side.is_empty:
                 raise
             undecided.append((side, e))

@@ -164,7 +164,8 @@ def divide(selection: Selection, dataset: Dataset, log: Log) -> Longs:
     )
     counts = np.bincount(rows, minlength=len(parts))
     if not counts.all():
-        empty = ", ".join(name for name, n in zip(parts, counts.tolist(), strict=True) if not n)
+        names = [name for name, n in zip(parts, counts.tolist(), strict=True) if not n]
+        empty = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         have = plural(len(dataset.images), "image")
         if groups is not None:
             have += f" in {plural(len(set(groups)), 'group')}"

@@ -224,7 +224,7 @@ def parse_ratios(given: str | Mapping[str, int | float | str]) -> dict[str, int]
         pairs = [text.replace("=", ":", 1).partition(":")[::2] for text in given.split(",")]
     else:
         pairs = [(name, str(value)) for name, value in given.items()]
-    shown = shorten(",".join(":".join(pair) for pair in pairs))
+    shown = shorten(given if isinstance(given, str) else ",".join(":".join(pair) for pair in pairs))
     wrong: list[str] = []
     numbers: dict[str, Fraction] = {}
     folded: set[str] = set()

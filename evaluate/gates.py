@@ -40,7 +40,8 @@ def parse_gate(text: str) -> Gate:
         if 0 <= bound <= 1 and "_" not in given:
             return Gate(name, bound)
     raise UsageError(
-        f"--fail-under {shorten(text)}: give a metric and a bound in 0..1, as in mAP=0.5 or AP[person]=0.4"
+        f"--fail-under {shorten(text)}: give a metric and a bound in 0..1, as in mAP=0.5 or AP[person]=0.4; "
+        "a percentage ends with %, as in mAP=50%"
     )
 
 

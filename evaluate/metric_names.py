@@ -15,6 +15,10 @@ PATTERN = r"\s*(?:(?P<where>[^\s\[\]=:]+):)?(?P<key>[^\s\[\]=:]+)\s*(?:\[(?P<cat
 """A metric; after it may stand ``=`` and a number."""
 
 
+_TYPED = {"ap": "AP", "f1": "F1", "corloc": "CorLoc"}
+"""Keys of classes as people type them."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class MetricName:
     """A metric as it was typed: its key or another name of it, and what it is limited to."""
@@ -92,9 +96,11 @@ def the_one(name: MetricName, rules: Sequence[Protocol], option: str) -> tuple[i
     what = "summary" if name.category is None else "class row"
     others = [p.name for p in PROTOCOLS.values() if name.key_among(keys_of(p, name)) is not None]
     is_alias = bool(others) and name.key in ALIASES
-    elsewhere = f" (--protocol {' or '.join(others)} has it)" if is_alias else hint(name.key, known)
+    shown = [_TYPED.get(key, key) for key in known]
+    also = [alias for alias, key in ALIASES.items() if name.category is None and key in known]
+    elsewhere = f" (--protocol {' or '.join(others)} has it)" if is_alias else hint(name.key, [*also, *shown])
     raise UsageError(
-        f"{option}: no {what} has {shorten(name.key)!r}{elsewhere}; there are: {', '.join(known)}"
+        f"{option}: no {what} has {shorten(name.key)!r}{elsewhere}; there are: {', '.join(shown)}"
     )
 
 

@@ -236,7 +236,7 @@ class Protocol:
             parts.append("32-bit floats")
         parts.append(self._match_text())
         bounded = [a for a in self.areas[:1] if a != EVERY_AREA]
-        parts += [f"area {a.low:g}..{a.high:g} ({a.name})" for a in bounded]
+        parts += [f"area {a.low:g}..{a.high:g}" + f" ({a.name})" * (a.name in AREAS) for a in bounded]
         ignored = [_FLAG_WORDS[f] for f in Flag if f & (self.ignored | self.crowd_flags)]
         if bounded:
             ignored.append("outside the area range")
@@ -597,7 +597,13 @@ def _area(given: str | tuple[float, float], base: Protocol, name: str = "") -> A
             unlimited = len(base.areas) == 1 and named.high == LARGEST_AREA
             return dataclasses.replace(named, high=math.inf) if unlimited else named
         try:
-            low, high = (float(part) for part in given.replace("..", ":").replace(",", ":").split(":"))
+            texts = [part.strip() for part in given.replace("..", ":").replace(",", ":").split(":")]
+            if not any(texts):
+                raise ValueError
+            low, high = (float(text or math.nan) for text in texts)
+            low = low if texts[0] else 0.0
+            if not texts[1] and 0 <= low < LARGEST_AREA:
+                return AreaRange(f"{low:g}..", low, base.areas[0].high)
         except ValueError:
             raise UsageError(
                 f"area {shown}: choose {', '.join(AREAS)}, or give LOW:HIGH or NAME=LOW:HIGH"

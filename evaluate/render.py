@@ -11,6 +11,7 @@ from typing import Any
 
 from odm.evaluate.analysis.sections import DETECTED_AS, class_columns, sections, summary_columns
 from odm.evaluate.class_table import class_table, percent
+from odm.evaluate.protocols import PROTOCOLS
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.summary import ALIASES
 from odm.issues import UsageError, printable, shorten
@@ -317,6 +318,8 @@ def headline(result: Result) -> str:
     numbers = result.summary
     if result.rules.averaged:
         known = {key: f"{key} ({alias})" for alias, key in ALIASES.items() if key in numbers}
+        if "AP" in known and result.rules.ious != PROTOCOLS["coco"].ious:
+            known["AP"] = "AP"  # another mean than that of COCO
         known = known or {key: key for key in list(numbers)[:3]}
         return ", ".join(
             f"{name} {'-' if math.isnan(numbers[key]) else f'{numbers[key]:.3f}'}"
@@ -389,17 +392,18 @@ def classic_lines(result: Result) -> list[str]:
     rules, numbers = result.rules, result.summary
     ious = rules.ious
     whole = f"{ious[0]:0.2f}:{ious[-1]:0.2f}"
+    every = rules.areas[0].name
     cap = rules.max_dets or 0
     caps = sorted({*rules.recall_at, *rules.caps})
     asked = [
-        ("AP", whole, "all", cap, "AP"),
-        ("AP", "0.50", "all", cap, "AP50"),
-        ("AP", "0.75", "all", cap, "AP75"),
+        ("AP", whole, every, cap, "AP"),
+        ("AP", "0.50", every, cap, "AP50"),
+        ("AP", "0.75", every, cap, "AP75"),
     ]
     asked += [("AP", whole, area, cap, f"AP{area[0]}") for area in ("small", "medium", "large")]
     if rules.by_frequency:
-        asked += [("AP", whole, "all", cap, f"AP{letter}") for letter in FREQUENCIES]
-    asked += [("AR", whole, "all", c, f"AR{c}") for c in caps]
+        asked += [("AP", whole, every, cap, f"AP{letter}") for letter in FREQUENCIES]
+    asked += [("AR", whole, every, c, f"AR{c}") for c in caps]
     asked += [("AR", whole, area, cap, f"AR{area[0]}") for area in ("small", "medium", "large")]
     if rules.tubes:
         asked = [*asked[:3], ("AR", whole, "all", cap, "AR")]

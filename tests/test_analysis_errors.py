@@ -114,7 +114,13 @@ def test_kinds_at_the_very_ends_of_their_ranges():
         score=[0.9, 0.8, 0.7, 0.6, 0.5],
     )
     result = evaluate(gt, det, "tf-voc").result
-    assert [KINDS[k] if k >= 0 else "" for k in error_types(*both(result))] == ["", "Loc", "Loc", "Bkg", "Bkg"]
+    assert [KINDS[k] if k >= 0 else "" for k in error_types(*both(result))] == [
+        "",
+        "Loc",
+        "Loc",
+        "Bkg",
+        "Bkg",
+    ]
     from odm.evaluate.outcomes import REASONS
 
     reasons = [REASONS[r] if r >= 0 else "" for r in result.detections.reason.tolist()]

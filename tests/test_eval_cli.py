@@ -61,9 +61,13 @@ def test_swapped_sides_are_one_error(run, sides):
 
 def test_the_last_line_names_the_sides_with_errors(run, tmp_path):
     (tmp_path / "gt" / "000000.txt").write_text("cat 1 2 three 4\n")
-    assert run("gt", "det", code=1)[1].endswith("odm: error: gt: 1 error in the data\n")
+    assert run("gt", "det", code=1)[1].endswith(
+        "odm: error: gt: 1 error in the data; --skip-bad leaves out the rows with errors\n"
+    )
     (tmp_path / "det" / "000000.txt").write_text("cat 0.5 1 2 three 4\ncat 0.5 1 2 3\n")
-    assert run("gt", "det", code=1)[1].endswith("odm: error: gt: 1 error, det: 2 errors in the data\n")
+    assert run("gt", "det", code=1)[1].endswith(
+        "odm: error: gt: 1 error, det: 2 errors in the data; --skip-bad leaves out the rows with errors\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -225,7 +229,7 @@ def test_numbers_that_the_other_side_names_are_not_called_names(run, tmp_path):
         (("--area", "huge"), "--area huge: choose"),
         (("--fail-under", "nAP=0.5"), "there are: mAP"),
         (("--fail-under", "mAP=0.5", "--protocol", "coco"), "there are: AP, AP50, AP75, APs"),
-        (("--fail-under", "map[cat]=0.5"), "there are: ap, precision"),
+        (("--fail-under", "map[cat]=0.5"), "there are: AP, precision"),
         (("--rename", "a"), "--rename a: give old=new"),
     ],
 )

@@ -3,6 +3,14 @@
 >>> import odm
 >>> dataset = odm.read("labels/", format="yolo")  # doctest: +SKIP
 >>> odm.convert("labels/", "out/", to="txt")  # doctest: +SKIP
+
+Boxes in arrays are evaluated without a file:
+
+>>> same = {"images": ["a.jpg"], "categories": ["person"], "image": [0], "category": [0]}
+>>> truth = odm.Dataset.from_arrays(**same, ltwh=[[10, 10, 20, 20]])
+>>> found = odm.Dataset.from_arrays(**same, ltwh=[[12, 10, 20, 20]], score=[0.9])
+>>> round(odm.evaluate.evaluate(truth, found, "coco").result.summary["AP50"], 3)
+1.0
 """
 
 from __future__ import annotations
@@ -42,6 +50,9 @@ _HOMES = {
     "tables": ("Boxes", "Categories", "Dataset", "Flag", "Images"),
 }
 
+_PACKAGES = ("converters", "evaluate", "formats", "issues", "tables")
+"""What ``odm.NAME`` imports when it is first used."""
+
 
 def __getattr__(name: str) -> Any:
     # NumPy is imported when the first table is needed, so that `odm --help` answers at once.
@@ -50,8 +61,10 @@ def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(f"odm.{home}"), name)
+    if name in _PACKAGES:
+        return importlib.import_module(f"odm.{name}")
     raise AttributeError(f"module 'odm' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_PACKAGES])
