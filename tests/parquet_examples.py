@@ -123,12 +123,6 @@ def main():
     save("mixed/parquet-lists-detections", lists(), {"kind": "det"}, odm=classes())
     for name, table, case, metadata in bad():
         save(f"bad/parquet/{name}", table, case, **metadata)
-    damaged = FIXTURES / "bad" / "parquet" / "unreadable-file"
-    save("bad/parquet/unreadable-file", flat(), {"place": "input.parquet"})
-    data = bytearray((damaged / "input.parquet").read_bytes())
-    column = pq.read_metadata(damaged / "input.parquet").row_group(0).column(4)
-    data[(column.dictionary_page_offset or column.data_page_offset) + column.total_compressed_size - 2] ^= 4
-    (damaged / "input.parquet").write_bytes(data)
     text = FIXTURES / "bad" / "parquet" / "not-text"
     text.mkdir(exist_ok=True)
     (text / "input.parquet").write_bytes(b"image,left\n")

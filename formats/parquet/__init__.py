@@ -45,7 +45,7 @@ from odm.formats._shared.pictures import ImageOptions
 from odm.formats.parquet.arrow import MAGIC, METADATA_KEY, SUFFIXES, described, open_file, reporting
 from odm.formats.parquet.collect import Collect
 from odm.formats.parquet.flat import FlatLayout, FlatRows
-from odm.formats.parquet.nested import NestedLayout, NestedRows, class_labels, find_nested
+from odm.formats.parquet.nested import NestedRows, class_labels, find_nested
 from odm.formats.parquet.writer import to_bytes
 from odm.issues import Log
 from odm.tables import Builder, Dataset
@@ -102,11 +102,11 @@ def _read_file(
     if labels is not None:
         collect.declare(labels)
     collect.kind = collect.kind or ours.get("kind")
-    layout: FlatLayout | NestedLayout | None = None if options.columns else find_nested(schema)
+    nested_layout = None if options.columns else find_nested(schema)
     rows: FlatRows | None = None
     names: list[str]
     file = -1
-    if layout is None:
+    if nested_layout is None:
         layout = FlatLayout(schema, options.columns or {})
         for code, field, faulty in layout.faults:
             log.report(code, path, field=field, **faulty)
@@ -116,8 +116,8 @@ def _read_file(
         other, names = layout.other, layout.names
     else:
         file = collect.builder.file(path)
-        names = layout.columns
-        other = [name for name in schema.names if name not in layout.names]
+        names = nested_layout.columns
+        other = [name for name in schema.names if name not in nested_layout.names]
     n_groups = opened.metadata.num_row_groups
     start, stop = options.groups or (0, n_groups)
     sizes = [opened.metadata.row_group(k).num_rows for k in range(n_groups)]
@@ -131,8 +131,8 @@ def _read_file(
         table = opened.read_row_group(group, columns=names)
         if rows is not None:
             rows.take(table, first)
-        elif isinstance(layout, NestedLayout):
-            nested.take(table, layout, path, file, first)
+        elif nested_layout is not None:
+            nested.take(table, nested_layout, path, file, first)
         first += sizes[group]
 
 
