@@ -314,7 +314,9 @@ def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> N
 class PendingSource:
     """One source on its way to a dataset; read at most once."""
 
-    def __init__(self, request: Request, log: Log, *, skip_bad_files: bool = False) -> None:
+    def __init__(
+        self, request: Request, log: Log, *, skip_bad_files: bool = False, options: Any = None
+    ) -> None:
         self.request = request
         self.log = log
         self.source = Source(request.path, follow_links=request.follow_links, max_size=request.max_size)
@@ -331,6 +333,8 @@ class PendingSource:
         self._reading = False
         self.left_out = LeftOut()
         self._skip_bad_files = skip_bad_files
+        self._options = options
+        """The options, where they are complete already."""
 
     def find_format(self) -> Format:
         """The format that the user named, else the one that is detected."""
@@ -341,6 +345,8 @@ class PendingSource:
     def own_options(self) -> Any:
         """The options for reading, complete."""
         assert self.format is not None
+        if self._options is not None:
+            return self._options
         return choose_options(self.format, self.request.options, self._shared(), "read")
 
     def _shared(self) -> Mapping[str, Any]:

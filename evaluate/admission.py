@@ -60,8 +60,7 @@ def check_sides(truth: Dataset, detections: Dataset, log: Log, facts: Facts) -> 
         log.report(ALL_SCORED, source_of(truth), n=len(truth))
     _check_scores(detections, log, facts)
     for side in (truth, detections):
-        _check_finite(side, log)
-        _check_order(side, log)
+        check_rows(side, log)
     if len(truth) and facts.n:
         _check_coordinates(truth, detections, log, facts)
 
@@ -81,6 +80,12 @@ def _check_scores(detections: Dataset, log: Log, facts: Facts) -> None:
             )
         else:
             _check_score_range(detections, log, facts)
+
+
+def check_rows(side: Dataset, log: Log) -> None:
+    """Report the boxes that cannot be compared with any other."""
+    _check_finite(side, log)
+    _check_order(side, log)
 
 
 def _check_finite(side: Dataset, log: Log) -> None:

@@ -41,6 +41,14 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
     return joined, tuple(dropped)
 
 
+_DROPPED = ("beyond", "without area", EMPTY_TRUTHS, "class neither")
+
+
+def drop_rank(what: str) -> int:
+    """Where, among all that `prepare` may leave out, it names this."""
+    return next(i for i, beginning in enumerate(_DROPPED) if what.startswith(beginning))
+
+
 def _with_area(side: SideTable, protocol: Protocol) -> Mask:
     if protocol.as_given:
         positive: Mask = side.wh[:, 0] * side.wh[:, 1] > 0

@@ -38,7 +38,7 @@ import dataclasses
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._contract import SURE, Format, Part, Sniff, option
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.column_roles import FLAGS, parse_columns
 from odm.formats._shared.pictures import ImageOptions
@@ -136,25 +136,25 @@ def _read_file(
         first += sizes[group]
 
 
-def parts(source: Source, options: ParquetOptions, rows: int) -> list[tuple[str, int, Any]]:
-    """Runs of row groups with up to `rows` rows each: the file, how many rows it is, and its options."""
-    found: list[tuple[str, int, Any]] = []
+def parts(source: Source, options: ParquetOptions, rows: int) -> list[Part]:
+    """Runs of row groups with up to `rows` rows each."""
+    found: list[Part] = []
     log = Log()
     for file in source.with_suffix(*SUFFIXES) if source.is_dir else source.files:
         opened = open_file(source, file, log)
         if opened is None:  # which is reported when it is read
-            found.append((file, 0, options))
+            found.append(Part(file, 0, options))
             continue
         with opened:
             sizes = [opened.metadata.row_group(k).num_rows for k in range(opened.metadata.num_row_groups)]
         start = held = 0
         for k, size in enumerate(sizes):
             if held and held + size > rows:
-                found.append((file, held, dataclasses.replace(options, groups=(start, k))))
+                found.append(Part(file, held, dataclasses.replace(options, groups=(start, k))))
                 start, held = k, 0
             held += size
         groups = None if start == 0 else (start, len(sizes))
-        found.append((file, held, dataclasses.replace(options, groups=groups)))
+        found.append(Part(file, held, dataclasses.replace(options, groups=groups)))
     return found
 
 
@@ -183,6 +183,7 @@ FORMAT = Format(
     read=read,
     write=write,
     options=ParquetOptions,
+    parts=parts,
     keeps=frozenset(
         "size extension empty unused order score area wh image_id category_id box_id frequency split".split()
     )

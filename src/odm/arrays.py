@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -41,3 +43,22 @@ def _by_other_means(values: Any, what: str) -> NDArray[Any]:
             kind = type(values).__name__
             raise ValueError(f"{what}: cannot be read as an array ({kind})") from None  # noqa: TRY004
     return np.asarray(values.float())  # bfloat16, which NumPy does not have
+
+
+def pack(columns: Mapping[str, NDArray[Any]]) -> bytes:
+    """Columns of numbers as bytes, with a checksum of each."""
+    stream = io.BytesIO()
+    save: Any = np.savez  # whose stubs take the names of columns for options
+    save(stream, **columns)
+    return stream.getvalue()
+
+
+def unpack(data: bytes) -> dict[str, NDArray[Any]]:
+    """The columns of `pack`; nothing in the bytes is executed. ValueError if they are damaged."""
+    import zipfile
+
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except (zipfile.BadZipFile, OSError, EOFError, KeyError) as e:
+        raise ValueError(f"an intermediate file is damaged: {e}") from None

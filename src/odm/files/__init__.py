@@ -27,6 +27,7 @@ from odm.files.opening import (
     refuse_nuls,
 )
 from odm.files.output import CASE_COLLISION, COLLISION, HIDDEN_NAME, Output
+from odm.files.scratch import Scratch
 from odm.files.source import LEADS_OUTSIDE, Source
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "PICTURE_SUFFIXES",
     "UNREADABLE",
     "Output",
+    "Scratch",
     "Source",
     "Unreadable",
     "accept_name",

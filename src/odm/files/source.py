@@ -126,6 +126,13 @@ class Source:
             return None
         return data
 
+    def size(self, file: str = "") -> int:
+        """Bytes of one of `files`, 0 where it cannot be had."""
+        try:
+            return os.stat(self.full(file)).st_size
+        except OSError:
+            return 0
+
     def head(self, file: str = "") -> bytes:
         """The first bytes of one of `files`, empty where it cannot be read."""
         try:
