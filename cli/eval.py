@@ -22,6 +22,7 @@ from odm.cli._common import (
     split_names,
     terminal_log,
 )
+from odm.cli._parts import evaluate_in_parts, in_parts, parts_options
 from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.codes import CATEGORY_POSITION_GUESSED
@@ -164,6 +165,7 @@ SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic")
     help="Open Images' verified image labels (CSV); LVIS has its own in GT.",
 )
 @click.option("--hierarchy", type=click.Path(), metavar="FILE", help="Open Images' class hierarchy (JSON).")
+@parts_options
 @format_choice("--gt-format", help="Format of GT; detected if left out")
 @format_choice("--det-format", help="Format of DET; detected if left out")
 @click.option("--skip-bad", is_flag=True, help="Leave out rows with errors instead of refusing the data.")
@@ -185,6 +187,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
     rules = rules_of(given)
     check_gates(gates, rules)
     asked = Asked.of(given, rules)
+    partwise = in_parts(given)
     outputs = {
         name: Output(given[name], overwrite=given["overwrite"], dry_run=True)
         for name in ("save_to", "plots")
@@ -196,7 +199,11 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
 
         require()  # before the work, not after it
     try:
-        evaluation, datasets = evaluate_files(gt, det, options, given, renames, log)
+        datasets = None
+        if partwise:
+            evaluation = evaluate_in_parts(gt, det, options, given, log, arguments(options, given, log))
+        else:
+            evaluation, datasets = evaluate_files(gt, det, options, given, renames, log)
         evaluation = asked.applied(evaluation, log)
     finally:  # before the numbers, which stay in view; what puts them in doubt is never hidden
         first = DOUBTS if given["quiet"] or not log.errors else ()
@@ -214,7 +221,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
 
         with Output(given["plots"], overwrite=given["overwrite"]) as output:
             draw(evaluation, output.write)
-    if given["report"]:
+    if given["report"] and datasets is not None:
         _report(evaluation, datasets, (gt, det), options, given)
     failed, unknown = failures(evaluation, gates)
     for line in failed:
@@ -259,6 +266,24 @@ def names_of_images(text: str | None) -> Sequence[str] | None:
     return lines_of_files([text]) if text.startswith("@") else split_names(text)
 
 
+def arguments(options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log) -> dict[str, Any]:
+    """What `evaluate` is asked for."""
+    classes = options["gt"].get("classes", options[""].get("classes"))
+    mids = given["image_labels"] or given["hierarchy"]
+    names = read_descriptions(classes, log) if classes and mids else {}
+    image_labels = read_image_labels(given["image_labels"], log, names) if given["image_labels"] else None
+    hierarchy = read_hierarchy(given["hierarchy"], log, names) if given["hierarchy"] else None
+    return {
+        "protocol": list(dict.fromkeys(given["protocol"])),
+        "iou": list(dict.fromkeys(given["iou"])) or None,
+        "only_classes": split_names(given["only_classes"]) if given["only_classes"] is not None else None,
+        "only_images": names_of_images(given["only_images"]),
+        "image_labels": image_labels,
+        "hierarchy": hierarchy,
+        **{name: given[name] for name in SWITCHES},
+    }
+
+
 def evaluate_files(
     gt: str,
     det: str,
@@ -281,11 +306,6 @@ def evaluate_files(
         )
         for side, kind, path in sides
     )
-    classes = options["gt"].get("classes", options[""].get("classes"))
-    mids = given["image_labels"] or given["hierarchy"]
-    names = read_descriptions(classes, log) if classes and mids else {}
-    image_labels = read_image_labels(given["image_labels"], log, names) if given["image_labels"] else None
-    hierarchy = read_hierarchy(given["hierarchy"], log, names) if given["hierarchy"] else None
     spare = ("images",) if given.get("report") else ()
     loaded = load_pair(
         truth,
@@ -298,14 +318,8 @@ def evaluate_files(
     evaluation = evaluate(
         loaded[0].dataset,
         _renamed(loaded[1].dataset, renames, log),
-        list(dict.fromkeys(given["protocol"])),
-        iou=list(dict.fromkeys(given["iou"])) or None,
-        only_classes=split_names(given["only_classes"]) if given["only_classes"] is not None else None,
-        only_images=names_of_images(given["only_images"]),
-        image_labels=image_labels,
-        hierarchy=hierarchy,
         log=log,
-        **{name: given[name] for name in SWITCHES},
+        **arguments(options, given, log),
     )
     return evaluation, (loaded[0].dataset, loaded[1].dataset)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -35,6 +35,7 @@ def evaluate_shards(
     rows_per_task: int | None = None,
     memory: int | None = None,
     log: Log | None = None,
+    tell: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Evaluation:
     """Measure detections in many files, or in row groups of Parquet, without holding them all in memory.
@@ -60,6 +61,9 @@ def evaluate_shards(
     memory
         Bytes that a process may take; `rows_per_task` follows from it.
 
+    tell
+        Takes sentences about the run itself, which are no part of its result.
+
     Raises
     ------
     DataError
@@ -84,10 +88,11 @@ def evaluate_shards(
             f"{printable(most.name)} is read as a whole and takes about {_size(most.rows * BYTES_PER_ROW)}, "
             f"more than --memory {_size(memory)} leaves: split it, or write it with smaller row groups"
         )
-    log.note(
-        f"the detections are read in {plural(len(parts), 'part')}; a task takes up to about "
-        f"{_size(BASE + max(rows, most.rows if most else 0) * BYTES_PER_ROW)}"
-    )
+    if tell is not None:
+        tell(
+            f"the detections are read in {plural(len(parts), 'part')}; a task takes up to about "
+            f"{_size(BASE + max(rows, most.rows if most else 0) * BYTES_PER_ROW)}"
+        )
     store = Scratch.below(scratch)
     try:
         return evaluate_parts(
@@ -129,7 +134,7 @@ def _size(n: int) -> str:
 
 
 @contextlib.contextmanager
-def dask_executor(address: str, log: Log) -> Iterator[Executor]:
+def dask_executor(address: str, tell: Callable[[str], None]) -> Iterator[Executor]:
     """An executor of the Dask scheduler at an address.
 
     Raises
@@ -155,7 +160,7 @@ def dask_executor(address: str, log: Log) -> Iterator[Executor]:
         n = len(client.scheduler_info(n_workers=-1)["workers"])
         if not n:
             raise PathError(f"{address}: the scheduler has no workers")
-        log.note(f"{plural(n, 'worker')} at {address}; the dashboard is at {client.dashboard_link}")
+        tell(f"{plural(n, 'worker')} at {address}; the dashboard is at {client.dashboard_link}")
         with client.get_executor(pure=False, retries=2) as executor:
             yield executor
     finally:
