@@ -13,6 +13,7 @@ from odm.cli._common import TargetPath, reading
 from odm.cli._print import say
 from odm.converters import Request
 from odm.evaluate import Evaluation
+from odm.files import is_address
 from odm.issues import Log, UsageError
 from odm.tables import Kind
 
@@ -91,7 +92,7 @@ def evaluate_in_parts(
     except ValueError as e:
         raise UsageError(f"--memory {given['memory']}: {e}") from None
     tell: Callable[[str], None] = (lambda _: None) if given["quiet"] else (lambda text: say(f"note: {text}"))
-    if given["cluster"] is not None:
+    if given["cluster"] is not None and not is_address(det):
         det = os.path.abspath(det)  # workers have folders of their own
     sides: tuple[tuple[str, Kind, str], ...] = (("gt", "gt", gt), ("det", "det", det))
     truth, detections = (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from odm import checks, inputs
 from odm.codes import ALL_SCORED, NO_SCORES, NUMBERED_CLASSES, SCORE_MISSING, SCORE_UNEXPECTED, UNKNOWN_SPLIT
 from odm.converters.skipping import LeftOut, read_good_files, without_left_out
-from odm.files import MAX_SIZE, Source
+from odm.files import MAX_SIZE, Source, open_source
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
 from odm.issues import CODES, Code, DataError, Log, PathError, UsageError, plural, printable
 from odm.tables import Builder, Dataset, Kind
@@ -319,7 +319,7 @@ class PendingSource:
     ) -> None:
         self.request = request
         self.log = log
-        self.source = Source(request.path, follow_links=request.follow_links, max_size=request.max_size)
+        self.source = open_source(request.path, follow_links=request.follow_links, max_size=request.max_size)
         self.format: Format | None = None
         self.decides_with: PendingSource | None = None
         """The other side, where both have one format and the same options."""

@@ -96,7 +96,10 @@ def bad():
     yield "image-size-conflict", flat(width=(3, 641)), {"place": "input.parquet:4"}, {}
     yield "missing-column", table.drop_columns(["bottom"]), {"place": "input.parquet"}, {}
     twice = table.append_column("label", table["class"]).rename_columns(
-        ["label" if n == "class" else "category" if n == "label" else n for n in [*table.column_names, "label"]]
+        [
+            "label" if n == "class" else "category" if n == "label" else n
+            for n in [*table.column_names, "label"]
+        ]
     )
     yield "ambiguous-column", twice, {"place": "input.parquet"}, {}
     kind = table.set_column(5, "top", pa.array(["1"] * 7))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, open_binary
+from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable
 from odm.issues import Log, Trusted, UsageError
 from odm.tables import Ints
 
@@ -50,7 +50,7 @@ def open_file(source: Source, file: str, log: Log) -> Any:
     path = source.full(file)
     pa = pyarrow()
     with reporting(path, log):
-        stream = open_binary(path, max_size=source.max_size)
+        stream = source.open(file)
         head = stream.read(4)
         if head != MAGIC:
             stream.close()

@@ -152,7 +152,7 @@ def dask_executor(address: str, tell: Callable[[str], None]) -> Iterator[Executo
         raise UsageError("a cluster needs Dask: pip install 'odm-toolkit[cluster]'") from None
     connect: Any = distributed.Client
     try:
-        client: Any = connect(address, timeout="20s", set_as_default=False)
+        client: Any = connect(address, timeout="10s", set_as_default=False)
     except (OSError, ValueError) as e:
         reason = str(e).splitlines()[0] if str(e) else "no scheduler answers"
         raise PathError(f"{address}: {reason}") from None

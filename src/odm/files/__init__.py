@@ -27,6 +27,7 @@ from odm.files.opening import (
     refuse_nuls,
 )
 from odm.files.output import CASE_COLLISION, COLLISION, HIDDEN_NAME, Output
+from odm.files.remote import is_address, open_source
 from odm.files.scratch import Scratch
 from odm.files.source import LEADS_OUTSIDE, Source
 
@@ -49,9 +50,11 @@ __all__ = [
     "Source",
     "Unreadable",
     "accept_name",
+    "is_address",
     "is_hidden",
     "names_entry_point",
     "open_binary",
+    "open_source",
     "other_kind",
     "read_bytes",
     "read_head",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from odm.files.names import BAD_NAME, PICTURE_SUFFIXES, refuse_name
 from odm.files.opening import (
@@ -15,6 +15,7 @@ from odm.files.opening import (
     UNREADABLE,
     Unreadable,
     kind_of,
+    open_binary,
     other_kind,
     read_bytes,
     read_head,
@@ -125,6 +126,10 @@ class Source:
             log.report(NOT_TEXT, path, value=Trusted(what))
             return None
         return data
+
+    def open(self, file: str = "") -> IO[bytes]:
+        """One of `files`, for a library that reads only what it needs. `Unreadable` if it cannot be opened."""
+        return open_binary(self.full(file), max_size=self.max_size)
 
     def size(self, file: str = "") -> int:
         """Bytes of one of `files`, 0 where it cannot be had."""
