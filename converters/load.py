@@ -383,14 +383,7 @@ class PendingSource:
         finally:
             self._reading = False
         options = self.own_options()
-        self.source.report_links(self.log)
-        if self.source.hidden:
-            n = len(self.source.hidden)
-            what = plural(n, "hidden file or folder is", "hidden files and folders are")
-            self.log.note(
-                f"{printable(self.source.path)}: {what} not read ({printable(self.source.hidden[0])}"
-                f"{', ...' if n > 1 else ''})"
-            )
+        report_unread(self.source, self.log)
         self.source.forget()
         dataset = dataclasses.replace(dataset, path=self.source.path)
         if "order" not in self.format.adapted(options).keeps:
@@ -464,6 +457,18 @@ class PendingSource:
         with np.errstate(over="ignore", invalid="ignore"):  # what becomes infinite is checked afterwards
             self.format.read(self.source, builder, log, self._decided_options(log))
         return builder.build()
+
+
+def report_unread(source: Source, log: Log) -> None:
+    """Report links that are not followed, and note hidden files."""
+    source.report_links(log)
+    if source.hidden:
+        n = len(source.hidden)
+        what = plural(n, "hidden file or folder is", "hidden files and folders are")
+        log.note(
+            f"{printable(source.path)}: {what} not read ({printable(source.hidden[0])}"
+            f"{', ...' if n > 1 else ''})"
+        )
 
 
 def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from odm import checks
-from odm.converters.load import PendingSource, Request, choose_options, reading_options
+from odm.converters.load import PendingSource, Request, choose_options, reading_options, report_unread
 from odm.files import Source
 from odm.formats import FORMATS, get
 from odm.issues import Log, UsageError, printable
@@ -37,8 +37,10 @@ class DetectionPart:
         return dataset, log
 
 
-def detection_parts(request: Request, log: Log, rows: int) -> list[DetectionPart]:
+def detection_parts(request: Request, log: Log, rows: int) -> tuple[list[DetectionPart], Log]:
     """The parts of a source of detections, in the order of its files, with about `rows` rows each.
+
+    The log that is answered says what is not read; it belongs after what is said of the parts.
 
     Raises
     ------
@@ -56,8 +58,9 @@ def detection_parts(request: Request, log: Log, rows: int) -> list[DetectionPart
     source = pending.source
     options = choose_options(format_, request.options, request.shared, "read")
     parts = format_.parts(source, options, rows)
-    source.report_links(log)
-    return [_part(source, request, format_.name, one.file, one.rows, one.options) for one in parts]
+    unread = Log()
+    report_unread(source, unread)
+    return [_part(source, request, format_.name, one.file, one.rows, one.options) for one in parts], unread
 
 
 def _part(source: Source, request: Request, name: str, file: str, rows: int, options: Any) -> DetectionPart:

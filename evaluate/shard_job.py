@@ -43,16 +43,17 @@ class Job:
         for _ in self._log.track(range(len(tasks)), what):
             yield next(results)
 
-    def survey(self, parts: Sequence[Part]) -> list[Survey]:
-        """Look at all parts. DataError if any has errors, all of which are in the log."""
+    def survey(self, parts: Sequence[Part], unread: Log) -> list[Survey]:
+        """Look at all parts. DataError if any has errors, or `unread` has; all of them are in the log."""
         found: list[Survey | None] = [None] * len(parts)
         for i, one in self._run(survey, [(part, self._store) for part in parts], "looking at parts"):
             found[i] = one
         surveys = [one for one in found if one is not None]
         for one in surveys:
             self._take_log(one.log)
+        self._log.extend(unread)
         n = sum(bool(one.log.errors) for one in surveys)
-        if n:
+        if n or unread.errors:
             text = f"{n} of {plural(len(parts), 'part')} of the detections cannot be used"
             raise DataError(text, self._log)
         for one in surveys:

@@ -171,6 +171,7 @@ def evaluate_parts(
     executor: Executor,
     store: Store,
     path: str = "",
+    unread: Log | None = None,
     rows_per_task: int = ROWS_PER_TASK,
     only_classes: Sequence[str] | None = None,
     only_images: Sequence[str] | None = None,
@@ -196,6 +197,8 @@ def evaluate_parts(
         A folder that all its processes share.
     path
         What the user named, for messages about all detections.
+    unread
+        What was not read of the parts' files.
     rows_per_task
         About how many detections a task holds; a class is never split.
     switches
@@ -221,7 +224,7 @@ def evaluate_parts(
     _refuse(rules)
     job = Job(executor, store, log)
     store.write("truth", [pickle.dumps(_without_boxes(truth))])
-    surveys = job.survey(parts)
+    surveys = job.survey(parts, unread or Log())
     whole = Whole.of(surveys, path)
     admitted = admit(
         truth,

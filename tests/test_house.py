@@ -100,6 +100,7 @@ MAY_IMPORT = {
     "evaluate": {"arrays", "codes", "tables", "issues", "pairing", "screen", "parallel", "evaluate"},
     "converters": {*CORE, "arrays", "formats", "checks", "converters"},
     "report": {*CORE, "evaluate", "report", "odm"},
+    "sharding": {*CORE, "converters", "evaluate"},
     "cli": {
         *CORE,
         "screen",
@@ -109,6 +110,7 @@ MAY_IMPORT = {
         "converters",
         "evaluate",
         "report",
+        "sharding",
         "cli",
         "odm",
         "VERSION",

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from odm.converters.load import Request, load
-from odm.converters.shards import detection_parts, largest
+from odm.converters.shards import DetectionPart, detection_parts, largest
 from odm.evaluate import Evaluation, Protocol
 from odm.evaluate.engine import Inline
 from odm.evaluate.shards import ROWS_PER_TASK, evaluate_parts
@@ -81,7 +81,7 @@ def evaluate_shards(
     if isinstance(detections, str):
         detections = Request(path=detections, kind="det")
     rows = rows_per_task or (ROWS_PER_TASK if memory is None else rows_within(memory, truth))
-    parts = detection_parts(detections, log, rows)
+    parts, unread = detection_parts(detections, log, rows)
     most = largest(parts)
     if memory is not None and most is not None and most.rows > 2 * rows:
         raise UsageError(
@@ -91,7 +91,7 @@ def evaluate_shards(
     if tell is not None:
         tell(
             f"the detections are read in {plural(len(parts), 'part')}; a task takes up to about "
-            f"{_size(BASE + max(rows, most.rows if most else 0) * BYTES_PER_ROW)}"
+            f"{_size(BASE + _most_rows(parts, rows) * BYTES_PER_ROW)}"
         )
     store = Scratch.below(scratch)
     try:
@@ -102,12 +102,19 @@ def evaluate_shards(
             executor=Inline() if executor is None else executor,
             store=store,
             path=detections.path,
+            unread=unread,
             rows_per_task=rows,
             log=log,
             **options,
         )
     finally:
         store.remove()
+
+
+def _most_rows(parts: Sequence[DetectionPart], rows: int) -> int:
+    """How many detections the largest task holds, if no class has more."""
+    most = max((part.rows for part in parts), default=0)
+    return max(most, min(rows, sum(part.rows for part in parts)))
 
 
 def rows_within(memory: int, truth: Dataset) -> int:

@@ -1,4 +1,4 @@
-"""Sources in an object store: opened only where the user typed an address, with the provider's credentials."""
+"""Sources in an object store: opened where the user typed an address, with the provider's credentials."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ class RemoteSource(Source):
         self.left_out = set()
         self._found = {}
         self._files = None
+        self._heads: dict[str, bytes] = {}
         self._selector = fs.FileSelector
         try:
             self._fs, self._top = fs.FileSystem.from_uri(self.path)
@@ -112,12 +113,18 @@ class RemoteSource(Source):
 
     def head(self, file: str = "") -> bytes:
         """The first bytes of one of `files`, empty where it cannot be read."""
-        try:
-            with self._fs.open_input_file(self._inner(file)) as stream:
-                head: bytes = stream.read(HEAD)
-        except OSError:
-            return b""
-        return head
+        if file not in self._heads:  # which every format asks for
+            try:
+                with self._fs.open_input_file(self._inner(file)) as stream:
+                    self._heads[file] = stream.read(HEAD)
+            except OSError:
+                return b""
+        return self._heads[file]
+
+    def forget(self) -> None:
+        """Let go of what was found out."""
+        super().forget()
+        self._heads.clear()
 
     def is_linked(self, path: str) -> bool:
         """Nothing is a link."""

@@ -128,7 +128,7 @@ class Source:
         return data
 
     def open(self, file: str = "") -> IO[bytes]:
-        """One of `files`, for a library that reads only what it needs. `Unreadable` if it cannot be opened."""
+        """One of `files`, for a library that reads what it needs. `Unreadable` if it cannot be opened."""
         return open_binary(self.full(file), max_size=self.max_size)
 
     def size(self, file: str = "") -> int:
