@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-import pickle
+import json
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -27,7 +27,7 @@ from odm.evaluate.selection import Choice, Kept, narrow
 from odm.evaluate.sides import Joined, JoinReport, SideTable
 from odm.issues import Log
 from odm.pairing import SAMPLE
-from odm.tables import Boxes, Builder, Dataset, Floats, Ints, Longs
+from odm.tables import NO_ID, Boxes, Builder, Dataset, Floats, Ints, Longs
 
 Columns = dict[str, NDArray[Any]]
 SIDE = ("image", "category", "xyxy", "wh", "flags", "area")
@@ -112,14 +112,37 @@ class Survey:
 _skeletons: dict[str, Dataset] = {}
 
 
-def _skeleton(store: Store) -> Dataset:
-    """The images and classes of the ground truth, read once by each process.
+def write_skeleton(truth: Dataset, store: Store) -> None:
+    """Write the images and classes of the ground truth, which results of COCO refer to by their ids."""
+    images, categories = truth.images, truth.categories
+    data = {
+        "named": categories.named,
+        "images": [
+            images.name,
+            images.width.tolist(),
+            images.height.tolist(),
+            images.source_id.tolist(),
+            images.split,
+        ],
+        "categories": [categories.name, categories.source_id.tolist(), categories.frequency],
+    }
+    store.write("truth", [json.dumps(data).encode()])
 
-    The file was written by the process that began the job, into a folder that only its user may write.
-    """
+
+def _skeleton(store: Store) -> Dataset:
+    """The images and classes of the ground truth, read once by each process."""
     if store.path not in _skeletons:
+        data = json.loads(store.read("truth"))
+        names, width, height, ids, split = data["images"]
+        builder = Builder()
+        builder.kind, builder.named = "gt", data["named"]
+        sizes = np.array(width, np.int64), np.array(height, np.int64)
+        builder.add_images(names, width=sizes[0], height=sizes[1], source_id=ids, split=split)
+        for name, number, frequency in zip(*data["categories"], strict=True):
+            known = None if number == NO_ID else number
+            builder.category(name, source_id=known, frequency=frequency)
         _skeletons.clear()
-        _skeletons[store.path] = pickle.loads(store.read("truth"))  # noqa: S301
+        _skeletons[store.path] = builder.build()
     return _skeletons[store.path]
 
 

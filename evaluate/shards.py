@@ -16,7 +16,6 @@ The ground truth is in the memory of this process, and each task is given what i
 from __future__ import annotations
 
 import dataclasses
-import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
@@ -37,7 +36,7 @@ from odm.evaluate.protocols import Protocol as Rules
 from odm.evaluate.results import Evaluation
 from odm.evaluate.selection import Choice, ExtraImages, image_numbers, narrow
 from odm.evaluate.shard_job import Job
-from odm.evaluate.shard_tasks import SIDE, Columns, Part, Store, Survey, Totals, Work
+from odm.evaluate.shard_tasks import SIDE, Columns, Part, Store, Survey, Totals, Work, write_skeleton
 from odm.evaluate.sides import Joined, Label
 from odm.issues import Log, UsageError
 from odm.pairing import source_of
@@ -223,7 +222,7 @@ def evaluate_parts(
     )
     _refuse(rules)
     job = Job(executor, store, log)
-    store.write("truth", [pickle.dumps(_without_boxes(truth))])
+    write_skeleton(truth, store)
     surveys = job.survey(parts, unread or Log())
     whole = Whole.of(surveys, path)
     admitted = admit(
@@ -295,10 +294,6 @@ def _refuse(rules: Sequence[Rules]) -> None:
                 f"{p.name} ranks or counts the detections of all images and classes together; evaluate it "
                 f"in one process, without --memory and --cluster"
             )
-
-
-def _without_boxes(truth: Dataset) -> Dataset:
-    return truth.take(np.zeros(0, np.int64))
 
 
 def _narrowed(

@@ -97,6 +97,12 @@ def test_float32_is_widened_exactly_and_columns_can_be_named(tmp_path):
     assert data.boxes.xyxy[:, 2].tolist() == (values + 1).astype(np.float64).tolist()
 
 
+def test_columns_of_nulls_name_nothing(tmp_path):
+    names = ("image", "class", "left", "top", "right", "bottom")
+    pq.write_table(pa.table({name: pa.nulls(0) for name in names}), tmp_path / "a.parquet")
+    assert len(load(Request(path=str(tmp_path / "a.parquet"), kind="det"), Log()).dataset) == 0
+
+
 def test_a_folder_is_read_in_the_order_of_its_names(tmp_path):
     for k, name in enumerate(("b", "a")):
         data = Dataset.from_arrays(

@@ -80,6 +80,8 @@ def codes_of(column: Any) -> tuple[list[Any], Ints]:
     pa = pyarrow()
     if isinstance(column, pa.Array):
         column = pa.chunked_array([column])
+    if pa.types.is_null(column.type):  # as of a file without rows
+        return [], np.full(len(column), -1, np.int32)
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     column = column.unify_dictionaries().combine_chunks()
