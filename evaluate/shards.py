@@ -172,6 +172,7 @@ def evaluate_parts(
     path: str = "",
     unread: Log | None = None,
     rows_per_task: int = ROWS_PER_TASK,
+    most_of_class: int | None = None,
     only_classes: Sequence[str] | None = None,
     only_images: Sequence[str] | None = None,
     score_min: float | None = None,
@@ -200,6 +201,8 @@ def evaluate_parts(
         What was not read of the parts' files.
     rows_per_task
         About how many detections a task holds; a class is never split.
+    most_of_class
+        UsageError if a class has more detections, where that is a limit.
     switches
         As `evaluate` takes them.
 
@@ -247,6 +250,8 @@ def evaluate_parts(
     for name, n in zip(admitted.pairing.det_names, whole.facts.per_class.tolist(), strict=True):
         if name in row:
             per_class[row[name]] += n
+    if most_of_class is not None and score_min is None:
+        _refuse_large(list(row), per_class, most_of_class)
     bucket_of, n_buckets = _buckets(list(row), per_class, rows_per_task)
     common = common_switches(score_min, only_classes, only_images, extra_images, base)
     rules = [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]
@@ -284,6 +289,16 @@ def evaluate_parts(
     ]
     report_after(results, source_of(whole.dataset), log)
     return Evaluation(dataclasses.replace(known, detections=base.detections), results, log)
+
+
+def _refuse_large(classes: Sequence[str], counts: Longs, most: int) -> None:
+    """UsageError if a class, which is ranked at once, has too many detections."""
+    if len(counts) and counts.max() > most:
+        k = int(counts.argmax())
+        raise UsageError(
+            f"the class {classes[k]!r} has {counts[k]} detections, which are ranked at once, and --memory "
+            f"leaves room for {most}: give more memory, or drop low scores with --score-min"
+        )
 
 
 def _refuse(rules: Sequence[Rules]) -> None:

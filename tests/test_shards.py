@@ -310,6 +310,16 @@ def test_what_a_task_raises_ends_the_job():
         list(run(concurrent.futures.ThreadPoolExecutor(2), work, [(n,) for n in range(1000)]))
 
 
+def test_a_class_beyond_the_memory_is_refused(tmp_path):
+    truth, detections = sides(np.random.default_rng(18), n_classes=1, n_det=900)
+    folder = save_parquet(detections, tmp_path / "det", [250, 600], 100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("odm.sharding.rows_within", lambda *_: 300)
+        with pytest.raises(UsageError, match=r"the class 'c0' has .* give more memory"):
+            evaluate_shards(truth, folder, memory=10**9)
+        evaluate_shards(truth, folder, memory=10**9, score_min=0.5)
+
+
 def test_memory_is_parsed():
     assert [parse_memory(t) for t in ("2GB", "500MB", "1.5 GiB", "1g")] == [
         *(2_000_000_000, 500_000_000, 3 * 2**29, 1_000_000_000)

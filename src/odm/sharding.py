@@ -54,8 +54,8 @@ def evaluate_shards(
         Runs the tasks: any executor of `concurrent.futures`, or of an engine, such as
         ``Client(...).get_executor(pure=False, retries=2)`` of Dask. Without one they run here, one by one.
     scratch
-        A folder that all processes of the executor share, for about 25 bytes per detection and protocol; it is left as it
-        was. Without it the system's folder for temporary files.
+        A folder that all processes of the executor share, for about 25 bytes per detection and
+        protocol; it is left as it was. Without it the system's folder for temporary files.
     rows_per_task
         About how many detections a task holds.
     memory
@@ -104,6 +104,7 @@ def evaluate_shards(
             path=detections.path,
             unread=unread,
             rows_per_task=rows,
+            most_of_class=None if memory is None else 2 * rows,
             log=log,
             **options,
         )
