@@ -54,7 +54,9 @@ def parts_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 metavar="DIR",
                 help="Where --memory and --cluster put intermediate files, removed at the end.",
             ),
-            click.option("--rows-per-task", type=click.IntRange(1), help="Detections that a task holds."),
+            click.option(
+                "--rows-per-task", type=click.IntRange(1), metavar="N", help="Detections that a task holds."
+            ),
         )
     ):
         command = option(command)

@@ -441,7 +441,7 @@ def resolve(
                 f"there is no protocol {name!r}{hint(str(name), known)}; there are: {', '.join(known)}"
             )
         if base.tubes:
-            unfit = {"area": area, "keep_difficult": keep_difficult or None, "pixels": pixels}
+            unfit = {"area": area or None, "keep_difficult": keep_difficult or None, "pixels": pixels}
             for option, value in unfit.items():
                 if value is not None:
                     raise UsageError(f"{option} has no meaning for {base.name}, which measures tracks")

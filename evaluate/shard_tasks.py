@@ -125,6 +125,8 @@ def write_skeleton(truth: Dataset, store: Store) -> None:
             images.split,
         ],
         "categories": [categories.name, categories.source_id.tolist(), categories.frequency],
+        "videos": [truth.videos.name, truth.videos.length.tolist(), truth.videos.source_id.tolist()],
+        "frames": [None if c is None else c.tolist() for c in (images.video, images.frame)],
     }
     store.write("truth", [json.dumps(data).encode()])
 
@@ -137,7 +139,12 @@ def _skeleton(store: Store) -> Dataset:
         builder = Builder()
         builder.kind, builder.named = "gt", data["named"]
         sizes = np.array(width, np.int64), np.array(height, np.int64)
-        builder.add_images(names, width=sizes[0], height=sizes[1], source_id=ids, split=split)
+        for name, length, number in zip(*data["videos"], strict=True):
+            builder.video(name, length=length, source_id=None if number == NO_ID else number)
+        video, frame = data["frames"]
+        builder.add_images(
+            names, width=sizes[0], height=sizes[1], source_id=ids, split=split, video=video, frame=frame
+        )
         for name, number, frequency in zip(*data["categories"], strict=True):
             known = None if number == NO_ID else number
             builder.category(name, source_id=known, frequency=frequency)

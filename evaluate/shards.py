@@ -215,7 +215,7 @@ def evaluate_parts(
     """
     log = Log() if log is None else log
     image_labels = None if image_labels is None else list(image_labels)
-    rules = checked_rules(
+    rules = rules_in_parts(
         protocol,
         at_score=at_score,
         score_min=score_min,
@@ -223,7 +223,6 @@ def evaluate_parts(
         image_labels=image_labels,
         **switches,
     )
-    check_rules(rules)
     job = Job(executor, store, log)
     write_skeleton(truth, store)
     surveys = job.survey(parts, unread or Log())
@@ -299,6 +298,35 @@ def _refuse_large(classes: Sequence[str], counts: Longs, most: int) -> None:
             f"the class {classes[k]!r} has {counts[k]} detections, which are ranked at once, and --memory "
             f"leaves room for {most}: give more memory, or drop low scores with --score-min"
         )
+
+
+def rules_in_parts(
+    protocol: str | Rules | Sequence[str | Rules] = "voc2012",
+    *,
+    at_score: float | None = None,
+    score_min: float | None = None,
+    hierarchy: Mapping[str, Any] | None = None,
+    image_labels: Iterable[Label] | None = None,
+    class_agnostic: bool = False,
+    **options: Any,
+) -> list[Rules]:
+    """The protocols that are asked for. UsageError if detections cannot be evaluated in parts like this.
+
+    Of the other options of `evaluate` those that choose images and classes are not looked at.
+    """
+    if class_agnostic:
+        raise UsageError("class_agnostic needs all detections at once; evaluate them in one process")
+    choice = ("only_classes", "only_images", "extra_images")
+    rules = checked_rules(
+        protocol,
+        at_score=at_score,
+        score_min=score_min,
+        hierarchy=hierarchy,
+        image_labels=image_labels,
+        **{name: value for name, value in options.items() if name not in choice},
+    )
+    check_rules(rules)
+    return rules
 
 
 def check_rules(rules: Sequence[Rules]) -> None:

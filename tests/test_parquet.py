@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from odm.converters import read, write
 from odm.converters.load import Request, load
-from odm.issues import DataError, Log
+from odm.issues import DataError, Log, UsageError
 from odm.tables import Dataset
 
 pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
@@ -197,3 +197,68 @@ def test_without_pyarrow_the_message_says_what_to_install(tmp_path):
     )
     assert done.returncode == 2
     assert "pip install 'odm-toolkit[parquet]'" in done.stderr
+
+
+def test_four_numbers_in_a_column_are_read_as_the_user_says(tmp_path):
+    boxes = [[10.0, 20.0, 30.0, 45.0], None, [1.0, 2.0, 3.0, 4.0]]
+    table = pa.table({"image": ["a.jpg", "b.jpg", "c.jpg"], "label": ["cat", None, "dog"], "bbox": boxes})
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(table, path)
+    with pytest.raises(DataError, match="box-form-unclear"):
+        read(path, "parquet")
+    corners, sizes = (read(path, "parquet", box=form) for form in ("ltrb", "ltwh"))
+    assert corners.boxes.xyxy.tolist() == [boxes[0], boxes[2]]
+    assert sizes.boxes.xyxy.tolist() == [[10, 20, 40, 65], [1, 2, 4, 6]]
+    assert sizes.boxes.wh.tolist() == [[30, 45], [3, 4]]
+    assert sizes.images.name == ("a.jpg", "b.jpg", "c.jpg")
+    short = table.set_column(2, "bbox", pa.array([boxes[0], [1.0, 2.0, 3.0], boxes[2]]))
+    pq.write_table(short, path)
+    with pytest.raises(DataError, match=r"a\.parquet:2.*expected 4 numbers, found 3"):
+        read(path, "parquet", box="ltrb")
+    pq.write_table(table.set_column(2, "bbox", pa.array(["1,2,3,4"] * 3)), path)
+    with pytest.raises(DataError, match="expected lists of 4 numbers"):
+        read(path, "parquet", box="ltrb")
+
+
+def test_usual_names_are_those_of_csv(tmp_path):
+    table = pa.table(
+        {
+            "fname": ["a.jpg", "b.jpg", "b.jpg"],
+            "class": ["cat", "No finding", "cat"],
+            "x": [1.0, None, 5.0], "y": [2.0, None, 6.0], "width": [3.0, None, 7.0], "height": [4.0, None, 8.0],
+        }
+    )  # fmt: skip
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(table, path)
+    data = read(path, "parquet")
+    assert data.boxes.xyxy.tolist() == [[1, 2, 4, 6], [5, 6, 12, 14]]
+    assert data.images.width.tolist() == [0, 0]
+    assert data.categories.name == ("cat",)
+    table = table.drop_columns(["fname"])
+    pq.write_table(table.append_column("frame", pa.array([1, 2, 3])).append_column("image_id", pa.array([7, 8, 9])), path)  # fmt: skip
+    assert read(path, "parquet").images.name == ("7", "8", "9")
+
+
+def test_tracks_are_left_out_and_counted(tmp_path):
+    data = Dataset.from_arrays(
+        images=["v/1.jpg", "v/2.jpg"],
+        categories=["cat"],
+        image=[0, 1],
+        category=[0, 0],
+        ltwh=[[1, 2, 3, 4], [2, 2, 3, 4]],
+        video=["v", "v"],
+        frame=[1, 2],
+        track=[5, 5],
+    )
+    write(data, str(tmp_path / "a.json"), "coco")
+    done = subprocess.run(
+        [sys.executable, "-m", "odm", "convert", "a.json", "a.parquet"],
+        check=True,
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert "track" in done.stdout + done.stderr
+    assert read(str(tmp_path / "a.parquet")).boxes.track is None
+    with pytest.raises(UsageError, match="there is no role 'track'"):
+        read(str(tmp_path / "a.parquet"), "parquet", columns="track:id")

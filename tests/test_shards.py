@@ -116,6 +116,7 @@ def test_parts_give_the_json_of_one_process(tmp_path_factory, seed, n_cuts, grou
                 {"at_score": 0.5},
                 {"only_classes": ["c1", "c3"]},
                 {"only_images": ["i003", "i010", "i020"], "score_min": 0.9},
+                {"only_images": ["i020", "i003", "i020"]},
             ]
         )
     )
@@ -138,6 +139,24 @@ def test_hierarchy_and_labels_of_images(tmp_path):
             **options,
         )
         assert parts == one
+
+
+@pytest.mark.parametrize(
+    ("protocols", "options"),
+    [
+        (["coco", "lvis", "voc2012", "tf-voc"], {"area": ["tiny=0:900", "huge=4000:1e9"]}),
+        (["coco", "imagenet-det"], {"area": "small"}),
+        (["coco"], {"recall_at": [2, 5]}),
+        (["coco"], {"recall_at": [7], "area": {"some": (100, 5000)}, "max_dets": 8}),
+        (["openimages"], {"area": "0:5000"}),
+    ],
+)
+def test_areas_and_recall_of_parts(tmp_path, protocols, options):
+    truth, detections = sides(np.random.default_rng(20))
+    folder = save_parquet(detections, tmp_path / "det", [200, 500], 150)
+    one, parts = both(truth, folder, protocols, rows=250, **options)
+    assert parts == one
+    assert all(f"AP@{name}" in one for name in ("tiny", "huge")) or "tiny" not in str(options)
 
 
 def test_images_that_only_the_detections_have(tmp_path):
@@ -338,6 +357,12 @@ def test_memory_is_parsed():
         (["--memory", "10MB"], "is too little"),
         (["--memory", "1GB", "--save", "out"], "--save needs all detections at once"),
         (["--memory", "1GB", "--protocol", "tf-weighted"], "tf-weighted ranks or counts the detections"),
+        (["--memory", "1GB", "--protocol", "yolov5"], "yolov5 reads precision and recall of all classes"),
+        (
+            ["--memory", "1GB", "--protocol", "stt"],
+            "stt measures tracks, whose boxes may lie in several parts",
+        ),
+        (["--memory", "1GB", "--confusion", "counts"], "--confusion needs all detections at once"),
         (["--cluster", "localhost:1", "--scratch", "s"], "give the address of a Dask scheduler"),
     ],
 )
@@ -355,6 +380,19 @@ def test_refusals(tmp_path, options, says):
     assert done.returncode == 2
     assert says in done.stderr
     assert sorted(os.listdir(tmp_path)) == ["det", "gt.json"]
+
+
+@pytest.mark.parametrize(
+    ("protocols", "options", "says"),
+    [
+        *((p, {}, f"{p} .* evaluate it in one process") for p in ("stt", "tube", "ultralytics", "corloc")),
+        (["coco", "yolov5"], {}, "yolov5 .* evaluate it in one process"),
+        ("coco", {"class_agnostic": True}, "class_agnostic needs all detections at once"),
+    ],
+)
+def test_what_needs_all_detections_is_refused_before_anything_is_read(protocols, options, says):
+    with pytest.raises(UsageError, match=says):
+        evaluate_shards("not-there.json", "nor-there", protocols, **options)
 
 
 def test_formats_that_cannot_be_read_in_parts_are_refused(tmp_path):

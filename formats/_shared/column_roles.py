@@ -49,12 +49,12 @@ FORMS = {
     "ltwh": ("left", "top", "box_width", "box_height"),
     "cxcywh": ("center_x", "center_y", "box_width", "box_height"),
 }
-ROLES = (
+BOX_ROLES = (
     *("image", "width", "height", "class", "score"),
     *dict.fromkeys(itertools.chain(*FORMS.values())),
     *FLAGS,
-    *("track", "video", "frame"),
 )
+ROLES = (*BOX_ROLES, "track", "video", "frame")
 
 # Usual names of a column, in letters and digits only; a later group counts where no earlier one is there.
 _NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -131,12 +131,13 @@ _MANY = 1000
 """Columns among which one is looked for that may be meant."""
 
 
-def parse_columns(text: str) -> dict[str, str]:
+def parse_columns(text: str, roles: Sequence[str] = ROLES) -> dict[str, str]:
+    """The columns of `roles` in ``image:frame,left:x0``. ValueError if there is no such role."""
     columns = parse_mapping(text)
     for role in columns:
-        if role not in ROLES:
+        if role not in roles:
             raise ValueError(
-                f"there is no role {role!r}{hint(role, ROLES)}; the roles are {', '.join(ROLES)}"
+                f"there is no role {role!r}{hint(role, roles)}; the roles are {', '.join(roles)}"
             )
     return columns
 

@@ -260,9 +260,11 @@ BYTES_PER_ROW = 60
 
 
 def parts(source: Source, options: CocoOptions, rows: int) -> list[Part]:
-    """Every file; JSON cannot be read from the middle."""
+    """Every file; JSON cannot be read from the middle. Whether all boxes lie in 0..1 no file can tell."""
     del rows
     files = [file for file, split in source.once(_choose)[0] if options.split in (None, split)]
+    if len(files) > 1 and options.units == "auto":
+        options = dataclasses.replace(options, units="pixel")
     return [
         Part(file, source.size(file) // BYTES_PER_ROW, options) for file in (files if source.is_dir else [""])
     ]

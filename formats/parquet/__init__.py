@@ -10,11 +10,13 @@ usual names::
     difficult, truncated, occluded, crowd, group_of, depiction, inside
 
 or ``left, top, box_width, box_height``; where edges and sizes are both there, each is taken as it stands.
-Coordinates are pixels. Beside them ``area``, ``id`` (of the box), ``image_id`` and ``split`` (of the image).
-Images and classes are text, plain or in dictionaries, or whole numbers. A row whose coordinates, class and
-score are all null names an image without objects; any other null among them is an error. float32 is widened
-to the float64 of the same value. Boxes with a score are detections. ``-O columns=left:x0,...`` names columns
-that are called otherwise.
+A column ``bbox`` of lists of four numbers needs ``--box``. Coordinates are pixels. Beside them ``area``,
+``id`` (of the box), ``image_id`` and ``split`` (of the image). Images and classes are text, plain or in
+dictionaries, or whole numbers. A row whose coordinates, class and score are all null names an image without
+objects, and so does one without a box whose class is ``No finding``, ``background`` or ``none``; any other
+null among them is an error. float32 is widened to the float64 of the same value. Boxes with a score are
+detections. ``-O columns=left:x0,...`` names columns that are called otherwise. Tracks and videos are neither
+read nor written.
 
 Classes stand in the order of the schema's metadata (key ``odm``, JSON: ``{"classes": [{"name": "cat",
 "id": 1}]}``), else in order of first appearance; the order inside a dictionary means nothing.
@@ -35,12 +37,13 @@ unnoticed; that is so in any program.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Part, Sniff, option
 from odm.formats._shared.codes import NO_FILES
-from odm.formats._shared.column_roles import FLAGS, parse_columns
+from odm.formats._shared.column_roles import BOX_ROLES, FLAGS, parse_columns
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats.parquet.arrow import MAGIC, METADATA_KEY, SUFFIXES, described, open_file, reporting
 from odm.formats.parquet.collect import Collect
@@ -56,7 +59,10 @@ class ParquetOptions(ImageOptions):
     """How a Parquet file is read."""
 
     columns: dict[str, str] | None = option(  # noqa: RUF009 -- as all options; the type only looks mutable
-        None, "which column is what: image:frame,left:x0,...", side="read", parse=parse_columns
+        None,
+        "which column is what: image:frame,left:x0,...",
+        side="read",
+        parse=functools.partial(parse_columns, roles=BOX_ROLES),
     )
     box: str | None = option(
         None, "what the four numbers are", flag="--box", choices=("ltrb", "ltwh", "cxcywh"), side="read"
@@ -107,7 +113,7 @@ def _read_file(
     names: list[str]
     file = -1
     if nested_layout is None:
-        layout = FlatLayout(schema, options.columns or {})
+        layout = FlatLayout(schema, options.columns or {}, options.box)
         for code, field, faulty in layout.faults:
             log.report(code, path, field=field, **faulty)
         if layout.faults:
@@ -175,6 +181,8 @@ def _doc() -> str:
 FORMAT = Format(
     name="parquet",
     title="Parquet: a row per box, or per image with lists of objects",
+    use="training",
+    written_by="odm, datasets of Hugging Face (objects), lists as torchvision has them, pandas, polars",
     doc=_doc(),
     suffixes=SUFFIXES,
     single=True,

@@ -97,6 +97,12 @@ def codes_of(column: Any) -> tuple[list[Any], Ints]:
     return [values[i] for i in order.tolist()], row[codes]
 
 
+def is_list(kind: Any) -> bool:
+    """Whether a column of this type holds lists."""
+    types = pyarrow().types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
 def is_number(kind: Any) -> bool:
     """Whether a column of this type holds numbers."""
     types = pyarrow().types

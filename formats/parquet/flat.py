@@ -13,12 +13,14 @@ from odm.formats._shared.codes import (
     BAD_IMAGE_SIZE,
     NO_IMAGE_NAME,
     NOT_FINITE,
+    WRONG_COUNT,
     WRONG_TYPE,
 )
-from odm.formats._shared.column_roles import FLAGS, FORMS, Header
+from odm.formats._shared.column_roles import FLAGS, FORMS, NO_OBJECT, Header, key_of
 from odm.formats._shared.csv_tables import INCOMPLETE_BOX, SIZE_CONFLICT
-from odm.formats.parquet.arrow import codes_of, floats, is_name, is_number, pyarrow
+from odm.formats.parquet.arrow import codes_of, floats, is_list, is_name, is_number, pyarrow
 from odm.formats.parquet.collect import Collect
+from odm.formats.parquet.nested import BOX_FORM_UNCLEAR
 from odm.issues import Code, Log, Trusted, shorten
 from odm.tables import NO_ID, Floats, Ints
 
@@ -27,38 +29,58 @@ MORE = ("area", "id", "image_id", "split")
 
 
 class FlatLayout:
-    """Which columns of a file are what. `faults` says what is missing or ambiguous."""
+    """Which columns of a file are what. `faults` says what is missing or ambiguous.
 
-    def __init__(self, schema: Any, explicit: Mapping[str, str]) -> None:
+    `box` is what the numbers are where one column holds all four.
+    """
+
+    def __init__(self, schema: Any, explicit: Mapping[str, str], box: str | None = None) -> None:
         names = [name for name in schema.names if name not in MORE or name in explicit.values()]
         header = Header(names, explicit)
+        sized = header.claim_sizes()
+        has_id = "image_id" in schema.names
         for role in ("image", "width", "height", "class", "score", *FLAGS):
-            if role not in header.roles and role not in header.constants:
-                header.find_usual(role)
-        if "image" not in header.roles and "image_id" in schema.names and "image" not in header.constants:
+            if role not in header.roles and role not in header.constants and role not in sized:
+                header.find_usual(role, groups=3 if role == "image" and has_id else None)
+        if "image" not in header.roles and has_id and "image" not in header.constants:
             names = [*names, "image_id"]
             header.columns = tuple(names)
             header.roles["image"] = len(names) - 1
         self.form = header.find_coordinates()
+        self.packed = "" if header.packed is None else names[header.packed]
+        """The column that holds the four numbers of a box."""
         needed = [
             r for r in ("image", "class", *FORMS[self.form]) if r not in header.roles | header.constants
         ]
+        if self.packed:
+            header.roles = {role: i for role, i in header.roles.items() if role not in FORMS[self.form]}
+            self.form = box or self.form
+            if box is None:
+                found = Trusted("corners or sizes: the file does not say which")
+                header.faults.append((BOX_FORM_UNCLEAR, self.packed, {"found": found}))
         self.missing = needed
         header.report_lacking(needed)
         self.faults = header.faults
         self.constants = header.constants
         self.columns = {role: names[i] for role, i in header.roles.items()}
-        if self.form == "ltrb":  # which may have the sizes beside the edges
+        if self.form == "ltrb" and not self.packed:  # which may have the sizes beside the edges
             for role in FORMS["ltwh"][2:]:
                 if role not in header.roles:
                     header.find_usual(role)
                 if role in header.roles:
                     self.columns[role] = names[header.roles[role]]
         self.columns |= {name: name for name in MORE if name in schema.names}
+        if self.packed:
+            self.columns["box"] = self.packed
         if self.columns.get("image") == "image_id":
             del self.columns["image_id"]
         self.names = list(dict.fromkeys(self.columns.values()))
         self.other = [name for name in schema.names if name not in self.names]
+
+    def field(self, role: str) -> str:
+        """The column that has a role, or how the role is called."""
+        packed = self.packed and role in FORMS[self.form]
+        return self.packed if packed else self.columns.get(role, role)
 
 
 class FlatRows:
@@ -77,18 +99,16 @@ class FlatRows:
         if not self._types_fit(table):
             return
         image = self._images(table, n)
-        four = [self._numbers(table, role) for role in FORMS[layout.form]]
-        blank = np.stack([null for _, null in four])
-        values = np.stack([column for column, _ in four], axis=1) if n else np.zeros((0, 4))
+        values, blank = self._four(table)
         no_box: NDArray[np.bool_] = np.logical_and.reduce(blank)
         score, scoreless = self._numbers(table, "score")
         category, classless = self._classes(table, n, ~no_box)
         odd = (blank.any(axis=0) & ~no_box) | (no_box & ~classless & ("class" in layout.columns))
         for row in self._first_of(odd):
-            missing = [layout.columns[r] for k, r in enumerate(FORMS[layout.form]) if blank[k, row]]
-            self._report(row, INCOMPLETE_BOX, missing[0], missing=", ".join(missing))
+            missing = [layout.field(r) for k, r in enumerate(FORMS[layout.form]) if blank[k, row]]
+            self._report(row, INCOMPLETE_BOX, missing[0], missing=", ".join(dict.fromkeys(missing)))
         for row in self._first_of(classless & ~no_box & (category < 0)):
-            self._report(row, INCOMPLETE_BOX, layout.columns.get("class", "class"), missing="class")
+            self._report(row, INCOMPLETE_BOX, layout.field("class"), missing="class")
         for k, role in enumerate(FORMS[layout.form]):
             self._finite(values[:, k], blank[k], role)
         self._finite(score, scoreless, "score")
@@ -127,6 +147,8 @@ class FlatRows:
                 fits, expected = types.is_boolean(kind) or is_number(kind), "true and false, or 0 and 1"
             elif role == "id":
                 fits, expected = types.is_integer(kind) or types.is_null(kind), "whole numbers"
+            elif role == "box":
+                fits, expected = is_list(kind) and is_number(kind.value_type), "lists of 4 numbers"
             else:
                 fits, expected = is_number(kind), "numbers"
             if not fits:
@@ -136,6 +158,23 @@ class FlatRows:
             return True
         self._collect.builder.skipped += table.num_rows
         return False
+
+    def _four(self, table: Any) -> tuple[Floats, NDArray[np.bool_]]:
+        """(n, 4) the numbers of the boxes, and (4, n) which are null."""
+        layout, n = self._layout, table.num_rows
+        if not layout.packed:
+            columns, nulls = zip(*(self._numbers(table, role) for role in FORMS[layout.form]), strict=True)
+            return np.stack(columns, axis=1), np.stack(nulls)
+        lists, compute = table[layout.packed].combine_chunks(), pyarrow().compute
+        length = compute.fill_null(compute.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+        for row in self._first_of((length != 4) & (length != 0)):
+            self._report(row, WRONG_COUNT, layout.packed, expected="4 numbers", found=int(length[row]))
+        values, null = np.full((n, 4), np.nan), np.repeat(length[:, None] == 0, 4, axis=1)
+        four = np.flatnonzero(length == 4)
+        found = floats(compute.list_flatten(lists.take(pyarrow().array(four))))
+        values[four], null[four] = (part.reshape(-1, 4) for part in found)
+        values[(length != 4) & (length != 0)] = 0  # which is reported
+        return values, null.T
 
     def _numbers(self, table: Any, role: str) -> tuple[Floats, NDArray[np.bool_]]:
         name = self._layout.columns.get(role)
@@ -147,7 +186,7 @@ class FlatRows:
         """Report numbers that are infinite, or NaN where they are not null."""
         wrong = ~np.isfinite(values) & ~null
         for row in self._first_of(wrong):
-            self._report(row, NOT_FINITE, self._layout.columns[role], value=str(values[row]))
+            self._report(row, NOT_FINITE, self._layout.field(role), value=str(values[row]))
 
     def _images(self, table: Any, n: int) -> Ints:
         constant = self._layout.constants.get("image")
@@ -176,6 +215,11 @@ class FlatRows:
         values, codes = codes_of(table[name])
         rows = []
         for k, value in enumerate(values):
+            if isinstance(value, str) and key_of(value) in NO_OBJECT:
+                codes[(codes == k) & ~used] = -1  # which says in words that nothing was found
+                if not (codes == k).any():
+                    rows.append(-1)
+                    continue
             at = self._first + int(np.argmax(codes == k))
             rows.append(self._collect.category(value, self._path, at, name))
         category = np.array([*rows, -1], np.int32)[codes]

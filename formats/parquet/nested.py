@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.formats._shared.codes import NO_IMAGE_NAME, NOT_FINITE, WRONG_COUNT, WRONG_TYPE
-from odm.formats.parquet.arrow import codes_of, floats, pyarrow
+from odm.formats.parquet.arrow import codes_of, floats, is_list, pyarrow
 from odm.formats.parquet.collect import Collect
 from odm.issues import Code, Log, Trusted
 from odm.tables import Flag, Floats, Ints
@@ -66,9 +66,6 @@ def find_nested(schema: Any) -> NestedLayout | None:
     """The layout of a file whose rows are images; None of any other."""
     pa = pyarrow()
     types, names = pa.types, list(schema.names)
-
-    def is_list(kind: Any) -> bool:
-        return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
     image = next((name for name in NAMES if name in names), "")
     if not image and "image" in names:

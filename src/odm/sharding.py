@@ -12,7 +12,7 @@ from odm.converters.load import Request, load
 from odm.converters.shards import DetectionPart, detection_parts, largest
 from odm.evaluate import Evaluation, Protocol
 from odm.evaluate.engine import Inline
-from odm.evaluate.shards import ROWS_PER_TASK, evaluate_parts
+from odm.evaluate.shards import ROWS_PER_TASK, evaluate_parts, rules_in_parts
 from odm.files import Scratch
 from odm.issues import Log, PathError, UsageError, plural, printable
 from odm.tables import Dataset
@@ -74,6 +74,7 @@ def evaluate_shards(
         If a source or the scratch folder cannot be used.
     """
     log = Log() if log is None else log
+    rules_in_parts(protocol, **options)
     if isinstance(truth, str):
         truth = Request(path=truth, kind="gt")
     if isinstance(truth, Request):
