@@ -441,8 +441,8 @@ def resolve(
                 f"there is no protocol {name!r}{hint(str(name), known)}; there are: {', '.join(known)}"
             )
         if base.tubes:
-            unfit = {"area": area or None, "keep_difficult": keep_difficult or None, "pixels": pixels}
-            for option, value in unfit.items():
+            unfit = {"area": area or None, "recall_at": recall_at, "pixels": pixels}
+            for option, value in {**unfit, "keep_difficult": keep_difficult or None}.items():
                 if value is not None:
                     raise UsageError(f"{option} has no meaning for {base.name}, which measures tracks")
         changed: dict[str, Any] = {}

@@ -114,7 +114,7 @@ class Run:
 LINE = re.compile(
     r"(?:[^\n]+: (?:error|warning) [a-z0-9-]+(?: \[[^\n]+?\])? [^\n]+; [^\n]+"
     r"|note: [^\n]+|odm: [^\n]+|Usage: [^\n]+|Try [^\n]+|Error: [^\n]+|"
-    r"(?:\d+|no) (?:error|warning)[^\n]*|)"
+    r"\.\.\. and \d[\d ]* more [^\n]+|(?:\d[\d ]*|no) (?:error|warning)[^\n]*|)"
 )
 """What a line of the standard error stream may look like."""
 

@@ -434,7 +434,7 @@ def test_bad_fixtures(case):
     _, log = read(case / name, other=truth, kind=about.get("kind"), **about.get("options", {}))
     (code,) = log.counts
     assert case.name == code or case.name.startswith(code + "-")
-    assert str(log.issues[0]).startswith(f"{case}/{about['place']}")
+    assert str(log.issues[0]).startswith(f"{case}/{about.get('place', '')}")
     assert "{" not in log.issues[0].message.replace("found '{}'", "")
 
 

@@ -290,8 +290,11 @@ def test_a_target_that_cannot_be_used_is_refused_before_the_work(data, tmp_path,
     (tmp_path / "r.html").write_text("mine")
     assert run("eval", data / "gt.json", "nowhere.csv", "--report", tmp_path / "r.html") == 3
     assert "the target exists" in capsys.readouterr().err
-    assert run("eval", data / "gt.json", data / "det.csv", "--report", data / "photos/r.html", "-q", "--images", data / "photos") == 3  # fmt: skip
-    assert "lies inside the source" in capsys.readouterr().err
+    words = ["eval", data / "gt.json", data / "det.csv", "-q", "--images", data / "photos", "--overwrite"]
+    (inside := data / "photos/r.html").write_text("mine")
+    assert run(*words, "--report", inside) == 3
+    assert "lies inside" in capsys.readouterr().err
+    inside.unlink()
 
 
 def test_images_may_be_given_for_formats_that_have_no_such_option(tmp_path, data):
