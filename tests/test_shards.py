@@ -193,6 +193,60 @@ def test_results_of_coco_in_several_files(tmp_path):
     assert b"read in 4 parts" in parts.stderr
 
 
+def eval_json(folder, *options):
+    """What `odm eval gt.json det --output json` writes in a folder, and its messages."""
+    command = [sys.executable, "-m", "odm", "eval", "gt.json", "det", "--output", "json", *options]
+    done = subprocess.run(command, check=False, cwd=folder, capture_output=True, encoding="utf-8")
+    return done.stdout, done.stderr
+
+
+def videos(folder, records):
+    """Ground truth of two videos in `folder`, and for each a file of what `records` makes of its images."""
+    images = [
+        {"id": 10 * v + f, "file_name": f"v{v}/{f}.jpg", "width": 640, "height": 480, "video_id": v, "frame_id": f}
+        for v in (1, 2)
+        for f in range(3)
+    ]  # fmt: skip
+    boxes = [
+        {"id": i + 1, "image_id": one["id"], "category_id": 1, "bbox": [64 + i, 48, 128, 96], "area": 9, "iscrowd": 0}
+        for i, one in enumerate(images)
+    ]  # fmt: skip
+    truth = {"videos": [{"id": v, "name": f"v{v}"} for v in (1, 2)], "images": images, "annotations": boxes}
+    (folder / "gt.json").write_text(json.dumps({**truth, "categories": [{"id": 1, "name": "cat"}]}))
+    (folder / "det").mkdir()
+    for v in (1, 2):
+        own = [one for one in images if one["video_id"] == v]
+        (folder / "det" / f"{v}.json").write_text(json.dumps(records(v, own)))
+
+
+def test_tracks_in_several_files_are_boxes_of_frames(tmp_path):
+    videos(
+        tmp_path,
+        lambda v, _: [
+            {"video_id": v, "category_id": 1, "id": v, "track": [
+                {"frame": f, "bbox": [66 + f, 48, 120, 96], "confidence": 0.5 + f / 10 + v / 50} for f in range(3)
+            ]}
+        ],
+    )  # fmt: skip
+    one, parts = (eval_json(tmp_path, "--protocol", "coco", *more) for more in ((), ("--memory", "1GB")))
+    assert json.loads(one[0])["results"][0]["summary"]["AP50"] > 0
+    assert parts[0] == one[0]
+
+
+def test_relative_boxes_in_several_files_are_no_zeros(tmp_path):
+    videos(
+        tmp_path,
+        lambda _, own: [
+            {"image_id": one["id"], "category_id": 1, "bbox": [0.1, 0.1, 0.2, 0.2], "score": 0.9} for one in own
+        ],
+    )  # fmt: skip
+    one = eval_json(tmp_path, "--protocol", "coco")
+    assert "relative to the image's size" in one[1]
+    assert "error coordinates-differ" in eval_json(tmp_path, "--memory", "1GB")[1]
+    given = ("--protocol", "coco", "--det-format", "coco", "-O", "det.units=normalized")
+    assert eval_json(tmp_path, *given, "--memory", "1GB")[0] == eval_json(tmp_path, *given)[0] != ""
+
+
 def test_any_executor(tmp_path):
     truth, detections = sides(np.random.default_rng(6))
     folder = save_parquet(detections, tmp_path / "det", [250, 600], 100)
