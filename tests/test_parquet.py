@@ -220,6 +220,21 @@ def test_four_numbers_in_a_column_are_read_as_the_user_says(tmp_path):
         read(path, "parquet", box="ltrb")
 
 
+@pytest.mark.parametrize("n_groups", [1, 5])
+def test_a_few_bytes_are_no_millions_of_rows(tmp_path, n_groups):
+    n = 2**22 + 1
+    same = pa.array([1.0]).take(pa.array(np.zeros(n, np.int64)))
+    name = pa.DictionaryArray.from_arrays(np.zeros(n, np.int8), ["a"])
+    table = pa.table(
+        {"image": name, "class": name, **dict.fromkeys(("left", "top", "right", "bottom"), same)}
+    )
+    path = tmp_path / "a.parquet"
+    pq.write_table(table, path, row_group_size=-(-n // n_groups))
+    assert path.stat().st_size < n // 10
+    with pytest.raises(DataError, match=f"it claims {n} rows in"):
+        read(str(path), "parquet")
+
+
 def test_usual_names_are_those_of_csv(tmp_path):
     table = pa.table(
         {

@@ -31,7 +31,8 @@ it. The bytes of pictures are never read.
 
 Files are read one row group after the other, and every page's checksum is verified where the file has them.
 They are written with checksums, in row groups of 1048576 rows. Without checksums a damaged page may go
-unnoticed; that is so in any program.
+unnoticed; that is so in any program. A file with more rows than bytes, and more than four million, is
+refused: a few bytes can stand for any number of equal rows.
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ FORMAT = Format(
     name="parquet",
     title="Parquet: a row per box, or per image with lists of objects",
     use="training",
-    written_by="odm, datasets of Hugging Face (objects), lists as torchvision has them, pandas, polars",
+    written_by="odm, datasets of Hugging Face (objects), lists as torchvision has them",
     doc=_doc(),
     suffixes=SUFFIXES,
     single=True,

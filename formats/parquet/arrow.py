@@ -16,6 +16,8 @@ from odm.tables import Ints
 
 MAGIC = b"PAR1"
 SUFFIXES = (".parquet", ".pq")
+MANY_ROWS = 2**22
+"""Rows that any file may have; more only if it has as many bytes."""
 METADATA_KEY = b"odm"
 """Under which key of the schema's metadata the classes stand, as JSON."""
 
@@ -56,7 +58,13 @@ def open_file(source: Source, file: str, log: Log) -> Any:
             stream.close()
             log.report(NOT_TEXT, path, value=Trusted(f"{head!r} where a Parquet file begins with {MAGIC!r}"))
             return None
-        return pa.parquet.ParquetFile(stream, page_checksum_verification=True)
+        opened = pa.parquet.ParquetFile(stream, page_checksum_verification=True)
+        metadata, size = opened.metadata, source.size(file)
+        n = sum(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
+        if n <= max(MANY_ROWS, size):
+            return opened
+        opened.close()
+        raise ValueError(f"it claims {n} rows in {size} bytes")
     return None
 
 
