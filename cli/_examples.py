@@ -79,6 +79,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '',
         "input/data.yaml:3:1: error bad-yaml invalid YAML: did not find expected ',' or ']'; correct the file",
     ),
+    'box-form-unclear': (
+        '',
+        'input.parquet: error box-form-unclear the lists of boxes could be corners or sizes: both fit all images; say which with --box ltrb (corners) or --box ltwh (sizes)',
+    ),
     'box-layout-unclear': (
         'person 50 50 20 60',
         'input/a.txt:11: error box-layout-unclear read as ltrb, 1 of 11 boxes would have right < left or bottom < top, too many for ltrb and too few for ltwh; this is the first; set --box ltrb or --box ltwh',

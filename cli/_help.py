@@ -34,6 +34,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("protocol", "iou", "max_dets", "recall_at", "area", "interpolation", "pixels", "keep_difficult"),
         *("at_score", "at_scores"),
     ),
+    "Memory and clusters": ("memory", "cluster", "scratch", "rows_per_task"),
     "Analysis": (
         *("analyze", "confusion", "ci", "replicates", "seed", "level", "bootstrap_areas", "tags"),
         *("thresholds", "save_thresholds"),
@@ -68,6 +69,7 @@ A name may stand under several headings: a command takes those of `HEADINGS`.
 HEADINGS: dict[str, tuple[str, ...]] = {
     "eval": (
         *("What to evaluate", "Protocol", "Analysis", "Gates", "Output", READING, SIDES["gt"], SIDES["det"]),
+        "Memory and clusters",
     ),
     "compare": (
         *("What to evaluate", "Protocol", "Analysis", "Gates", "Output", READING, SIDES["gt"], SIDES["det"]),

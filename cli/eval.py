@@ -27,6 +27,7 @@ from odm.cli._common import (
     wide_option,
 )
 from odm.cli._messages import GITHUB, print_annotations, print_failed
+from odm.cli._parts import evaluate_in_parts, in_parts, parts_options
 from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.codes import CATEGORY_POSITION_GUESSED
@@ -239,6 +240,7 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
     help="Image-level labels of Open Images (CSV).",
 )
 @click.option("--hierarchy", type=click.Path(), metavar="FILE", help="Class hierarchy of Open Images (JSON).")
+@parts_options
 @format_choice("--gt-format", help="Format of GT; auto-detected if omitted")
 @format_choice("--det-format", help="Format of DET; auto-detected if omitted")
 @click.option("--skip-bad", is_flag=True, help="Skip rows with errors instead of failing.")
@@ -257,6 +259,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
     rules = rules_of(given)
     check_gates(gates, rules)
     asked = Asked.of(given, rules)
+    partwise = in_parts(given, rules)
     outputs = {
         name: Output(given[name], overwrite=given["overwrite"], dry_run=True)
         for name in ("save_to", "plots")
@@ -268,7 +271,11 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
 
         require()  # before the work, not after it
     try:
-        evaluation, datasets = evaluate_files(gt, det, options, given, renames, log)
+        datasets = None
+        if partwise:
+            evaluation = evaluate_in_parts(gt, det, options, given, log, arguments(options, given, log))
+        else:
+            evaluation, datasets = evaluate_files(gt, det, options, given, renames, log)
         evaluation = asked.applied(evaluation, log)
     finally:  # before the numbers, which stay in view; what puts them in doubt is never hidden
         print_messages(log, given)
@@ -289,14 +296,14 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
 
 def _write(
     evaluation: Evaluation,
-    datasets: tuple[Dataset, Dataset],
+    datasets: tuple[Dataset, Dataset] | None,
     asked: Asked,
     sources: tuple[str, str],
     options: dict[str, dict[str, Any]],
     given: dict[str, Any],
 ) -> None:
     """Write the files that were asked for; the report first, for it looks pictures up."""
-    if given["report"]:
+    if given["report"] and datasets is not None:
         _report(evaluation, datasets, sources, options, given)
     if given["save_to"]:
         with Output(given["save_to"], overwrite=given["overwrite"]) as output:
@@ -389,6 +396,24 @@ def _check_file_is_marked(text: str | None, images: Sequence[str]) -> None:
         raise UsageError(f"only_images {shorten(text)}: for the names in this file give @{shorten(text)}")
 
 
+def arguments(options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log) -> dict[str, Any]:
+    """What `evaluate` is asked for."""
+    classes = options["gt"].get("classes", options[""].get("classes"))
+    mids = given["image_labels"] or given["hierarchy"]
+    names = read_descriptions(classes, log) if classes and mids else {}
+    image_labels = read_image_labels(given["image_labels"], log, names) if given["image_labels"] else None
+    hierarchy = read_hierarchy(given["hierarchy"], log, names) if given["hierarchy"] else None
+    return {
+        "protocol": list(dict.fromkeys(given["protocol"])),
+        "iou": list(dict.fromkeys(given["iou"])) or None,
+        "only_classes": only_names("only_classes", given),
+        "only_images": only_names("only_images", given),
+        "image_labels": image_labels,
+        "hierarchy": hierarchy,
+        **{name: given[name] for name in SWITCHES},
+    }
+
+
 def evaluate_files(
     gt: str,
     det: str,
@@ -400,7 +425,8 @@ def evaluate_files(
 ) -> tuple[Evaluation, tuple[Dataset, Dataset]]:
     """Read both sides and evaluate them as the arguments say; `kept` is for several runs."""
     with names_as_flags():
-        only_classes, only_images = only_names("only_classes", given), only_names("only_images", given)
+        for option in ("only_classes", "only_images"):  # before anything is read
+            only_names(option, given)
     sides: tuple[tuple[str, Kind, str], ...] = (("gt", "gt", gt), ("det", "det", det))
     truth, detections = (
         Request(
@@ -414,11 +440,6 @@ def evaluate_files(
         )
         for side, kind, path in sides
     )
-    classes = options["gt"].get("classes", options[""].get("classes"))
-    mids = given["image_labels"] or given["hierarchy"]
-    names = read_descriptions(classes, log) if classes and mids else {}
-    image_labels = read_image_labels(given["image_labels"], log, names) if given["image_labels"] else None
-    hierarchy = read_hierarchy(given["hierarchy"], log, names) if given["hierarchy"] else None
     spare = ("images",) if given.get("report") else ()
     loaded = load_pair(
         truth,
@@ -430,19 +451,9 @@ def evaluate_files(
         kept=kept,
     )
     with names_as_flags():
+        asked = arguments(options, given, log)
         _check_file_is_marked(given["only_images"], loaded[0].dataset.images.name)
-        evaluation = evaluate(
-            loaded[0].dataset,
-            _renamed(loaded[1].dataset, renames, log),
-            list(dict.fromkeys(given["protocol"])),
-            iou=list(dict.fromkeys(given["iou"])) or None,
-            only_classes=only_classes,
-            only_images=only_images,
-            image_labels=image_labels,
-            hierarchy=hierarchy,
-            log=log,
-            **{name: given[name] for name in SWITCHES},
-        )
+        evaluation = evaluate(loaded[0].dataset, _renamed(loaded[1].dataset, renames, log), log=log, **asked)
     return evaluation, (loaded[0].dataset, loaded[1].dataset)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from odm import checks, inputs
 from odm.codes import ALL_SCORED, NO_SCORES, NUMBERED_CLASSES, SCORE_MISSING, SCORE_UNEXPECTED, UNKNOWN_SPLIT
 from odm.converters.skipping import LeftOut, read_good_files, without_left_out
-from odm.files import MAX_SIZE, Source
+from odm.files import MAX_SIZE, Source, open_source
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
 from odm.issues import CODES, Code, DataError, Log, PathError, UsageError, plural, printable
 from odm.tables import Builder, Dataset, Kind
@@ -376,10 +376,12 @@ def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> N
 class PendingSource:
     """One source on its way to a dataset; read at most once."""
 
-    def __init__(self, request: Request, log: Log, *, skip_bad_files: bool = False) -> None:
+    def __init__(
+        self, request: Request, log: Log, *, skip_bad_files: bool = False, options: Any = None
+    ) -> None:
         self.request = request
         self.log = log
-        self.source = Source(request.path, follow_links=request.follow_links, max_size=request.max_size)
+        self.source = open_source(request.path, follow_links=request.follow_links, max_size=request.max_size)
         self.format: Format | None = None
         self.decides_with: PendingSource | None = None
         """The other side, where both have one format and the same options."""
@@ -395,6 +397,8 @@ class PendingSource:
         """Whether the other side was asked for something."""
         self.left_out = LeftOut()
         self._skip_bad_files = skip_bad_files
+        self._options = options
+        """The options, where they are complete already."""
 
     def find_format(self) -> Format:
         """The format that the user named, else the one that is detected."""
@@ -419,6 +423,8 @@ class PendingSource:
     def own_options(self) -> Any:
         """The options for reading, complete."""
         assert self.format is not None
+        if self._options is not None:
+            return self._options
         return choose_options(self.format, self.request.options, self._shared(), "read")
 
     def _shared(self) -> Mapping[str, Any]:
@@ -455,14 +461,7 @@ class PendingSource:
         finally:
             self._reading = False
         options = self.own_options()
-        self.source.report_links(self.log)
-        if self.source.hidden:
-            n = len(self.source.hidden)
-            what = plural(n, "hidden file or folder is", "hidden files and folders are")
-            self.log.note(
-                f"{printable(self.source.path)}: {what} not read ({printable(self.source.hidden[0])}"
-                f"{', ...' if n > 1 else ''})"
-            )
+        report_unread(self.source, self.log)
         self.source.forget()
         dataset = dataclasses.replace(dataset, path=self.source.path)
         if "order" not in self.format.adapted(options).keeps:
@@ -537,6 +536,18 @@ class PendingSource:
         with np.errstate(over="ignore", invalid="ignore"):  # what becomes infinite is checked afterwards
             self.format.read(self.source, builder, log, self._decided_options(log))
         return builder.build()
+
+
+def report_unread(source: Source, log: Log) -> None:
+    """Report links that are not followed, and note hidden files."""
+    source.report_links(log)
+    if source.hidden:
+        n = len(source.hidden)
+        what = plural(n, "hidden file or folder is", "hidden files and folders are")
+        log.note(
+            f"{printable(source.path)}: {what} not read ({printable(source.hidden[0])}"
+            f"{', ...' if n > 1 else ''})"
+        )
 
 
 def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:

@@ -49,10 +49,25 @@ def accumulate(
         raise ValueError(f"these are matches under {rules.name}, not under {protocol.name}")
     order = ranked_rows(matches)
     blocks, (overall_point,) = _count_all(matches, order, at_score)
-    counted = _Classes.together(blocks, rules)
+    counted = ClassCounts.together(blocks, rules)
     if rules.shared_score:
         points, overall_point = shared_points(matches, order, at_score)
         counted = dataclasses.replace(counted, points=points)
+    return finish(matches, counted, overall_point, at_score)
+
+
+def count_classes(matches: Matches, at_score: float | None) -> ClassCounts:
+    """The numbers of the classes of `matches`, which are those of all images but not of all classes."""
+    rows, counts = rows_by_class(matches, ranked_rows(matches))
+    makers = Ranked.of(matches, rows, counts, BLOCK)
+    return ClassCounts.together([_count_classes(matches, at_score, m) for m in makers], matches.protocol)
+
+
+def finish(
+    matches: Matches, counted: ClassCounts, overall_point: OperatingPoint, at_score: float | None
+) -> Result:
+    """The result of what was counted for each class; of `matches` only the totals are looked at."""
+    rules = matches.protocol
     summary, errors = summarize(matches, counted.ap, counted.recall, overall_point)
     rows = tuple(_class_row(matches, counted, k) for k in range(len(matches.classes)))
     overall = _sum_of_rows(rows, overall_point)
@@ -72,8 +87,8 @@ def accumulate(
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Classes:
-    """The numbers of some consecutive classes; arrays end with the classes' axis."""
+class ClassCounts:
+    """The numbers of some classes; arrays end with the classes' axis."""
 
     ap: Floats
     """(thresholds, areas, classes)"""
@@ -86,7 +101,7 @@ class _Classes:
     curves: dict[str, Curve]
 
     @classmethod
-    def together(cls, blocks: Sequence[_Classes], rules: Protocol) -> _Classes:
+    def together(cls, blocks: Sequence[ClassCounts], rules: Protocol) -> ClassCounts:
         """All classes; there may be none."""
         shape = len(rules.caps), len(rules.ious), len(rules.areas), 0
         no_counts = np.zeros(0, np.int64)
@@ -100,8 +115,20 @@ class _Classes:
             curves={name: curve for b in blocks for name, curve in b.curves.items()},
         )
 
+    def ordered(self, order: Longs, names: Sequence[str]) -> ClassCounts:
+        """The classes in another order, by their positions; `names` are those of the new order."""
+        return ClassCounts(
+            ap=self.ap[..., order],
+            recall=self.recall[..., order],
+            det=self.det[order],
+            tp=self.tp[order],
+            fp=self.fp[order],
+            points=[self.points[i] for i in order.tolist()],
+            curves={name: self.curves[name] for name in names if name in self.curves},
+        )
 
-def _class_row(matches: Matches, counted: _Classes, k: int) -> Row:
+
+def _class_row(matches: Matches, counted: ClassCounts, k: int) -> Row:
     npos, det, tp, fp = (int(n[k]) for n in (matches.npos[:, 0], counted.det, counted.tp, counted.fp))
     frequency = matches.frequency[k] if matches.frequency else ""
     ap, recall = counted.ap[:, :, k], counted.recall[:, :, :, k]
@@ -129,7 +156,7 @@ def _sum_of_rows(rows: Sequence[Row], point: OperatingPoint) -> Row:
 
 def _count_all(
     matches: Matches, order: Longs, at_score: float | None
-) -> tuple[list[_Classes], list[OperatingPoint]]:
+) -> tuple[list[ClassCounts], list[OperatingPoint]]:
     """The numbers of all classes and the operating point of all together, by several processes if need be."""
     rows, counts = rows_by_class(matches, order)
     n_hits = len(matches.hit)
@@ -151,7 +178,7 @@ def _overall_point(matches: Matches, order: Longs, at_score: float | None) -> li
     return operating_points(matches, together, together.reference(matches.protocol), npos, at_score)
 
 
-def _count_classes(matches: Matches, at_score: float | None, rank_block: Callable[[], Ranked]) -> _Classes:
+def _count_classes(matches: Matches, at_score: float | None, rank_block: Callable[[], Ranked]) -> ClassCounts:
     rules, ranked = matches.protocol, rank_block()
     own = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
     npos = matches.npos[own]
@@ -171,7 +198,7 @@ def _count_classes(matches: Matches, at_score: float | None, rank_block: Callabl
                     found = counted.tp_among(rank[counted.positive] < cap)
                 recall[m, t, a] = share(found, npos[:, a])
     reference = ranked.reference(rules)
-    return _Classes(
+    return ClassCounts(
         ap,
         recall,
         det=ranked.counts,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.codes import ALL_SCORED, COORDINATES_DIFFER, COORDINATES_NOT_FINITE, NO_SCORES, SCORE_NOT_FINITE
+from odm.evaluate.facts import Facts
 from odm.issues import INVERTED, PERCENT, Code, Log, Trusted, without_noise
 from odm.pairing import (
     source_of,
@@ -48,8 +49,8 @@ FILTERED = 0.25
 """Detections that all score at least this look as if a threshold had been applied."""
 
 
-def check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
-    """Report what makes any comparison meaningless."""
+def check_sides(truth: Dataset, detections: Dataset, log: Log, facts: Facts) -> None:
+    """Report what makes any comparison meaningless; `facts` are those of all detections."""
     if not len(truth.images):
         log.report(NO_TRUTH, source_of(truth))
     elif not len(truth):
@@ -57,21 +58,20 @@ def check_sides(truth: Dataset, detections: Dataset, log: Log) -> None:
     scored = len(truth) and not np.isnan(truth.boxes.score).any()
     if scored or (truth.kind == "det" and len(truth)):
         log.report(ALL_SCORED, source_of(truth), n=len(truth))
-    _check_scores(detections, log)
+    _check_scores(detections, log, facts)
     for side in (truth, detections):
-        _check_finite(side, log)
-        _check_order(side, log)
-    if len(truth) and len(detections):
-        _check_coordinates(truth, detections, log)
+        check_rows(side, log)
+    if len(truth) and facts.n:
+        _check_coordinates(truth, detections, log, facts)
 
 
-def _check_scores(detections: Dataset, log: Log) -> None:
+def _check_scores(detections: Dataset, log: Log, facts: Facts) -> None:
     """Report detections that cannot be ranked by score."""
     score = detections.boxes.score
-    if not len(detections):
+    if not facts.n:
         log.report(NO_DETECTIONS, source_of(detections))
-    elif np.isnan(score).all():
-        log.report(NO_SCORES, source_of(detections), n=len(score))
+    elif not facts.scored:
+        log.report(NO_SCORES, source_of(detections), n=facts.n)
     else:
         wrong = np.flatnonzero(~np.isfinite(score))
         if len(wrong):
@@ -79,7 +79,13 @@ def _check_scores(detections: Dataset, log: Log) -> None:
                 SCORE_NOT_FINITE, detections, wrong, lambda row: {"value": float(score[row])}, field="score"
             )
         else:
-            _check_score_range(detections, log)
+            _check_score_range(detections, log, facts)
+
+
+def check_rows(side: Dataset, log: Log) -> None:
+    """Report the boxes that cannot be compared with any other."""
+    _check_finite(side, log)
+    _check_order(side, log)
 
 
 def _check_finite(side: Dataset, log: Log) -> None:
@@ -115,29 +121,28 @@ def _edges(side: Dataset, row: int) -> dict[str, Any]:
     }
 
 
-def _check_score_range(detections: Dataset, log: Log) -> None:
+def _check_score_range(detections: Dataset, log: Log, facts: Facts) -> None:
     """Report scores in percent, and note scores that look filtered or do not rank."""
-    boxes = detections.boxes
-    score = boxes.score
-    low, high = float(score.min()), float(score.max())
-    if boxes.in_percent and not log.counts[PERCENT.name]:  # else it was reported when the file was checked
-        above = score > 1
-        path, line, pointer = detections.location(int(above.argmax()))
-        n, largest = int(above.sum()), Trusted(f"{high:g}")
-        log.report(PERCENT, path, line=line, pointer=pointer, n=n, total=len(score), value=largest)
-    shown = low / 100 if boxes.in_percent else low
-    if len(score) >= 3 and shown >= FILTERED and high <= 100:
+    low, high, n = facts.low, facts.high, facts.n
+    if facts.in_percent and not log.counts[PERCENT.name]:  # else it was reported when the file was checked
+        path, line, pointer = detections.location(int((detections.boxes.score > 1).argmax()))
+        largest = Trusted(f"{high:g}")
+        log.report(PERCENT, path, line=line, pointer=pointer, n=facts.above_one, total=n, value=largest)
+    shown = low / 100 if facts.in_percent else low
+    if n >= 3 and shown >= FILTERED and high <= 100:
         log.note(
-            f"all {len(score)} detections score at least {low:g}: they look already filtered, which "
-            f"lowers recall and AP; if so, keep all of them (a threshold of 0.01 or less)"
+            f"all {n} detections score at least {low:g}: they look already filtered, which lowers "
+            f"recall and AP; if so, keep all of them (a threshold of 0.01 or less)"
         )
-    if len(score) >= 3 and low == high:
-        log.note(f"all {len(score)} detections have the score {low:g}, so only their order ranks them")
+    if n >= 3 and low == high:
+        log.note(f"all {n} detections have the score {low:g}, so only their order ranks them")
 
 
-def _check_coordinates(truth: Dataset, detections: Dataset, log: Log) -> None:
+def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, facts: Facts) -> None:
     """Report one side in pixels and the other in 0..1."""
-    largest = [float(max(xyxy.max(), -xyxy.min())) for xyxy in (truth.boxes.xyxy, detections.boxes.xyxy)]
+    own = truth.boxes.xyxy
+    largest = [float(max(own.max(), -own.min())), facts.extent]
+    fractional = [bool((own != np.floor(own)).any()), facts.fractional]
     if max(largest) <= 1.5:
         log.note(
             "all boxes of both sides are in 0..1: if they are relative, give the image sizes, because "
@@ -147,9 +152,8 @@ def _check_coordinates(truth: Dataset, detections: Dataset, log: Log) -> None:
         (0, 1, ("the ground truth's boxes", "the detections")),
         (1, 0, ("the detections", "the ground truth's boxes")),
     ):
-        xyxy = (truth, detections)[small].boxes.xyxy
         # A box or two of one pixel may be all there is; fractions within 0..1 are no pixels.
-        if largest[small] <= 1.5 and largest[large] > 4 and (xyxy != np.floor(xyxy)).any():
+        if largest[small] <= 1.5 and largest[large] > 4 and fractional[small]:
             log.report(
                 COORDINATES_DIFFER,
                 source_of((truth, detections)[small]),

@@ -103,8 +103,13 @@ def evaluate(
         If an option does not exist, or options cannot be combined.
     """
     log = Log() if log is None else log
-    rules = resolve(
+    rules = checked_rules(
         protocol,
+        at_score=at_score,
+        score_min=score_min,
+        hierarchy=hierarchy,
+        image_labels=image_labels,
+        class_agnostic=class_agnostic,
         iou=iou,
         interpolation=interpolation,
         area=area,
@@ -113,9 +118,7 @@ def evaluate(
         keep_difficult=keep_difficult,
         pixels=pixels,
     )
-    check_scores(at_score=at_score, score_min=score_min)
-    own = {"image_labels": image_labels, "hierarchy": hierarchy}
-    if tubes.check_rules(rules, own):
+    if any(p.tubes for p in rules):
         return _evaluate_tubes(
             truth,
             detections,
@@ -128,14 +131,6 @@ def evaluate(
             at_score=at_score,
             class_agnostic=class_agnostic,
         )
-    if hierarchy is not None and not any(p.hierarchical for p in rules):
-        raise UsageError("a class hierarchy is used only by openimages and openimages-challenge")
-    if image_labels is not None and not any(p.labelled_only for p in rules):
-        raise UsageError("image labels are used only by openimages-challenge and lvis")
-    if class_agnostic and any(p.labelled_only or p.by_frequency for p in rules):
-        raise UsageError("class_agnostic has no meaning for openimages-challenge and lvis")
-    if class_agnostic and hierarchy is not None:
-        raise UsageError("class_agnostic and a class hierarchy cannot be combined")
     joined = join(
         truth,
         detections,
@@ -149,18 +144,16 @@ def evaluate(
     )
     if class_agnostic:
         joined = collapsed(joined, ONE_CLASS)
-    common = _common_switches(score_min, only_classes, only_images, extra_images, joined)
+    common = common_switches(score_min, only_classes, only_images, extra_images, joined)
     if class_agnostic:
         common.append("classes ignored")
     rules = [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]
-    report_groups(joined, rules, source_of(truth), log)
-    _note_missing_labels(joined, rules, log)
+    report_before(joined, rules, source_of(truth), log)
     results = [
         dataclasses.replace(accumulate(matches, at_score=at_score), joined=joined)
         for matches in match_all(joined, rules)
     ]
-    _note_dropped(results, log)
-    report_no_match(results, source_of(detections), log)
+    report_after(results, source_of(detections), log)
     return Evaluation(joined, results, log, truth, detections)
 
 
@@ -191,7 +184,7 @@ def _evaluate_tubes(
     )
     if class_agnostic:
         joined = collapsed(joined, ONE_CLASS)
-    common = _common_switches(score_min, only_classes, only_images, extra_images, joined)
+    common = common_switches(score_min, only_classes, only_images, extra_images, joined)
     if class_agnostic:
         common.append("classes ignored")
     results = []
@@ -204,7 +197,44 @@ def _evaluate_tubes(
     return Evaluation(joined, results, log, truth, detections)
 
 
-def _common_switches(
+def checked_rules(
+    protocol: str | Protocol | Sequence[str | Protocol],
+    *,
+    at_score: float | None,
+    score_min: float | None,
+    hierarchy: Mapping[str, Any] | None,
+    image_labels: Iterable[Label] | None,
+    class_agnostic: bool = False,
+    **switches: Any,
+) -> list[Protocol]:
+    """The protocols that are asked for. UsageError if the options do not exist or do not fit together."""
+    rules = resolve(protocol, **switches)
+    check_scores(at_score=at_score, score_min=score_min)
+    tubes.check_rules(rules, {"image_labels": image_labels, "hierarchy": hierarchy})
+    if hierarchy is not None and not any(p.hierarchical for p in rules):
+        raise UsageError("a class hierarchy is used only by openimages and openimages-challenge")
+    if image_labels is not None and not any(p.labelled_only for p in rules):
+        raise UsageError("image labels are used only by openimages-challenge and lvis")
+    if class_agnostic and any(p.labelled_only or p.by_frequency for p in rules):
+        raise UsageError("class_agnostic has no meaning for openimages-challenge and lvis")
+    if class_agnostic and hierarchy is not None:
+        raise UsageError("class_agnostic and a class hierarchy cannot be combined")
+    return rules
+
+
+def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:
+    """Report what of the ground truth the protocols take otherwise than it may be meant, or lack."""
+    report_groups(joined, rules, path, log)
+    _note_missing_labels(joined, rules, log)
+
+
+def report_after(results: Sequence[Result], path: str, log: Log) -> None:
+    """Report what was dropped, and results in which nothing matches."""
+    _note_dropped(results, log)
+    report_no_match(results, path, log)
+
+
+def common_switches(
     score_min: float | None,
     only_classes: Sequence[str] | None,
     only_images: Sequence[str] | None,

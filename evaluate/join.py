@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.evaluate.admission import check_sides
+from odm.evaluate.facts import Facts
 from odm.evaluate.labels import (
     added_classes,
     ancestors,
@@ -22,14 +24,7 @@ from odm.evaluate.labels import (
     with_labels,
 )
 from odm.evaluate.protocols import check_scores
-from odm.evaluate.selection import (
-    ExtraImages,
-    keep_classes,
-    keep_images,
-    keep_scores,
-    report_if_nothing_left,
-    without_extra_images,
-)
+from odm.evaluate.selection import Choice, ExtraImages, image_numbers, narrow
 from odm.evaluate.sides import Joined, JoinReport, Label, SideTable
 from odm.issues import DataError, Log, UsageError
 from odm.pairing import (
@@ -91,92 +86,163 @@ def join(
         raise UsageError(f"extra_images {extra_images}: choose error, background or ignore")
     check_scores(score_min=score_min)
     log = log or Log()
-    errors_before = log.errors
-    order = _image_order(truth.images)
     if image_labels is not None:
         image_labels = list(image_labels)
-        truth = with_labelled_images(truth, image_labels, log)
-        order = np.r_[order, len(order) : len(truth.images)]
-    check_sides(truth, detections, log)
-    pairing = pair(truth, detections, log)
-    if extra_images == "error" or (pairing.image < 0).all():
-        report_images(truth, detections, pairing, log, each=False)
-    if only_images is None:
-        report_splits(truth, detections, pairing, log)
-    used = None
-    if extra_images == "ignore" and (pairing.image < 0).any():
-        used = pairing.image[detections.boxes.image] >= 0
-    asked = None if only_classes is None else set(only_classes)
-    misread = unit == "images" and log.errors == errors_before
-    misread = misread and check_numbers(truth, detections, pairing, log)
-    det_only, hints = (
-        ([], {}) if misread else report_classes(truth, detections, pairing, log, used=used, asked=asked)
+    admitted = admit(
+        truth,
+        detections,
+        Facts.of(detections),
+        log,
+        extra_images=extra_images,
+        only_classes=only_classes,
+        only_images=only_images,
+        image_labels=image_labels,
+        unit=unit,
     )
-    if log.errors > errors_before:
-        raise DataError("the ground truth and the detections cannot be compared", log)
-
-    joined = _joined(truth, detections, pairing, order, det_only, hints)
+    numbers = admitted.det_numbers()
+    joined = admitted.joined(numbers, admitted.det_classes(), detections.boxes)
     joined = dataclasses.replace(
         joined,
         hierarchy=None if hierarchy is None else ancestors(hierarchy),
         report=dataclasses.replace(joined.report, unit=unit),
     )
-    if extra_images == "ignore" and joined.report.images_det_only:
-        joined = without_extra_images(joined, log)
-    path = source_of(detections)
-    if only_classes is not None:
-        before, joined = joined, keep_classes(joined, only_classes)
-        if joined.wanted is None:  # else the classes are left out after the hierarchy was applied
-            report_if_nothing_left(before, joined, "--only-classes", path, log)
-    if only_images is not None:
-        before, joined = joined, keep_images(joined, only_images)
-        report_if_nothing_left(before, joined, "--only-images", path, log)
-    if score_min is not None:
-        joined = keep_scores(joined, score_min, path, log)
+    here = joined.images[: joined.n_truth_images] if extra_images == "ignore" else joined.images
+    choice = Choice(
+        drop_extra=extra_images == "ignore",
+        classes=only_classes,
+        images=None if only_images is None else image_numbers(here, only_images),
+        score_min=score_min,
+    )
+    joined, kept = narrow(joined, choice)
+    kept.report(choice, joined.report.images_det_only, source_of(detections), log)
+    return with_what_is_known(joined, image_labels, log)
+
+
+def with_what_is_known(joined: Joined, image_labels: Sequence[Label] | None, log: Log) -> Joined:
+    """The sides with labels of whole images, and the classes that their hierarchy adds."""
     if image_labels is not None:
         joined = with_labels(joined, image_labels, log)
     check_hierarchy(joined)
     return dataclasses.replace(joined, added=added_classes(joined))
 
 
-def _joined(
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Admitted:
+    """Which images and classes of the two sides are the same; decided without comparing any box."""
+
+    truth: Dataset
+    detections: Dataset
+    pairing: Pairing
+    order: Longs
+    """The images of the ground truth in the order that decides ties."""
+    det_only: Sequence[str]
+    """The classes that only the detections have."""
+    hints: Mapping[str, str]
+
+    def det_numbers(self) -> Longs:
+        """(images,) the number of each image of the detections."""
+        partner, number = self.pairing.image, self._truth_numbers()
+        numbers = np.where(partner >= 0, number[partner] if len(number) else partner, 0)
+        extra = np.flatnonzero(partner < 0)
+        numbers[extra] = len(number) + np.arange(len(extra))
+        return numbers
+
+    def _truth_numbers(self) -> Longs:
+        number = np.empty(len(self.order), np.int64)
+        number[self.order] = np.arange(len(self.order))
+        return number
+
+    @property
+    def classes(self) -> list[str]:
+        """The classes of the ground truth, then those that only the detections have."""
+        return [*dict.fromkeys(self.pairing.gt_names), *self.det_only]
+
+    def det_classes(self) -> list[int]:
+        """The number of each class of the detections, -1 of one without a box."""
+        rows = {name: i for i, name in enumerate(self.classes)}
+        return [rows.get(name, -1) for name in self.pairing.det_names]
+
+    def joined(self, det_number: Longs, det_class: Sequence[int], boxes: Boxes) -> Joined:
+        """Both sides, with these boxes of the detections, whose images and classes have these numbers."""
+        return _joined(self, self._truth_numbers(), det_number, det_class, boxes)
+
+
+def admit(
     truth: Dataset,
     detections: Dataset,
-    pairing: Pairing,
-    order: Longs,
-    det_only: Sequence[str],
-    hints: Mapping[str, str],
-) -> Joined:
-    """Both sides with all their boxes: the images of the ground truth in `order`, then those without one.
+    facts: Facts,
+    log: Log,
+    *,
+    extra_images: ExtraImages,
+    only_classes: Sequence[str] | None,
+    only_images: Sequence[str] | None,
+    image_labels: Sequence[Label] | None,
+    unit: str = "images",
+) -> Admitted:
+    """Decide what belongs together.
 
-    `det_only` are the classes that only the detections have.
+    Of `detections` only the images, the classes and a sample of the boxes are looked at: the first of each
+    class and those of the highest scores. `facts` are those of all of them.
+
+    Raises
+    ------
+    DataError
+        If the two sides do not belong together; the log says why.
     """
+    errors_before = log.errors
+    order = _image_order(truth.images)
+    if image_labels is not None:
+        truth = with_labelled_images(truth, image_labels, log)
+        order = np.r_[order, len(order) : len(truth.images)]
+    check_sides(truth, detections, log, facts)
+    pairing = pair(truth, detections, log)
+    if extra_images == "error" or (pairing.image < 0).all():
+        report_images(truth, detections, pairing, log, each=False)
+    if only_images is None:
+        report_splits(truth, detections, pairing, log, facts.images)
+    used: NDArray[np.bool_] | None = None
+    counts: Longs | None = facts.per_class
+    if extra_images == "ignore" and (pairing.image < 0).any():
+        used, counts = pairing.image[detections.boxes.image] >= 0, None
+    asked = None if only_classes is None else set(only_classes)
+    misread = unit == "images" and log.errors == errors_before
+    misread = misread and check_numbers(truth, detections, pairing, log)
+    det_only, hints = (
+        ([], {})
+        if misread
+        else report_classes(truth, detections, pairing, log, used=used, asked=asked, counts=counts)
+    )
+    if log.errors > errors_before:
+        raise DataError("the ground truth and the detections cannot be compared", log)
+    return Admitted(truth, detections, pairing, order, det_only, hints)
+
+
+def _joined(
+    admitted: Admitted, number: Longs, det_number: Longs, det_class: Sequence[int], boxes: Boxes
+) -> Joined:
+    """Both sides: the images of the ground truth in their order, then those without one."""
+    truth, detections, pairing = admitted.truth, admitted.detections, admitted.pairing
     partner, gt_names, det_names = pairing.image, pairing.gt_names, pairing.det_names
-    number = np.empty(len(order), np.int64)
-    number[order] = np.arange(len(order))
-    extra = np.flatnonzero(partner < 0)
-    det_number = np.where(partner >= 0, number[partner] if len(number) else partner, 0)
-    det_number[extra] = len(order) + np.arange(len(extra))
-    extra_names = tuple(detections.images.name[i] for i in extra.tolist())
-    classes = [*dict.fromkeys(gt_names), *det_only]
+    extra_names = tuple(detections.images.name[i] for i in np.flatnonzero(partner < 0).tolist())
+    classes = admitted.classes
     class_row = {name: i for i, name in enumerate(classes)}
     gt_class = [class_row[name] for name in gt_names]
     in_detections = set(det_names)
     return Joined(
-        images=tuple(truth.images.name[i] for i in order.tolist()) + extra_names,
-        n_truth_images=len(order),
+        images=tuple(truth.images.name[i] for i in admitted.order.tolist()) + extra_names,
+        n_truth_images=len(number),
         classes=tuple(classes),
-        truth=_side(truth.boxes, number, gt_class),
-        detections=_side(detections.boxes, det_number, [class_row.get(name, -1) for name in det_names]),
+        truth=side_table(truth.boxes, number, gt_class),
+        detections=side_table(boxes, det_number, det_class),
         report=JoinReport(
-            images_both=len(partner) - len(extra),
+            images_both=len(partner) - len(extra_names),
             images_gt_only=_without_partner(truth.images, partner),
             images_det_only=extra_names,
             classes_both=tuple(name for name in gt_names if name in in_detections),
             classes_gt_only=tuple(name for name in gt_names if name not in in_detections),
-            classes_det_only=tuple(det_only),
+            classes_det_only=tuple(admitted.det_only),
             how=pairing.how,
-            hints=hints,
+            hints=admitted.hints,
         ),
         image_labels=own_labels(truth, number, gt_class),
         frequency={n: f for n, f in zip(gt_names, truth.categories.frequency, strict=True) if f},
@@ -203,7 +269,7 @@ def _without_partner(images: Images, partner: Longs) -> tuple[str, ...]:
     return tuple(images.name[i] for i in np.flatnonzero(alone).tolist())
 
 
-def _side(boxes: Boxes, image_number: Longs, class_number: Sequence[int]) -> SideTable:
+def side_table(boxes: Boxes, image_number: Longs, class_number: Sequence[int]) -> SideTable:
     """The boxes by image, with the numbers that images and classes have on both sides."""
     image = image_number.astype(np.int32)[boxes.image] if len(boxes) else boxes.image
     category = np.array(class_number, np.int32)[boxes.category] if len(boxes) else boxes.category

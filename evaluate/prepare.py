@@ -56,6 +56,17 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
     return joined, tuple(dropped)
 
 
+_DROPPED = (
+    *(f"{TRUTHS}flagged", f"{TRUTHS}that repeat", "score", "beyond", "without area"),
+    *(f"{TRUTHS}without area", "class neither"),
+)
+
+
+def drop_rank(what: str) -> int:
+    """Where, among all that `prepare` may leave out, it names this."""
+    return next(i for i, beginning in enumerate(_DROPPED) if what.startswith(beginning))
+
+
 def _rounded(score: Floats) -> Floats:
     """Scores as 32-bit floats: the shortest decimals that stand for them, so that 0.9 is shown as 0.9."""
     single = score.astype(np.float32)

@@ -31,39 +31,84 @@ NOTHING_LEFT = Code(
 ExtraImages = Literal["error", "background", "ignore"]
 
 
-def report_if_nothing_left(before: Joined, after: Joined, option: str, path: str, log: Log) -> None:
-    """Report an option that leaves a side without boxes."""
-    for had, has, what in (
-        (before.truth, after.truth, "ground truth boxes"),
-        (before.detections, after.detections, "detections"),
-    ):
-        if len(had) and not len(has):
-            log.report(NOTHING_LEFT, path, option=Trusted(option), n=len(had), what=Trusted(what))
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """What part of the sides is evaluated."""
+
+    drop_extra: bool = False
+    """Whether images that only the detections have are left out."""
+    classes: Sequence[str] | None = None
+    images: Sequence[int] | None = None
+    """Numbers of images."""
+    score_min: float | None = None
 
 
-def without_extra_images(joined: Joined, log: Log) -> Joined:
-    """The same without the images that only the detections have."""
-    names = joined.images[joined.n_truth_images :]
-    keep = joined.detections.image < joined.n_truth_images
-    n = int(np.count_nonzero(~keep))
-    log.note(
-        f"{plural(len(names), 'image')} only in the detections left out, with "
-        f"{plural(n, 'detection')}: {some(names)}"
-    )
-    return dataclasses.replace(joined.only(detections=keep), images=joined.images[: joined.n_truth_images])
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """What a `Choice` left of the sides; that of parts can be added up."""
+
+    counts: Longs
+    """(4, 4) for each choice how many ground truths and detections there were before, and after it."""
+    highest: float
+    """The highest score before scores were chosen, -inf where there was none."""
+
+    @classmethod
+    def together(cls, parts: Sequence[Kept]) -> Kept:
+        """That of all parts."""
+        return cls(sum((p.counts for p in parts), np.zeros((4, 4), np.int64)), max(p.highest for p in parts))
+
+    def report(self, choice: Choice, extra: Sequence[str], path: str, log: Log) -> None:
+        """Note what was dropped, and report what leaves nothing; `extra` are images of detections only."""
+        dropped = self.counts[:, 1] - self.counts[:, 3]
+        if choice.drop_extra and extra:
+            log.note(
+                f"{plural(len(extra), 'image')} only in the detections left out, with "
+                f"{plural(int(dropped[0]), 'detection')}: {some(extra)}"
+            )
+        if choice.classes is not None:
+            self._report_nothing_left(1, "--only-classes", path, log)
+        if choice.images is not None:
+            self._report_nothing_left(2, "--only-images", path, log)
+        if choice.score_min is not None and dropped[3]:
+            lowest = choice.score_min
+            log.note(f"{int(dropped[3])} detections with a score below {lowest:g} were dropped")
+            option = f"--score-min {lowest:g}, above the highest score, {self.highest:g},"
+            self._report_nothing_left(3, option, path, log)
+
+    def _report_nothing_left(self, step: int, option: str, path: str, log: Log) -> None:
+        """Report an option that leaves a side without boxes."""
+        had, has = self.counts[step, :2].tolist(), self.counts[step, 2:].tolist()
+        for before, after, what in zip(had, has, ("ground truth boxes", "detections"), strict=True):
+            if before and not after:
+                log.report(NOTHING_LEFT, path, option=Trusted(option), n=before, what=Trusted(what))
 
 
-def keep_scores(joined: Joined, lowest: float, path: str, log: Log) -> Joined:
-    """Keep the detections that score at least `lowest`."""
-    keep = joined.detections.score >= lowest
-    if keep.all():
-        return joined
-    highest = float(joined.detections.score.max())
-    log.note(f"{int((~keep).sum())} detections with a score below {lowest:g} were dropped")
-    kept = joined.only(detections=keep)
-    option = f"--score-min {lowest:g}, above the highest score, {highest:g},"
-    report_if_nothing_left(joined, kept, option, path, log)
-    return kept
+def narrow(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
+    """The part of the sides that a choice leaves, and how much that is.
+
+    With a hierarchy, classes are left out after it was applied. UsageError if there is no such class.
+    """
+    counts = np.zeros((4, 4), np.int64)
+    highest = float(joined.detections.score.max(initial=-np.inf))
+
+    def counted(step: int, kept: Joined) -> Joined:
+        counts[step] = *map(len, (joined.truth, joined.detections)), *map(len, (kept.truth, kept.detections))
+        return kept
+
+    if choice.drop_extra and len(joined.images) > joined.n_truth_images:
+        keep = joined.detections.image < joined.n_truth_images
+        images = joined.images[: joined.n_truth_images]
+        joined = counted(0, dataclasses.replace(joined.only(detections=keep), images=images))
+    if choice.classes is not None:
+        joined = counted(1, keep_classes(joined, choice.classes))
+    if choice.images is not None:
+        chosen = np.unique(np.asarray(choice.images, np.int64))
+        joined = counted(2, dataclasses.replace(joined.shard(chosen), chosen=chosen))
+    if choice.score_min is not None:
+        highest = float(joined.detections.score.max(initial=-np.inf))
+        keep = joined.detections.score >= choice.score_min
+        joined = counted(3, joined if keep.all() else joined.only(detections=keep))
+    return joined, Kept(counts, highest)
 
 
 def keep_classes(joined: Joined, names: Sequence[str]) -> Joined:
@@ -104,12 +149,6 @@ def keep_wanted(joined: Joined) -> Joined:
     return dataclasses.replace(
         joined, classes=classes, truth=sides[0], detections=sides[1], image_labels=labels, wanted=None
     )
-
-
-def keep_images(joined: Joined, names: Sequence[str]) -> Joined:
-    """Keep the boxes on some images."""
-    chosen = np.unique(image_numbers(joined.images, names))
-    return dataclasses.replace(joined.shard(chosen), chosen=chosen)
 
 
 def image_numbers(images: Sequence[str], names: Sequence[str]) -> list[int]:

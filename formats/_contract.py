@@ -22,7 +22,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from odm.files import Output, Source
@@ -61,6 +61,18 @@ class Sniff:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
     """The base of the options of a format: a frozen dataclass whose fields are made by `option`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of a source that are read together."""
+
+    file: str
+    """One of `Source.files`."""
+    rows: int
+    """How many there are, or so many as would take the memory that reading takes."""
+    options: Any
+    """The options that read them, of `file` alone."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -106,6 +118,9 @@ class Format:
     decide_together: Callable[[Source, Source, Log, Any], tuple[Any, Any]] | None = None
     """For a format whose files do not say what their numbers mean: the options of two sources that are read
     with the same options, completed by what both together show. Issues go to the log when they are read."""
+    parts: Callable[[Source, Any, int], Sequence[Part]] | None = None
+    """For a format whose detections can be read a part at a time: the parts of a source, in their order, with
+    about so many rows each where the files allow it. Reading one may not change what another means."""
     adapt: Callable[[Any], Mapping[str, Any]] | None = None
     """For a format with dialects: what options of writing change about the three declarations above."""
 

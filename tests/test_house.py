@@ -113,6 +113,7 @@ MAY_IMPORT = {
     },
     "converters": {*CORE, "arrays", "formats", "checks", "converters"},
     "report": {*CORE, "evaluate", "report", "odm"},
+    "sharding": {*CORE, "converters", "evaluate"},
     "cli": {
         *CORE,
         "screen",
@@ -122,6 +123,7 @@ MAY_IMPORT = {
         "converters",
         "evaluate",
         "report",
+        "sharding",
         "cli",
         "odm",
         "VERSION",

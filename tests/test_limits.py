@@ -3,6 +3,7 @@
 The usual run has one format of each kind of file, and the smaller crowds.
 """
 
+import io
 import json
 import random
 import re
@@ -10,6 +11,8 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from selection import one_of_each, params, slow
 
@@ -76,6 +79,27 @@ RECORDS = {
     "empty-records": times(b"", b"\0\0\0\0\0\0\0\0\x29\x03\x98\x07\xd8\xea\x82\xa2"),
     "endless": b"\xff" * SIZE,
 }
+
+
+def table(**columns):
+    """A Parquet file, not compressed, so that its size is that of its columns."""
+    stream = io.BytesIO()
+    pq.write_table(pa.table(columns), stream, compression="none", use_dictionary=False)
+    return stream.getvalue()
+
+
+ROWS = SIZE // 48
+EDGES = ("left", "top", "right", "bottom")
+PARQUET = {
+    "noise": b"PAR1" + noise(6),
+    "endless": b"PAR1" + b"\xff" * SIZE + b"PAR1",
+    "zeros": b"PAR1" + b"\0" * SIZE,
+    "columns": table(**{f"column {i}": [i] for i in range(SIZE // 300)}),
+    "bad-rows": table(image=["a"] * ROWS, label=["x"] * ROWS, **{edge: [1.0] * (ROWS - 1) + [None] for edge in EDGES[:3]}, bottom=[0.5] * ROWS),
+    "images": table(image=[f"../{i}" for i in range(ROWS)], label=["x"] * ROWS, **{edge: [1.0] * ROWS for edge in EDGES}),
+    "classes": table(image=["a"] * ROWS, label=[f"c{i}" for i in range(ROWS)], **{edge: [1.0] * ROWS for edge in EDGES}),
+    "lists": table(image=["a"] * ROWS, label=["x"] * ROWS, bbox=[[1.0, 2.0, 3.0]] * ROWS),
+}  # fmt: skip
 JSON_LINES = JSON | {
     "blank-lines": b"\n" * SIZE,
     "bad-lines": times(b"", b"{]\n"),
@@ -83,7 +107,7 @@ JSON_LINES = JSON | {
     "lists": times(b"", b"[]\n"),
 }
 KINDS = dict.fromkeys((".jsonl", ".ndjson", ".manifest", ".odgt"), JSON_LINES) | {
-    ".tfrecord": RECORDS, ".json": JSON, ".txt": LINES, ".csv": TABLE, ".xml": XML,
+    ".tfrecord": RECORDS, ".parquet": PARQUET, ".json": JSON, ".txt": LINES, ".csv": TABLE, ".xml": XML,
 }  # fmt: skip
 OWN = {
     "automl": {"far": times(b"", b"TRAIN,a.jpg,x,9,9,,,9,9,,\n")},

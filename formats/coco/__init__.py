@@ -57,7 +57,7 @@ import numpy as np
 
 from odm.codes import UNKNOWN_SPLIT
 from odm.files import UNREADABLE, Output, Source, Unreadable, read_head
-from odm.formats._contract import LIKELY, RELATIONAL, SURE, Format, Sniff, option, parse_bool
+from odm.formats._contract import LIKELY, RELATIONAL, SURE, Format, Part, Sniff, option, parse_bool
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.json_preview import JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions
@@ -257,6 +257,21 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
     reader.finish()
 
 
+BYTES_PER_ROW = 60
+"""Of JSON as many bytes as take, when they are read, the memory of a detection that is matched."""
+
+
+def parts(source: Source, options: CocoOptions, rows: int) -> list[Part]:
+    """Every file; JSON cannot be read from the middle. Whether all boxes lie in 0..1 no file can tell."""
+    del rows
+    files = [file for file, split in source.once(_choose)[0] if options.split in (None, split)]
+    if len(files) > 1 and options.units == "auto":
+        options = dataclasses.replace(options, units="pixel")
+    return [
+        Part(file, source.size(file) // BYTES_PER_ROW, options) for file in (files if source.is_dir else [""])
+    ]
+
+
 def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> None:
     """Write one file, or one per split."""
     results = options.results
@@ -306,6 +321,7 @@ FORMAT = Format(
     read=read,
     write=write,
     options=CocoOptions,
+    parts=parts,
     keeps=RELATIONAL | {"split", "crowd", "video", "track", "track_score"},
     split_is_file=True,
 )

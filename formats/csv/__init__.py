@@ -54,9 +54,10 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, POOR, SURE, Format, Sniff
+from odm.formats._shared.column_roles import ROLES
 from odm.formats._shared.csv_tables import NO_HEADER, Quote, head_rows, utf8_text
 from odm.formats.csv.classes import class_labels, find_class_names, names_classes
-from odm.formats.csv.layouts import ROLES, CsvOptions, HeaderFaults, Layout, find_layout
+from odm.formats.csv.layouts import CsvOptions, HeaderFaults, Layout, find_layout
 from odm.formats.csv.reader import Reader
 from odm.formats.csv.writer import DIALECTS, can_be_relative
 from odm.issues import Log, UsageError, hint, printable, shorten

@@ -7,8 +7,8 @@ from typing import Any
 from odm.files import Source
 from odm.formats._shared.class_lists import is_description, read_described
 from odm.formats._shared.codes import BAD_CLASS_LIST, NOT_UTF8, UNKNOWN_CLASS
+from odm.formats._shared.column_roles import key_of
 from odm.formats._shared.csv_tables import byte_shown, read_record
-from odm.formats.csv.layouts import key_of
 from odm.issues import Code, Log, shorten
 from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder

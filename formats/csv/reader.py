@@ -19,6 +19,7 @@ from odm.formats._shared.codes import (
     RELATIVE_RANGE,
     WRONG_COUNT,
 )
+from odm.formats._shared.column_roles import FLAGS, FORMS, NO_OBJECT, key_of
 from odm.formats._shared.csv_tables import (
     INCOMPLETE_BOX,
     NO_HEADER,
@@ -31,17 +32,7 @@ from odm.formats._shared.gather import Gather, decide_kind, own_folder
 from odm.formats._shared.pictures import are_far
 from odm.formats.csv.classes import ClassNames, ClassRows
 from odm.formats.csv.images import Images, Origin
-from odm.formats.csv.layouts import (
-    FLAGS,
-    FORMS,
-    NO_OBJECT,
-    CsvOptions,
-    HeaderFaults,
-    Layout,
-    find_layout,
-    key_of,
-    sep_line,
-)
+from odm.formats.csv.layouts import CsvOptions, HeaderFaults, Layout, find_layout, sep_line
 from odm.formats.csv.numbers import Decimals, RowFaults
 from odm.formats.csv.records import SURROGATE, Records, cut
 from odm.issues import Log

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import COLLISION
+from odm.formats._shared.column_roles import FLAGS
 from odm.formats._shared.csv_tables import Quote, merged
 from odm.formats._shared.number_text import decimals, texts
 from odm.formats._shared.pictures import relative_to_images
 from odm.formats._shared.text_tokens import relative
 from odm.formats.csv.layouts import (
     CANONICAL,
-    FLAGS,
     OPEN_IMAGES,
     OPEN_IMAGES_PREDICTIONS,
     PREDICTION_STRING,

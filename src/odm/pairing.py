@@ -214,14 +214,20 @@ def report_images(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
         )
 
 
-def report_splits(truth: Dataset, detections: Dataset, pairing: Pairing, log: Log) -> None:
-    """Report splits of the ground truth that have boxes and no detection, where another split has some."""
+def report_splits(
+    truth: Dataset, detections: Dataset, pairing: Pairing, log: Log, used: NDArray[Any] | None = None
+) -> None:
+    """Report splits of the ground truth that have boxes and no detection, where another split has some.
+
+    `used` are the rows of the images with detections, if they are known.
+    """
     splits = dict.fromkeys(name for name in truth.images.split if name)
-    if len(splits) < 2 or not len(detections):
+    used = detections.boxes.image if used is None else used
+    if len(splits) < 2 or not len(used):
         return
     rows = {name: row for row, name in enumerate(splits)}
     split = np.array([rows.get(name, len(rows)) for name in truth.images.split])
-    image = pairing.image[detections.boxes.image]
+    image = pairing.image[used]
     found = np.bincount(split[image[image >= 0]], minlength=len(rows) + 1)
     boxes = np.bincount(split[truth.boxes.image], minlength=len(rows) + 1)
     missed = [name for name, row in rows.items() if boxes[row] and not found[row]]
@@ -303,6 +309,7 @@ def report_classes(
     *,
     used: NDArray[Any] | None = None,
     asked: set[str] | None = None,
+    counts: NDArray[Any] | None = None,
 ) -> tuple[list[str], dict[str, str]]:
     """Report classes that only the detections have, or that there is no class in common.
 
@@ -312,6 +319,8 @@ def report_classes(
         Rows of the detections that count; without it all of them.
     asked
         Only these classes are warned of.
+    counts
+        How many detections each class has, where `detections` do not hold all of them.
 
     Returns
     -------
@@ -321,7 +330,9 @@ def report_classes(
     gt_names, det_names = pairing.gt_names, pairing.det_names
     category = detections.boxes.category
     ours = set(gt_names)
-    n_boxes = np.bincount(category if used is None else category[used], minlength=len(det_names))
+    n_boxes = counts
+    if n_boxes is None:
+        n_boxes = np.bincount(category if used is None else category[used], minlength=len(det_names))
     n_of, first = Counter[str](), dict[str, int]()
     for row, (name, n) in enumerate(zip(det_names, n_boxes.tolist(), strict=True)):
         n_of[name] += n

@@ -17,6 +17,8 @@ from odm.files.opening import (
     refuse_nuls,
 )
 from odm.files.output import CASE_COLLISION, COLLISION, HIDDEN_NAME, Output
+from odm.files.remote import is_address, open_source
+from odm.files.scratch import Scratch
 from odm.files.source import LEADS_OUTSIDE, Source
 
 __all__ = [
@@ -29,10 +31,13 @@ __all__ = [
     "NOT_TEXT",
     "UNREADABLE",
     "Output",
+    "Scratch",
     "Source",
     "Unreadable",
+    "is_address",
     "names_entry_point",
     "open_binary",
+    "open_source",
     "other_kind",
     "read_bytes",
     "read_head",

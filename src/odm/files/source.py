@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from odm.files.opening import (
     GIVE_A_PATH,
@@ -14,6 +14,7 @@ from odm.files.opening import (
     UNREADABLE,
     Unreadable,
     kind_of,
+    open_binary,
     other_kind,
     read_bytes,
     read_head,
@@ -125,6 +126,17 @@ class Source:
             log.report(NOT_TEXT, path, value=Trusted(what))
             return None
         return data
+
+    def open(self, file: str = "") -> IO[bytes]:
+        """One of `files`, for a library that reads what it needs. `Unreadable` if it cannot be opened."""
+        return open_binary(self.full(file), max_size=self.max_size)
+
+    def size(self, file: str = "") -> int:
+        """Bytes of one of `files`, 0 where it cannot be had."""
+        try:
+            return os.stat(self.full(file)).st_size
+        except OSError:
+            return 0
 
     def head(self, file: str = "") -> bytes:
         """The first bytes of one of `files`, empty where it cannot be read."""

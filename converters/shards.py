@@ -1,0 +1,73 @@
+"""The parts of detections that are too many to be read at once: what they are, and how each is read."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from odm import checks
+from odm.converters.load import PendingSource, Request, choose_options, reading_options, report_unread
+from odm.files import Source
+from odm.formats import FORMATS, get
+from odm.issues import Log, UsageError, printable
+from odm.tables import Dataset
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DetectionPart:
+    """Some rows of a source of detections; small, and sent to the process that reads them."""
+
+    name: str
+    """The path of the file, as it is shown."""
+    format: str
+    rows: int
+    options: Any
+    request: Request
+
+    def read(self, truth: Callable[[], Dataset], *, check: bool) -> tuple[Dataset, Log]:
+        """The detections and what is wrong with them; `truth` has the images and classes they may mean."""
+        log = Log()
+        pending = PendingSource(self.request, log, options=self.options)
+        pending.format = get(self.format)
+        dataset = pending.read(truth)
+        assert dataset is not None
+        if check:
+            checks.run(dataset, log, reading_options(pending.format))
+        return dataset, log
+
+
+def detection_parts(request: Request, log: Log, rows: int) -> tuple[list[DetectionPart], Log]:
+    """The parts of a source of detections, in the order of its files, with about `rows` rows each.
+
+    The log that is answered says what is not read; it belongs after what is said of the parts.
+
+    Raises
+    ------
+    UsageError
+        If its format cannot be read a part at a time.
+    """
+    pending = PendingSource(request, log)
+    format_ = pending.find_format()
+    if format_.parts is None:
+        able = " and ".join(f.name for f in FORMATS.values() if f.parts is not None)
+        raise UsageError(
+            f"{printable(request.path)} is {format_.name}, which cannot be read a part at a time ({able} "
+            f"can): convert it, as in odm convert --to parquet"
+        )
+    source = pending.source
+    options = choose_options(format_, request.options, request.shared, "read")
+    parts = format_.parts(source, options, rows)
+    unread = Log()
+    report_unread(source, unread)
+    return [_part(source, request, format_.name, one.file, one.rows, one.options) for one in parts], unread
+
+
+def _part(source: Source, request: Request, name: str, file: str, rows: int, options: Any) -> DetectionPart:
+    path = source.full(file)
+    return DetectionPart(path, name, rows, options, dataclasses.replace(request, path=path))
+
+
+def largest(parts: Sequence[DetectionPart]) -> DetectionPart | None:
+    """The part with the most rows."""
+    return max(parts, key=lambda part: part.rows, default=None)

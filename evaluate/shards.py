@@ -1,0 +1,419 @@
+"""Evaluate detections that are not in memory at once: part by part, on any executor, with the same bits.
+
+The stages are plain functions of parts, of files in a scratch folder, and of small tables:
+
+1. Survey: the images and classes of each part, counts, the quantiles of its scores.
+2. The plan, in this process: which images and classes are the same; which classes are counted together; which
+   task matches each image. Images whose boxes lie in several parts are cut out of them and matched whole.
+3. Match: what became of every detection, written to a folder that all processes share.
+4. Count: rank the detections of some classes, and read their precision.
+5. The operating point of all classes together, from histograms of scores (`odm.evaluate.pooling`).
+
+The tasks are in `odm.evaluate.shard_tasks`, what runs them in `odm.evaluate.shard_job`.
+The ground truth is in the memory of this process, and each task is given what it needs of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.arrays import pack
+from odm.evaluate.accumulate import finish
+from odm.evaluate.evaluation import checked_rules, common_switches, report_after, report_before
+from odm.evaluate.facts import Facts
+from odm.evaluate.join import Admitted, admit, with_what_is_known
+from odm.evaluate.labels import ancestors
+from odm.evaluate.matches import Matches
+from odm.evaluate.pooling import ScoreBins
+from odm.evaluate.prepare import drop_rank
+from odm.evaluate.protocols import Protocol as Rules
+from odm.evaluate.results import Evaluation
+from odm.evaluate.selection import Choice, ExtraImages, image_numbers, narrow
+from odm.evaluate.shard_job import Job
+from odm.evaluate.shard_tasks import SIDE, Columns, Part, Store, Survey, Totals, Work, write_skeleton
+from odm.evaluate.sides import Joined, Label
+from odm.issues import Log, UsageError
+from odm.pairing import source_of
+from odm.tables import NO_ID, Builder, Dataset, Ints, Longs
+
+ROWS_PER_TASK = 4_000_000
+"""Detections of a task, where the classes allow it."""
+
+# --------------------------------------------------------------------------------------------------- plan
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Whole:
+    """All parts as one: their images and classes, and which of them each part's are."""
+
+    dataset: Dataset
+    facts: Facts
+    images: list[Longs]
+    classes: list[Longs]
+
+    @classmethod
+    def of(cls, surveys: Sequence[Survey], path: str) -> Whole:
+        """The datasets of parts, in their order, with the samples as boxes."""
+        builder = Builder()
+        builder.kind = "det"
+        all_images, all_classes = [], []
+        ordered = True
+        for one in surveys:
+            data = one.dataset
+            files = [builder.file(f.path, f.pointer) for f in data.files]
+            own = [-1 if f < 0 else files[f] for f in data.images.file.tolist()]
+            rows = [builder.image_row(name) for name in data.images.name]
+            for i, row in enumerate(rows):
+                if row is None:
+                    rows[i] = _add_image(builder, data, i, own[i])
+            images = np.array(rows, np.int64)
+            classes = np.array(
+                [
+                    builder.category(name, source_id=None if number == NO_ID else number, frequency=frequency)
+                    for name, number, frequency in zip(
+                        data.categories.name,
+                        data.categories.source_id.tolist(),
+                        data.categories.frequency,
+                        strict=True,
+                    )
+                ],
+                np.int64,
+            )
+            boxes = data.boxes
+            place = np.array([*files, -1])
+            builder.boxes(
+                image=images[boxes.image],
+                category=classes[boxes.category],
+                xyxy=boxes.xyxy,
+                wh=boxes.wh,
+                score=boxes.score,
+                file=place[boxes.file],
+                line=boxes.line,
+            )
+            builder.named &= data.categories.named
+            ordered &= data.categories.ordered
+            all_images.append(images)
+            all_classes.append(classes)
+        dataset = dataclasses.replace(builder.build(), path=path)
+        categories = dataclasses.replace(dataset.categories, ordered=ordered)
+        facts = Facts.together([s.facts for s in surveys], all_classes, all_images, len(dataset.categories))
+        return cls(dataclasses.replace(dataset, categories=categories), facts, all_images, all_classes)
+
+
+def _add_image(builder: Builder, data: Dataset, i: int, file: int) -> int:
+    images = data.images
+    number = images.source_id[i]
+    number = number if isinstance(number, int | str) else int(number)
+    return builder.image(
+        images.name[i],
+        width=int(images.width[i]),
+        height=int(images.height[i]),
+        source_id=None if number == NO_ID else number,
+        split=images.split[i],
+        file=file,
+        line=int(images.line[i]),
+    )
+
+
+def _owners(
+    surveys: Sequence[Survey], whole: Whole, number: Longs, n_images: int, rows: int
+) -> tuple[Ints, int]:
+    """(images,) which task matches each image, and how many tasks there are beside one for each part."""
+    owner = np.full(n_images, -1, np.int32)
+    parts_of = np.zeros(n_images, np.uint8)
+    for i, (one, images) in enumerate(zip(surveys, whole.images, strict=True)):
+        used = number[images[one.facts.images]]
+        parts_of[used] = np.minimum(parts_of[used] + 1, 2)
+        owner[used] = i
+    cut = np.flatnonzero(parts_of > 1)
+    n_rows = 0
+    is_cut = parts_of > 1
+    for one, images in zip(surveys, whole.images, strict=True):
+        n_rows += int(one.per_image[is_cut[number[images]]].sum())
+    n_cut = -(-n_rows // rows) if len(cut) else 0
+    if n_cut:
+        owner[cut] = len(surveys) + np.arange(len(cut)) * n_cut // len(cut)
+    rest = np.flatnonzero(parts_of == 0)  # only the ground truth has boxes there
+    n_tasks = len(surveys) + n_cut
+    if not n_tasks:
+        n_cut = n_tasks = 1
+    owner[rest] = np.arange(len(rest)) * n_tasks // max(len(rest), 1)
+    return owner, n_cut
+
+
+def _buckets(classes: Sequence[str], counts: Longs, rows: int) -> tuple[dict[str, int], int]:
+    """Which classes are counted together, about `rows` detections at a time."""
+    n = max(1, min(len(classes), -(-int(counts.sum()) // rows)))
+    load = np.zeros(n, np.int64)
+    bucket = {}
+    for k in np.argsort(-counts, kind="stable").tolist():
+        b = int(load.argmin())
+        bucket[classes[k]] = b
+        load[b] += counts[k] + 1
+    return bucket, n
+
+
+# ---------------------------------------------------------------------------------------------- all of it
+
+
+def evaluate_parts(
+    truth: Dataset,
+    parts: Sequence[Part],
+    protocol: str | Rules | Sequence[str | Rules] = "voc2012",
+    *,
+    executor: Executor,
+    store: Store,
+    path: str = "",
+    unread: Log | None = None,
+    rows_per_task: int = ROWS_PER_TASK,
+    most_of_class: int | None = None,
+    only_classes: Sequence[str] | None = None,
+    only_images: Sequence[str] | None = None,
+    score_min: float | None = None,
+    at_score: float | None = None,
+    extra_images: ExtraImages = "error",
+    image_labels: Iterable[Label] | None = None,
+    hierarchy: Mapping[str, Any] | None = None,
+    log: Log | None = None,
+    **switches: Any,
+) -> Evaluation:
+    """Measure detections in parts against ground truth, as `evaluate` does with all of them at once.
+
+    Parameters
+    ----------
+    truth
+        The ground truth, whole.
+    parts
+        The detections; equal scores on one image rank in this order.
+    executor
+        Runs the tasks: any of `concurrent.futures`, or of an engine.
+    store
+        A folder that all its processes share.
+    path
+        What the user named, for messages about all detections.
+    unread
+        What was not read of the parts' files.
+    rows_per_task
+        About how many detections a task holds; a class is never split.
+    most_of_class
+        UsageError if a class has more detections, where that is a limit.
+    switches
+        As `evaluate` takes them.
+
+    Raises
+    ------
+    DataError
+        If parts have errors, all of which are in its log, or the two sides do not belong together.
+    UsageError
+        If the options do not fit together, or a protocol needs all detections at once.
+    """
+    log = Log() if log is None else log
+    image_labels = None if image_labels is None else list(image_labels)
+    rules = rules_in_parts(
+        protocol,
+        at_score=at_score,
+        score_min=score_min,
+        hierarchy=hierarchy,
+        image_labels=image_labels,
+        **switches,
+    )
+    job = Job(executor, store, log)
+    write_skeleton(truth, store)
+    surveys = job.survey(parts, unread or Log())
+    whole = Whole.of(surveys, path)
+    admitted = admit(
+        truth,
+        whole.dataset,
+        whole.facts,
+        log,
+        extra_images=extra_images,
+        only_classes=only_classes,
+        only_images=only_images,
+        image_labels=image_labels,
+    )
+    if extra_images == "ignore" and (admitted.pairing.image < 0).any():
+        raise UsageError("--extra-images ignore needs all detections at once; leave those images out before")
+    base, choice, known, labels_log = _narrowed(
+        admitted, extra_images, only_classes, only_images, score_min, image_labels, hierarchy
+    )
+    number, category = admitted.det_numbers(), np.array(admitted.det_classes(), np.int64)
+    owner, n_cut = _owners(surveys, whole, number, len(base.images), rows_per_task)
+    per_class = np.zeros(len(known.classes) + len(known.added), np.int64)
+    row = {name: i for i, name in enumerate([*known.classes, *known.added])}
+    for name, n in zip(admitted.pairing.det_names, whole.facts.per_class.tolist(), strict=True):
+        if name in row:
+            per_class[row[name]] += n
+    if most_of_class is not None and score_min is None:
+        _refuse_large(list(row), per_class, most_of_class)
+    bucket_of, n_buckets = _buckets(list(row), per_class, rows_per_task)
+    common = common_switches(score_min, only_classes, only_images, extra_images, base)
+    rules = [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]
+    work = Work(
+        rules=tuple(rules),
+        classes=base.classes,
+        added=known.added,
+        frequency=base.frequency,
+        hierarchy=base.hierarchy,
+        choice=choice,
+        n_truth_images=base.n_truth_images,
+        has_labels=known.image_labels is not None,
+        bucket_of=bucket_of,
+        n_buckets=n_buckets,
+        bins=ScoreBins.of([s.quantiles for s in surveys], at_score),
+        n_parts=len(parts),
+        n_cut=n_cut,
+    )
+    _write_truth(base, known, owner, len(parts) + n_cut, store)
+    mappings = [
+        (number[images], category[classes], owner[number[images]])
+        for images, classes in zip(whole.images, whole.classes, strict=True)
+    ]
+    del surveys
+    outcomes, totals, kept = job.match(parts, mappings, work)
+    if kept is not None:
+        kept.report(choice, base.report.images_det_only, source_of(whole.dataset), log)
+    log.extend(labels_log)
+    report_before(known, rules, source_of(truth), log)
+    counted = job.count(outcomes, totals, work, at_score)
+    points = job.overall_points(outcomes, totals, work.bins, at_score)
+    results = [
+        finish(_stub(one, rule), numbers, point, at_score)
+        for one, rule, numbers, point in zip(totals, rules, counted, points, strict=True)
+    ]
+    report_after(results, source_of(whole.dataset), log)
+    return Evaluation(dataclasses.replace(known, detections=base.detections), results, log)
+
+
+def _refuse_large(classes: Sequence[str], counts: Longs, most: int) -> None:
+    """UsageError if a class, which is ranked at once, has too many detections."""
+    if len(counts) and counts.max() > most:
+        k = int(counts.argmax())
+        raise UsageError(
+            f"the class {classes[k]!r} has {counts[k]} detections, which are ranked at once, and --memory "
+            f"leaves room for {most}: give more memory, or drop low scores with --score-min"
+        )
+
+
+def rules_in_parts(
+    protocol: str | Rules | Sequence[str | Rules] = "voc2012",
+    *,
+    at_score: float | None = None,
+    score_min: float | None = None,
+    hierarchy: Mapping[str, Any] | None = None,
+    image_labels: Iterable[Label] | None = None,
+    class_agnostic: bool = False,
+    **options: Any,
+) -> list[Rules]:
+    """The protocols that are asked for. UsageError if detections cannot be evaluated in parts like this.
+
+    Of the other options of `evaluate` those that choose images and classes are not looked at.
+    """
+    if class_agnostic:
+        raise UsageError("class_agnostic needs all detections at once; evaluate them in one process")
+    choice = ("only_classes", "only_images", "extra_images")
+    rules = checked_rules(
+        protocol,
+        at_score=at_score,
+        score_min=score_min,
+        hierarchy=hierarchy,
+        image_labels=image_labels,
+        **{name: value for name, value in options.items() if name not in choice},
+    )
+    check_rules(rules)
+    return rules
+
+
+def check_rules(rules: Sequence[Rules]) -> None:
+    """UsageError for a protocol whose numbers need all detections at once."""
+    for p in rules:
+        if p.tubes:
+            why = "measures tracks, whose boxes may lie in several parts"
+        elif p.shared_score:
+            why = "reads precision and recall of all classes at one confidence"
+        elif p.metric != "ap":
+            why = "ranks or counts the detections of all images and classes together"
+        else:
+            continue
+        raise UsageError(f"{p.name} {why}; evaluate it in one process, without --memory and --cluster")
+
+
+def _narrowed(
+    admitted: Admitted,
+    extra_images: ExtraImages,
+    only_classes: Sequence[str] | None,
+    only_images: Sequence[str] | None,
+    score_min: float | None,
+    image_labels: Sequence[Label] | None,
+    hierarchy: Mapping[str, Any] | None,
+) -> tuple[Joined, Choice, Joined, Log]:
+    """The ground truth as it is joined, the choice, and what it leaves, with the notes about labels."""
+    empty = admitted.detections.boxes.take(np.zeros(0, np.int64))
+    base = dataclasses.replace(
+        admitted.joined(admitted.det_numbers(), admitted.det_classes(), empty),
+        hierarchy=None if hierarchy is None else ancestors(hierarchy),
+    )
+    choice = Choice(
+        drop_extra=extra_images == "ignore",
+        classes=only_classes,
+        images=None if only_images is None else image_numbers(base.images, only_images),
+        score_min=score_min,
+    )
+    log = Log()
+    return base, choice, with_what_is_known(narrow(base, choice)[0], image_labels, log), log
+
+
+def _write_truth(base: Joined, known: Joined, owner: Ints, n_tasks: int, store: Store) -> None:
+    """Write for every task the ground truth of its images, and what is said of them as a whole."""
+    labels: Sequence[NDArray[Any]] = known.image_labels or (
+        np.zeros(0, np.int64),
+        np.zeros(0, np.int64),
+        np.zeros(0, np.uint8),
+    )
+    tables: list[tuple[NDArray[Any], Columns]] = [
+        (base.truth.image, {name: getattr(base.truth, name) for name in SIDE}),
+        (
+            labels[0],
+            {f"label_{k}": v for k, v in zip(("image", "category", "state"), labels, strict=True)},
+        ),
+    ]
+    pieces: list[Columns] = [{} for _ in range(n_tasks)]
+    for image, columns in tables:
+        task = owner[image]
+        order = np.argsort(task, kind="stable")
+        ends = np.searchsorted(task[order], np.arange(n_tasks + 1))
+        for k in range(n_tasks):
+            rows = order[ends[k] : ends[k + 1]]
+            pieces[k] |= {name: column[rows] for name, column in columns.items()}
+    for k, piece in enumerate(pieces):
+        store.write(f"truth-{k}", [pack(piece)])
+
+
+def _stub(totals: Totals, rules: Rules) -> Matches:
+    """The totals as matches without detections."""
+    none, words = np.zeros(0, np.int32), np.zeros((0, 1), np.uint64)
+    order = {what: i for i, what in enumerate(sorted(totals.dropped, key=drop_rank))}
+    return Matches(
+        protocol=rules,
+        classes=totals.classes,
+        category=none,
+        score=np.zeros(0),
+        image=none,
+        row=none,
+        fp_if_unmatched=None,
+        hit=np.zeros(0, np.int64),
+        positive=words,
+        ignored=words,
+        hit_rank=none,
+        hit_gt=none,
+        npos=totals.npos,
+        gt_ignored=totals.gt_ignored,
+        guesses=np.zeros((0, 2), np.int64),
+        dropped=tuple((what, totals.dropped[what]) for what in order),
+        frequency=totals.frequency,
+    )

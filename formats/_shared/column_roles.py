@@ -1,0 +1,269 @@
+"""Tables with a row per box: which column is what, by its name or by what the user says."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from odm.formats._contract import parse_mapping
+from odm.issues import Code, hint, nearest, shorten
+from odm.tables import Flag
+
+MISSING_COLUMN = Code(
+    "missing-column",
+    "error",
+    "expected a column for {role}, found the columns {found}{near}",
+    "name the column with -O columns={example}",
+    "Without this column, a row does not describe a box.",
+    file=True,
+)
+AMBIGUOUS_COLUMN = Code(
+    "ambiguous-column",
+    "error",
+    "several columns could be the {role}: {found}",
+    "choose one with -O columns={role}:NAME",
+    "Several columns have a common name for this value, so it is unclear which one to use.",
+    file=True,
+)
+DUPLICATE_COLUMN = Code(
+    "duplicate-column",
+    "error",
+    "duplicate column name {value!r} in columns {first} and {second}",
+    "rename or remove one of them",
+    "Two columns have the same name, so it is unclear which one to use.",
+    file=True,
+)
+FLAGS = {
+    "difficult": Flag.DIFFICULT,
+    "truncated": Flag.TRUNCATED,
+    "occluded": Flag.OCCLUDED,
+    "crowd": Flag.CROWD,
+    "group_of": Flag.GROUP_OF,
+    "depiction": Flag.DEPICTION,
+    "inside": Flag.INSIDE,
+}
+FORMS = {
+    "ltrb": ("left", "top", "right", "bottom"),
+    "ltwh": ("left", "top", "box_width", "box_height"),
+    "cxcywh": ("center_x", "center_y", "box_width", "box_height"),
+}
+BOX_ROLES = (
+    *("image", "width", "height", "class", "score"),
+    *dict.fromkeys(itertools.chain(*FORMS.values())),
+    *FLAGS,
+)
+ROLES = (*BOX_ROLES, "track", "video", "frame")
+
+# Usual names of a column, in letters and digits only; a later group counts where no earlier one is there.
+_NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "image": (
+        ("image",),
+        ("filename", "file", "imagename", "imagefile", "imagefilename", "imgname", "img"),
+        ("path", "filepath", "imagepath", "imgpath", "imageid", "imgid", "imgfname", "imagefname", "fname"),
+        ("frame", "patientid"),
+    ),
+    "width": (("imagewidth", "imgwidth", "imagew", "imgw"), ("width",)),
+    "height": (("imageheight", "imgheight", "imageh", "imgh"), ("height",)),
+    "class": (
+        ("class",),
+        ("label", "classname", "labelname", "category", "categoryname", "classlabel"),
+        ("name", "object", "objectname", "cls"),
+        ("classid", "labelid", "categoryid", "clsid"),
+    ),
+    "score": (("score",), ("confidence", "conf", "probability", "prob")),
+    "left": (("left",), ("xmin", "minx", "xtl", "xleft"), ("x1", "startx"), ("x0",)),
+    "top": (("top",), ("ymin", "miny", "ytl", "ytop"), ("y1", "starty"), ("y0",)),
+    "right": (("right",), ("xmax", "maxx", "xbr", "xright"), ("x2", "endx"), ("x1",)),
+    "bottom": (("bottom",), ("ymax", "maxy", "ybr", "ybottom"), ("y2", "endy"), ("y1",)),
+    "box_width": (("boxwidth", "bboxwidth", "boxw", "bboxw"),),
+    "box_height": (("boxheight", "bboxheight", "boxh", "bboxh"),),
+    "center_x": (("centerx", "xcenter", "centrex", "xcentre", "cx"),),
+    "center_y": (("centery", "ycenter", "centrey", "ycentre", "cy"),),
+    **{name: ((name.replace("_", ""), "is" + name.replace("_", "")),) for name in FLAGS},
+    "track": (("track",), ("trackid", "instanceid")),
+    "video": (("video",), ("videoname", "videoid"), ("sequence",)),
+    "frame": (("frame",), ("frameid", "frameindex", "framenumber")),
+}
+# Names of four coordinates that belong together, so that x1 is the right edge only beside x0.
+_FOURS: tuple[tuple[str, str, str, str, str], ...] = (
+    ("ltrb", "left", "top", "right", "bottom"),
+    ("ltrb", "xmin", "ymin", "xmax", "ymax"),
+    ("ltrb", "minx", "miny", "maxx", "maxy"),
+    ("ltrb", "xtl", "ytl", "xbr", "ybr"),
+    ("ltrb", "xleft", "ytop", "xright", "ybottom"),
+    ("ltrb", "startx", "starty", "endx", "endy"),
+    ("ltrb", "x1", "y1", "x2", "y2"),
+    ("ltrb", "x0", "y0", "x1", "y1"),
+    *(
+        (form, x, y, box + w, box + h)
+        for form, x, y in (
+            ("ltwh", "left", "top"),
+            ("ltwh", "xmin", "ymin"),
+            ("ltwh", "bboxx", "bboxy"),
+            ("ltwh", "boxx", "boxy"),
+            ("ltwh", "bboxleft", "bboxtop"),
+            ("ltwh", "bboxxmin", "bboxymin"),
+            ("cxcywh", "xcenter", "ycenter"),
+            ("cxcywh", "centerx", "centery"),
+            ("cxcywh", "cx", "cy"),
+        )
+        for box in ("bbox", "box")
+        for w, h in (("width", "height"), ("w", "h"))
+    ),
+)
+# The same where width and height could be those of the image: only if no other four is there.
+_LOOSE: tuple[tuple[str, str, str, str, str], ...] = (
+    *(("ltwh", x, y, "w", "h") for x, y in (("x", "y"), ("left", "top"), ("xmin", "ymin"))),
+    ("ltwh", "x", "y", "width", "height"),
+    *(
+        ("cxcywh", x, y, w, h)
+        for x, y in (("xcenter", "ycenter"), ("centerx", "centery"), ("cx", "cy"))
+        for w, h in (("w", "h"), ("width", "height"))
+    ),
+)
+_PACKED = ("bbox", "box", "boundingbox")
+_CLASS_LIKE = re.compile(r".*(?:type|class|label|category|name|target)", re.IGNORECASE)
+NO_OBJECT = frozenset({"nofinding", "noobject", "background", "none"})
+"""Classes, in letters and digits, of rows without a box that say that an image holds no object."""
+_MANY = 1000
+"""Columns among which one is looked for that may be meant."""
+
+
+def parse_columns(text: str, roles: Sequence[str] = ROLES) -> dict[str, str]:
+    """The columns of `roles` in ``image:frame,left:x0``. ValueError if there is no such role."""
+    columns = parse_mapping(text)
+    for role in columns:
+        if role not in roles:
+            raise ValueError(
+                f"there is no role {role!r}{hint(role, roles)}; the roles are {', '.join(roles)}"
+            )
+    return columns
+
+
+class Header:
+    """The names of the columns of a file, and what is found out about them."""
+
+    def __init__(self, cells: Sequence[str], explicit: Mapping[str, str]) -> None:
+        self.columns = tuple(cell.strip() for cell in cells)
+        self.explicit = explicit
+        self.spaced = len(cells) > 1 and all(c[:1] == " " for c in cells[1:])
+        self.roles: dict[str, int] = {}
+        self.constants: dict[str, str] = {}
+        self.faults: list[tuple[Code, str, dict[str, Any]]] = []
+        columns = self.columns
+        self._shown = ", ".join(map(shorten, columns[:30])) + (", ..." if len(columns) > 30 else "")
+        seen: dict[str, int] = {}
+        for i, name in enumerate(columns):
+            if name and seen.setdefault(name, i) != i:
+                values = {"value": name, "first": seen[name] + 1, "second": i + 1}
+                self.faults.append((DUPLICATE_COLUMN, name, values))
+        for role, name in explicit.items():
+            if name.startswith("=") and role in ("class", "image"):
+                self.constants[role] = name[1:]
+            else:
+                if name not in seen:
+                    self._lacks(role, name, hint(name, columns), f"{role}:NAME")
+                self.roles[role] = seen.get(name, 0)
+        self.packed: int | None = None
+        self.places: dict[str, list[int]] = {}
+        """The columns that are not stated, by their names in letters and digits."""
+        for i, name in enumerate(columns):
+            if name and i not in self.roles.values() and seen[name] == i:
+                self.places.setdefault(key_of(name), []).append(i)
+
+    def _lacks(self, role: str, field: str, near: str, example: str) -> None:
+        values = {"role": role, "found": self._shown, "near": near, "example": example}
+        self.faults.append((MISSING_COLUMN, field, values))
+
+    def _find(self, role: str, names: Iterable[str], places: Mapping[str, list[int]]) -> bool:
+        """Whether one of these names is there; if it is not the only one, that is a fault."""
+        found = sorted(i for name in names for i in places.get(name, ()))
+        if len(found) > 1:
+            several = ", ".join(shorten(self.columns[i]) for i in found)
+            self.faults.append((AMBIGUOUS_COLUMN, role, {"role": role, "found": several}))
+        if found:
+            self.roles[role] = found[0]
+        return bool(found)
+
+    def find_usual(self, role: str, *, groups: int | None = None) -> None:
+        """Find the column of a role by its usual names, those of the first `groups` groups or of all."""
+        any(self._find(role, names, self.places) for names in _NAMES[role][:groups])
+
+    def claim_sizes(self) -> set[str]:
+        """Which of ``width`` and ``height`` are the size of the box, as beside x and y, not of the image."""
+        bare = {_bare(key) for key in self.places}
+        explicit = self.explicit.keys() & set(itertools.chain(*FORMS.values()))
+        there = {form: bare if form == "ltrb" else self.places.keys() for form in FORMS}
+        if explicit or any(there[form] >= {*names} for form, *names in _FOURS):
+            return set()
+        found = next((names for _, *names in _LOOSE if {*names} <= self.places.keys()), ())
+        return {"width", "height"} if "width" in found and "imagewidth" not in self.places else set()
+
+    def find_coordinates(self) -> str:
+        """Find the columns of the four coordinates; the form of the box that they make."""
+        explicit = self.explicit.keys() & set(itertools.chain(*FORMS.values()))
+        if explicit:
+            form = max(FORMS, key=lambda f: len(explicit & set(FORMS[f])))
+            for role in FORMS[form]:
+                if role not in self.roles:
+                    self.find_usual(role)
+            return form
+        bare: dict[str, list[int]] = {}
+        for key, found in self.places.items():
+            bare.setdefault(_bare(key), []).extend(found)
+        for form, *names in _FOURS:
+            places = bare if form == "ltrb" else self.places
+            if all(name in places for name in names):
+                for role, name in zip(FORMS[form], names, strict=True):
+                    self._find(role, (name,), places)
+                return form
+        packed = next((name for name in _PACKED if name in self.places), "")
+        if packed:
+            self.packed = self.places[packed][0]
+            self.roles |= {role: len(self.columns) + k for k, role in enumerate(FORMS["ltwh"])}
+            return "ltwh"
+        for form, *names in _LOOSE:
+            if all(name in self.places for name in names):
+                for role, name in zip(FORMS[form], names, strict=True):
+                    self._find(role, (name,), self.places)
+                return form
+        for role in FORMS["ltrb"]:  # what is there, so that only the rest is reported as missing
+            self.find_usual(role, groups=3)
+        return "ltrb"
+
+    def report_lacking(self, lacking: list[str]) -> None:
+        """Report the roles that no column has; where all four coordinates lack, in one."""
+        taken = set(self.roles.values())
+        free = [name for i, name in enumerate(self.columns[:_MANY]) if i not in taken and len(name) > 2]
+        groups = [[role] for role in lacking]
+        if len(lacking) >= 4 and lacking[-4:] == list(FORMS["ltrb"]):
+            groups = [*groups[:-4], lacking[-4:]]
+        for group in groups:
+            usual = itertools.chain.from_iterable((role, *itertools.chain(*_NAMES[role])) for role in group)
+            near = next((found for name in usual if (found := _near(name, free))), "")
+            roles = ", ".join(group)
+            example = ",".join(f"{role}:NAME" for role in group)
+            if group == ["class"]:
+                likely = next((name for name in free if _CLASS_LIKE.fullmatch(name)), "")
+                near = near or (f" (is it {shorten(likely)!r}?)" if likely else "")
+                example = f"class:{shorten(likely) or 'NAME'}, or class:=NAME where all boxes have one class"
+            self._lacks(roles, roles, near, example)
+
+
+def _near(name: str, columns: Sequence[str]) -> str:
+    found = nearest(name, columns)
+    return f" (is it {shorten(found)!r}?)" if found else ""
+
+
+def key_of(name: str) -> str:
+    """A name in letters and digits only, as it is looked up."""
+    return re.sub(r"[\W_]", "", name).lower()
+
+
+def _bare(key: str) -> str:
+    for prefix in ("bbox", "box", "bbx", "roi"):
+        if key.startswith(prefix) and len(key) > len(prefix):
+            return key[len(prefix) :]
+    return key

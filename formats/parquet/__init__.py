@@ -1,0 +1,200 @@
+"""Parquet: a row per box, or a row per image with lists of objects, in a file or in a folder of them.
+
+Reading and writing need the extra ``[parquet]`` (``pip install 'odm-toolkit[parquet]'``). The files of a
+folder are read in the order of their names. A place is a row, counted from 1 over the whole file.
+
+**A row per box** is read and written. The columns are those of `csv`, in any order and under the same
+usual names::
+
+    image, width, height, class, score, left, top, right, bottom,
+    difficult, truncated, occluded, crowd, group_of, depiction, inside
+
+or ``left, top, box_width, box_height``; where edges and sizes are both there, each is taken as it stands.
+A column ``bbox`` of lists of four numbers needs ``--box``. Coordinates are pixels. Beside them ``area``,
+``id`` (of the box), ``image_id`` and ``split`` (of the image). Images and classes are text, plain or in
+dictionaries, or whole numbers. A row whose coordinates, class and score are all null names an image without
+objects, and so does one without a box whose class is ``No finding``, ``background`` or ``none``; any other
+null among them is an error. float32 is widened to the float64 of the same value. Boxes with a score are
+detections. ``-O columns=left:x0,...`` names columns that are called otherwise. Tracks and videos are neither
+read nor written.
+
+Classes stand in the order of the schema's metadata (key ``odm``, JSON: ``{"classes": [{"name": "cat",
+"id": 1}]}``), else in order of first appearance; the order inside a dictionary means nothing.
+
+**A row per image** is read: ``objects`` as a struct of lists or a list of structs, as `datasets` of Hugging
+Face writes both, with ``bbox``, ``category`` and optionally ``score``, ``area``, ``id`` or ``bbox_id``, and
+``iscrowd``; or the lists ``boxes``, ``labels``, ``scores`` as torchvision has them. Images are named by
+``file_name`` (and the like), the path inside ``image``, or ``image_id``; their sizes are ``width`` and
+``height``. Names of classes are those of the ClassLabel in the metadata. Nothing says whether a ``bbox`` is
+corners or sizes: the only reading that fits all images is taken, else ``--box ltrb`` or ``--box ltwh`` says
+it. The bytes of pictures are never read.
+
+Files are read one row group after the other, and every page's checksum is verified where the file has them.
+They are written with checksums, in row groups of 1048576 rows. Without checksums a damaged page may go
+unnoticed; that is so in any program. A file with more rows than bytes, and more than four million, is
+refused: a few bytes can stand for any number of equal rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, Format, Part, Sniff, option
+from odm.formats._shared.codes import NO_FILES
+from odm.formats._shared.column_roles import BOX_ROLES, FLAGS, parse_columns
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats.parquet.arrow import MAGIC, METADATA_KEY, SUFFIXES, described, open_file, reporting
+from odm.formats.parquet.collect import Collect
+from odm.formats.parquet.flat import FlatLayout, FlatRows
+from odm.formats.parquet.nested import NestedRows, class_labels, find_nested
+from odm.formats.parquet.writer import to_bytes
+from odm.issues import Log
+from odm.tables import Builder, Dataset
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ParquetOptions(ImageOptions):
+    """How a Parquet file is read."""
+
+    columns: dict[str, str] | None = option(  # noqa: RUF009 -- as all options; the type only looks mutable
+        None,
+        "which column is what: image:frame,left:x0,...",
+        side="read",
+        parse=functools.partial(parse_columns, roles=BOX_ROLES),
+    )
+    box: str | None = option(
+        None, "what the four numbers are", flag="--box", choices=("ltrb", "ltwh", "cxcywh"), side="read"
+    )
+    groups: tuple[int, int] | None = None
+    """The row groups to read, first and last + 1; all without it."""
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Whether the files begin as Parquet does."""
+    files = source.with_suffix(*SUFFIXES) if source.is_dir else source.files
+    found = [file for file in files[:50] if source.head(file)[:4] == MAGIC]
+    if not found:
+        return None
+    what = f"{len(files)} files end in .parquet and" if source.is_dir else "it"
+    return Sniff(SURE, f"{what} begin{'' if source.is_dir else 's'} with {MAGIC.decode()}")
+
+
+def read(source: Source, builder: Builder, log: Log, options: ParquetOptions) -> None:
+    """Read a file, or every Parquet file of a folder, by row group."""
+    files = source.with_suffix(*SUFFIXES) if source.is_dir else source.files
+    if not files:
+        log.report(NO_FILES, source.path, expected="files that end in .parquet", n=len(source.files))
+    collect = Collect(source, builder, log, options)
+    nested = NestedRows(collect, log, options.box)
+    for file in log.track(files, "reading Parquet") if len(files) > 1 else files:
+        opened = open_file(source, file, log)
+        if opened is not None:
+            with opened, reporting(source.full(file), log):
+                _read_file(opened, source.full(file), collect, nested, log, options)
+    nested.finish()
+    collect.finish()
+
+
+def _read_file(
+    opened: Any, path: str, collect: Collect, nested: NestedRows, log: Log, options: ParquetOptions
+) -> None:
+    schema, metadata = opened.schema_arrow, described(opened.schema_arrow)
+    ours = metadata.get(METADATA_KEY.decode(), {})
+    if isinstance(ours.get("classes"), list):
+        collect.declare(ours["classes"])
+    labels = class_labels(metadata.get("huggingface"))
+    if labels is not None:
+        collect.declare(labels)
+    collect.kind = collect.kind or ours.get("kind")
+    nested_layout = None if options.columns else find_nested(schema)
+    rows: FlatRows | None = None
+    names: list[str]
+    file = -1
+    if nested_layout is None:
+        layout = FlatLayout(schema, options.columns or {}, options.box)
+        for code, field, faulty in layout.faults:
+            log.report(code, path, field=field, **faulty)
+        if layout.faults:
+            return
+        rows = FlatRows(path, layout, collect, log)
+        other, names = layout.other, layout.names
+    else:
+        file = collect.builder.file(path)
+        names = nested_layout.columns
+        other = [name for name in schema.names if name not in nested_layout.names]
+    n_groups = opened.metadata.num_row_groups
+    start, stop = options.groups or (0, n_groups)
+    sizes = [opened.metadata.row_group(k).num_rows for k in range(n_groups)]
+    first = 1 + sum(sizes[:start])
+    for name in other:
+        if sum(sizes[start:stop]):
+            extras = collect.builder.extras
+            extras[name] = extras.get(name, 0) + sum(sizes[start:stop])
+    groups = range(start, min(stop, n_groups))
+    for group in log.track(groups, "reading Parquet") if len(groups) > 1 else groups:
+        table = opened.read_row_group(group, columns=names)
+        if rows is not None:
+            rows.take(table, first)
+        elif nested_layout is not None:
+            nested.take(table, nested_layout, path, file, first)
+        first += sizes[group]
+
+
+def parts(source: Source, options: ParquetOptions, rows: int) -> list[Part]:
+    """Runs of row groups with up to `rows` rows each."""
+    found: list[Part] = []
+    log = Log()
+    for file in source.with_suffix(*SUFFIXES) if source.is_dir else source.files:
+        opened = open_file(source, file, log)
+        if opened is None:  # which is reported when it is read
+            found.append(Part(file, 0, options))
+            continue
+        with opened:
+            sizes = [opened.metadata.row_group(k).num_rows for k in range(opened.metadata.num_row_groups)]
+        start = held = 0
+        for k, size in enumerate(sizes):
+            if held and held + size > rows:
+                found.append(Part(file, held, dataclasses.replace(options, groups=(start, k))))
+                start, held = k, 0
+            held += size
+        groups = None if start == 0 else (start, len(sizes))
+        found.append(Part(file, held, dataclasses.replace(options, groups=groups)))
+    return found
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: ParquetOptions) -> None:
+    """Write one file."""
+    del options
+    name = "" if target.single else ("detections.parquet" if dataset.kind == "det" else "annotations.parquet")
+    if name and not target.plan([name], ["the boxes"], log):
+        return
+    target.write(name, memoryview(to_bytes(dataset)))
+
+
+def _doc() -> str:
+    assert __doc__ is not None
+    return __doc__
+
+
+FORMAT = Format(
+    name="parquet",
+    title="Parquet: a row per box, or per image with lists of objects",
+    use="training",
+    written_by="odm, datasets of Hugging Face (objects), lists as torchvision has them",
+    doc=_doc(),
+    suffixes=SUFFIXES,
+    single=True,
+    owns_suffix=True,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=ParquetOptions,
+    parts=parts,
+    keeps=frozenset(
+        "size extension empty unused order score area wh image_id category_id box_id frequency split".split()
+    )
+    | FLAGS.keys(),
+)

@@ -1,0 +1,145 @@
+"""Parquet files through pyarrow: opened where they are used, read by row group, their damage reported."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable
+from odm.issues import Log, Trusted, UsageError
+from odm.tables import Ints
+
+MAGIC = b"PAR1"
+SUFFIXES = (".parquet", ".pq")
+MANY_ROWS = 2**22
+"""Rows that any file may have; more only if it has as many bytes."""
+METADATA_KEY = b"odm"
+"""Under which key of the schema's metadata the classes stand, as JSON."""
+
+
+def pyarrow() -> Any:
+    """The library, with ``parquet`` and ``compute``. UsageError if it is not installed."""
+    try:
+        import pyarrow as pa
+        import pyarrow.compute
+        import pyarrow.parquet
+    except ImportError:
+        raise UsageError("Parquet needs pyarrow: pip install 'odm-toolkit[parquet]'") from None
+    return pa
+
+
+class reporting(contextlib.AbstractContextManager[None]):  # noqa: N801 -- used as a statement
+    """Report what the library says of a damaged file, as a file that cannot be read."""
+
+    def __init__(self, path: str, log: Log) -> None:
+        self._path, self._log = path, log
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, (Unreadable, pyarrow().ArrowException, OSError, ValueError, OverflowError)):
+            return False
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        self._log.report(UNREADABLE, self._path, reason=reason[:200])
+        return True
+
+
+def open_file(source: Source, file: str, log: Log) -> Any:
+    """The file, its page checksums verified as it is read; None, and an issue, where it is no Parquet."""
+    path = source.full(file)
+    pa = pyarrow()
+    with reporting(path, log):
+        stream = source.open(file)
+        head = stream.read(4)
+        if head != MAGIC:
+            stream.close()
+            log.report(NOT_TEXT, path, value=Trusted(f"{head!r} where a Parquet file begins with {MAGIC!r}"))
+            return None
+        opened = pa.parquet.ParquetFile(stream, page_checksum_verification=True)
+        metadata, size = opened.metadata, source.size(file)
+        n = sum(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
+        if n <= max(MANY_ROWS, size):
+            return opened
+        opened.close()
+        raise ValueError(f"it claims {n} rows in {size} bytes")
+    return None
+
+
+def described(schema: Any) -> Mapping[str, Any]:
+    """What the schema's metadata says in JSON under the keys of this program and of `datasets`."""
+    found: dict[str, Any] = {}
+    for key, value in (schema.metadata or {}).items():
+        if key in (METADATA_KEY, b"huggingface"):
+            with contextlib.suppress(ValueError, RecursionError):
+                data = json.loads(value)
+                if isinstance(data, dict):
+                    found[key.decode()] = data
+    return found
+
+
+def codes_of(column: Any) -> tuple[list[Any], Ints]:
+    """The values of a column in order of first appearance, and (n,) which each row has, -1 for null.
+
+    A dictionary in the file may list its values in any order, and values that no row has.
+    """
+    pa = pyarrow()
+    if isinstance(column, pa.Array):
+        column = pa.chunked_array([column])
+    if pa.types.is_null(column.type):  # as of a file without rows
+        return [], np.full(len(column), -1, np.int32)
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    column = column.unify_dictionaries().combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    values = column.dictionary.to_pylist()
+    codes = pa.compute.fill_null(column.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+    used, first = np.unique(codes, return_index=True)
+    order = used[np.argsort(first, kind="stable")]
+    order = order[order >= 0]
+    row = np.full(len(values) + 1, -1, np.int32)
+    row[order] = np.arange(len(order), dtype=np.int32)
+    return [values[i] for i in order.tolist()], row[codes]
+
+
+def is_list(kind: Any) -> bool:
+    """Whether a column of this type holds lists."""
+    types = pyarrow().types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def is_number(kind: Any) -> bool:
+    """Whether a column of this type holds numbers."""
+    types = pyarrow().types
+    return bool(
+        types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind)
+    )
+
+
+def is_name(kind: Any) -> bool:
+    """Whether a column of this type holds text or whole numbers, of which a name can be made."""
+    types = pyarrow().types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_string_view(kind)
+        or types.is_integer(kind)
+        or types.is_null(kind)
+    )
+
+
+def floats(column: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """(n,) numbers, NaN where null, and which are null; float32 is widened exactly."""
+    pa = pyarrow()
+    null = np.zeros(len(column), bool)
+    if column.null_count:
+        null = column.is_null().to_numpy(zero_copy_only=False)
+    values = column.cast(pa.float64(), safe=False)
+    if column.null_count:
+        values = pa.compute.fill_null(values, float("nan"))
+    return np.array(values.to_numpy(zero_copy_only=False), np.float64), null

@@ -1,0 +1,314 @@
+"""Parquet with a row per box: the columns of each row group as images, classes and boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.formats._shared.codes import (
+    BAD_FLAG,
+    BAD_IMAGE_SIZE,
+    NO_IMAGE_NAME,
+    NOT_FINITE,
+    WRONG_COUNT,
+    WRONG_TYPE,
+)
+from odm.formats._shared.column_roles import FLAGS, FORMS, NO_OBJECT, Header, key_of
+from odm.formats._shared.csv_tables import INCOMPLETE_BOX, SIZE_CONFLICT
+from odm.formats.parquet.arrow import codes_of, floats, is_list, is_name, is_number, pyarrow
+from odm.formats.parquet.collect import Collect
+from odm.formats.parquet.nested import BOX_FORM_UNCLEAR
+from odm.issues import Code, Log, Trusted, shorten
+from odm.tables import NO_ID, Floats, Ints
+
+MORE = ("area", "id", "image_id", "split")
+"""Columns that have no other name, beside those of `odm.formats._shared.column_roles`."""
+
+
+class FlatLayout:
+    """Which columns of a file are what. `faults` says what is missing or ambiguous.
+
+    `box` is what the numbers are where one column holds all four.
+    """
+
+    def __init__(self, schema: Any, explicit: Mapping[str, str], box: str | None = None) -> None:
+        names = [name for name in schema.names if name not in MORE or name in explicit.values()]
+        header = Header(names, explicit)
+        sized = header.claim_sizes()
+        has_id = "image_id" in schema.names
+        for role in ("image", "width", "height", "class", "score", *FLAGS):
+            if role not in header.roles and role not in header.constants and role not in sized:
+                header.find_usual(role, groups=3 if role == "image" and has_id else None)
+        if "image" not in header.roles and has_id and "image" not in header.constants:
+            names = [*names, "image_id"]
+            header.columns = tuple(names)
+            header.roles["image"] = len(names) - 1
+        self.form = header.find_coordinates()
+        self.packed = "" if header.packed is None else names[header.packed]
+        """The column that holds the four numbers of a box."""
+        needed = [
+            r for r in ("image", "class", *FORMS[self.form]) if r not in header.roles | header.constants
+        ]
+        if self.packed:
+            header.roles = {role: i for role, i in header.roles.items() if role not in FORMS[self.form]}
+            self.form = box or self.form
+            if box is None:
+                found = Trusted("corners or sizes: the file does not say which")
+                header.faults.append((BOX_FORM_UNCLEAR, self.packed, {"found": found}))
+        self.missing = needed
+        header.report_lacking(needed)
+        self.faults = header.faults
+        self.constants = header.constants
+        self.columns = {role: names[i] for role, i in header.roles.items()}
+        if self.form == "ltrb" and not self.packed:  # which may have the sizes beside the edges
+            for role in FORMS["ltwh"][2:]:
+                if role not in header.roles:
+                    header.find_usual(role)
+                if role in header.roles:
+                    self.columns[role] = names[header.roles[role]]
+        self.columns |= {name: name for name in MORE if name in schema.names}
+        if self.packed:
+            self.columns["box"] = self.packed
+        if self.columns.get("image") == "image_id":
+            del self.columns["image_id"]
+        self.names = list(dict.fromkeys(self.columns.values()))
+        self.other = [name for name in schema.names if name not in self.names]
+
+    def field(self, role: str) -> str:
+        """The column that has a role, or how the role is called."""
+        packed = self.packed and role in FORMS[self.form]
+        return self.packed if packed else self.columns.get(role, role)
+
+
+class FlatRows:
+    """Reads the row groups of one file of this layout."""
+
+    def __init__(self, path: str, layout: FlatLayout, collect: Collect, log: Log) -> None:
+        self._path, self._layout, self._collect, self._log = path, layout, collect, log
+        self._file = collect.builder.file(path)
+        self._lost = np.zeros(0, bool)
+        self._first = 0
+
+    def take(self, table: Any, first: int) -> None:
+        """Add the rows of a table, whose first one has the number `first`, counted from 1."""
+        n, layout = table.num_rows, self._layout
+        self._lost, self._first = np.zeros(n, bool), first
+        if not self._types_fit(table):
+            return
+        image = self._images(table, n)
+        values, blank = self._four(table)
+        no_box: NDArray[np.bool_] = np.logical_and.reduce(blank)
+        score, scoreless = self._numbers(table, "score")
+        category, classless = self._classes(table, n, ~no_box)
+        odd = (blank.any(axis=0) & ~no_box) | (no_box & ~classless & ("class" in layout.columns))
+        for row in self._first_of(odd):
+            missing = [layout.field(r) for k, r in enumerate(FORMS[layout.form]) if blank[k, row]]
+            self._report(row, INCOMPLETE_BOX, missing[0], missing=", ".join(dict.fromkeys(missing)))
+        for row in self._first_of(classless & ~no_box & (category < 0)):
+            self._report(row, INCOMPLETE_BOX, layout.field("class"), missing="class")
+        for k, role in enumerate(FORMS[layout.form]):
+            self._finite(values[:, k], blank[k], role)
+        self._finite(score, scoreless, "score")
+        area, arealess = self._numbers(table, "area")
+        self._finite(area, arealess, "area")
+        flags = self._flags(table, n)
+        self._sizes(table, image)
+        self._collect.image_columns(image, self._ids(table, "image_id"), self._texts(table, "split"))
+        keep = ~self._lost & ~no_box & (image >= 0) & (category >= 0)
+        self._collect.builder.skipped += int(np.count_nonzero(~no_box & ~keep))
+        xyxy, wh = self._corners(table, values)
+        ids = self._ids(table, "id")
+        self._collect.gather.add(
+            image=image[keep],
+            category=category[keep],
+            xyxy=xyxy[keep],
+            wh=None if wh is None else wh[keep],
+            score=score[keep],
+            flags=flags[keep],
+            area=area[keep],
+            source_id=None if ids is None or ids.dtype == object else ids[keep],
+            file=self._file,
+            line=(np.flatnonzero(keep) + first).astype(np.int32),
+        )
+
+    # -- columns
+
+    def _types_fit(self, table: Any) -> bool:
+        """Whether every column has a type that can hold what it should; each that has not is reported."""
+        types, errors = pyarrow().types, self._log.errors
+        for role, name in self._layout.columns.items():
+            kind = table.schema.field(name).type
+            if role in ("image", "class", "image_id", "split"):
+                fits, expected = is_name(kind), "text or whole numbers"
+            elif role in FLAGS:
+                fits, expected = types.is_boolean(kind) or is_number(kind), "true and false, or 0 and 1"
+            elif role == "id":
+                fits, expected = types.is_integer(kind) or types.is_null(kind), "whole numbers"
+            elif role == "box":
+                fits, expected = is_list(kind) and is_number(kind.value_type), "lists of 4 numbers"
+            else:
+                fits, expected = is_number(kind), "numbers"
+            if not fits:
+                found = Trusted(f"a column of {kind}")
+                self._log.report(WRONG_TYPE, self._path, field=name, expected=expected, value=found)
+        if self._log.errors == errors:
+            return True
+        self._collect.builder.skipped += table.num_rows
+        return False
+
+    def _four(self, table: Any) -> tuple[Floats, NDArray[np.bool_]]:
+        """(n, 4) the numbers of the boxes, and (4, n) which are null."""
+        layout, n = self._layout, table.num_rows
+        if not layout.packed:
+            columns, nulls = zip(*(self._numbers(table, role) for role in FORMS[layout.form]), strict=True)
+            return np.stack(columns, axis=1), np.stack(nulls)
+        lists, compute = table[layout.packed].combine_chunks(), pyarrow().compute
+        length = compute.fill_null(compute.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+        for row in self._first_of((length != 4) & (length != 0)):
+            self._report(row, WRONG_COUNT, layout.packed, expected="4 numbers", found=int(length[row]))
+        values, null = np.full((n, 4), np.nan), np.repeat(length[:, None] == 0, 4, axis=1)
+        four = np.flatnonzero(length == 4)
+        found = floats(compute.list_flatten(lists.take(pyarrow().array(four))))
+        values[four], null[four] = (part.reshape(-1, 4) for part in found)
+        values[(length != 4) & (length != 0)] = 0  # which is reported
+        return values, null.T
+
+    def _numbers(self, table: Any, role: str) -> tuple[Floats, NDArray[np.bool_]]:
+        name = self._layout.columns.get(role)
+        if name is None:
+            return np.full(table.num_rows, np.nan), np.ones(table.num_rows, bool)
+        return floats(table[name])
+
+    def _finite(self, values: Floats, null: NDArray[np.bool_], role: str) -> None:
+        """Report numbers that are infinite, or NaN where they are not null."""
+        wrong = ~np.isfinite(values) & ~null
+        for row in self._first_of(wrong):
+            self._report(row, NOT_FINITE, self._layout.field(role), value=str(values[row]))
+
+    def _images(self, table: Any, n: int) -> Ints:
+        constant = self._layout.constants.get("image")
+        if constant is not None:
+            return self._collect.images([constant], self._path, [self._first], self._file)[np.zeros(n, int)]
+        name = self._layout.columns["image"]
+        names, codes = codes_of(table[name])
+        for row in self._first_of(codes < 0):
+            self._report(row, NO_IMAGE_NAME, name)
+        first = np.zeros(len(names), np.int64)
+        backward = np.flatnonzero(codes >= 0)[::-1]
+        first[codes[backward]] = backward
+        rows = self._collect.images(
+            [str(value) for value in names], self._path, (first + self._first).tolist(), self._file, name
+        )
+        image = np.append(rows, -1).astype(np.int32)[codes]
+        self._lost |= image < 0
+        return image
+
+    def _classes(self, table: Any, n: int, used: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
+        """The class of each row, -1 for none, and which rows name none."""
+        constant = self._layout.constants.get("class")
+        if constant is not None:
+            return np.full(n, self._collect.category(constant, self._path, self._first, "class")), ~used
+        name = self._layout.columns["class"]
+        values, codes = codes_of(table[name])
+        rows = []
+        for k, value in enumerate(values):
+            if isinstance(value, str) and key_of(value) in NO_OBJECT:
+                codes[(codes == k) & ~used] = -1  # which says in words that nothing was found
+                if not (codes == k).any():
+                    rows.append(-1)
+                    continue
+            at = self._first + int(np.argmax(codes == k))
+            rows.append(self._collect.category(value, self._path, at, name))
+        category = np.array([*rows, -1], np.int32)[codes]
+        self._lost |= (category < 0) & (codes >= 0)
+        return category, codes < 0
+
+    def _flags(self, table: Any, n: int) -> NDArray[np.uint16]:
+        flags = np.zeros(n, np.uint16)
+        for role, bit in FLAGS.items():
+            name = self._layout.columns.get(role)
+            if name is None:
+                continue
+            values, null = floats(table[name])
+            values[null] = 0
+            for row in self._first_of((values != 0) & (values != 1)):
+                self._report(row, BAD_FLAG, name, value=f"{values[row]:g}", expected="0 or 1")
+            flags[values == 1] |= np.uint16(bit)
+        return flags
+
+    def _sizes(self, table: Any, image: Ints) -> None:
+        """Take the sizes that the rows give their images."""
+        if not {"width", "height"} & self._layout.columns.keys():
+            return
+        sides, nulls = zip(*(self._numbers(table, role) for role in ("width", "height")), strict=True)
+        size, null = np.stack(sides, axis=1), np.stack(nulls, axis=1)
+        with np.errstate(invalid="ignore"):
+            wrong = ~null & ~((size >= 1) & (size < 2**31) & (size == np.rint(size)))
+        wrong[:, 0] |= null[:, 0] & ~null[:, 1]
+        wrong[:, 1] |= null[:, 1] & ~null[:, 0]
+        for row in self._first_of(wrong.any(axis=1)):
+            k = int(np.argmax(wrong[row]))
+            field = self._layout.columns.get(("width", "height")[k], ("width", "height")[k])
+            self._report(row, BAD_IMAGE_SIZE, field, value="" if null[row, k] else f"{size[row, k]:g}")
+        good = np.flatnonzero(~null.any(axis=1) & ~wrong.any(axis=1) & (image >= 0))
+        for row, (found, other) in self._collect.settle(image[good], size[good].astype(np.int64)).items():
+            name = self._collect.builder_name(int(image[good[row]]))
+            where = self._first + int(good[row])
+            shown = [f"{w}x{h}" for w, h in (found, other)]
+            self._log.report(
+                SIZE_CONFLICT,
+                self._path,
+                line=where,
+                field="width",
+                value=name,
+                found=shown[0],
+                other=shown[1],
+            )
+
+    def _ids(self, table: Any, role: str) -> NDArray[Any] | None:
+        """(n,) ids, `NO_ID` where null; objects where they are text."""
+        name = self._layout.columns.get(role)
+        if name is None:
+            return None
+        values, codes = codes_of(table[name])
+        if all(isinstance(value, int) and abs(value) < 2**63 for value in values):
+            return np.array([*values, NO_ID], np.int64)[codes]
+        column = np.empty(len(values) + 1, object)
+        column[:-1], column[-1] = values, NO_ID
+        return column[codes]
+
+    def _texts(self, table: Any, role: str) -> NDArray[Any] | None:
+        name = self._layout.columns.get(role)
+        if name is None:
+            return None
+        values, codes = codes_of(table[name])
+        return np.array([*(str(v) for v in values), ""], object)[codes]
+
+    def _corners(self, table: Any, values: Floats) -> tuple[Floats, Floats | None]:
+        form = self._layout.form
+        if form != "ltrb":
+            wh = np.ascontiguousarray(values[:, 2:])
+            with np.errstate(over="ignore", invalid="ignore"):
+                low = values[:, :2] - (wh / 2 if form == "cxcywh" else 0)
+                return np.concatenate([low, low + wh], axis=1), wh
+        sizes = [self._numbers(table, role) for role in ("box_width", "box_height")]
+        if all(null.all() for _, null in sizes):
+            return values, None
+        with np.errstate(over="ignore", invalid="ignore"):
+            derived = values[:, 2:] - values[:, :2]
+        return values, np.stack(
+            [np.where(null, derived[:, k], size) for k, (size, null) in enumerate(sizes)], axis=1
+        )
+
+    # -- faults
+
+    def _first_of(self, wrong: NDArray[np.bool_]) -> list[int]:
+        self._lost |= wrong
+        rows: list[int] = np.flatnonzero(wrong).tolist()
+        return rows
+
+    def _report(self, row: int, code: Code, field: str, **values: Any) -> None:
+        self._log.report(code, self._path, line=self._first + row, field=shorten(field), **values)

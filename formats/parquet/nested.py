@@ -1,0 +1,302 @@
+"""Parquet with a row per image, its objects in lists: read only, picture bytes are never touched."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.formats._shared.codes import NO_IMAGE_NAME, NOT_FINITE, WRONG_COUNT, WRONG_TYPE
+from odm.formats.parquet.arrow import codes_of, floats, is_list, pyarrow
+from odm.formats.parquet.collect import Collect
+from odm.issues import Code, Log, Trusted
+from odm.tables import Flag, Floats, Ints
+
+BOX_FORM_UNCLEAR = Code(
+    "box-form-unclear",
+    "error",
+    "the lists of boxes could be {found}",
+    "say which with --box ltrb (corners) or --box ltwh (sizes)",
+    "Nothing in such a file says whether the last two numbers of a box are its right and bottom edge or its "
+    "width and height. Where not exactly one reading fits all images, guessing would give wrong boxes.",
+    file=True,
+)
+FIELDS = {
+    "bbox": ("bbox", "boxes", "box"),
+    "category": ("category", "category_id", "categories", "label", "labels", "class"),
+    "score": ("score", "scores"),
+    "area": ("area",),
+    "crowd": ("iscrowd", "is_crowd", "crowd"),
+    "id": ("bbox_id", "id", "ids"),
+}
+"""Usual names of the lists."""
+NAMES = ("file_name", "filename", "image_name", "image_path", "path", "name", "image_id", "id")
+"""Columns that name an image, the first that is there."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NestedLayout:
+    """Where the lists of a file are: paths of columns by what they hold."""
+
+    objects: str
+    """The column of the objects; empty where each list is a column of its own."""
+    is_struct: bool
+    """Whether `objects` is a struct of lists, else a list of structs."""
+    lists: dict[str, str]
+    image: str
+    sizes: bool
+    form: str | None
+    """What the numbers of a box are, where the layout says it."""
+
+    @property
+    def columns(self) -> list[str]:
+        """What has to be read."""
+        lists = [self.objects] if self.objects else list(self.lists.values())
+        return [*lists, self.image, *(("width", "height") if self.sizes else ())]
+
+    @property
+    def names(self) -> set[str]:
+        """The columns of the file that are used."""
+        return {name.split(".")[0] for name in self.columns}
+
+
+def find_nested(schema: Any) -> NestedLayout | None:
+    """The layout of a file whose rows are images; None of any other."""
+    pa = pyarrow()
+    types, names = pa.types, list(schema.names)
+
+    image = next((name for name in NAMES if name in names), "")
+    if not image and "image" in names:
+        kind = schema.field("image").type
+        if types.is_struct(kind) and "path" in [f.name for f in kind]:
+            image = "image.path"
+        elif types.is_string(kind) or types.is_integer(kind):
+            image = "image"
+    sizes = {"width", "height"} <= set(names)
+    if not image:
+        return None
+    for objects in ("objects", "annotations"):
+        if objects not in names:
+            continue
+        kind = schema.field(objects).type
+        is_struct = types.is_struct(kind)
+        inner = kind if is_struct else kind.value_type if is_list(kind) else None
+        if inner is None or not types.is_struct(inner):
+            continue
+        lists = _fields([f.name for f in inner])
+        if {"bbox", "category"} <= lists.keys():
+            return NestedLayout(objects, is_struct, lists, image, sizes, None)
+    lists = _fields(name for name in names if is_list(schema.field(name).type))
+    if {"bbox", "category"} <= lists.keys():
+        form = "ltrb" if lists["bbox"] == "boxes" and lists["category"] == "labels" else None
+        return NestedLayout("", True, lists, image, sizes, form)
+    return None
+
+
+def _fields(names: Any) -> dict[str, str]:
+    there = list(names)
+    found = {role: next((n for n in usual if n in there), "") for role, usual in FIELDS.items()}
+    return {role: name for role, name in found.items() if name}
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class _Chunk:
+    path: str
+    file: int
+    image: Ints
+    category: Ints
+    numbers: Floats
+    columns: dict[str, Any]
+    line: Ints
+    size: Floats
+    """(n, 2) of the image of each box, 0 = unknown."""
+
+
+class NestedRows:
+    """Collects the boxes of all files and decides what their numbers are."""
+
+    def __init__(self, collect: Collect, log: Log, form: str | None) -> None:
+        self._collect, self._log, self._form = collect, log, form
+        self._chunks: list[_Chunk] = []
+        self._path = ""
+        self._first = 0
+
+    def take(self, table: Any, layout: NestedLayout, path: str, file: int, first: int) -> None:
+        """Add the rows of a table, whose first one has the number `first`, counted from 1."""
+        self._path, self._first = path, first
+        n, collect = table.num_rows, self._collect
+        image = self._images(table, layout, file)
+        size = np.zeros((n, 2))
+        if layout.sizes:
+            size = np.stack([floats(table[name])[0] for name in ("width", "height")], axis=1)
+            good = (size >= 1).all(axis=1) & (size < 2**31).all(axis=1) & (image >= 0)
+            size = np.where(good[:, None], size, 0)
+            rows = np.flatnonzero(good)
+            collect.settle(image[rows], size[rows].astype(np.int64))
+        lists = self._lists(table, layout)
+        if lists is None:
+            return
+        counts = lists["bbox"][1]
+        if not all(np.array_equal(counts, own) for _, own in lists.values()):
+            for role, (_, own) in lists.items():
+                for row in np.flatnonzero(own != counts).tolist():
+                    expected, found = f"{counts[row]} as there are boxes", int(own[row])
+                    self._report(row, WRONG_COUNT, layout.lists[role], expected=expected, found=found)
+            collect.builder.skipped += int(counts.sum())
+            return
+        owner = np.repeat(np.arange(n), counts)
+        numbers, good = self._numbers(lists["bbox"][0], owner, layout.lists["bbox"])
+        category, known = self._classes(lists["category"][0], owner, layout.lists["category"])
+        keep = good & known & (image[owner] >= 0)
+        collect.builder.skipped += int(np.count_nonzero(~keep))
+        columns = {}
+        for role in ("score", "area"):
+            if role in lists:
+                columns[role] = floats(lists[role][0])[0][keep]
+        if "crowd" in lists:
+            crowd = np.nan_to_num(floats(lists["crowd"][0])[0]) != 0
+            columns["flags"] = np.where(crowd[keep], np.uint16(Flag.CROWD), np.uint16(0))
+        ids = lists["id"][0] if "id" in lists else None
+        if ids is not None and pyarrow().types.is_integer(ids.type) and not ids.null_count:
+            columns["source_id"] = ids.to_numpy(zero_copy_only=False)[keep].astype(np.int64)
+        line = (owner + first).astype(np.int32)
+        chunk = _Chunk(
+            path,
+            file,
+            image[owner][keep],
+            category[keep],
+            numbers[keep],
+            columns,
+            line[keep],
+            size[owner][keep],
+        )
+        self._chunks.append(chunk)
+        if layout.form is not None and self._form is None:
+            self._form = layout.form
+
+    def finish(self) -> None:
+        """Decide what the numbers are, and hand over the boxes."""
+        form = self._form or self._find_form()
+        for chunk in self._chunks if form else ():
+            values, wh = chunk.numbers, None
+            if form != "ltrb":
+                wh = np.ascontiguousarray(values[:, 2:])
+                low = values[:, :2] - (wh / 2 if form == "cxcywh" else 0)
+                values = np.concatenate([low, low + wh], axis=1)
+            self._collect.gather.add(
+                image=chunk.image,
+                category=chunk.category,
+                xyxy=values,
+                wh=wh,
+                file=chunk.file,
+                line=chunk.line,
+                **{"score": np.full(len(chunk.line), np.nan), **chunk.columns},
+            )
+
+    def _find_form(self) -> str | None:
+        """The only reading that fits all boxes; None, and an issue, where that is none or both."""
+        fits = {"ltrb": True, "ltwh": True}
+        for chunk in self._chunks:
+            values, size = chunk.numbers, np.where(chunk.size > 0, chunk.size + 1, np.inf)
+            fits["ltrb"] &= bool((values[:, 2:] >= values[:, :2]).all() and (values[:, 2:] <= size).all())
+            ends = values[:, :2] + values[:, 2:]
+            fits["ltwh"] &= bool((values[:, 2:] >= 0).all() and (ends <= size).all())
+        chosen = [form for form, fit in fits.items() if fit]
+        if len(chosen) == 1:
+            self._log.note(
+                f"{self._chunks[0].path}: boxes are read as "
+                f"{'corners' if chosen[0] == 'ltrb' else 'left, top, width, height'}, the only reading that "
+                f"fits all images (--box says it)"
+            )
+            return chosen[0]
+        if any(len(chunk.image) for chunk in self._chunks):
+            found = "corners or sizes: both fit all images" if chosen else "neither corners nor sizes"
+            self._log.report(BOX_FORM_UNCLEAR, self._chunks[0].path, found=Trusted(found))
+            self._collect.builder.skipped += sum(len(chunk.image) for chunk in self._chunks)
+        return None
+
+    def _images(self, table: Any, layout: NestedLayout, file: int) -> Ints:
+        outer, _, inner = layout.image.partition(".")
+        column = table[outer]
+        if inner:
+            column = pyarrow().compute.struct_field(column, inner)
+        names, codes = codes_of(column)
+        for row in np.flatnonzero(codes < 0).tolist():
+            self._report(row, NO_IMAGE_NAME, layout.image)
+        first = np.zeros(len(names), np.int64)
+        backward = np.flatnonzero(codes >= 0)[::-1]
+        first[codes[backward]] = backward
+        lines = (first + self._first).tolist()
+        rows = self._collect.images([str(v) for v in names], self._path, lines, file, layout.image)
+        return np.append(rows, -1).astype(np.int32)[codes]
+
+    def _lists(self, table: Any, layout: NestedLayout) -> dict[str, tuple[Any, Any]] | None:
+        """The values of each list, one after the other, and (rows,) how many each row has."""
+        compute = pyarrow().compute
+        found = {}
+        for role, name in layout.lists.items():
+            if not layout.objects:
+                column = table[name].combine_chunks()
+            elif layout.is_struct:
+                column = compute.struct_field(table[layout.objects].combine_chunks(), name)
+            else:
+                whole = table[layout.objects].combine_chunks()
+                counts = compute.fill_null(compute.list_value_length(whole), 0)
+                inner = compute.struct_field(compute.list_flatten(whole), name)
+                found[role] = (inner, counts.to_numpy(zero_copy_only=False))
+                continue
+            kind = column.type
+            if not hasattr(kind, "value_type"):
+                value = Trusted(f"a column of {kind}")
+                self._log.report(WRONG_TYPE, self._path, field=name, expected="lists", value=value)
+                return None
+            counts = compute.fill_null(compute.list_value_length(column), 0)
+            found[role] = (compute.list_flatten(column), counts.to_numpy(zero_copy_only=False))
+        return found
+
+    def _numbers(self, boxes: Any, owner: NDArray[Any], field: str) -> tuple[Floats, NDArray[np.bool_]]:
+        """(n, 4) numbers and which of the n boxes are good."""
+        compute, n = pyarrow().compute, len(owner)
+        length = compute.fill_null(compute.list_value_length(boxes), 0).to_numpy(zero_copy_only=False)
+        four = length == 4
+        for i in np.flatnonzero(~four).tolist():
+            self._report(int(owner[i]), WRONG_COUNT, field, expected="4 numbers", found=int(length[i]))
+        numbers = np.full((n, 4), np.nan)
+        values = compute.list_flatten(boxes.filter(pyarrow().array(four)))
+        numbers[four] = floats(values)[0].reshape(-1, 4)
+        wrong = ~np.isfinite(numbers).all(axis=1) & four
+        for i in np.flatnonzero(wrong).tolist():
+            self._report(int(owner[i]), NOT_FINITE, field, value=str(numbers[i].tolist()))
+        return numbers, four & ~wrong
+
+    def _classes(self, column: Any, owner: NDArray[Any], field: str) -> tuple[Ints, NDArray[np.bool_]]:
+        values, codes = codes_of(column)
+        for i in np.flatnonzero(codes < 0).tolist():
+            self._report(int(owner[i]), WRONG_TYPE, field, expected="a class", value="null")
+        rows = []
+        for k, value in enumerate(values):
+            line = self._first + int(owner[int(np.argmax(codes == k))])
+            rows.append(self._collect.category(value, self._path, line, field))
+        category = np.array([*rows, -1], np.int32)[codes]
+        return category, category >= 0
+
+    def _report(self, row: int, code: Code, field: str, **values: Any) -> None:
+        self._log.report(code, self._path, line=self._first + row, field=field, **values)
+
+
+def class_labels(data: Any, path: tuple[str, ...] = ()) -> list[str] | None:
+    """The names of a ClassLabel in the features of `datasets`, wherever it stands for a class."""
+    if isinstance(data, dict):
+        if data.get("_type") == "ClassLabel" and isinstance(data.get("names"), list):
+            named = path and path[-1] in FIELDS["category"]
+            return [str(name) for name in data["names"]] if named else None
+        for key, value in data.items():
+            inner = path if key in ("feature", "dtype", "info", "features") else (*path, str(key))
+            found = class_labels(value, inner)
+            if found is not None:
+                return found
+    if isinstance(data, list):
+        return next((found for value in data if (found := class_labels(value, path)) is not None), None)
+    return None

@@ -1,0 +1,90 @@
+"""A folder for intermediate files that several processes, or machines, share."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Sequence
+
+from odm.files.opening import reason_of
+from odm.issues import PathError, printable
+
+
+class Scratch:
+    """A folder of its own below one that the user named; the same for every process that it is sent to.
+
+    A file is written aside and renamed, so that it is whole or not there, whoever is killed; it may be
+    written twice with the same content.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @classmethod
+    def below(cls, parent: str | None) -> Scratch:
+        """A new one below `parent`, else below the system's folder for temporary files.
+
+        Raises
+        ------
+        PathError
+            If it cannot be made.
+        """
+        parent = tempfile.gettempdir() if parent is None else os.path.abspath(parent)
+        try:
+            os.makedirs(parent, exist_ok=True)
+            return cls(tempfile.mkdtemp(prefix="odm-scratch-", dir=parent))
+        except OSError as e:
+            raise PathError(f"{printable(parent)}: {reason_of(e)}; give another --scratch") from None
+
+    def write(self, name: str, pieces: Sequence[bytes]) -> list[int]:
+        """Write a file; answers where each piece begins, and the end. PathError if it cannot be written."""
+        path = os.path.join(self.path, name)
+        aside = f"{path}.{secrets.token_hex(6)}"
+        ends = [0]
+        try:
+            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                for piece in pieces:
+                    view = memoryview(piece)
+                    while view:
+                        view = view[os.write(descriptor, view) :]
+                    ends.append(ends[-1] + len(piece))
+            finally:
+                os.close(descriptor)
+            os.replace(aside, path)
+        except OSError as e:
+            with contextlib.suppress(OSError):
+                os.unlink(aside)
+            raise self._refusal(e) from None
+        return ends
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
+        """Bytes `start` to `stop` of a file. PathError if they cannot be had."""
+        try:
+            descriptor = os.open(os.path.join(self.path, name), os.O_RDONLY)
+            try:
+                stop = os.fstat(descriptor).st_size if stop is None else stop
+                data = bytearray()
+                while len(data) < stop - start:
+                    part = os.pread(descriptor, stop - start - len(data), start + len(data))
+                    if not part:
+                        raise OSError(f"{name} is cut")
+                    data += part
+            finally:
+                os.close(descriptor)
+        except OSError as e:
+            raise self._refusal(e) from None
+        return bytes(data)
+
+    def remove(self) -> None:
+        """Remove the folder with all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _refusal(self, e: OSError) -> PathError:
+        more = ""
+        if not os.path.isdir(self.path):
+            more = ", or it is no folder that every worker shares"
+        return PathError(f"scratch {printable(self.path)}: {reason_of(e)}{more}")

@@ -1,0 +1,176 @@
+"""Evaluating detections that do not fit into memory: on one machine, or on many."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+from odm.converters.load import Request, load
+from odm.converters.shards import DetectionPart, detection_parts, largest
+from odm.evaluate import Evaluation, Protocol
+from odm.evaluate.engine import Inline
+from odm.evaluate.shards import ROWS_PER_TASK, evaluate_parts, rules_in_parts
+from odm.files import Scratch
+from odm.issues import Log, PathError, UsageError, plural, printable
+from odm.tables import Dataset
+
+BYTES_PER_ROW = 250
+"""What a detection takes while it is matched, measured."""
+BASE = 300 * 2**20
+"""What a process takes with its libraries, and with what is known of all parts."""
+BYTES_PER_TRUTH, BYTES_PER_IMAGE = 400, 300
+FEWEST_ROWS = 20_000
+
+
+def evaluate_shards(
+    truth: str | Request | Dataset,
+    detections: str | Request,
+    protocol: str | Protocol | Sequence[str | Protocol] = "voc2012",
+    *,
+    executor: Executor | None = None,
+    scratch: str | None = None,
+    rows_per_task: int | None = None,
+    memory: int | None = None,
+    log: Log | None = None,
+    tell: Callable[[str], None] | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Measure detections in many files, or in row groups of Parquet, without holding them all in memory.
+
+    The numbers are those of `odm.evaluate.evaluate`, bit by bit.
+
+    Parameters
+    ----------
+    truth
+        The ground truth: a path, a request, or a dataset. It is held in the memory of this process.
+    detections
+        A file or folder in a format that can be read a part at a time: Parquet, or results of COCO.
+    protocol, options
+        As `odm.evaluate.evaluate` takes them.
+    executor
+        Runs the tasks: any executor of `concurrent.futures`, or of an engine, such as
+        ``Client(...).get_executor(pure=False, retries=2)`` of Dask. Without one they run here, one by one.
+    scratch
+        A folder that all processes of the executor share, for about 25 bytes per detection and
+        protocol; it is left as it was. Without it the system's folder for temporary files.
+    rows_per_task
+        About how many detections a task holds.
+    memory
+        Bytes that a process may take; `rows_per_task` follows from it.
+
+    tell
+        Takes sentences about the run itself, which are no part of its result.
+
+    Raises
+    ------
+    DataError
+        If the ground truth or parts of the detections have errors, all of which are in its log.
+    UsageError
+        If the options do not fit together, or the memory is too small.
+    PathError
+        If a source or the scratch folder cannot be used.
+    """
+    log = Log() if log is None else log
+    rules_in_parts(protocol, **options)
+    if isinstance(truth, str):
+        truth = Request(path=truth, kind="gt")
+    if isinstance(truth, Request):
+        truth = load(truth, log).dataset
+    if isinstance(detections, str):
+        detections = Request(path=detections, kind="det")
+    rows = rows_per_task or (ROWS_PER_TASK if memory is None else rows_within(memory, truth))
+    parts, unread = detection_parts(detections, log, rows)
+    most = largest(parts)
+    if memory is not None and most is not None and most.rows > 2 * rows:
+        raise UsageError(
+            f"{printable(most.name)} is read as a whole and takes about {_size(most.rows * BYTES_PER_ROW)}, "
+            f"more than --memory {_size(memory)} leaves: split it, or write it with smaller row groups"
+        )
+    if tell is not None:
+        tell(
+            f"the detections are read in {plural(len(parts), 'part')}; a task takes up to about "
+            f"{_size(BASE + _most_rows(parts, rows) * BYTES_PER_ROW)}"
+        )
+    store = Scratch.below(scratch)
+    try:
+        return evaluate_parts(
+            truth,
+            parts,
+            protocol,
+            executor=Inline() if executor is None else executor,
+            store=store,
+            path=detections.path,
+            unread=unread,
+            rows_per_task=rows,
+            most_of_class=None if memory is None else 2 * rows,
+            log=log,
+            **options,
+        )
+    finally:
+        store.remove()
+
+
+def _most_rows(parts: Sequence[DetectionPart], rows: int) -> int:
+    """How many detections the largest task holds, if no class has more."""
+    most = max((part.rows for part in parts), default=0)
+    return max(most, min(rows, sum(part.rows for part in parts)))
+
+
+def rows_within(memory: int, truth: Dataset) -> int:
+    """How many detections fit into `memory` bytes at a time, beside the ground truth."""
+    held = BASE + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
+    rows = (memory - held) // BYTES_PER_ROW
+    if rows < FEWEST_ROWS:
+        least = held + FEWEST_ROWS * BYTES_PER_ROW
+        raise UsageError(f"--memory {_size(memory)} is too little: this ground truth needs {_size(least)}")
+    return rows
+
+
+def parse_memory(text: str) -> int:
+    """Bytes in ``2GB``, ``500MB`` or ``1.5GiB``. ValueError if it is none of these."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT])(i?)B?\s*", text, re.IGNORECASE)
+    if match is None:
+        raise ValueError("give a number with a unit, as in 2GB or 500MB")
+    unit = 1024 if match[3] else 1000
+    return int(float(match[1]) * unit ** ("KMGT".index(match[2].upper()) + 1))
+
+
+def _size(n: int) -> str:
+    return f"{n / 1e9:.1f} GB" if n >= 1e9 else f"{n / 1e6:.0f} MB"
+
+
+@contextlib.contextmanager
+def dask_executor(address: str, tell: Callable[[str], None]) -> Iterator[Executor]:
+    """An executor of the Dask scheduler at an address.
+
+    Raises
+    ------
+    UsageError
+        If Dask is not installed, or the address is not one.
+    PathError
+        If there is no scheduler, or it has no worker.
+    """
+    if not re.match(r"(tcp|tls)://", address):
+        raise UsageError(f"--cluster {address}: give the address of a Dask scheduler, as in tcp://host:8786")
+    try:
+        import distributed
+    except ImportError:
+        raise UsageError("a cluster needs Dask: pip install 'odm-toolkit[cluster]'") from None
+    connect: Any = distributed.Client
+    try:
+        client: Any = connect(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError) as e:
+        reason = str(e).splitlines()[0] if str(e) else "no scheduler answers"
+        raise PathError(f"{address}: {reason}") from None
+    try:
+        n = len(client.scheduler_info(n_workers=-1)["workers"])
+        if not n:
+            raise PathError(f"{address}: the scheduler has no workers")
+        tell(f"{plural(n, 'worker')} at {address}; the dashboard is at {client.dashboard_link}")
+        with client.get_executor(pure=False, retries=2) as executor:
+            yield executor
+    finally:
+        client.close()

@@ -1,0 +1,183 @@
+"""Evaluation in parts on a Dask cluster of this machine, whose workers are killed at every stage."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Executor
+
+import numpy as np
+import pytest
+
+from odm.converters import write
+from odm.evaluate import evaluate
+from odm.issues import Log
+from odm.sharding import evaluate_shards
+from odm.tables import Dataset
+
+pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+distributed = pytest.importorskip("distributed", reason="a cluster needs Dask")
+import pyarrow.parquet as pq  # noqa: E402 -- only where it is there
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif(os.name != "posix", reason="workers are killed by a signal"),
+]
+PROTOCOLS = ["coco", "voc2012"]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(**options, silence_logs=50) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Ground truth, a folder of detections whose images lie in several files, and the JSON of one process."""
+    home = tmp_path_factory.mktemp("cluster")
+    rng = np.random.default_rng(1)
+    n_images, n_gt, n_det = 30, 100, 900
+    names, classes = [f"{i}.jpg" for i in range(n_images)], ["a", "b", "c"]
+    image, category = rng.integers(0, n_images, n_gt), rng.integers(0, 3, n_gt)
+    boxes = np.c_[rng.uniform(0, 300, (n_gt, 2)), rng.uniform(20, 90, (n_gt, 2))]
+    truth = Dataset.from_arrays(
+        images=names, categories=classes, image=image, category=category, ltwh=boxes,
+        width=[640] * n_images, height=[480] * n_images, image_ids=list(range(n_images)),
+    )  # fmt: skip
+    of = rng.integers(0, n_gt, n_det)
+    found = boxes[of] + np.c_[rng.normal(0, 5, (n_det, 2)), np.zeros((n_det, 2))]
+    score = np.round(rng.random(n_det), 2)
+    (home / "det").mkdir()
+    for k in range(6):
+        own = slice(k * 150, (k + 1) * 150)
+        columns = {
+            "image": [names[i] for i in image[of][own]],
+            "class": [classes[c] for c in category[of][own]],
+        }
+        columns["score"] = score[own]
+        columns |= {name: found[own, j] for j, name in enumerate(("left", "top", "box_width", "box_height"))}
+        pq.write_table(pa.table(columns), home / "det" / f"{k}.parquet", write_page_checksum=True)
+    write(truth, str(home / "gt.json"), "coco")
+    whole = Dataset.from_arrays(
+        images=names, categories=classes, image=image[of], category=category[of], ltwh=found, score=score
+    )
+    return truth, home, numbers(evaluate(truth, whole, PROTOCOLS))
+
+
+def numbers(evaluation):
+    return json.dumps([result.to_dict() for result in evaluation.results])
+
+
+class Killing(Executor):
+    """Kills a worker of the cluster just after the first task of a stage was handed over."""
+
+    def __init__(self, inner, cluster, kills):
+        self.inner, self.cluster, self.kills = inner, cluster, dict(kills)
+        self.killed = []
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = self.inner.submit(fn, *args, **kwargs)
+        worker = self.kills.pop(fn.__name__, None)
+        if worker is not None:
+            pid = sorted(w.pid for w in self.cluster.workers.values() if w.pid)[worker % 2]
+            os.kill(pid, signal.SIGKILL)
+            self.killed.append(pid)
+        return future
+
+
+@pytest.mark.parametrize(
+    "kills",
+    [
+        {},
+        {"survey": 0},
+        {"match_part": 0},
+        {"match_cut": 1},
+        {"count_bucket": 0},
+        {"points_between": 1},
+        {"match_part": 0, "count_bucket": 1},
+    ],
+    ids=lambda kills: "+".join(kills) or "none",
+)
+def test_a_worker_that_is_killed_changes_no_bit(cluster, data, tmp_path, kills):
+    truth, home, expected = data
+    with distributed.Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=60)
+        with client.get_executor(pure=False, retries=2) as executor:
+            killing = Killing(executor, cluster, kills)
+            evaluation = evaluate_shards(
+                truth,
+                str(home / "det"),
+                PROTOCOLS,
+                executor=killing,
+                scratch=str(tmp_path),
+                rows_per_task=300,
+            )
+    assert numbers(evaluation) == expected
+    assert len(killing.killed) == len(kills)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_bad_part_is_named_and_not_retried_for_ever(cluster, data, tmp_path):
+    truth, home, _ = data
+    (tmp_path / "det").mkdir()
+    for path in sorted((home / "det").iterdir()):
+        whole = path.read_bytes()
+        (tmp_path / "det" / path.name).write_bytes(
+            whole[:-9] if path.name in ("1.parquet", "4.parquet") else whole
+        )
+    log = Log()
+    begin = time.monotonic()
+    with (
+        distributed.Client(cluster, set_as_default=False) as client,
+        client.get_executor(pure=False) as executor,
+        pytest.raises(Exception, match="2 of 6 parts"),
+    ):
+        evaluate_shards(truth, str(tmp_path / "det"), executor=executor, scratch=str(tmp_path / "s"), log=log)
+    assert [os.path.basename(issue.path) for issue in log if issue.severity == "error"] == [
+        "1.parquet",
+        "4.parquet",
+    ]
+    assert time.monotonic() - begin < 60
+
+
+def test_the_command(cluster, data, tmp_path):
+    _, home, expected = data
+    command = [
+        sys.executable,
+        "-m",
+        "odm",
+        "eval",
+        str(home / "gt.json"),
+        str(home / "det"),
+        "--output",
+        "json",
+    ]
+    for protocol in PROTOCOLS:
+        command += ["--protocol", protocol]
+    done = subprocess.run(
+        [*command, "--cluster", cluster.scheduler_address, "--scratch", str(tmp_path)],
+        check=True,
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert json.dumps(json.loads(done.stdout)["results"]) == expected
+    assert "2 workers at tcp://" in done.stderr
+    assert "dashboard" in done.stderr
+
+
+def test_no_scheduler_and_no_cluster(data, tmp_path):
+    _, home, _ = data
+    command = [sys.executable, "-m", "odm", "eval", str(home / "gt.json"), str(home / "det")]
+    done = subprocess.run(
+        [*command, "--cluster", "tcp://127.0.0.1:9", "--scratch", str(tmp_path)],
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == 3
+    assert "tcp://127.0.0.1:9" in done.stderr
+    assert "Traceback" not in done.stderr

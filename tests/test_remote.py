@@ -1,0 +1,84 @@
+"""Sources on S3, from a server on this machine; and nothing is fetched that the user did not name."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow.fs", reason="object stores need pyarrow")
+moto = pytest.importorskip(
+    "moto.server", reason="the local S3 server is moto: pip install 'moto[server]' boto3"
+)
+boto3 = pytest.importorskip("boto3", reason="the local S3 server is filled with boto3")
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+MIXED = Path(__file__).resolve().parent.parent / "fixtures" / "mixed"
+
+
+@pytest.fixture(scope="module")
+def store():
+    """The environment of a server with the bucket ``data``."""
+    server = moto.ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}
+    url = f"http://{host}:{port}"
+    client = boto3.client(
+        "s3", endpoint_url=url, region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b"
+    )
+    client.create_bucket(Bucket="data")
+    client.upload_file(str(MIXED / "coco" / "input.json"), "data", "gt/instances.json")
+    for name in ("a.parquet", ".hidden.parquet"):
+        client.upload_file(str(MIXED / "parquet-detections" / "input.parquet"), "data", f"det/{name}")
+    cut = (MIXED / "parquet-detections" / "input.parquet").read_bytes()[:-30]
+    client.put_object(Bucket="data", Key="bad/b.parquet", Body=cut)
+    yield {
+        **os.environ,
+        **keys,
+        "AWS_ENDPOINT_URL": url,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "NO_COLOR": "1",
+    }
+    server.stop()
+
+
+def odm(*words, env):
+    return subprocess.run(
+        [sys.executable, "-m", "odm", *map(str, words)],
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+        env=env,
+    )
+
+
+def test_evaluating_a_bucket_gives_the_numbers_of_the_disk(store):
+    here = odm(
+        "eval", MIXED / "coco", MIXED / "parquet-detections" / "input.parquet", "--output", "json", env=store
+    )
+    there = [
+        odm("eval", "s3://data/gt/instances.json", "s3://data/det/", "--output", "json", *more, env=store)
+        for more in ([], ["--memory", "1GB"])
+    ]
+    for done in there:
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["results"] == json.loads(here.stdout)["results"]
+        assert "1 hidden file" in done.stderr
+
+
+def test_what_is_not_there_or_damaged_is_named(store):
+    done = odm("stats", "s3://data/nothing", env=store)
+    assert (done.returncode, "s3://data/nothing: there is no such file or folder" in done.stderr) == (3, True)
+    done = odm("stats", "s3://data/bad/b.parquet", env=store)
+    assert done.returncode == 1
+    assert "s3://data/bad/b.parquet: error unreadable-file" in done.stderr + done.stdout
+    done = odm("eval", "s3://data/gt/instances.json", "s3://data/bad", "--memory", "1GB", env=store)
+    assert (done.returncode, "1 of 1 part" in done.stderr) == (1, True), done.stderr
+
+
+def test_addresses_that_cannot_be_listed_are_refused(store):
+    done = odm("stats", "https://example.com/a.json", env=store)
+    assert (done.returncode, "https:// is not read" in done.stderr) == (2, True)

@@ -1,0 +1,456 @@
+"""Detections read a part at a time give the JSON of one process, byte for byte, on any executor."""
+
+import concurrent.futures
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odm.converters import write
+from odm.converters.load import Request, load
+from odm.evaluate import evaluate
+from odm.evaluate.engine import Inline, run
+from odm.files import Scratch
+from odm.issues import DataError, Log, PathError, UsageError
+from odm.sharding import evaluate_shards, parse_memory
+from odm.tables import Dataset
+
+pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+import pyarrow.parquet as pq  # noqa: E402 -- only where it is there
+
+PROTOCOLS = [
+    *("coco", "voc2012", "voc2007", "openimages", "openimages-challenge", "tf-voc", "imagenet-det", "lvis")
+]
+HIERARCHY = {
+    "LabelName": "Entity",
+    "Subcategory": [{"LabelName": "c0", "Subcategory": [{"LabelName": "c1"}, {"LabelName": "c2"}]}],
+}
+
+
+def sides(rng, *, n_images=40, n_classes=4, n_gt=150, n_det=900, extra=0):
+    """Ground truth with flags, areas and labels, and detections of it with equal scores; image by image or not."""
+    names, classes = [f"i{k:03d}.jpg" for k in range(n_images)], [f"c{k}" for k in range(n_classes)]
+    image, category = rng.integers(0, n_images - 2, n_gt), rng.integers(0, n_classes, n_gt)
+    boxes = np.c_[rng.uniform(0, 300, (n_gt, 2)), rng.uniform(4, 150, (n_gt, 2))]
+    truth = Dataset.from_arrays(
+        images=names,
+        categories=classes,
+        image=image,
+        category=category,
+        ltwh=boxes,
+        flags=(rng.random(n_gt) < 0.15) * rng.choice([1, 2, 16], n_gt),
+        area=np.where(rng.random(n_gt) < 0.5, np.nan, boxes[:, 2] * boxes[:, 3] * 0.7),
+        width=[640] * n_images,
+        height=[480] * n_images,
+        image_ids=rng.permutation(n_images).tolist(),
+        category_ids=list(range(1, n_classes + 1)),
+        frequency=["r", "c", "f", "f", "r"][:n_classes],
+        labels=[(int(i), int(c), 0) for i in range(n_images) for c in range(n_classes) if rng.random() < 0.2],
+    )
+    of = rng.integers(0, n_gt, n_det)
+    found = boxes[of] + rng.normal(0, 6, (n_det, 4))
+    found[:, 2:] = np.abs(found[:, 2:])
+    own = np.where(rng.random(n_det) < 0.85, image[of], rng.integers(0, n_images + extra, n_det))
+    kind = np.where(rng.random(n_det) < 0.85, category[of], rng.integers(0, n_classes + 1, n_det))
+    order = np.argsort(own, kind="stable") if rng.random() < 0.5 else np.arange(n_det)
+    detections = Dataset.from_arrays(
+        images=[*names, *(f"extra{k}.jpg" for k in range(extra))],
+        categories=[*classes, "c-new"],
+        image=own[order],
+        category=kind[order],
+        ltwh=found[order],
+        score=np.round(rng.random(n_det), 2),
+    )
+    return truth, detections
+
+
+def save_parquet(detections, folder, cuts, rows=10**6):
+    """The detections in files that begin at `cuts`, with so many rows in a row group."""
+    os.makedirs(folder, exist_ok=True)
+    boxes, images, classes = detections.boxes, detections.images.name, detections.categories.name
+    for k, own in enumerate(np.split(np.arange(len(boxes)), np.sort(cuts))):
+        table = pa.table(
+            {
+                "image": pa.array([images[i] for i in boxes.image[own]], pa.string()),
+                "class": pa.array([classes[i] for i in boxes.category[own]], pa.string()),
+                "score": boxes.score[own],
+                "left": boxes.xyxy[own, 0],
+                "top": boxes.xyxy[own, 1],
+                "box_width": boxes.wh[own, 0],
+                "box_height": boxes.wh[own, 1],
+            }
+        )
+        pq.write_table(table, f"{folder}/part-{k}.parquet", row_group_size=rows, write_page_checksum=True)
+    return str(folder)
+
+
+def both(truth, folder, protocols, *, rows, executor=None, **options):
+    """The JSON of one process, and that of parts."""
+    whole = load(Request(path=folder, kind="det"), log := Log()).dataset
+    one = evaluate(truth, whole, protocols, log=log, **options).to_dict()
+    parts = evaluate_shards(
+        truth, folder, protocols, rows_per_task=rows, executor=executor, log=Log(), **options
+    ).to_dict()
+    return json.dumps(one), json.dumps(parts)
+
+
+@settings(max_examples=12)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 4), st.integers(40, 500), st.integers(60, 1200), st.data())
+def test_parts_give_the_json_of_one_process(tmp_path_factory, seed, n_cuts, group, rows, data):
+    rng = np.random.default_rng(seed)
+    truth, detections = sides(rng)
+    folder = tmp_path_factory.mktemp("parts")
+    save_parquet(detections, folder, rng.integers(0, len(detections), n_cuts), group)
+    chosen = data.draw(st.lists(st.sampled_from(PROTOCOLS), min_size=1, max_size=3, unique=True))
+    options = data.draw(
+        st.sampled_from(
+            [
+                {},
+                {"score_min": 0.35},
+                {"at_score": 0.5},
+                {"only_classes": ["c1", "c3"]},
+                {"only_images": ["i003", "i010", "i020"], "score_min": 0.9},
+                {"only_images": ["i020", "i003", "i020"]},
+            ]
+        )
+    )
+    one, parts = both(truth, str(folder), chosen, rows=rows, **options)
+    assert parts == one
+
+
+def test_hierarchy_and_labels_of_images(tmp_path):
+    truth, detections = sides(np.random.default_rng(3))
+    folder = save_parquet(detections, tmp_path / "det", [200, 500], 150)
+    labels = [("i001", "c0", True), ("i002", "c2", False), ("i077", "c1", False), ("i005", "c1", True)]
+    for options in ({}, {"only_classes": ["c0"]}):
+        one, parts = both(
+            truth,
+            folder,
+            ["openimages", "openimages-challenge"],
+            rows=300,
+            hierarchy=HIERARCHY,
+            image_labels=labels,
+            **options,
+        )
+        assert parts == one
+
+
+@pytest.mark.parametrize(
+    ("protocols", "options"),
+    [
+        (["coco", "lvis", "voc2012", "tf-voc"], {"area": ["tiny=0:900", "huge=4000:1e9"]}),
+        (["coco", "imagenet-det"], {"area": "small"}),
+        (["coco"], {"recall_at": [2, 5]}),
+        (["coco"], {"recall_at": [7], "area": {"some": (100, 5000)}, "max_dets": 8}),
+        (["openimages"], {"area": "0:5000"}),
+    ],
+)
+def test_areas_and_recall_of_parts(tmp_path, protocols, options):
+    truth, detections = sides(np.random.default_rng(20))
+    folder = save_parquet(detections, tmp_path / "det", [200, 500], 150)
+    one, parts = both(truth, folder, protocols, rows=250, **options)
+    assert parts == one
+    assert all(f"AP@{name}" in one for name in ("tiny", "huge")) or "tiny" not in str(options)
+
+
+def test_images_that_only_the_detections_have(tmp_path):
+    truth, detections = sides(np.random.default_rng(4), extra=3)
+    folder = save_parquet(detections, tmp_path / "det", [100, 300, 301], 90)
+    one, parts = both(truth, folder, ["coco", "voc2012"], rows=200, extra_images="background")
+    assert parts == one
+    with pytest.raises(DataError, match="cannot be compared"):
+        evaluate_shards(truth, folder, rows_per_task=200)
+    with pytest.raises(UsageError, match="all detections at once"):
+        evaluate_shards(truth, folder, rows_per_task=200, extra_images="ignore")
+
+
+def test_results_of_coco_in_several_files(tmp_path):
+    truth, detections = sides(np.random.default_rng(5))
+    truth_file = str(tmp_path / "gt.json")
+    write(truth, truth_file, "coco")
+    ids = dict(zip(truth.images.name, truth.images.source_id.tolist(), strict=True))
+    boxes, records = detections.boxes, []
+    for i in range(len(boxes)):
+        if boxes.category[i] < 4:
+            ltwh = [*boxes.xyxy[i, :2].tolist(), *boxes.wh[i].tolist()]
+            name = detections.images.name[boxes.image[i]]
+            records.append({"image_id": ids[name], "category_id": int(boxes.category[i]) + 1, "bbox": ltwh})
+            records[-1]["score"] = float(boxes.score[i])
+    (tmp_path / "det").mkdir()
+    for k in range(4):
+        (tmp_path / "det" / f"{k}.json").write_text(json.dumps(records[k * 200 : (k + 1) * 200]))
+    command = [sys.executable, "-m", "odm", "eval", truth_file, str(tmp_path / "det"), "--protocol", "coco"]
+    command += ["--output", "json"]
+    one = subprocess.run(command, capture_output=True, check=True)
+    parts = subprocess.run([*command, "--memory", "1GB"], capture_output=True, check=True)
+    assert parts.stdout == one.stdout
+    assert b"read in 4 parts" in parts.stderr
+
+
+def eval_json(folder, *options):
+    """What `odm eval gt.json det --output json` writes in a folder, and its messages."""
+    command = [sys.executable, "-m", "odm", "eval", "gt.json", "det", "--output", "json", *options]
+    done = subprocess.run(command, check=False, cwd=folder, capture_output=True, encoding="utf-8")
+    return done.stdout, done.stderr
+
+
+def videos(folder, records):
+    """Ground truth of two videos in `folder`, and for each a file of what `records` makes of its images."""
+    images = [
+        {"id": 10 * v + f, "file_name": f"v{v}/{f}.jpg", "width": 640, "height": 480, "video_id": v, "frame_id": f}
+        for v in (1, 2)
+        for f in range(3)
+    ]  # fmt: skip
+    boxes = [
+        {"id": i + 1, "image_id": one["id"], "category_id": 1, "bbox": [64 + i, 48, 128, 96], "area": 9, "iscrowd": 0}
+        for i, one in enumerate(images)
+    ]  # fmt: skip
+    truth = {"videos": [{"id": v, "name": f"v{v}"} for v in (1, 2)], "images": images, "annotations": boxes}
+    (folder / "gt.json").write_text(json.dumps({**truth, "categories": [{"id": 1, "name": "cat"}]}))
+    (folder / "det").mkdir()
+    for v in (1, 2):
+        own = [one for one in images if one["video_id"] == v]
+        (folder / "det" / f"{v}.json").write_text(json.dumps(records(v, own)))
+
+
+def test_tracks_in_several_files_are_boxes_of_frames(tmp_path):
+    videos(
+        tmp_path,
+        lambda v, _: [
+            {"video_id": v, "category_id": 1, "id": v, "track": [
+                {"frame": f, "bbox": [66 + f, 48, 120, 96], "confidence": 0.5 + f / 10 + v / 50} for f in range(3)
+            ]}
+        ],
+    )  # fmt: skip
+    one, parts = (eval_json(tmp_path, "--protocol", "coco", *more) for more in ((), ("--memory", "1GB")))
+    assert json.loads(one[0])["results"][0]["summary"]["AP50"] > 0
+    assert parts[0] == one[0]
+
+
+def test_relative_boxes_in_several_files_are_no_zeros(tmp_path):
+    videos(
+        tmp_path,
+        lambda _, own: [
+            {"image_id": one["id"], "category_id": 1, "bbox": [0.1, 0.1, 0.2, 0.2], "score": 0.9} for one in own
+        ],
+    )  # fmt: skip
+    one = eval_json(tmp_path, "--protocol", "coco")
+    assert "relative to the image's size" in one[1]
+    assert "error coordinates-differ" in eval_json(tmp_path, "--memory", "1GB")[1]
+    given = ("--protocol", "coco", "--det-format", "coco", "-O", "det.units=normalized")
+    assert eval_json(tmp_path, *given, "--memory", "1GB")[0] == eval_json(tmp_path, *given)[0] != ""
+
+
+def test_any_executor(tmp_path):
+    truth, detections = sides(np.random.default_rng(6))
+    folder = save_parquet(detections, tmp_path / "det", [250, 600], 100)
+    with concurrent.futures.ThreadPoolExecutor(3) as executor:
+        one, parts = both(truth, folder, ["coco", "voc2012"], rows=150, executor=executor)
+    assert parts == one
+
+
+def test_no_detections(tmp_path):
+    truth, detections = sides(np.random.default_rng(7))
+    folder = save_parquet(detections.take(np.zeros(0, np.int64)), tmp_path / "det", [])
+    one, parts = both(truth, folder, ["coco", "voc2012"], rows=150)
+    assert parts == one
+
+
+# ------------------------------------------------------------------------------------------- what goes wrong
+
+
+def test_all_bad_parts_are_named(tmp_path):
+    truth, detections = sides(np.random.default_rng(8))
+    folder = save_parquet(detections, tmp_path / "det", [250, 600])
+    for name in ("part-0.parquet", "part-2.parquet"):
+        path = tmp_path / "det" / name
+        path.write_bytes(path.read_bytes()[:-20])
+    log = Log()
+    with pytest.raises(DataError, match="2 of 3 parts"):
+        evaluate_shards(truth, folder, log=log)
+    assert [os.path.basename(issue.path) for issue in log if issue.severity == "error"] == [
+        *("part-0.parquet", "part-2.parquet")
+    ]
+
+
+def test_scratch_is_left_as_it_was(tmp_path):
+    truth, detections = sides(np.random.default_rng(9))
+    folder = save_parquet(detections, tmp_path / "det", [250])
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    (scratch / "mine").write_text("kept")
+    evaluate_shards(truth, folder, scratch=str(scratch))
+    (tmp_path / "det" / "part-1.parquet").write_bytes(b"PAR1")
+    with pytest.raises(DataError):
+        evaluate_shards(truth, folder, scratch=str(scratch))
+    assert os.listdir(scratch) == ["mine"]
+
+
+def test_two_jobs_in_one_scratch(tmp_path):
+    jobs = []
+    for seed in (10, 11):
+        truth, detections = sides(np.random.default_rng(seed))
+        jobs.append((truth, save_parquet(detections, tmp_path / f"det{seed}", [250, 400], 200)))
+    scratch = str(tmp_path / "scratch")
+
+    def work(job):
+        return evaluate_shards(*job, rows_per_task=150, scratch=scratch).to_dict()
+
+    with concurrent.futures.ThreadPoolExecutor(2) as executor:
+        together = list(executor.map(work, jobs))
+    assert together == list(map(work, jobs))
+
+
+class Failing(Inline):
+    """Does something before the n-th task."""
+
+    def __init__(self, n, do):
+        self.n, self.do, self.count = n, do, 0
+
+    def submit(self, fn, /, *args, **kwargs):
+        self.count += 1
+        if self.count == self.n:
+            self.do()
+        return super().submit(fn, *args, **kwargs)
+
+
+def test_a_scratch_that_vanishes_is_named(tmp_path):
+    truth, detections = sides(np.random.default_rng(12))
+    folder = save_parquet(detections, tmp_path / "det", [250])
+    scratch = tmp_path / "scratch"
+
+    def vanish():
+        for path in scratch.iterdir():
+            Scratch(str(path)).remove()
+
+    for n in (3, 5):
+        with pytest.raises(PathError, match="no folder that every worker shares"):
+            evaluate_shards(truth, folder, scratch=str(scratch), executor=Failing(n, vanish))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_a_full_scratch_is_named(tmp_path, monkeypatch):
+    truth, detections = sides(np.random.default_rng(13))
+    folder = save_parquet(detections, tmp_path / "det", [250])
+    real = os.open
+
+    def full(path, flags, *rest, **more):
+        return real("/dev/full" if "/matches-" in str(path) else path, flags & ~(os.O_EXCL | os.O_CREAT), *rest) \
+            if "/matches-" in str(path) and flags & os.O_WRONLY else real(path, flags, *rest, **more)  # fmt: skip
+
+    monkeypatch.setattr("odm.files.scratch.os.open", full)
+    with pytest.raises(PathError, match="No space left on device"):
+        evaluate_shards(truth, folder, scratch=str(tmp_path / "scratch"))
+    assert os.listdir(tmp_path / "scratch") == []
+
+
+def test_a_damaged_intermediate_file_is_no_number(tmp_path):
+    truth, detections = sides(np.random.default_rng(14))
+    folder = save_parquet(detections, tmp_path / "det", [250])
+    scratch = tmp_path / "scratch"
+
+    def damage():
+        (path,) = scratch.glob("*/matches-0")
+        data = bytearray(path.read_bytes())
+        data[len(data) // 4] ^= 1
+        path.write_bytes(data)
+
+    with pytest.raises(ValueError, match="damaged"):
+        evaluate_shards(truth, folder, scratch=str(scratch), executor=Failing(5, damage))
+
+
+def test_other_versions_are_refused(tmp_path, monkeypatch):
+    truth, detections = sides(np.random.default_rng(15))
+    folder = save_parquet(detections, tmp_path / "det", [250])
+    monkeypatch.setattr("odm.evaluate.shard_job.installed", lambda: ("0.0.1", "1.0", "3.11.0"))
+    with pytest.raises(UsageError, match=re.escape("this process odm 0.0.1, NumPy 1.0, Python 3.11.0")):
+        evaluate_shards(truth, folder)
+
+
+def test_what_a_task_raises_ends_the_job():
+    def work(n):
+        if n == 3:
+            raise PathError("three")
+        return n
+
+    with pytest.raises(PathError, match="three"):
+        list(run(concurrent.futures.ThreadPoolExecutor(2), work, [(n,) for n in range(1000)]))
+
+
+def test_a_class_beyond_the_memory_is_refused(tmp_path):
+    truth, detections = sides(np.random.default_rng(18), n_classes=1, n_det=900)
+    folder = save_parquet(detections, tmp_path / "det", [250, 600], 100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("odm.sharding.rows_within", lambda *_: 300)
+        with pytest.raises(UsageError, match=r"the class 'c0' has .* give more memory"):
+            evaluate_shards(truth, folder, memory=10**9)
+        evaluate_shards(truth, folder, memory=10**9, score_min=0.5)
+
+
+def test_memory_is_parsed():
+    assert [parse_memory(t) for t in ("2GB", "500MB", "1.5 GiB", "1g")] == [
+        *(2_000_000_000, 500_000_000, 3 * 2**29, 1_000_000_000)
+    ]
+    for text in ("2", "GB", "-1GB", "2XB", ""):
+        with pytest.raises(ValueError, match="2GB"):
+            parse_memory(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--cluster", "tcp://localhost:1"], "--cluster needs --scratch"),
+        (["--scratch", "s"], "--scratch is used with --memory or --cluster only"),
+        (["--memory", "lots"], "--memory lots: give a number with a unit"),
+        (["--memory", "10MB"], "is too little"),
+        (["--memory", "1GB", "--save", "out"], "--save needs all detections at once"),
+        (["--memory", "1GB", "--protocol", "tf-weighted"], "tf-weighted ranks or counts the detections"),
+        (["--memory", "1GB", "--protocol", "yolov5"], "yolov5 reads precision and recall of all classes"),
+        (
+            ["--memory", "1GB", "--protocol", "stt"],
+            "stt measures tracks, whose boxes may lie in several parts",
+        ),
+        (["--memory", "1GB", "--confusion", "counts"], "--confusion needs all detections at once"),
+        (["--cluster", "localhost:1", "--scratch", "s"], "give the address of a Dask scheduler"),
+    ],
+)
+def test_refusals(tmp_path, options, says):
+    truth, detections = sides(np.random.default_rng(16))
+    write(truth, str(tmp_path / "gt.json"), "coco")
+    save_parquet(detections, tmp_path / "det", [250])
+    done = subprocess.run(
+        [sys.executable, "-m", "odm", "eval", "gt.json", "det", *options],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert sorted(os.listdir(tmp_path)) == ["det", "gt.json"]
+
+
+@pytest.mark.parametrize(
+    ("protocols", "options", "says"),
+    [
+        *((p, {}, f"{p} .* evaluate it in one process") for p in ("stt", "tube", "ultralytics", "corloc")),
+        (["coco", "yolov5"], {}, "yolov5 .* evaluate it in one process"),
+        ("coco", {"class_agnostic": True}, "class_agnostic needs all detections at once"),
+    ],
+)
+def test_what_needs_all_detections_is_refused_before_anything_is_read(protocols, options, says):
+    with pytest.raises(UsageError, match=says):
+        evaluate_shards("not-there.json", "nor-there", protocols, **options)
+
+
+def test_formats_that_cannot_be_read_in_parts_are_refused(tmp_path):
+    truth, detections = sides(np.random.default_rng(17))
+    write(detections, str(tmp_path / "det.csv"), "csv")
+    with pytest.raises(UsageError, match="is csv, which cannot be read a part at a time"):
+        evaluate_shards(truth, str(tmp_path / "det.csv"))
