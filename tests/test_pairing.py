@@ -184,7 +184,7 @@ def test_the_reading_that_fits_is_shown():
     assert said(ours, one_less)[2] < 0.1  # names that each side has from a list of its own are believed
     both = misread(numbered(truth(categories=list("12345"))), numbered(found(categories=list("01234"))))
     assert "with 0 = '0', 1 = '1', 0 of 18" in both
-    assert "with 0 = '1', 1 = '2' 18 would" in both
+    assert "with 0 = '1', 1 = '2', 18 would" in both
     assert "(eval --rename 0=1 --rename 1=2 ..., or --rename @FILE)" in both
 
 
@@ -209,7 +209,7 @@ def test_results_that_count_classes_from_one_are_read_so_where_classes_are_numbe
     yolo(tmp_path / "set", names=False)
     write(tmp_path / "predictions.json", results(0))
     text = run("eval", "set", "predictions.json", "--gt-image-size", "120x80")
-    assert "category_id is read as the place in the ground truth's list, from 1" in text
+    assert "category_id is read as the position in the ground truth's list, from 1" in text
     assert "mAP = 100.00 %" in text
 
 

@@ -394,7 +394,7 @@ def test_pictures_that_cannot_be_shown_are_named(tmp_path):
         "the picture cannot be read: it is truncated or of an unknown type",
     ]
     assert entries[1][3] == "the picture cannot be read: No such file or directory"
-    assert entries[2][3] == "the picture is 40 x 20, the data set says 100 x 100"
+    assert entries[2][3] == "the picture is 40 x 20, but the data set says 100 x 100"
     assert any("cut.jpg" in note for note in log.notes)
 
 
