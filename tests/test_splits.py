@@ -359,7 +359,7 @@ def test_no_image_left_is_an_error():
 def test_a_part_without_an_image_is_an_error():
     with pytest.raises(DataError, match="val, test would get no images; there are 20 images"):
         divide(Selection(split_into="train:98,val:1,test:1"), twenty(), Log())
-    with pytest.raises(DataError, match="fold3; there are 20 images in 2 groups"):
+    with pytest.raises(DataError, match="fold3 would get no images; there are 20 images in 2 groups"):
         divide(Selection(folds=3, group_by="^i(.)"), twenty(), Log())
 
 
