@@ -37,15 +37,15 @@ class Asked:
         except UsageError as e:
             raise UsageError(f"--{e.args[0]}") from None  # a message begins with the name of what is wrong
         if given["save_thresholds"] and given["thresholds"] is None:
-            raise UsageError("--save-thresholds needs a rule: give --thresholds, as in --thresholds f1")
+            raise UsageError("--save-thresholds needs --thresholds, as in --thresholds f1")
         if given["thresholds"] is not None and len(rules) > 1:
-            raise UsageError("--thresholds chooses under one protocol and IoU")
+            raise UsageError("--thresholds works with a single protocol and IoU")
         if given["at_scores"] and given["at_score"] is not None:
-            raise UsageError("--at-scores and --at-score exclude each other")
+            raise UsageError("--at-scores and --at-score cannot be combined")
         if given["confusion"] and given["output"] == "csv":
-            raise UsageError("--confusion is no table of classes: --save DIR writes it as confusion.csv")
+            raise UsageError("--confusion cannot be printed as CSV: --save DIR writes it to confusion.csv")
         if given["tags"] and "slices" not in analyses:
-            raise UsageError("--tags makes slices: give --analyze slices")
+            raise UsageError("--tags needs --analyze slices")
         return cls(given, analyses, _read_json(given["at_scores"]) if given["at_scores"] else None)
 
     def applied(self, evaluation: Evaluation, log: Log) -> Evaluation:
@@ -85,13 +85,13 @@ class Asked:
         scores, default = read_thresholds(data)
         if data.get("images") == digest_of(evaluation.joined.evaluated):
             log.note(
-                f"--at-scores {printable(path)}: these scores were chosen on the same images, so what they "
-                f"give here is too good"
+                f"--at-scores {printable(path)}: these thresholds were chosen on the same images, so the "
+                f"results are optimistic"
             )
         unknown = [name for name in evaluation.joined.classes if name not in scores]
         if unknown:
             log.note(
-                f"--at-scores {printable(path)}: {len(unknown)} classes that it does not name, such as "
+                f"--at-scores {printable(path)}: {len(unknown)} classes that are not in the file, such as "
                 f"{shorten(unknown[0])!r}, use its default"
             )
         results = [at_scores(result, scores, default, path) for result in evaluation.results]
@@ -110,8 +110,8 @@ class Asked:
         if chosen.unreachable:
             names = ", ".join(shorten(name) for name in chosen.unreachable[:10])
             say(
-                f"odm: warning: {chosen.rule}: of these classes no score meets the rule, so nothing is kept "
-                f"({len(chosen.unreachable)} of {len(chosen.classes)}): {names}"
+                f"odm: warning: {chosen.rule}: no score of these classes meets the rule, so none of their "
+                f"detections are kept ({len(chosen.unreachable)} of {len(chosen.classes)}): {names}"
             )
         data = {**chosen.to_dict(), "images": digest_of(evaluation.joined.evaluated)}
         text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
@@ -140,7 +140,7 @@ def _read_json(path: str) -> dict[str, Any]:
     except Unreadable as e:
         raise PathError(f"{name}: {e}") from None
     except (ValueError, RecursionError) as e:
-        raise UsageError(f"--at-scores {name}: it is not JSON: {e}") from None
+        raise UsageError(f"--at-scores {name}: invalid JSON: {e}") from None
     try:
         read_thresholds(data)
     except UsageError as e:

@@ -66,7 +66,7 @@ class _Commands(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from odm.issues import hint
 
-            ctx.fail(f"there is no command {args[0]!r}{hint(args[0], COMMANDS)}")
+            ctx.fail(f"unknown command {args[0]!r}{hint(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
 
@@ -93,7 +93,7 @@ def run(args: Sequence[str]) -> int:
     closed = sys.stdout is None
     with screens():
         if closed:
-            return _fail("the output cannot be written: the standard output is closed", 3)
+            return _fail("cannot write the output: standard output is closed", 3)
         with contextlib.suppress(ValueError, OSError):
             signal.signal(signal.SIGTERM, _terminate)
         try:
@@ -103,7 +103,7 @@ def run(args: Sequence[str]) -> int:
             _let_go()
             if isinstance(e.error, BrokenPipeError):
                 return READER_LEFT  # as a command that SIGPIPE ends: whoever left needs no message
-            return _fail(f"the output cannot be written: {e.error.strerror or e.error}", 3)
+            return _fail(f"cannot write the output: {e.error.strerror or e.error}", 3)
         except KeyboardInterrupt:
             say("odm: interrupted; nothing was changed")
             return 130
@@ -143,10 +143,10 @@ def _run(args: list[str]) -> int:
     except (Unwritten, KeyboardInterrupt):
         raise
     except MemoryError:
-        return _fail("there is not enough memory for this data", 3)
+        return _fail("not enough memory for this data", 3)
     except Exception as e:  # noqa: BLE001 -- the last net: a traceback helps nobody at a command line
         if isinstance(e, FileNotFoundError) and _folder_is_gone():
-            return _fail("the working folder does not exist any more: change to another one", 3)
+            return _fail("the working folder no longer exists: change to another one", 3)
         return _fail(
             f"internal error, please report it with the command and, if you can, the data: {_trace(e)}", 70
         )
@@ -172,7 +172,7 @@ def _folder_is_gone() -> bool:
 def _words(error: Exception) -> str:
     words = str(error.args[0]) if error.args else str(error)
     gone = isinstance(error, OSError) and _folder_is_gone()
-    return f"{words} (the working folder does not exist any more)" if gone else words
+    return f"{words} (the working folder no longer exists)" if gone else words
 
 
 def _trace(error: Exception) -> str:

@@ -235,7 +235,7 @@ def _check_reading(name: str, text: str) -> None:
     key = name.replace("-", "_")
     found = [spec for f in FORMATS.values() for spec in option_specs(f.options) if spec.name == key]
     if found and all(spec.side == "write" for spec in found):
-        raise click.UsageError(f"-O {text}: {key} only matters where a format is written")
+        raise click.UsageError(f"-O {text}: {key} only matters when a format is written")
 
 
 def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> click.Option:
@@ -263,7 +263,7 @@ def _split_option(text: str, sides: Sequence[str]) -> tuple[str, str, str]:
     if "." in name and name.split(".", 1)[0] in sides:
         side, name = name.split(".", 1)
     if not equals or not name:
-        raise click.UsageError(f"-O {text}: give name=value")
+        raise click.UsageError(f"-O {text}: expected name=value")
     return side, name, value
 
 
@@ -353,6 +353,6 @@ def lines_of_files(texts: Iterable[str]) -> list[str]:
         except Unreadable as e:
             raise PathError(f"{printable(text[1:])}: {e}") from None
         except UnicodeDecodeError:
-            raise PathError(f"{printable(text[1:])}: it is not UTF-8") from None
+            raise PathError(f"{printable(text[1:])}: not UTF-8 text") from None
         found += [line.strip() for line in content.split("\n") if line.strip()]
     return found

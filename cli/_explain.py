@@ -19,10 +19,10 @@ from odm.screen import json_text, markdown
 HEAD = """\
 # Codes
 
-Every fault has a code that stays the same from version to version. `odm validate --explain CODE` prints the
-entry of one; this page is `odm validate --explain all --output markdown`. An *error* keeps data from being
-converted or evaluated; a *warning* is read, kept and named. Errors *of one box* can be left out with
-`--skip-bad`, and errors *of one file* together with the file with `--skip-bad-files`; no other can.
+Every type of problem has a code that never changes. `odm validate --explain CODE` explains one code; this
+page is the output of `odm validate --explain all --output markdown`. Data with an *error* is not converted or
+evaluated; after a *warning* it is read as usual. Errors *of one box* can be left out with `--skip-bad`, and
+errors *of one file* together with the file with `--skip-bad-files`; no others can.
 """
 
 
@@ -99,7 +99,7 @@ def _wrap(text: str) -> str:
 def _page(codes: Sequence[Code]) -> str:
     lines = [HEAD] if len(codes) > 1 else []
     if len(codes) > 1:
-        lines += ["| code | severity | says |", "|---|---|---|"]
+        lines += ["| code | severity | message |", "|---|---|---|"]
         lines += [
             f"| [`{code.name}`](#{code.name}) | {code.severity} | {markdown(message(code))} |"
             for code in codes

@@ -32,7 +32,7 @@ def read_tags(path: str, images: Sequence[str], log: Log) -> Tags:
     except Unreadable as e:
         raise PathError(f"{name}: {e}") from None
     except UnicodeDecodeError:
-        raise PathError(f"{name}: it is not UTF-8") from None
+        raise PathError(f"{name}: not UTF-8 text") from None
     stems: dict[str, list[str]] = {}
     for image in images:
         stems.setdefault(stem(image), []).append(image)
@@ -64,7 +64,7 @@ def read_tags(path: str, images: Sequence[str], log: Log) -> Tags:
             if tag != "image" and value.strip() and value.strip() not in values:
                 values.append(value.strip())
     if not any(tags.values()):
-        raise UsageError(f"--tags {name}: none of its {unknown} images is evaluated")
+        raise UsageError(f"--tags {name}: none of its {unknown} images are evaluated")
     if unknown:
-        log.note(f"--tags {name}: {unknown} rows are of images that are not evaluated")
+        log.note(f"--tags {name}: {unknown} rows refer to images that are not evaluated")
     return tags

@@ -87,7 +87,7 @@ def command(first: str, other: str, options: dict[str, dict[str, Any]], **given:
         a, b, classes, left_out = share(*sides)
         for path, n in zip((first, other), left_out, strict=True):
             if n:
-                log.note(f"{printable(path)}: {n} images that the other does not have are left out")
+                log.note(f"{printable(path)}: {n} images that the other side lacks are left out")
     finally:
         print_log(log, quiet=given["quiet"], limit=given["max_errors"], per_code=given["max_per_code"])
     found = agree(a, b, classes, iou=given["iou"])
@@ -110,8 +110,8 @@ def render(found: Agreement, output: str, *, width: int | None = None) -> str:
     markdown = output == "markdown"
     lines = [
         f"{found.boxes[0]} and {found.boxes[1]} boxes, {found.pairs} pairs with IoU >= {found.iou_least:g}",
-        f"F1 of places {_number(found.f1_location)}, of places and classes {_number(found.f1)}",
-        f"mean IoU of pairs {_number(found.mean_iou)}, kappa of their classes {_number(found.kappa)}",
+        f"F1 of locations {_number(found.f1_location)}, of locations and classes {_number(found.f1)}",
+        f"mean IoU of matched pairs {_number(found.mean_iou)}, kappa of their classes {_number(found.kappa)}",
     ]
     rows = [
         [shorten(printable(row["class"]), 40), _number(math.nan if row["f1"] is None else row["f1"]),

@@ -182,11 +182,11 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
     except UsageError as e:
         raise UsageError(f"--{e.args[0]}") from None  # a message begins with the name of what is wrong
     if len(runs) < 2:
-        raise UsageError("give the detections of at least two runs: odm compare GT A B")
+        raise UsageError("compare needs the detections of at least two runs: odm compare GT A B")
     if len(set(runs)) < len(runs):
-        raise UsageError("a run is given twice; a run against itself differs by nothing")
+        raise UsageError("a run is given twice, and comparing a run with itself shows no difference")
     if given["report"] and len(runs) > 2:
-        raise UsageError("--report shows two runs: give A and one B")
+        raise UsageError("--report shows two runs: give only A and B")
     if given["save_to"]:
         Output(given["save_to"], overwrite=given["overwrite"], dry_run=True)
     report_target(given, sources=(gt, *runs))

@@ -82,7 +82,7 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise UsageError(
-            f"{parameter.opts[0]} {shorten(text)}: give whole numbers from 1, as in 1,10,50"
+            f"{parameter.opts[0]} {shorten(text)}: expected whole numbers from 1, as in 1,10,50"
         ) from None
 
 
@@ -354,7 +354,7 @@ def _renamed(dataset: Dataset, renames: dict[str, str], log: Log) -> Dataset:
     n = np.bincount(dataset.boxes.category, minlength=len(dataset.categories)).tolist()
     for name, count in zip(dataset.categories.name, n, strict=True):
         if name in renames:
-            log.note(f"--rename: {name!r} of {count} detections is taken as {renames[name]!r}")
+            log.note(f"--rename: {name!r} of {count} detections is read as {renames[name]!r}")
     return apply(Edits(rename=renames), dataset, Ledger("", ""))
 
 

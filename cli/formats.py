@@ -54,9 +54,9 @@ def page(format_: Format, width: int | None = None, *, brief: bool = False) -> s
     kept = ", ".join(sorted(format_.keeps)) or "nothing"
     if format_.written_by:
         lines += ["", wrapped(f"Written by: {format_.written_by}.", width)]
-    lines += ["", wrapped(f"Besides boxes and class names it keeps: {kept}.", width)]
+    lines += ["", wrapped(f"Preserved besides boxes and class names: {kept}.", width)]
     if format_.max_error_px:
-        lines.append(f"Coordinates survive within {format_.max_error_px:g} px.")
+        lines.append(f"Coordinates are preserved within {format_.max_error_px:g} px.")
     return "\n".join(lines)
 
 

@@ -66,7 +66,7 @@ def from_supervision(
         names = found.data.get("class_name") if classes is None else None
         labels = found.class_id if names is None else names
         if n and (labels is None or (names is None and classes is None)):
-            raise ValueError(f"image {name}: class_id has no names: give classes, or data['class_name']")
+            raise ValueError(f"image {name}: class_id has no names: pass classes, or set data['class_name']")
         parts.append(_Part(str(name), found.xyxy, labels if n else [], found.confidence))
         extras["masks"] += n if found.mask is not None else 0
         extras["tracks"] += n if found.tracker_id is not None else 0
@@ -357,9 +357,7 @@ def from_fiftyone(
     for sample in samples:
         size = sample.metadata
         if size is None or not size.width or not size.height:
-            raise ValueError(
-                f"{sample.filepath}: the size of the image is not known: call compute_metadata()"
-            )
+            raise ValueError(f"{sample.filepath}: the size of the image is unknown: call compute_metadata()")
         scale = np.array([size.width, size.height, size.width, size.height])
         value = sample[field]
         found = value.detections if value is not None else []
@@ -388,7 +386,7 @@ def to_fiftyone(dataset: Dataset, field: str = "ground_truth") -> list[Any]:
         size = np.array([images.width[row], images.height[row]], np.float64)
         if len(own) and not size.all():
             raise ValueError(
-                f"image {images.name[row]}: its size is not known, and FiftyOne's boxes are shares of it"
+                f"image {images.name[row]}: its size is unknown, and FiftyOne's boxes are relative to it"
             )
         detections = [
             fiftyone.Detection(
@@ -444,13 +442,13 @@ def _gather(parts: Sequence[_Part], classes: Sequence[str] | None, kind: Kind | 
             columns[key].append(values.astype(np.float64).reshape(-1))
         lengths = {len(xyxy), len(own), *(len(columns[key][-1]) for key in ("score", "crowd", "area"))}
         if len(lengths) > 1:
-            raise ValueError(f"image {part.name}: boxes, labels and scores are not of one length")
+            raise ValueError(f"image {part.name}: boxes, labels and scores differ in length")
     score, crowd, area = (np.concatenate([np.zeros(0), *columns[key]]) for key in ("score", "crowd", "area"))
     missing = np.isnan(score)
     count = [len(own) for own in labels]
     if missing.any() and not missing.all():
         first = parts[int(np.searchsorted(np.cumsum(count), int(missing.argmax()), side="right"))]
-        raise ValueError(f"image {first.name}: a box has no score, while others have one")
+        raise ValueError(f"image {first.name}: a box has no score, but others have one")
     names = _class_names(labels) if classes is None else list(classes)
     rows = [
         _rows_of(own, names, f"image {part.name}: label") for part, own in zip(parts, labels, strict=True)
@@ -480,7 +478,7 @@ def _rows_of(labels: Sequence[Any], names: Sequence[str], what: str) -> Longs:
     rows = [known.get(v, -1) if isinstance(v, str) else int(v) for v in labels]
     wrong = next((v for v, row in zip(labels, rows, strict=True) if not 0 <= row < len(names)), None)
     if wrong is not None:
-        raise ValueError(f"{what} {wrong!r} is not among the {len(names)} names")
+        raise ValueError(f"{what} {wrong!r} is not one of the {len(names)} names")
     return np.array(rows, np.int64)
 
 

@@ -59,13 +59,11 @@ def _put_in_order(dataset: Dataset, order: tuple[str, ...], ledger: Ledger) -> D
     missing = [name for name in names if name not in row_of]
     if missing:
         raise UsageError(
-            f"--class-list: the data has a class {shorten(missing[0])!r} that is not listed"
-            f"{hint(missing[0], order)}; list it, or --rename or --drop it"
+            f"--class-list: the data has a class {shorten(missing[0])!r} that is not in the list"
+            f"{hint(missing[0], order)}; add it, or use --rename or --drop"
         )
     old = {name: row for row, name in enumerate(names)}
-    ledger.change(
-        "classes put in the order of --class-list", sum(row_of[name] != old[name] for name in names)
-    )
+    ledger.change("classes reordered by --class-list", sum(row_of[name] != old[name] for name in names))
     ledger.change("classes without objects added by --class-list", len(order) - len(names))
     rows = np.array([old.get(name, -1) for name in order])
     ids = dataset.categories.source_id
@@ -105,7 +103,10 @@ def _moved_labels(labels: ImageLabels, row_of: Ints, ledger: Ledger) -> ImageLab
             & (moved.verdict == LabelState.ABSENT)
             & (np.bincount(once)[location] < merged[moved.category])
         )
-        ledger.change("absences of a class that was merged with one that may be there", int(some.sum()))
+        ledger.change(
+            "image-level absences dropped because the class was merged with one that may be present",
+            int(some.sum()),
+        )
         again = np.ones(len(labels), np.bool_)
         again[first] = False
         keep &= ~some & ~again
@@ -124,7 +125,7 @@ def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
     if strange:
         some = ", ".join(repr(shorten(name, 30)) for name in strange[:5])
         near = hint(strange[0], NAMES)
-        raise UsageError(f"--coco-ids: not among COCO's 80 classes: {some}{near}; --rename or --drop them")
+        raise UsageError(f"--coco-ids: not among COCO's 80 classes: {some}{near}; use --rename or --drop")
     at = [position[name] for name in names]
     ids = np.array(at if scheme == "80" else [IDS[p] for p in at], np.int64)
     ledger.change("class ids set to COCO's", int(np.count_nonzero(categories.source_id != ids)))
@@ -144,12 +145,12 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     _check_names("--rename", edits.rename, names)
     for name in edits.rename.values():
         if (reason := refuse_class(name)) is not None:
-            raise UsageError(f"--rename: {shorten(name)!r} cannot be the name of a class: {reason}")
+            raise UsageError(f"--rename: {shorten(name)!r} is not a valid class name: {reason}")
     kept = [name not in edits.drop and (not edits.only or name in edits.only) for name in names]
     kept_rows = np.array(kept, bool)
     dropped = ~kept_rows[dataset.boxes.category]
-    ledger.change("classes left out by --drop or --only-classes", int(np.count_nonzero(~kept_rows)))
-    dataset = ledger.leave_out(dataset, dropped, "boxes of classes left out (--drop, --only-classes)")
+    ledger.change("classes dropped by --drop or --only-classes", int(np.count_nonzero(~kept_rows)))
+    dataset = ledger.leave_out(dataset, dropped, "boxes of dropped classes (--drop, --only-classes)")
 
     new_rows: dict[str, int] = {}
     row_of = np.full(len(names), -1, np.int32)

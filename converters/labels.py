@@ -13,14 +13,15 @@ BAD_LABEL_FILE = Code(
     "bad-label-file",
     "error",
     "{reason}",
-    "give a CSV file with the columns ImageID, LabelName and Confidence (1 = there, 0 = not there)",
-    "The file of image labels, which says which classes were looked for on an image, cannot be read.",
+    "use a CSV file with the columns ImageID, LabelName and Confidence (1 = present, 0 = absent)",
+    "The file of image-level labels, which states the classes that were looked for in each image, cannot be "
+    "read.",
 )
 BAD_HIERARCHY = Code(
     "bad-hierarchy",
     "error",
     "{reason}",
-    'give JSON of nested {{"LabelName": ..., "Subcategory": [...]}}',
+    'use JSON of nested {{"LabelName": ..., "Subcategory": [...]}}',
     "The class hierarchy cannot be read.",
 )
 
@@ -28,7 +29,7 @@ BAD_HIERARCHY = Code(
 def _text(path: str, code: Code, log: Log) -> str:
     source = Source(path, follow_links=True)
     if source.is_dir:
-        raise PathError(f"{printable(path)}: it is a folder, not a file")
+        raise PathError(f"{printable(path)}: this is a folder, not a file")
     data = source.read("", log)
     if data is None:
         raise DataError(f"{printable(path)}: it cannot be read", log)
@@ -36,7 +37,7 @@ def _text(path: str, code: Code, log: Log) -> str:
         return data.removeprefix(b"\xef\xbb\xbf").decode()
     except UnicodeDecodeError as e:
         log.report(code, path, reason=f"byte {e.start} is not UTF-8")
-        raise DataError(f"{printable(path)}: it is not UTF-8", log) from None
+        raise DataError(f"{printable(path)}: not UTF-8 text", log) from None
 
 
 def read_descriptions(path: str, log: Log) -> dict[str, str]:
@@ -69,7 +70,7 @@ def read_image_labels(
     except KeyError as e:
         known = hint(str(e.args[0]), columns)
         log.report(BAD_LABEL_FILE, path, line=1, reason=f"there is no column {e.args[0]!r}{known}")
-        raise DataError(f"{printable(path)}: it is not a file of image labels", log) from None
+        raise DataError(f"{printable(path)}: not a file of image-level labels", log) from None
     rows: list[tuple[str, str, bool]] = []
     try:
         for row in reader:
@@ -81,7 +82,7 @@ def read_image_labels(
                     BAD_LABEL_FILE,
                     path,
                     line=line,
-                    reason=f"{len(row)} columns, the header has {len(header)}",
+                    reason=f"{len(row)} columns, but the header has {len(header)}",
                 )
             elif row[confidence].strip() not in ("0", "1", "0.0", "1.0"):
                 value = shorten(row[confidence])
@@ -114,8 +115,8 @@ def read_hierarchy(path: str, log: Log, names: dict[str, str] | None = None) -> 
     try:
         tree = msgspec.json.decode(_text(path, BAD_HIERARCHY, log))
     except (msgspec.DecodeError, RecursionError) as e:
-        log.report(BAD_HIERARCHY, path, reason=f"it is not JSON: {e}")
-        raise DataError(f"{printable(path)}: it is not a class hierarchy", log) from None
+        log.report(BAD_HIERARCHY, path, reason=f"invalid JSON: {e}")
+        raise DataError(f"{printable(path)}: not a class hierarchy", log) from None
 
     faults: list[str] = []
     pending: list[tuple[Any, str]] = [(tree, "")]
@@ -136,5 +137,5 @@ def read_hierarchy(path: str, log: Log, names: dict[str, str] | None = None) -> 
             BAD_HIERARCHY, path, pointer=location or "/", reason="there is no class with a LabelName here"
         )
     if faults:
-        raise DataError(f"{printable(path)}: it is not a class hierarchy", log)
+        raise DataError(f"{printable(path)}: not a class hierarchy", log)
     return tree  # type: ignore[no-any-return]

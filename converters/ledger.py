@@ -12,7 +12,7 @@ from odm.issues import plural, printable
 from odm.names import stem
 from odm.tables import GROUPS, NO_ID, Dataset, Flag, LabelState
 
-BAD_FILES = "files left out with their images"
+BAD_FILES = "files left out, with their images"
 
 
 @dataclasses.dataclass
@@ -90,10 +90,10 @@ class Ledger:
         ]
         if self.stayed:
             some = ", ".join(self.stayed[:5]) + (", ..." if len(self.stayed) > 5 else "")
-            rows.append((len(self.stayed), f"files stayed that were there before: {some}"))
+            rows.append((len(self.stayed), f"existing files kept: {some}"))
         if self.bad_files:
             n = len(self.bad_files)
-            rows.append((n, "file left out with its images:" if n == 1 else f"{BAD_FILES}:"))
+            rows.append((n, "file left out, with its images:" if n == 1 else f"{BAD_FILES}:"))
         width = max(len(str(n)) for n, _ in rows)
         lines = [f"{n:>{width}}  {printable(text)}" for n, text in rows]
         return "\n".join([*lines, *(f"{'':>{width}}    {printable(path)}" for path in self.bad_files)])
@@ -133,21 +133,21 @@ def drop_unsupported(
         marked = dataset.boxes.has(flag)
         if flag is Flag.CROWD and target.crowd_class in dataset.categories.name:
             marked &= dataset.boxes.category != dataset.categories.name.index(target.crowd_class)
-        word = f"{name.replace('_', '-')} boxes, which {target.name} cannot mark"
+        word = f"{name.replace('_', '-')} boxes, which {target.name} cannot represent"
         if keep_groups:
-            ledger.change(f"{word}, written as ordinary", int(np.count_nonzero(marked)))
+            ledger.change(f"{word}, written as ordinary boxes", int(np.count_nonzero(marked)))
         else:
             dataset = ledger.leave_out(dataset, marked, f"{word} (--keep-groups writes them)")
     boxes, images, categories = dataset.boxes, dataset.images, dataset.categories
     for flag in Flag:
         name = str(flag.name).lower()
         if name not in keeps and not flag & GROUPS:
-            ledger.lose(f"the mark {name!r}", int(np.count_nonzero(boxes.has(flag))))
+            ledger.lose(f"the attribute {name!r}", int(np.count_nonzero(boxes.has(flag))))
     if "score" not in keeps:
         ledger.lose("scores", int(np.count_nonzero(~np.isnan(boxes.score))))
     if "area" not in keeps:
         own = ~np.isnan(boxes.area) & (boxes.area != boxes.wh[:, 0] * boxes.wh[:, 1])
-        ledger.lose("areas that are not width * height", int(np.count_nonzero(own)))
+        ledger.lose("areas that differ from width * height", int(np.count_nonzero(own)))
     if "size" not in keeps and "size" in source.keeps:
         # A fact about the picture, which can be asked for it again, and nothing that was annotated.
         ledger.change("image sizes are not written", int(np.count_nonzero(images.width > 0)))
@@ -164,9 +164,9 @@ def drop_unsupported(
     if "unused" not in keeps:
         ledger.lose("classes without objects", len(categories) - len(np.unique(boxes.category)))
     if "parent" not in keeps:
-        ledger.lose("parents of classes", int(np.count_nonzero(categories.parent >= 0)))
+        ledger.lose("parent classes", int(np.count_nonzero(categories.parent >= 0)))
     if "frequency" not in keeps:
-        ledger.lose("frequencies of classes", sum(map(bool, categories.frequency)))
+        ledger.lose("class frequencies", sum(map(bool, categories.frequency)))
     for verdict, words in _VERDICT_WORDS.items():
         if verdict.name.lower() not in keeps:
             ledger.lose(words, int(np.count_nonzero(dataset.labels.verdict == verdict)))
@@ -174,17 +174,17 @@ def drop_unsupported(
         if name not in keeps:
             ledger.lose(name, n)
     if "extension" not in keeps:
-        ledger.change("image names lose their extension", sum(stem(name) != name for name in images.name))
+        ledger.change("image names without their extension", sum(stem(name) != name for name in images.name))
     ids_differ = categories.source_id != NO_ID
     if "category_id" not in keeps and "category_id" in source.keeps and ids_differ.any():
         renumbered = categories.source_id != np.arange(len(categories))
-        what = "class ids are numbered anew" if "order" in keeps else "class ids are not written"
+        what = "class ids are renumbered" if "order" in keeps else "class ids are not written"
         ledger.change(what, int(np.count_nonzero(renumbered & ids_differ)))
     return dataset
 
 
 _VERDICT_WORDS = {
-    LabelState.ABSENT: "classes said to be absent from an image",
-    LabelState.PRESENT: "classes said to be on an image",
-    LabelState.PARTIAL: "classes of which an image is said to have objects without a box",
+    LabelState.ABSENT: "image-level labels: class absent",
+    LabelState.PRESENT: "image-level labels: class present",
+    LabelState.PARTIAL: "image-level labels: class not fully annotated",
 }

@@ -21,17 +21,18 @@ from odm.tables import Builder, Dataset, Kind
 NO_IMAGES = Code(
     "no-images",
     "warning",
-    "no image and no box is in here",
-    "check that this is the right file, and that it was exported completely",
-    "A file with a header or with empty lists alone can be read, and gives nothing. It is often the rest of "
-    "an export that failed.",
+    "no images and no boxes found",
+    "check that this is the right file and that the export is complete",
+    "A file with only a header or empty lists is valid but contains nothing. It is often the result of a "
+    "failed export.",
 )
 SIDES_SWAPPED = Code(
     "sides-swapped",
     "error",
-    "expected ground truth here and detections in {other!r}, found scores with every box here and none there",
+    "expected ground truth here and detections in {other!r}, but every box here has a score and none there "
+    "does",
     "give the ground truth first and the detections second",
-    "Detections are ranked by their scores, and ground truth has none.",
+    "Detections are ranked by score; ground truth has no scores.",
 )
 
 
@@ -314,9 +315,9 @@ def _check_left(side: PendingSource, loaded: Loaded) -> None:
     if loaded.bad and not len(loaded.dataset):
         n = loaded.bad
         what = "the only box has an error" if n == 1 else f"all {n} boxes have errors"
-        text = f"{what}, so --skip-bad would leave none"
+        text = f"{what}, so --skip-bad would leave nothing"
     elif not loaded.bad and side.log.errors > loaded.left_out.errors:
-        text = "--skip-bad leaves out rows, and the errors concern none that could be left out"
+        text = "--skip-bad only leaves out rows, and these errors are not in rows"
     else:
         return
     raise DataError(f"{printable(side.request.path)}: {text}", side.log)
@@ -327,13 +328,13 @@ def refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
     text = f"{printable(path)}: {plural(log.errors, 'error')} in the data"
     if skip_bad and log.fatal:
         codes = [name for name in log.counts if CODES[name].severity == "error" and not CODES[name].row]
-        text += f"; --skip-bad leaves out rows, and these concern more than a row: {', '.join(codes)}"
+        text += f"; --skip-bad only leaves out rows, and these affect more than one row: {', '.join(codes)}"
         paths = list(dict.fromkeys(i.path for i in log.issues if i.code in codes and i.path))
         if paths:
             some = ", ".join(map(printable, paths[:3])) + (", ..." if len(paths) > 3 else "")
             whole = "" if all(CODES[name].file for name in codes) else ", or move it out of the source"
             text += f"; correct {some}" + (
-                "" if paths == [path] else whole or ", or leave such files out with --skip-bad-files"
+                "" if paths == [path] else whole or ", or leave out such files with --skip-bad-files"
             )
     return DataError(text, log)
 
@@ -368,7 +369,7 @@ def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> N
             )
             advice = ""
             if name == "classes" and any(side == "write" for _, side in uses):
-                advice = "; --class-list FILE says which classes are written, and in which order"
+                advice = "; --class-list FILE sets which classes are written, and in which order"
             raise UsageError(f"the option {name.replace('_', '-')!r} has no meaning when {names}{advice}")
 
 
@@ -486,7 +487,7 @@ class PendingSource:
     def _read(self, counterpart: Callable[[], Dataset | None] | None) -> Dataset:
         if self.source.is_dir and not self.source.files and not self.source.bad_links:
             if self.request.kind != "det":
-                raise PathError(f"{printable(self.source.path)}: there is no file in this folder")
+                raise PathError(f"{printable(self.source.path)}: this folder contains no files")
             self.log.note(f"{printable(self.source.path)}: an empty folder, so there are no detections")
             return self._builder(counterpart).build()
         if not (self.forgives_split and self.has_option("split")):
@@ -501,7 +502,7 @@ class PendingSource:
             again = self._read_with(counterpart, whole)
             wanted = self.request.shared["split"]
             if set(again.images.split) <= {"", wanted}:
-                whole.note(f"{printable(self.source.path)}: there are no splits here, so all of it is read")
+                whole.note(f"{printable(self.source.path)}: there are no splits, so everything is read")
                 self.log.extend(whole)
                 return again
             self.without_split = None
@@ -568,6 +569,4 @@ def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:
                 fitting,
             )
         side.format = fitting
-        side.log.note(
-            f"{printable(side.source.path)}: there is nothing in it, so it is taken as {fitting.name}"
-        )
+        side.log.note(f"{printable(side.source.path)}: it is empty, so it is read as {fitting.name}")

@@ -63,15 +63,15 @@ def read(
     path
         A file or a folder.
     format
-        Its name (``odm formats`` lists them); left out, it is detected.
+        Its name (``odm formats`` lists them); auto-detected if omitted.
     kind
-        ``"gt"`` or ``"det"``, to say which it is instead of having it detected.
+        ``"gt"`` or ``"det"``; auto-detected if omitted.
     gt
         The ground truth that a results file refers to.
     skip_bad
-        Leave out the rows that have errors instead of raising.
+        Leave out rows with errors instead of raising.
     skip_bad_files
-        Leave out the files that have errors of more than a row, with their images; notes name them.
+        Leave out files with errors that affect more than one row, and their images; notes name them.
     log
         Collects issues and notes; read it afterwards to see warnings.
     **options
@@ -80,9 +80,9 @@ def read(
     Raises
     ------
     DataError
-        If the data has errors; its ``log`` holds them all.
+        If the data has errors; its ``log`` has all of them.
     UsageError
-        If there is no such format or option, or the format cannot be told.
+        If a format or option does not exist, or the format cannot be detected.
     PathError
         If the path is missing or not usable.
     """
@@ -114,11 +114,11 @@ def write(
     path
         The target. It must not exist, or be an empty folder, unless `overwrite` is given.
     format
-        The target's format; left out, the suffix of `path` decides.
+        The format of the target; taken from the suffix of `path` if omitted.
     keep_groups
-        Write crowd and group-of boxes as ordinary ones where the format cannot mark them.
+        Write crowd and group-of boxes as ordinary boxes if the format cannot represent them.
     selection
-        Which boxes and images to write, and how to divide them into parts or folds.
+        Which boxes and images to write, and how to split them into parts or folds.
     **options
         The format's own options.
 
@@ -130,7 +130,7 @@ def write(
     Raises
     ------
     DataError
-        If the tables hold what cannot be written.
+        If the tables contain data that cannot be written.
     UsageError, PathError
         As for `read`.
     """
@@ -175,37 +175,37 @@ def convert(
     max_size: int = MAX_SIZE,
     log: Log | None = None,
 ) -> Ledger:
-    """Turn files of one format into another, all or nothing.
+    """Convert files from one format to another, all or nothing.
 
     Parameters
     ----------
     source, target
-        Paths; the target must lie apart from the source. Several sources, a list of paths, become one.
+        Paths; the target must be outside the source. A list of source paths is merged into one data set.
     from_, to
-        Formats by name; left out, the source is detected and the target's suffix decides. Several sources
-        have one format, or a list gives that of each.
+        Names of the formats; if omitted, that of the source is detected and that of the target taken from its
+        suffix. For several sources, one format or a list with one for each.
     options, from_options, to_options
-        Options of the formats: for whichever of the two has them, for the source, for the target.
+        Format options: for whichever of the two formats has them, for the source, for the target.
     gt
         The ground truth that a results file refers to; its ids are written into a results file.
     strict
-        Refuse, with nothing written, if anything would be left out or lost.
+        Raise and write nothing if anything would be left out or lost.
     skip_bad
-        Leave out rows with errors, counted, instead of refusing.
+        Leave out and count rows with errors instead of raising.
     skip_bad_files
-        Leave out files with errors of more than a row, and their images; the ledger names them.
+        Leave out files with errors that affect more than one row, and their images; the ledger names them.
     keep_groups
-        Write crowd and group-of boxes as ordinary ones where the target cannot mark them.
+        Write crowd and group-of boxes as ordinary boxes if the target cannot represent them.
     clip
-        Cut boxes to their image, counted; what lies outside altogether is left out.
+        Clip boxes to their image; those entirely outside are left out. Both are counted.
     edits
         Classes to rename, merge, drop or keep.
     same_image
         What to do with images that several sources have; see `odm.converters.merge`.
     selection
-        Which boxes and images to keep, after the edits, and how to divide them into parts or folds.
+        Which boxes and images to keep, after the edits, and how to split them into parts or folds.
     dry_run
-        Do everything but write.
+        Do everything except write.
 
     Returns
     -------
@@ -215,9 +215,9 @@ def convert(
     Raises
     ------
     DataError
-        If the data has errors, or with `strict` if something would be lost.
+        If the data has errors or, with `strict`, if anything would be lost.
     UsageError
-        If a format or option does not exist or cannot be told.
+        If a format or option does not exist, or the format cannot be detected.
     PathError
         If the source or the target is not usable.
     """
@@ -229,7 +229,7 @@ def convert(
     shared = dict(options or {})
     to_format = get(to) if to else for_target(target)
     if not to:
-        log.note(f"{printable(target)}: written as {to_format.name}, as its suffix says")
+        log.note(f"{printable(target)}: written as {to_format.name}, from its suffix")
     to_chosen = choose_options(to_format, to_options or {}, shared, "write")
     # The target is looked at before anything is read, so that a wrong one costs no time.
     output = open_output(target, to_format, overwrite=overwrite, dry_run=True)
@@ -300,23 +300,23 @@ def repair(
     Parameters
     ----------
     source, target
-        Paths; the target must lie apart from the source.
+        Paths; the target must be outside the source.
     repairs
-        Any of ``order`` (exchange edges that are the wrong way round), ``clip`` (cut boxes to their image),
-        ``drop-empty`` (boxes without an area), ``dedupe`` (exact duplicates) and ``rename`` (names that some
-        system cannot hold or takes for one); applied in this order, whatever the order here.
+        Any of ``order`` (swap edges that are the wrong way round), ``clip`` (clip boxes to their image),
+        ``drop-empty`` (boxes with zero area), ``dedupe`` (exact duplicates) and ``rename`` (names that are
+        invalid or equal on some systems); always applied in this order.
     format
-        The format of the source; left out, it is detected.
+        The format of the source; auto-detected if omitted.
     to
-        The format of the copy; left out, that of the source.
+        The format of the copy; that of the source if omitted.
     skip_bad
-        Leave out the rows that still have errors, counted, instead of refusing.
+        Leave out and count the rows that still have errors instead of raising.
     skip_bad_files
-        Leave out files with errors of more than a row, and their images; the ledger names them.
+        Leave out files with errors that affect more than one row, and their images; the ledger names them.
     tolerance
-        Pixels by which a box may reach beyond its image.
+        How far a box may extend beyond its image, in pixels.
     log
-        Takes what the reader reports and what is still wrong after the repairs.
+        Receives the issues of the reader, and those that remain after the repairs.
 
     Returns
     -------

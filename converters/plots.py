@@ -61,7 +61,7 @@ def save_plots(
                 output.write(f"{name}.{suffix}", data)
     if lacking:
         log.note(
-            f"plots: the font has no signs for {', '.join(sorted(lacking)[:5])}"
+            f"plots: the font has no glyphs for {', '.join(sorted(lacking)[:5])}"
             f"{', ...' if len(lacking) > 5 else ''}, which are drawn as empty boxes"
         )
     return tuple(output.written)
@@ -183,7 +183,7 @@ def _areas(axes: Axes, areas: Floats) -> None:
     for bound, label in ((AREAS["medium"][0], "32²"), (AREAS["large"][0], "96²")):
         axes.axvline(bound, color=GREY, linestyle="--", linewidth=1)
         axes.annotate(label, (bound, 0.97), xycoords=("data", "axes fraction"), fontsize=8, color="#555555")
-    _title(axes, "Areas of boxes, with COCO's bounds of small, medium and large", "square pixels", "boxes")
+    _title(axes, "Box areas, with COCO's limits of small, medium and large", "square pixels", "boxes")
 
 
 def _aspects(axes: Axes, aspects: Floats) -> None:
@@ -192,7 +192,7 @@ def _aspects(axes: Axes, aspects: Floats) -> None:
         axes.hist(values, bins=_log_bins(values, 50).tolist(), color=BLUE)
         axes.set_xscale("log", base=2)
     axes.axvline(1, color=GREY, linestyle="--", linewidth=1)
-    _title(axes, "Aspect ratios of boxes", "width / height", "boxes")
+    _title(axes, "Box aspect ratios", "width / height", "boxes")
 
 
 def _box_sizes(axes: Axes, wh: Floats) -> None:
@@ -204,7 +204,7 @@ def _box_sizes(axes: Axes, wh: Floats) -> None:
         _counts(axes.figure.colorbar(mesh, ax=axes, label="boxes").ax.yaxis)
         axes.set_xscale("log")
         axes.set_yscale("log")
-    _title(axes, "Sizes of boxes", "width in pixels", "height in pixels")
+    _title(axes, "Box sizes", "width in pixels", "height in pixels")
 
 
 def _image_sizes(axes: Axes, statistics: Statistics) -> None:
@@ -214,7 +214,7 @@ def _image_sizes(axes: Axes, statistics: Statistics) -> None:
     )
     axes.set_xlim(0, 1.08 * int(width.max()))
     axes.set_ylim(0, 1.08 * int(height.max()))
-    _title(axes, "Sizes of images (larger dots: more images)", "width in pixels", "height in pixels")
+    _title(axes, "Image sizes (larger dots: more images)", "width in pixels", "height in pixels")
 
 
 def _scores(axes: Axes, scores: Floats) -> None:

@@ -42,7 +42,7 @@ def check_repairs(names: Iterable[str]) -> frozenset[str]:
     wanted = frozenset(names)
     for name in sorted(wanted - REPAIRS.keys()):
         raise UsageError(
-            f"there is no repair {name!r}{hint(name, REPAIRS)}; the repairs are: {', '.join(REPAIRS)}"
+            f"unknown repair {name!r}{hint(name, REPAIRS)}; the repairs are: {', '.join(REPAIRS)}"
         )
     return wanted
 
@@ -57,7 +57,7 @@ def order_edges(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     rows = np.any(turned, axis=1)
     if not rows.any():
         return dataset
-    ledger.change("boxes whose edges were exchanged", int(np.count_nonzero(rows)))
+    ledger.change("boxes whose edges were swapped", int(np.count_nonzero(rows)))
     low, high = np.minimum(low, high), np.maximum(low, high)
     wh = np.where(turned, np.where(boxes.wh < 0, -boxes.wh, high - low), boxes.wh)
     area = np.where(rows & (boxes.area < 0), np.nan, boxes.area)
@@ -81,14 +81,14 @@ def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     if not rows.any():
         return dataset
     gone = rows & (inner_high <= inner_low).any(axis=1)
-    ledger.change("boxes cut to their image", int(np.count_nonzero(rows & ~gone)))
+    ledger.change("boxes clipped to their image", int(np.count_nonzero(rows & ~gone)))
     dataset = _with(
         dataset,
         xyxy=np.where(rows[:, None], np.hstack([inner_low, inner_high]), boxes.xyxy),
         wh=np.where(cut, inner_high - inner_low, boxes.wh),
         area=np.where(rows, np.nan, boxes.area),
     )
-    return ledger.leave_out(dataset, gone, "boxes that lie outside their image (clip)")
+    return ledger.leave_out(dataset, gone, "boxes outside their image (clip)")
 
 
 def drop_empty(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
@@ -97,7 +97,7 @@ def drop_empty(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     xyxy = dataset.boxes.xyxy
     upright = (xyxy[:, 2:] >= xyxy[:, :2]).all(axis=1)
     empty = upright & np.isfinite(xyxy).all(axis=1) & (xyxy[:, 2:] == xyxy[:, :2]).any(axis=1)
-    return ledger.leave_out(dataset, empty, "boxes without an area (drop-empty)")
+    return ledger.leave_out(dataset, empty, "boxes with zero area (drop-empty)")
 
 
 def drop_duplicates(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
@@ -105,7 +105,7 @@ def drop_duplicates(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     del log
     again = np.zeros(len(dataset), np.bool_)
     again[DerivedColumns(dataset, 0).duplicates[0]] = True
-    return ledger.leave_out(dataset, again, "boxes that are there already (dedupe)")
+    return ledger.leave_out(dataset, again, "duplicate boxes (dedupe)")
 
 
 def repair_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
@@ -143,7 +143,7 @@ def _repair_image_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
         return dataset
     ledger.change("images renamed (rename)", len(changed))
     some = ", ".join(f"{printable(names[i])!r} to {printable(result[i])!r}" for i in changed[:5])
-    log.note(f"images are renamed, so rename their pictures too: {some}{', ...' if len(changed) > 5 else ''}")
+    log.note(f"images are renamed; rename their pictures too: {some}{', ...' if len(changed) > 5 else ''}")
     return dataclasses.replace(dataset, images=dataclasses.replace(dataset.images, name=tuple(result)))
 
 

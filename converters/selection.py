@@ -26,10 +26,10 @@ from odm.tables import Dataset, Longs
 CLASS_NOT_IN_PART = Code(
     "class-not-in-part",
     "warning",
-    "{part} has no object of {n} of the {total} classes: {value}",
-    "give that part more images, or accept that these classes are not seen there",
-    "A class without objects in a part of the data set is not learned, or not tested, there. Rare classes, "
-    "large groups and small parts make it unavoidable.",
+    "{part} has no objects of {n} of the {total} classes: {value}",
+    "give that part more images, or accept that it lacks these classes",
+    "A class without objects in a part of the data set is not trained, or not tested, there. With rare "
+    "classes, large groups or small parts this cannot be avoided.",
 )
 
 MOST_FOLDS = 1000
@@ -65,7 +65,7 @@ class Selection:
     def __post_init__(self) -> None:
         for flag, value in (("--min-box", self.min_box), ("--min-area", self.min_area)):
             if not (math.isfinite(value) and value >= 0):
-                raise UsageError(f"{flag} {value}: give a number of pixels from 0")
+                raise UsageError(f"{flag} {value}: expected a number of pixels of at least 0")
         if self.split_into is not None and self.folds is not None:
             raise UsageError("give --split-into or --folds, not both")
         if self.folds is not None and not 2 <= self.folds <= MOST_FOLDS:
@@ -131,7 +131,7 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
         share = parse_share(selection.sample)
         n = len(dataset.images)
         if isinstance(share, int) and share > n:
-            log.note(f"--sample {share}: there are only {plural(n, 'image')}, and all are taken")
+            log.note(f"--sample {share}: there are only {plural(n, 'image')}, all of which are used")
         chosen = sample(dataset.images.name, share, selection.key)
         dataset = _leave_out_images(dataset, ~chosen, "not in the sample (--sample)", ledger)
     if n_images and not len(dataset.images):
@@ -170,7 +170,7 @@ def divide(selection: Selection, dataset: Dataset, log: Log) -> Longs:
             have += f" in {plural(len(set(groups)), 'group')}"
         flag = "--folds" if selection.folds is not None else "--split-into"
         raise DataError(
-            f"{flag}: no image would go to {empty}; there are {have}; ask for fewer or larger parts", log
+            f"{flag}: {empty} would get no images; there are {have}; use fewer or larger parts", log
         )
     _report_missing(dataset, rows, parts, log)
     return rows

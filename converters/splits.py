@@ -81,8 +81,8 @@ def parse_pattern(text: str) -> re.Pattern[str]:
     if not pattern.groups:
         words = "".join(f"{word} or " for word in GROUPINGS)
         raise UsageError(
-            f"--group-by {shorten(text)}: give {words}a regular expression with parentheses around the part "
-            "of the name that tells the group, as in '^(.*)_frame'"
+            f"--group-by {shorten(text)}: give {words}a regular expression with parentheses around the "
+            "part of the name that identifies the group, as in '^(.*)_frame'"
         )
     return pattern
 
@@ -238,14 +238,16 @@ def parse_ratios(given: str | Mapping[str, int | float | str]) -> dict[str, int]
         if not re.fullmatch(r"[0-9]{1,9}|[0-9]{0,9}\.[0-9]{1,9}", number, re.ASCII):
             wrong.append(f"{shorten(name)!r} needs a number, as in {name or 'train'}:80")
         elif not (value := Fraction(number)):
-            wrong.append(f"{shorten(name)!r} would get nothing")
+            wrong.append(f"{shorten(name)!r} would get no images")
         else:
             numbers[name] = value
     if len(pairs) < 2:
-        wrong.append("there must be two parts or more, as in train:80,val:20")
+        wrong.append("at least two parts are needed, as in train:80,val:20")
     whole = sum(numbers.values())
     if not wrong and any("." in text for _, text in pairs) and whole != 1:
-        wrong.append(f"the fractions add up to {float(whole):g}, not to 1; give others, or whole numbers")
+        wrong.append(
+            f"the fractions add up to {float(whole):g}, not to 1; correct them, or use whole numbers"
+        )
     if wrong:
         raise UsageError(f"--split-into {shown}: {'; '.join(wrong)}")
     scale = lcm(*(value.denominator for value in numbers.values()))
@@ -259,6 +261,6 @@ def parse_share(given: str | int) -> Share:
     value = Fraction(match[1]) if match else Fraction(0)
     if not match or (not match[2] and "." in text) or not value or (match[2] and value > 100):
         raise UsageError(
-            f"--sample {shorten(text)}: give a number of images from 1, or a percentage up to 100 as in 10%"
+            f"--sample {shorten(text)}: expected a number of images, or a percentage up to 100, as in 10%"
         )
     return value / 100 if match[2] else int(value)

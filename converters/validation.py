@@ -28,17 +28,18 @@ from odm.tables import Dataset, Kind
 NO_ANNOTATION = Code(
     "picture-without-annotations",
     "warning",
-    "{n} of {total} pictures are not in the annotations, the first is {value!r}",
+    "{n} of {total} pictures are not in the annotations; the first is {value!r}",
     "annotate them, list them as images without objects, or move them elsewhere",
-    "A picture that the annotations do not name is neither an example nor a background image.",
+    "A picture that the annotations do not mention is used neither as a training example nor as a "
+    "background image.",
 )
 UNREADABLE_PICTURE = Code(
     "picture-not-checked",
     "warning",
-    "the size of the picture cannot be compared with that of the annotations: {reason}",
+    "cannot compare the size of the picture with the annotations: {reason}",
     "replace the picture",
-    "The header of the picture is damaged or of an unknown kind. The annotations say how large the image is, "
-    "so they can still be used.",
+    "The header of the picture is damaged or of an unknown type. The annotations give the size of the "
+    "image, so they can still be used.",
 )
 
 LITTER = ("._*", ".DS_Store", ".AppleDouble", ".Spotlight-V100", ".Trashes", "__MACOSX", ".directory")
@@ -151,7 +152,9 @@ def examine(
         If a request does not fit or a path is not usable.
     """
     if gt is not None and against is not None:
-        raise UsageError("give the ground truth of a results file, or detections to compare with, not both")
+        raise UsageError(
+            "give either the ground truth of a results file, or detections to compare with, not both"
+        )
     check_tolerance(tolerance)
     check = functools.partial(checks.run, all_rules=True, tolerance=tolerance)
     reference = None if gt is None else _Reference(gt, log)
@@ -168,8 +171,8 @@ def examine(
         checks.compare(loaded[0].dataset, loaded[1].dataset, log)
     elif reference is not None and reference.held is None:
         log.note(
-            f"{printable(source.path)}: read as {loaded[0].format.name}, which does not refer to a "
-            "ground truth, so that is not read; to compare the two give the detections with --against"
+            f"{printable(source.path)}: read as {loaded[0].format.name}, which needs no ground "
+            "truth, so --gt is ignored; to compare the two, give the detections with --against"
         )
     uses = [(one.format, "read") for one in loaded]
     if reference is not None and reference.held is not None:
@@ -191,7 +194,7 @@ def examine(
 def check_tolerance(tolerance: float) -> None:
     """UsageError if it is no number of pixels."""
     if not 0 <= tolerance < float("inf"):
-        raise UsageError(f"tolerance={tolerance}: give a number of pixels from 0")
+        raise UsageError(f"tolerance={tolerance}: expected a number of pixels of at least 0")
 
 
 class _Reference:
@@ -221,7 +224,7 @@ def _report_other_shapes(dataset: Dataset, path: str, log: Log) -> None:
     """Name what there is where no box is, such as polylines, as the summary of a conversion would."""
     if not len(dataset) and not dataset.skipped and dataset.extras:
         others = ", ".join(f"{n} {printable(shorten(name))}" for name, n in dataset.extras.items())
-        log.note(f"{printable(path)}: there is no box in it; not read: {others}")
+        log.note(f"{printable(path)}: contains no boxes; not read: {others}")
 
 
 def _check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> None:
@@ -305,7 +308,7 @@ def check_codes(names: Iterable[str]) -> tuple[str, ...]:
         list(FORMATS.values())  # a format declares its codes when it is imported
     for name in wanted:
         if not any(fnmatchcase(code, name) for code in CODES):
-            raise UsageError(f"there is no code {name!r}{hint(name, CODES)}; list them with --explain all")
+            raise UsageError(f"unknown code {name!r}{hint(name, CODES)}; --explain all lists them")
     return wanted
 
 

@@ -228,9 +228,8 @@ def _put(
         has_classes = bool(len(dataset.categories)) and "unused" in format_.keeps
         if not output.written and (dataset.kind != "det" or has_classes):
             raise DataError(
-                f"{printable(output.target)}: not written, because the data has no image and {format_.name} "
-                "has a file or record for each, so there would be nothing to read; coco can hold "
-                "classes without images",
+                f"{printable(output.target)}: not written, because the data has no images and {format_.name} "
+                "has a file or record per image, so nothing could be read back; coco can store classes only",
                 log,
             )
 
@@ -256,9 +255,7 @@ def _note_order(dataset: Dataset, target: Format, log: Log) -> None:
     if dataset.categories.ordered or "order" not in target.keeps or len(names) < 2:
         return
     some = ", ".join(shorten(name, 30) for name in names[:8]) + (", ..." if len(names) > 8 else "")
-    log.note(
-        f"classes are listed and numbered as they first appear: {some} (--class-list FILE gives the order)"
-    )
+    log.note(f"classes are numbered in order of first appearance: {some} (--class-list FILE sets the order)")
 
 
 def _check_stems(dataset: Dataset, log: Log) -> None:
@@ -276,5 +273,5 @@ def _check_apart(dataset: Dataset, output: Output) -> None:
         below = os.path.realpath(folder)
         if below == real or below.startswith(real.rstrip(os.sep) + os.sep):
             raise PathError(
-                f"{printable(output.target)}: the target lies around files of the source; write elsewhere"
+                f"{printable(output.target)}: the target contains files of the source; write elsewhere"
             )

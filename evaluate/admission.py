@@ -21,7 +21,7 @@ from odm.tables import Dataset
 NO_TRUTH = Code(
     "no-ground-truth",
     "error",
-    "expected images in the ground truth, found none",
+    "the ground truth contains no images",
     "check the path of the ground truth",
     "Without images there is nothing to compare the detections with.",
 )
@@ -30,18 +30,18 @@ NO_TRUTH = Code(
 NO_BOXES = Code(
     "no-ground-truth-boxes",
     "warning",
-    "the ground truth has {n} images and no box, so every metric is undefined",
-    "check that this is meant",
-    "Metrics are shares of the ground truth boxes; of none there is no share.",
+    "the ground truth has {n} images but no boxes, so every metric is undefined",
+    "check that this is intended",
+    "Metrics are fractions of the ground-truth boxes, and here there are none.",
 )
 
 
 NO_DETECTIONS = Code(
     "no-detections",
     "warning",
-    "expected detections, found none: the result is 0 for every class with ground truth",
+    "found no detections: the result is 0 for every class with ground truth",
     "check the path of the detections",
-    "A detector that finds nothing is possible; an output that was never written is more likely.",
+    "A detector may find nothing, but it is more likely that its output was not written.",
 )
 
 
@@ -131,11 +131,11 @@ def _check_score_range(detections: Dataset, log: Log, facts: Facts) -> None:
     shown = low / 100 if facts.in_percent else low
     if n >= 3 and shown >= FILTERED and high <= 100:
         log.note(
-            f"all {n} detections score at least {low:g}: they look already filtered, which lowers "
-            f"recall and AP; if so, give all of them (a threshold of 0.01 or less)"
+            f"all {n} detections score at least {low:g}: they look already filtered, which "
+            f"lowers recall and AP; if so, keep all of them (a threshold of 0.01 or less)"
         )
     if n >= 3 and low == high:
-        log.note(f"all {n} detections have the score {low:g}, so their order alone ranks them")
+        log.note(f"all {n} detections have the score {low:g}, so only their order ranks them")
 
 
 def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, facts: Facts) -> None:
@@ -145,8 +145,8 @@ def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, facts: Fac
     fractional = [bool((own != np.floor(own)).any()), facts.fractional]
     if max(largest) <= 1.5:
         log.note(
-            "all boxes of both sides lie in 0..1: if they are relative, give the image sizes, because areas "
-            "and protocols that count pixels mean pixels"
+            "all boxes of both sides are in 0..1: if they are relative, give the image sizes, because "
+            "areas and inclusive pixels need real pixels"
         )
     for small, large, sides in (
         (0, 1, ("the ground truth's boxes", "the detections")),

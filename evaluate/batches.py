@@ -153,7 +153,7 @@ def to_ids(given: Iterable[Any], what: str = "image_ids") -> NDArray[Any]:
         column[:] = ids
         return column
     if any(not NO_ID < i < 2**63 for i in ids):
-        raise ValueError(f"{what}: whole numbers must fit in 64 bits; give larger ones as text")
+        raise ValueError(f"{what}: whole numbers must fit in 64 bits; pass larger ones as text")
     return np.array(ids, np.int64)
 
 
@@ -181,7 +181,7 @@ class Reader:
     def flat(self, preds: Mapping[str, Any], target: Any, image_ids: Iterable[Any] | None) -> Batch:
         """A batch with one mapping for each side, whose ``image`` says which image a row is of."""
         if not isinstance(target, Mapping):
-            raise ValueError("preds is one mapping, so target must be one too")  # noqa: TRY004 -- documented
+            raise ValueError("preds is a single mapping, so target must be one too")  # noqa: TRY004 -- documented
         owners = []
         for what, side in (("preds", preds), ("target", target)):
             if "image" not in side:
@@ -339,7 +339,7 @@ def from_bytes(data: bytes) -> tuple[Any, Batch]:
     batch = Batch(ids, *sides)
     n_images = {len(side.count) for side in sides} | ({len(ids)} if ids is not None else set())
     if len(n_images) > 1 or not all(map(_fits, sides, (True, False))) or (ids is not None and ids.ndim != 1):
-        raise ValueError(f"{_DAMAGED}: its columns do not fit together")
+        raise ValueError(f"{_DAMAGED}: its columns do not match")
     return settings, batch
 
 
@@ -348,14 +348,14 @@ def _arrays(data: bytes, at: int, described: Iterable[Any]) -> dict[str, NDArray
     for name, dtype, shape in described:
         kind = np.dtype(dtype)
         if kind.kind not in "iuf" or not all(isinstance(n, int) and n >= 0 for n in shape):
-            raise ValueError("an array of this kind has no place there")
+            raise ValueError("unexpected array type")
         count = int(np.prod(shape, dtype=object))
         if at + count * kind.itemsize > len(data):
-            raise ValueError("it is cut")
+            raise ValueError("it is truncated")
         arrays[name] = np.frombuffer(data, kind, count, at).reshape(shape)
         at += count * kind.itemsize
     if at != len(data):
-        raise ValueError("bytes follow its end")
+        raise ValueError("extra bytes after its end")
     return arrays
 
 

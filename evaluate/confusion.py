@@ -97,7 +97,7 @@ def confusion(
     """
     if not math.isfinite(score) or not 0 < iou <= 1:
         raise UsageError(
-            f"confusion matrix at score {score} and IoU {iou}: give a finite score and an IoU in 0..1"
+            f"confusion matrix at score {score} and IoU {iou}: expected a finite score and an IoU in 0..1"
         )
     joined, _ = prepare(joined, rules)
     joined = joined.only(detections=joined.detections.score >= score)

@@ -26,21 +26,21 @@ from odm.tables import Flag
 GROUPS_AS_OBJECTS = Code(
     "groups-as-objects",
     "warning",
-    "{what} under {protocols}, of the class{es} {classes}{alone}",
-    "choose --protocol {other}, which spares them, or name the classes that count with --only-classes",
-    "A box around a crowd or a group, or a region where nothing was annotated, is none that a detector can "
-    "be asked to find: it lowers recall and AP. A class of nothing else has an AP of about 0, which is "
-    "averaged like any other.",
+    "{what} under {protocols}, in the class{es} {classes}{alone}",
+    "use --protocol {other}, which does not count them as objects, or select classes with --only-classes",
+    "A detector cannot be expected to find a box around a crowd or group, or a region without annotations, "
+    "as one object: counting it lowers recall and AP. A class with only such boxes has an AP of about 0, "
+    "which is averaged like any other.",
 )
 
 
 NO_MATCH = Code(
     "no-match",
     "warning",
-    "none of {n} detections matches one of {total} ground truths",
-    "ask `odm validate GT --against DET` where the two sides differ",
-    "A detector that is always wrong is rare. Mostly the sides mean different images or classes by one name, "
-    "or one of them has its boxes in another convention or for another size of the image.",
+    "none of the {n} detections matches any of the {total} ground-truth objects",
+    "run `odm validate GT --against DET` to see where the two sides differ",
+    "A detector is rarely always wrong. More often the two sides use the same names for different images or "
+    "classes, or one has its boxes in another convention or for another image size.",
 )
 
 
@@ -81,7 +81,7 @@ def report_groups(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
         about_alone = ""
         if alone and any(p.metric in ("ap", "corloc") for p in strict):
             have, ap = ("have", "their APs are") if len(alone) > 1 else ("has", "its AP is")
-            about_alone = f"; {some(alone)} {have} no others, and {ap} in the mean"
+            about_alone = f"; {some(alone)} {have} only such boxes, and {ap} included in the mean"
         what = f"{n} {word} boxes of the ground truth are ordinary objects"
         log.report(
             GROUPS_AS_OBJECTS,

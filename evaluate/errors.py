@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate.analysis.overlaps import overlaps_of
 from odm.evaluate.analysis.table import tabulate
-from odm.evaluate.analysis.tide import KINDS, kinds
+from odm.evaluate.analysis.tide import KINDS, error_types
 from odm.evaluate.matches import Matches
 from odm.evaluate.outcomes import OUTCOMES, REASONS
 from odm.evaluate.sides import Joined
@@ -53,7 +53,7 @@ def detection_table(joined: Joined, matches: Matches) -> DetectionTable:
     table = tabulate(joined, matches)
     overlaps = overlaps_of(joined, table)
     number = np.array([REASONS.index(_REASON_OF[kind]) for kind in KINDS], np.int8)
-    kind = kinds(table, overlaps)
+    kind = error_types(table, overlaps)
     reason = np.where((table.outcome == OUTCOMES.index("FP")) & (kind >= 0), number[kind], np.int8(-1))
     # The matches may be of shards in any order; the input's rows tell which detection is which.
     rows = np.argsort(matches.row)

@@ -48,7 +48,7 @@ def evaluate(
     class_agnostic: bool = False,
     log: Log | None = None,
 ) -> Evaluation:
-    """Measure detections against ground truth.
+    """Evaluate detections against ground truth.
 
     Parameters
     ----------
@@ -60,47 +60,47 @@ def evaluate(
         IoU threshold or thresholds, above 0 up to 1. Most protocols give one result per threshold; `coco`
         averages over them.
     interpolation
-        Where precision is read: ``all`` points, ``11`` or ``101`` recalls.
+        Recall points for AP: ``all``, ``11`` or ``101``.
     area
-        ``small``, ``medium``, ``large``, ``LOW:HIGH`` or two numbers, in square pixels: ground truths
-        outside are ignored. ``NAME=LOW:HIGH``, or ``{NAME: (low, high)}``, adds numbers of that range instead
-        (``AP@NAME`` and so on), under protocols with AP per class but those of Open Images. Or a list of such
-        texts.
+        ``small``, ``medium``, ``large``, ``LOW:HIGH`` or two numbers, in square pixels: ground truth outside
+        is ignored. ``NAME=LOW:HIGH``, or ``{NAME: (low, high)}``, instead adds metrics for that range
+        (``AP@NAME`` and so on), under protocols with AP per class except those of Open Images. A list of such
+        strings is also accepted.
     max_dets
-        How many detections of an image and class are looked at (`lvis`, `imagenet-loc`, `ultralytics` and
-        `yolov5`: of an image).
+        Maximum number of detections per image and class (`lvis`, `imagenet-loc`, `ultralytics` and `yolov5`:
+        per image).
     recall_at
         `coco`: average recall of the best 1, 10, ... detections of an image and class too (``AR10``).
     score_min
-        Detections of a lower score are dropped.
+        Detections with a lower score are dropped.
     keep_difficult
-        Difficult ground truths are ordinary ones.
+        Count difficult objects like any other.
     pixels
         ``edges`` (width = right - left) or ``inclusive`` (one more).
     only_classes, only_images
-        Names to keep. Caps that are of an image are still those of all its classes.
+        Names to keep. Limits per image still apply to all its classes.
     at_score
-        The score of the operating point; without it that of the best F1.
+        The score of the operating point; that of the best F1 if omitted.
     extra_images
-        Images that only the detections have are an ``error``, or ``background`` whose boxes are all false
+        Images that occur only in the detections are an ``error``, or ``background`` with only false
         positives, or left out (``ignore``).
     image_labels
-        Rows (image, class, whether it is there), for `openimages-challenge` and `lvis`; they add to those
-        that the ground truth has itself (`Dataset.labels`). Images that only they name are images of the
-        ground truth without boxes.
+        Rows (image, class, whether it is present), for `openimages-challenge` and `lvis`, in addition to
+        those of the ground truth (`Dataset.labels`). Images that occur only here are ground-truth images
+        without boxes.
     hierarchy
-        ``{"LabelName": ..., "Subcategory": [...]}``, nested, for the protocols of Open Images.
+        ``{"LabelName": ..., "Subcategory": [...]}``, nested, for the Open Images protocols.
     class_agnostic
-        All boxes are of one class, as with ``useCats = 0`` of pycocotools.
+        Treat all boxes as one class, like ``useCats = 0`` in pycocotools.
     log
-        Takes issues and notes.
+        Collects issues and notes.
 
     Raises
     ------
     DataError
-        If the two sides do not belong together; its log says why.
+        If the two sides cannot be compared; its log says why.
     UsageError
-        If the options do not exist or do not fit together.
+        If an option does not exist, or options cannot be combined.
     """
     log = Log() if log is None else log
     rules = checked_rules(
@@ -212,13 +212,13 @@ def checked_rules(
     check_scores(at_score=at_score, score_min=score_min)
     tubes.check_rules(rules, {"image_labels": image_labels, "hierarchy": hierarchy})
     if hierarchy is not None and not any(p.hierarchical for p in rules):
-        raise UsageError("a class hierarchy is used by openimages and openimages-challenge only")
+        raise UsageError("a class hierarchy is used only by openimages and openimages-challenge")
     if image_labels is not None and not any(p.labelled_only for p in rules):
-        raise UsageError("image labels are used by openimages-challenge and lvis only")
+        raise UsageError("image labels are used only by openimages-challenge and lvis")
     if class_agnostic and any(p.labelled_only or p.by_frequency for p in rules):
         raise UsageError("class_agnostic has no meaning for openimages-challenge and lvis")
     if class_agnostic and hierarchy is not None:
-        raise UsageError("class_agnostic and a class hierarchy exclude each other")
+        raise UsageError("class_agnostic and a class hierarchy cannot be combined")
     return rules
 
 
@@ -261,12 +261,12 @@ def _note_missing_labels(joined: Joined, rules: Sequence[Protocol], log: Log) ->
     for p in rules:
         if p.labelled_only and joined.image_labels is None:
             log.note(
-                f"{p.name}: nothing says which classes are absent from an image, so only detections of "
-                f"classes that are boxed there count"
+                f"{p.name}: there are no image-level labels, so only detections of classes annotated "
+                f"on the image count"
             )
         if p.by_frequency and not joined.frequency:
             log.note(
-                f"{p.name}: the ground truth gives no frequency of classes, so APr, APc and APf are undefined"
+                f"{p.name}: the ground truth has no class frequencies, so APr, APc and APf are undefined"
             )
 
 

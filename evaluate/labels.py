@@ -135,7 +135,7 @@ def ancestors(hierarchy: Mapping[str, Any]) -> dict[str, frozenset[str]]:
             )
         above.setdefault(name, set()).update(path)
         if name in path or len(path) > 100:
-            raise UsageError(f"class hierarchy: {name!r} lies below itself, or too deep")
+            raise UsageError(f"class hierarchy: {name!r} is its own ancestor, or is nested too deeply")
         pending += [(child, (*path, name)) for child in children]
     return {name: frozenset(names) for name, names in above.items() if names}
 
@@ -154,7 +154,7 @@ def check_hierarchy(joined: Joined) -> None:
         return
     named = joined.hierarchy.keys() | set().union(*joined.hierarchy.values())
     if not named & set(joined.classes):
-        raise UsageError("the class hierarchy has none of these classes: give one that uses the same names")
+        raise UsageError("the class hierarchy contains none of these classes: use one with the same names")
 
 
 def added_classes(joined: Joined) -> tuple[str, ...]:

@@ -34,26 +34,26 @@ _SWITCHES = (*_RULES, "score_min", "only_classes", "at_score")
 
 
 class Metric:
-    """Detections and ground truth, batch by batch, for `compute` at the end of an epoch.
+    """Collect detections and ground truth in batches and compute metrics at the end of an epoch.
 
     Parameters
     ----------
     classes
         The names of the classes; a label is a position in this list.
     protocol
-        A name of `PROTOCOLS`, or several; not one that has to be told which classes an image was searched
-        for (`lvis`, `openimages-challenge`).
+        A name of `PROTOCOLS`, or several; not one that needs to know which classes were looked for in each
+        image (`lvis`, `openimages-challenge`).
     box
-        How a row of ``boxes`` is meant: ``xyxy`` (left, top, right, bottom), ``xywh`` (left, top, width,
+        Meaning of a row of ``boxes``: ``xyxy`` (left, top, right, bottom), ``xywh`` (left, top, width,
         height) or ``cxcywh`` (centre, width, height), in pixels.
     switches
-        What changes a protocol, as `evaluate` takes it: ``iou``, ``interpolation``, ``area``, ``max_dets``,
+        Options that change a protocol, as in `evaluate`: ``iou``, ``interpolation``, ``area``, ``max_dets``,
         ``recall_at``, ``keep_difficult``, ``pixels``, ``score_min``, ``only_classes``, ``at_score``.
 
     Raises
     ------
     ValueError
-        If the names, the protocol or a switch do not exist or do not fit together.
+        If a name, protocol or option does not exist, or they cannot be combined.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class Metric:
     def _check_rules(self) -> None:
         unknown = sorted(self.switches.keys() - set(_SWITCHES))
         if unknown:
-            raise ValueError(f"{unknown[0]} is no switch of a metric; there are: {', '.join(_SWITCHES)}")
+            raise ValueError(f"{unknown[0]} is not an option of Metric; there are: {', '.join(_SWITCHES)}")
         if missing := set(self.switches.get("only_classes") or ()) - set(self.classes):
             raise ValueError(f"only_classes: there is no class {min(missing)!r}")
         rules = resolve(self.protocol, **{k: v for k, v in self.switches.items() if k in _RULES})
@@ -105,8 +105,8 @@ class Metric:
             )
         if explicit := next((p.name for p in rules if p.labelled_only), None):
             raise ValueError(
-                f"{explicit} has to be told which classes each image was searched for, and a metric is not: "
-                f"use odm.evaluate.evaluate"
+                f"{explicit} needs to know which classes were looked for in each image, which Metric does "
+                f"not: use odm.evaluate.evaluate"
             )
 
     def __repr__(self) -> str:
@@ -119,22 +119,22 @@ class Metric:
         Parameters
         ----------
         preds
-            For each image a mapping with ``boxes`` (n, 4), ``scores`` (n,) and ``labels`` (n,); or one
+            A mapping for each image with ``boxes`` (n, 4), ``scores`` (n,) and ``labels`` (n,); or one
             mapping for the whole batch that also has ``image`` (n,), the id of each row's image.
         target
             The same without ``scores``; optional are ``iscrowd``, ``difficult`` and ``area`` (n,), the last
             in square pixels.
         image_ids
-            An integer or a string per image. Without them an image that comes twice (samplers pad their last
-            batch) cannot be recognised and counts twice. In the form with ``image`` they list the images of
-            the batch; without them these are the images that either side names.
+            An integer or a string per image. Without them, a repeated image (samplers pad their last batch)
+            cannot be recognised and counts twice. In the form with ``image`` they list the images of the
+            batch; by default these are the images named by either side.
 
-        Arrays may be of any library: they are detached, brought to the CPU and copied.
+        Arrays may come from any library: they are detached, moved to the CPU and copied.
 
         Raises
         ------
         ValueError
-            If something does not fit; the message names image and field. Nothing of the batch is kept then.
+            If the batch is invalid; the message names the image and the field, and none of the batch is kept.
         """
         flat = isinstance(preds, Mapping)
         batch = (self._reader.flat if flat else self._reader.listed)(preds, target, image_ids)
@@ -146,16 +146,16 @@ class Metric:
         self._evaluation = None
 
     def reset(self) -> None:
-        """Forget all batches."""
+        """Discard all batches."""
         self._batches, self._evaluation = [], None
 
     def merge(self, others: Metric | Iterable[Metric]) -> None:
-        """Add what other metrics hold, such as those of other processes.
+        """Add the batches of other metrics, such as those of other processes.
 
         Raises
         ------
         ValueError
-            If one has other classes, another protocol, box format or switches, or another kind of ids.
+            If the classes, protocol, box format, options or type of ids differ.
         """
         others = [others] if isinstance(others, Metric) else list(others)
         mine = self._settings()
@@ -185,17 +185,17 @@ class Metric:
 
     @property
     def duplicates(self) -> int:
-        """How many images came with an id that was there already; each image counts once."""
+        """The number of images whose id was repeated; each image counts once."""
         ids = Batch.join(self._batches).ids
         return 0 if ids is None else len(ids) - len(set(ids.tolist()))
 
     def compute(self) -> Evaluation:
-        """Evaluate all images given so far. The answer is kept until the next `update`.
+        """Evaluate all images so far. The result is cached until the next `update`.
 
         Raises
         ------
         DataError
-            If there is nothing to compare, such as no image at all; its log says why.
+            If there is nothing to compare, for example no images; its log says why.
         """
         if self._evaluation is None:
             from odm.evaluate import evaluate
@@ -206,9 +206,9 @@ class Metric:
         return self._evaluation
 
     def scalars(self, prefix: str = "") -> dict[str, float]:
-        """The numbers of `compute` by name, for a logger: ``coco/AP``, ``coco/AP/person``, ...
+        """The results of `compute` by name, for a logger: ``coco/AP``, ``coco/AP/person``, ...
 
-        Undefined numbers are left out. Characters other than letters, digits, ``_ - . /`` and spaces become
+        Undefined values are omitted. Characters other than letters, digits, ``_ - . /`` and spaces become
         ``_``; a name that occurs again gets ``_2``, ``_3``, ... A protocol that is evaluated at several IoU
         thresholds has the threshold in its name: ``voc2012_0.75/mAP``.
         """
@@ -278,17 +278,17 @@ class Metric:
     # --------------------------------------------------------------------------------------- state
 
     def to_bytes(self) -> bytes:
-        """The state, to send to another process or to keep; `from_bytes` reads it. It is no pickle."""
+        """The state as bytes (not a pickle), to send to another process or to store; see `from_bytes`."""
         return batches.to_bytes(self._settings(), Batch.join(self._batches))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Metric:
-        """A metric from what `to_bytes` gave.
+        """A metric from the output of `to_bytes`.
 
         Raises
         ------
         ValueError
-            If the bytes are not the state of a metric, are damaged, or are of an unknown version.
+            If the bytes are not the state of a metric, are damaged, or have an unknown version.
         """
         settings, batch = batches.from_bytes(data)
         try:

@@ -192,7 +192,7 @@ def floor_of(protocol: Protocol) -> float:
 def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:
     """Left, top, right, bottom and area of boxes, so that right - left is the width; each (n,).
 
-    They are floats of 32 bits where the protocol computes in those.
+    They are 32-bit floats where the protocol computes in those.
     """
     left, top, right, bottom = np.ascontiguousarray(xyxy.T, np.float32 if protocol.single else None)
     if protocol.pixels == "inclusive":

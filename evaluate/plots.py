@@ -1,4 +1,4 @@
-"""Pictures of results, as PNG and SVG: precision over recall, F1 over confidence, confusion.
+"""Pictures of results, as PNG and SVG: precision over recall, F1 against confidence, confusion.
 
 They need Matplotlib. Figures are made without its global state, and the same results give the same bytes.
 """
@@ -53,7 +53,7 @@ def require() -> None:
     try:
         import matplotlib  # noqa: F401, ICN001 -- only to see whether it is there
     except ImportError:
-        raise UsageError("pictures need Matplotlib: pip install 'odm-toolkit[plot]'") from None
+        raise UsageError("plots need Matplotlib: pip install 'odm-toolkit[plot]'") from None
 
 
 def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
@@ -89,9 +89,9 @@ def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
     lacking = sorted({chr(int(text.split()[1])) for text in texts if text.startswith("Glyph")})
     if lacking:
         evaluation.log.note(
-            f"plots: the font has no signs for {', '.join(lacking[:5])}"
-            f"{', ...' if len(lacking) > 5 else ''}, which are "
-            "empty boxes in PNG files; the SVG files have the names"
+            f"plots: the font has no glyphs for {', '.join(lacking[:5])}"
+            f"{', ...' if len(lacking) > 5 else ''}, which "
+            "are shown as empty boxes in PNG files; the SVG files have the names"
         )
 
 
@@ -255,7 +255,7 @@ def _f1(result: Result) -> Figure:
 
     matches = result.matches
     outcome, _ = outcomes(matches)
-    figure, axes = _axes("F1 over confidence", f"{result.protocol}, {_iou_text(result)}")
+    figure, axes = _axes("F1 against confidence", f"{result.protocol}, {_iou_text(result)}")
     low, high = (float(f(matches.score, initial=i)) for f, i in ((np.min, 0.0), (np.max, 1.0)))
     grid = np.linspace(low, high, 501)
     names = [row.name for row in result.classes if row.name in result.curves]
@@ -283,9 +283,7 @@ def _f1(result: Result) -> Figure:
     if not math.isnan(overall.f1):
         label = f"F1 {overall.f1:.3f} at score {overall.score:.4g}"
         axes.plot([overall.score], [overall.f1], "D", color=_RED, markersize=6, clip_on=False, label=label)
-    axes.set(
-        xlim=(low, high), ylim=(0, 1.02), xlabel="confidence: detections of at least this score", ylabel="F1"
-    )
+    axes.set(xlim=(low, high), ylim=(0, 1.02), xlabel="confidence threshold", ylabel="F1")
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     figure.set_size_inches(8.4, 4.8)
     return figure
@@ -320,7 +318,7 @@ def _confusion(result: Result) -> Figure:
         wrong = table.counts - np.diag(np.diag(table.counts))
         weight = wrong[:n, :n].sum(axis=0) + wrong[:n, :n].sum(axis=1)
         chosen = np.sort(np.argsort(-weight, kind="stable")[:IN_MATRIX])
-        subtitle += f"; the {IN_MATRIX} of {n} classes that are confused most"
+        subtitle += f"; the {IN_MATRIX} of {n} classes most often confused"
     kept = np.append(chosen, n)
     counts = table.counts[np.ix_(kept, kept)]
     of = table.counts[kept].sum(axis=1, keepdims=True)
@@ -352,11 +350,11 @@ def _confusion(result: Result) -> Figure:
 
 
 def _errors(result: Result) -> Figure:
-    figure, axes = _axes("Error of the best guesses", f"{result.protocol}, {_iou_text(result)}")
+    figure, axes = _axes("Top-k error", f"{result.protocol}, {_iou_text(result)}")
     k = np.arange(1, len(result.errors["cls"]) + 1)
-    axes.plot(k, result.errors["loc"], "o-", color=_RED, label="class and place")
-    axes.plot(k, result.errors["cls"], "o-", color=_BLUE, label="class alone")
-    axes.set(ylim=(0, 1.02), xlabel="guesses per image", ylabel="share of images without a right guess")
+    axes.plot(k, result.errors["loc"], "o-", color=_RED, label="class and location")
+    axes.plot(k, result.errors["cls"], "o-", color=_BLUE, label="class only")
+    axes.set(ylim=(0, 1.02), xlabel="guesses per image", ylabel="share of images without a correct guess")
     axes.set_xticks(k)
     axes.legend(frameon=False)
     return figure

@@ -40,19 +40,19 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
         dropped_flags = joined.truth.flags & np.uint16(protocol.drop_flags)
         keep(f"{TRUTHS}flagged as {protocol.drop_words}", truth=dropped_flags == 0)
     if protocol.drop_repeated:
-        keep(f"{TRUTHS}that repeat another", truth=_first_of_equals(joined.truth, protocol))
+        keep(f"{TRUTHS}that duplicate another", truth=_first_of_equals(joined.truth, protocol))
     if protocol.score_above is not None:
         above = joined.detections.score > protocol.score_above
         keep(f"score {protocol.score_above:g} or lower", detections=above)
     if protocol.cap_of == "image" and protocol.max_dets is not None:
         best = _best_of_images(joined.detections, protocol.max_dets)
-        keep(f"beyond the best {protocol.max_dets} of the image", detections=best)
+        keep(f"over the limit of {protocol.max_dets} per image", detections=best)
     if protocol.drop_empty:
         keep("without area", detections=_with_area(joined.detections, protocol))
     if protocol.drop_empty_truth:
         keep(f"{TRUTHS}without area", truth=areas_of(joined.truth) > 0)
     if protocol.labelled_only:
-        keep("class neither boxed nor labelled on the image", detections=labelled(joined))
+        keep("class neither annotated nor labelled on the image", detections=labelled(joined))
     return joined, tuple(dropped)
 
 
@@ -68,7 +68,7 @@ def drop_rank(what: str) -> int:
 
 
 def _rounded(score: Floats) -> Floats:
-    """Scores as floats of 32 bits: the shortest decimals that stand for them, so that 0.9 is shown as 0.9."""
+    """Scores as 32-bit floats: the shortest decimals that stand for them, so that 0.9 is shown as 0.9."""
     single = score.astype(np.float32)
     exact = single.astype(np.float64)
     short = np.round(exact, 7)

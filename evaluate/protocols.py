@@ -145,7 +145,7 @@ class Protocol:
     epsilon
         What is added to the denominator of precision; pycocotools adds `numpy.spacing` (1).
     single
-        Whether boxes, scores, IoUs and thresholds are floats of 32 bits, 1e-7 being added to the union.
+        Whether boxes, scores, IoUs and thresholds are 32-bit floats, 1e-7 being added to the union.
     stands_for
         The program and its versions whose numbers these are, where the name does not say it.
     tubes
@@ -233,7 +233,7 @@ class Protocol:
         else:
             parts.append("edges (width = right - left)")
         if self.single:
-            parts.append("floats of 32 bits")
+            parts.append("32-bit floats")
         parts.append(self._match_text())
         bounded = [a for a in self.areas[:1] if a != EVERY_AREA]
         parts += [f"area {a.low:g}..{a.high:g} ({a.name})" for a in bounded]
@@ -245,9 +245,9 @@ class Protocol:
         if self.group_weight is not None:
             parts.append(f"group-of boxes weigh {self.group_weight}")
         if self.labelled_only:
-            parts.append("only classes boxed or labelled on the image")
+            parts.append("only classes annotated or labelled on the image")
         if self.exempt_partial:
-            parts.append("no FP of classes not boxed exhaustively there")
+            parts.append("no FP for classes not exhaustively annotated on the image")
         parts += self._dropped_texts()
         if self.metric != "top-k" and self.max_dets is not None:
             unit = "video" if self.tubes else "image"
@@ -260,12 +260,12 @@ class Protocol:
 
     def _dropped_texts(self) -> list[str]:
         parts = []
-        left_out = [self.drop_words] * bool(self.drop_flags) + ["repeated ground truth"] * self.drop_repeated
+        left_out = [self.drop_words] * bool(self.drop_flags) + ["duplicate ground truth"] * self.drop_repeated
         if left_out:
             parts.append(f"left out: {', '.join(left_out)}")
         if self.drop_empty:
             what = "boxes" if self.drop_empty_truth else "detections"
-            parts.append(f"{what} without area dropped")
+            parts.append(f"zero-area {what} dropped")
         if self.score_above is not None:
             parts.append(f"scores above {self.score_above:g}")
         return parts
@@ -295,15 +295,15 @@ class Protocol:
         points = "all points" if self.interpolation == "all" else f"{self.interpolation} points"
         points += {
             "steps": "",
-            "trapezoids": " joined by straight lines",
-            "ramp": " joined by straight lines, with a ramp to recall 1",
+            "trapezoids": " with linear interpolation",
+            "ramp": " with linear interpolation and a ramp to recall 1",
         }[self.reading]
-        also = ", and over the rare, common and frequent of them" if self.by_frequency else ""
+        also = ", and over the rare, common and frequent ones" if self.by_frequency else ""
         return {
             "ap": f"AP over {points}, mean over classes with ground truth{also}",
             "pooled": f"AP over {points} of all classes in one ranking",
             "corloc": "mean over classes of the share of images",
-            "top-k": "share of images with ground truth that are missed",
+            "top-k": "share of images with ground truth without a correct guess",
         }[self.metric]
 
 
@@ -438,7 +438,7 @@ def resolve(
         base = name if isinstance(name, Protocol) else known.get(name)
         if base is None:
             raise UsageError(
-                f"there is no protocol {name!r}{hint(str(name), known)}; there are: {', '.join(known)}"
+                f"unknown protocol {name!r}{hint(str(name), known)}; there are: {', '.join(known)}"
             )
         if base.tubes:
             unfit = {"area": area or None, "recall_at": recall_at, "pixels": pixels}
@@ -452,9 +452,9 @@ def resolve(
             changed["areas"] = _areas(area, base)
         if max_dets is not None:
             if isinstance(max_dets, bool) or int(max_dets) != max_dets or max_dets < 1:
-                raise UsageError(f"max_dets {max_dets}: give a whole number from 1")
+                raise UsageError(f"max_dets {max_dets}: expected a whole number of at least 1")
             if base.metric == "corloc":
-                raise UsageError("corloc looks at the top detection only, so max_dets has no meaning for it")
+                raise UsageError("corloc uses only the top detection, so max_dets has no effect")
             changed["max_dets"] = int(max_dets)
         if recall_at is not None:
             changed["recall_at"] = _recall_at(recall_at, base, changed.get("max_dets", base.max_dets))
@@ -466,7 +466,7 @@ def resolve(
             changed["pixels"] = pixels
         words = [_SWITCH_WORDS[k](v, base) for k, v in changed.items() if v != getattr(base, k)]
         if ious is not None and base.size_threshold:
-            raise UsageError(f"{base.name} has a threshold of its own for every ground truth: leave out iou")
+            raise UsageError(f"{base.name} has a separate threshold for every ground truth: omit iou")
         if ious is None:
             choices = [base.ious]
         else:
@@ -487,7 +487,7 @@ _SWITCH_WORDS: dict[str, Any] = {
     ),
     "max_dets": lambda v, _: f"at most {v} detections",
     "recall_at": lambda v, base: f"recall also at {', '.join(str(k) for k in v if k not in base.recall_at)}",
-    "ignored": lambda *_: "difficult kept",
+    "ignored": lambda *_: "difficult objects counted",
     "pixels": lambda v, _: f"pixels {v}",
 }
 
@@ -496,7 +496,7 @@ def check_scores(*, at_score: float | None = None, score_min: float | None = Non
     """Make sure that scores given by the user are finite: UsageError if one is not."""
     for name, value in (("at_score", at_score), ("score_min", score_min)):
         if value is not None and not math.isfinite(value):
-            raise UsageError(f"{name} {value}: give a finite number")
+            raise UsageError(f"{name} {value}: expected a finite number")
 
 
 def _ious(given: Sequence[float]) -> tuple[float, ...]:
@@ -504,7 +504,7 @@ def _ious(given: Sequence[float]) -> tuple[float, ...]:
         raise UsageError("give at least one IoU threshold")
     for value in given:
         if not (math.isfinite(value) and 0 < value <= 1):
-            raise UsageError(f"iou {value}: give an IoU above 0 and up to 1, as in 0.5")
+            raise UsageError(f"iou {value}: expected an IoU above 0 and up to 1, as in 0.5")
     return tuple(dict.fromkeys(float(value) for value in given))
 
 
@@ -512,9 +512,7 @@ def _interpolation(given: str | int, base: Protocol) -> str:
     if base.metric in ("corloc", "top-k"):
         raise UsageError(f"{base.name} has no precision-recall curve to interpolate")
     if base.reading != "steps" and str(given) != base.interpolation:
-        raise UsageError(
-            f"{base.name} reads precision at {base.interpolation} recalls: leave out interpolation"
-        )
+        raise UsageError(f"{base.name} reads precision at {base.interpolation} recalls: omit interpolation")
     if str(given) not in ("all", "11", "101"):
         raise UsageError(f"interpolation {given}: choose all, 11 or 101")
     return str(given)
@@ -529,7 +527,7 @@ def _recall_at(given: Sequence[int], base: Protocol, most: int | None) -> tuple[
         )
     for k in given:
         if isinstance(k, bool) or int(k) != k or k < 1:
-            raise UsageError(f"recall_at {k}: give whole numbers from 1, as in 1,10,50")
+            raise UsageError(f"recall_at {k}: expected whole numbers from 1, as in 1,10,50")
         if k > most:
             raise UsageError(
                 f"recall_at {k}: only the best {most} detections of an image and class are looked at; "

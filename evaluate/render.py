@@ -253,7 +253,7 @@ def _join_text(evaluation: Evaluation, *, markdown: bool, width: int | None) -> 
     ]
     others = {how: n for how, n in report.how.items() if how != "name"}
     if others:
-        lines.append("joined by " + ", ".join(f"{how}: {n}" for how, n in report.how.items()))
+        lines.append("matched by " + ", ".join(f"{how}: {n}" for how, n in report.how.items()))
     for title, names in (
         (f"{report.unit} only in the ground truth", report.images_gt_only),
         (f"{report.unit} only in the detections", report.images_det_only),

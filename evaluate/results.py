@@ -34,16 +34,16 @@ class Row:
     Attributes
     ----------
     gt, gt_ignored
-        Ground truths that count, and the others.
+        Ground-truth objects that count, and those that are ignored.
     det
         Detections: ``tp`` + ``fp`` + ``ignored``.
     ap
-        The protocol's AP; NaN where it has none.
+        The AP of the protocol; NaN if it has none.
     score, precision, recall, f1
-        The operating point: the score from which on all detections are taken, and what that gives. NaN
-        without a true positive.
+        The operating point: the score threshold, and precision, recall and F1 there. NaN without a true
+        positive.
     extra
-        What only this protocol has, by key.
+        Values that only this protocol has, by key.
     """
 
     name: str
@@ -62,11 +62,11 @@ class Row:
 
     @property
     def fn(self) -> int:
-        """Ground truths that count and were not found."""
+        """Ground-truth objects that count and were not found."""
         return self.gt - self.tp
 
     def to_dict(self) -> dict[str, Any]:
-        """The row as in the JSON contract, with None for what is undefined."""
+        """The row as in the JSON output, with None for undefined values."""
         return {
             "class": self.name,
             **{k: getattr(self, k) for k in ("gt", "gt_ignored", "det", "tp", "fp", "fn", "ignored")},
@@ -77,12 +77,12 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """One protocol's numbers.
+    """The results of one protocol.
 
     Attributes
     ----------
     summary
-        The protocol's numbers over all classes, by key.
+        The metrics over all classes, by key.
     classes
         A row per class, in the order of `Joined.classes`.
     overall
@@ -92,9 +92,9 @@ class Result:
     errors
         ``top-k``: for ``cls`` and ``loc`` the error with 1, 2, ... guesses.
     dropped
-        What the protocol left out before it counted, and how many.
+        What the protocol dropped before counting, and how many.
     at_score
-        The score of the operating point if it was given; None where each row has that of its best F1.
+        The score of the operating point if it was given; None if each row has that of its best F1.
     """
 
     rules: Protocol
@@ -126,34 +126,36 @@ class Result:
 
     @property
     def iou(self) -> float | list[float]:
-        """The IoU threshold, or the list that is averaged over."""
+        """The IoU threshold, or the list of thresholds that are averaged."""
         return list(self.rules.ious) if self.rules.averaged else self.rules.ious[0]
 
     @property
     def definition(self) -> str:
-        """What the numbers mean, in one line."""
+        """How the numbers are defined, in one line."""
         return self.rules.definition
 
     @functools.cached_property
     def arrays(self) -> CurveArrays:
-        """Precision (T, R, K, A, M) and recall (T, K, A, M) as pycocotools holds them, -1 = undefined."""
+        """Precision (T, R, K, A, M) and recall (T, K, A, M) as in pycocotools, -1 = undefined."""
         return curve_arrays(self.matches)
 
     @functools.cached_property
     def detections(self) -> DetectionTable:
-        """What became of every detection, and why a false positive is one."""
+        """The outcome of every detection, and the reason of each false positive."""
         from odm.evaluate.errors import detection_table
 
         return detection_table(self.sides, self.matches)
 
     def confusion(self, *, score: float | None = None, iou: float = 0.5) -> Confusion:
-        """Which class was taken for which, among detections of at least `score`: `at_score`, else 0.25."""
+        """The confusion matrix of detections with at least `score`: `at_score`, or else 0.25."""
         if score is None:
             score = CONFUSION_SCORE if self.at_score is None else self.at_score
         return confusion(self.sides, self.rules, score=score, iou=iou)
 
     def report_data(self) -> ReportData:
-        """What a report shows of this result: outcomes by class and score, misses, confusion by score."""
+        """The data a report shows for this result: outcomes by class and score, misses, confusion by
+        score.
+        """
         from odm.evaluate.report_data import report_data
 
         return report_data(self)
@@ -164,11 +166,11 @@ class Result:
         if self.rules.tubes:
             raise UsageError(f"{self.protocol} measures whole tracks, and this is made of single boxes")
         if self.joined is None:
-            raise UsageError("this result was made from matches alone, which do not hold the boxes")
+            raise UsageError("this result was made from matches only, which do not contain the boxes")
         return self.joined
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as in the JSON contract."""
+        """The result as in the JSON output."""
         data: dict[str, Any] = {
             "protocol": self.protocol,
             "iou": self.iou,
@@ -204,7 +206,7 @@ class Evaluation:
 
     @property
     def join(self) -> JoinReport:
-        """What was joined, and what was found on one side only."""
+        """What was matched, and what exists on one side only."""
         return self.joined.report
 
     @property
@@ -230,7 +232,7 @@ class Evaluation:
         return self.result.curves
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole JSON contract."""
+        """All results as in the JSON output."""
         from odm.evaluate.doubts import DOUBTFUL
 
         doubtful = {code.name for code in DOUBTFUL}

@@ -109,11 +109,11 @@ def match_plainly(joined: Joined, protocol: Protocol, iou: float, area: AreaRang
         if protocol.metric == "corloc":
             found = _top_detection(own, theirs, rules)
         elif protocol.match == "free":
-            found = _best_free(own[:cap], theirs, rules)
+            found = _match_free(own[:cap], theirs, rules)
         elif protocol.match == "greatest":
             found = _greatest(own[:cap], theirs, rules)
         else:
-            found = _best(own[:cap], [t for t in theirs if not rules.is_group(t)], rules)
+            found = _match_best(own[:cap], [t for t in theirs if not rules.is_group(t)], rules)
             _groups(own[:cap], [t for t in theirs if rules.is_group(t)], rules, found)
         for d in own:
             outcome, gt = found.get(d.row, ("ignored", -1))  # beyond the cap
@@ -123,7 +123,7 @@ def match_plainly(joined: Joined, protocol: Protocol, iou: float, area: AreaRang
     return outcomes
 
 
-def _best(detections: list[Box], truths: list[Box], rules: Rules) -> dict[int, PlainOutcome]:
+def _match_best(detections: list[Box], truths: list[Box], rules: Rules) -> dict[int, PlainOutcome]:
     """VOC: a detection goes to its best ground truth and is false if that is taken.
 
     Of equals the first is the best; to YOLOv5 the last.
@@ -163,7 +163,7 @@ def _groups(detections: list[Box], groups: list[Box], rules: Rules, found: dict[
         found[d.row] = "TP" if is_found else "ignored", best.row
 
 
-def _best_free(detections: list[Box], truths: list[Box], rules: Rules) -> dict[int, PlainOutcome]:
+def _match_free(detections: list[Box], truths: list[Box], rules: Rules) -> dict[int, PlainOutcome]:
     """COCO: a detection takes the best free ground truth, and one that does not count if none is left."""
     taken: set[int] = set()
     found: dict[int, PlainOutcome] = {}

@@ -21,9 +21,10 @@ from odm.tables import Longs
 NOTHING_LEFT = Code(
     "nothing-left",
     "warning",
-    "{option} leaves none of {n} {what}",
+    "{option} leaves none of the {n} {what}",
     "check the value",
-    "Of no detections every metric is 0, and of no ground truth it is undefined, whatever the detector does.",
+    "Without detections every metric is 0, and without ground truth it is undefined, whatever the detector "
+    "does.",
 )
 
 
@@ -61,7 +62,7 @@ class Kept:
         dropped = self.counts[:, 1] - self.counts[:, 3]
         if choice.drop_extra and extra:
             log.note(
-                f"{plural(len(extra), 'image')} only in the detections left out with "
+                f"{plural(len(extra), 'image')} only in the detections left out, with "
                 f"{plural(int(dropped[0]), 'detection')}: {some(extra)}"
             )
         if choice.classes is not None:
@@ -70,8 +71,8 @@ class Kept:
             self._report_nothing_left(2, "--only-images", path, log)
         if choice.score_min is not None and dropped[3]:
             lowest = choice.score_min
-            log.note(f"{int(dropped[3])} detections score below {lowest:g} and were dropped")
-            option = f"--score-min {lowest:g}, above the highest score {self.highest:g},"
+            log.note(f"{int(dropped[3])} detections with a score below {lowest:g} were dropped")
+            option = f"--score-min {lowest:g}, above the highest score, {self.highest:g},"
             self._report_nothing_left(3, option, path, log)
 
     def _report_nothing_left(self, step: int, option: str, path: str, log: Log) -> None:

@@ -60,7 +60,7 @@ class JoinReport:
     classes_gt_only: tuple[str, ...]
     classes_det_only: tuple[str, ...]
     how: Mapping[str, int]
-    """How many images were joined by ``name``, ``name without extension``, ``last part``, ``id``."""
+    """How many images were matched by ``name``, ``name without extension``, ``last part``, ``id``."""
     hints: Mapping[str, str]
     """The nearest class of the ground truth for classes that only the detections have."""
     unit: str = "images"

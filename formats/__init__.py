@@ -89,9 +89,7 @@ def get(name: str) -> Format:
         return FORMATS[name]
     except KeyError:
         names = ", ".join(FORMATS)
-        raise UsageError(
-            f"there is no format {name!r}{hint(name, FORMATS)}; the formats are: {names}"
-        ) from None
+        raise UsageError(f"unknown format {name!r}{hint(name, FORMATS)}; the formats are: {names}") from None
 
 
 def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str, ...] = ()) -> Format:
@@ -125,6 +123,8 @@ def for_target(path: str) -> Format:
     if len(fits) == 1:
         return FORMATS[fits[0]]
     which = (
-        f"the suffix of {printable(path)} does not say the format" if not fits else "several formats have it"
+        f"the suffix of {printable(path)} does not determine the format"
+        if not fits
+        else "several formats use it"
     )
-    raise UsageError(f"{which}; say it with --to ({', '.join(fits or FORMATS)})")
+    raise UsageError(f"{which}; set it with --to ({', '.join(fits or FORMATS)})")

@@ -109,7 +109,7 @@ class Format:
     needs_size: bool = False
     """Whether it can be written only for images whose size is known."""
     crowd_class: str | None = None
-    """For a format that can mark crowd boxes of this one class alone: its name."""
+    """For a format that can mark crowd boxes of this one class only: its name."""
     split_names: frozenset[str] = frozenset()
     """For a format that keeps the split of an image, and can name only some: these."""
     split_is_file: bool = False
@@ -255,7 +255,7 @@ def parse_size(text: str) -> tuple[int, int]:
     """``WxH`` in pixels."""
     match = re.fullmatch(r"\s*([1-9][0-9]{0,9})\s*[xX*,]\s*([1-9][0-9]{0,9})\s*", text, re.ASCII)
     if not match or max(size := (int(match[1]), int(match[2]))) >= 2**31:
-        raise ValueError("give width and height in pixels, as in 640x480")
+        raise ValueError("expected width and height in pixels, as in 640x480")
     return size
 
 
@@ -263,5 +263,5 @@ def parse_mapping(text: str) -> dict[str, str]:
     """``a:b,c:d``."""
     pairs = [pair.split(":", 1) for pair in text.split(",") if pair.strip()]
     if not pairs or any(len(pair) != 2 or not pair[0].strip() for pair in pairs):
-        raise ValueError("give name:value pairs separated by commas")
+        raise ValueError("expected name:value pairs separated by commas")
     return {key.strip(): value.strip() for key, value in pairs}

@@ -25,16 +25,14 @@ def detect(source: Source, log: Log, formats: Mapping[str, Format], flag: str) -
         if not any(source.head(file).strip() for file in source.files[:1000]):
             what = "empty files" if source.files else "an empty folder"
             what = what if source.is_dir else "an empty file"
-        raise UsageError(
-            f"{shown}: no format recognises {what}; say which it is with {flag} ({', '.join(formats)})"
-        )
+        raise UsageError(f"{shown}: no format recognises {what}; set it with {flag} ({', '.join(formats)})")
     best = max(answer.confidence for answer in answers.values())
     winners = {name: answer for name, answer in answers.items() if answer.confidence == best}
     if len(winners) > 1:
         _report_unreadable(source, log)
         reasons = "; ".join(f"{name}: {answer.reason}" for name, answer in winners.items())
         flags = " or ".join(f"{flag} {name}" for name in winners)
-        raise UsageError(f"{shown}: more than one format fits ({reasons}); say {flags}")
+        raise UsageError(f"{shown}: more than one format fits ({reasons}); set {flags}")
     (name, answer), *_ = winners.items()
     log.note(f"{shown}: read as {name}, because {answer.reason}")
     return formats[name]
@@ -62,5 +60,5 @@ def _report_unreadable(source: Source, log: Log) -> None:
             log.report(TOO_DEEP, path, line=line, column=column)
     if log.errors:
         raise DataError(
-            f"{printable(source.path)}: the format cannot be told, for there are unreadable files", log
+            f"{printable(source.path)}: cannot detect the format, because some files are unreadable", log
         )

@@ -1,4 +1,4 @@
-"""AutoML and Vertex AI CSV: one row per box, relative to the size of the image, without a header.
+"""AutoML and Vertex AI CSV: one row per box, relative to the image size, without a header.
 
 ::
 
@@ -6,28 +6,27 @@
     UNASSIGNED,gs://bucket/yard.png,car,0.1,0.1,0.2,0.1,0.2,0.3,0.1,0.3
     TEST,gs://bucket/empty.jpg,,,,,,,,,
 
-The grammar is that of https://cloud.google.com/vision/automl/object-detection/docs/csv-format: the set, the
-path of the picture, the label, and four corners ``x_min,y_min,x_max,y_min,x_max,y_max,x_min,y_max`` in
-0..1, of which two opposite ones are enough. Edges are multiplied by the size of the image, and nothing
-else.
+Syntax: https://cloud.google.com/vision/automl/object-detection/docs/csv-format. A row has the set, the path
+of the image, the label, and four corners ``x_min,y_min,x_max,y_min,x_max,y_max,x_min,y_max`` in 0..1; two
+opposite corners are enough. Coordinates are multiplied by the image size and not changed otherwise.
 
 Reading
 -------
-- A file, or every CSV file of a folder. The set may be left out, also where another row says it of the same
-  image; commas at the end of a line may be missing.
-- ``gs://`` and the bucket are cut from the path; the rest is the name of the image.
-- The box is the upright one around the corners that are given, in whatever order. A row without label and
-  corners is an image without objects.
+- A file, or every CSV file of a folder. The set may be omitted, also if another row gives it for the same
+  image; trailing commas may be missing.
+- ``gs://`` and the bucket are removed from the path; the rest is the image name.
+- The box is the axis-aligned box around the given corners, in any order. A row without label and corners is
+  an image without objects.
 - The sets TRAINING (or TRAIN), VALIDATION and TEST are the splits train, val and test, in any letter case.
-  ``--split`` takes the rows of one of them.
-- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, the pictures in the folder,
-  or the other side of an evaluation.
-- A twelfth cell is a score, which Google's own imports do not have.
+  ``--split`` selects one of them.
+- Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, the pictures in the folder, or
+  the other side of an evaluation.
+- A twelfth cell is a score; Google's own format has none.
 
 Writing
 -------
-Two opposite corners; ``-O prefix=gs://bucket/folder`` stands before the names. Other splits than the three
-are UNASSIGNED, which is said aloud. Thirteen decimals, without zeros at the end.
+Two opposite corners; ``-O prefix=gs://bucket/folder`` is put before the image names. Other splits are
+written as UNASSIGNED, with a note. Numbers have up to thirteen decimals, without trailing zeros.
 """
 
 from __future__ import annotations
@@ -52,15 +51,15 @@ BAD_SET = Code(
     "error",
     "expected TRAINING, VALIDATION, TEST or UNASSIGNED, found {value!r}",
     "write one of these sets",
-    "The first cell of a row says to which set the image belongs.",
+    "The first cell of a row is the set that the image belongs to.",
     row=True,
 )
 SET_CONFLICT = Code(
     "automl-set-conflict",
     "error",
-    "image {value!r} is in {found} here and in {other} in an earlier row",
-    "give all rows of the image the same set",
-    "An image in two sets is seen in training and in testing.",
+    "image {value!r} is in {found} here but in {other} in an earlier row",
+    "use the same set in all rows of the image",
+    "An image in two sets would be used both in training and in testing.",
 )
 SPLITS = {
     "": "", "UNASSIGNED": "", "TRAIN": "train", "TRAINING": "train", "VALIDATION": "val", "VALIDATE": "val",
@@ -74,7 +73,7 @@ FIELDS = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")
 class AutomlOptions(SplitOptions):
     """Where the pictures will lie."""
 
-    prefix: str = option("", "what stands before the names, as in gs://bucket/folder", side="write")
+    prefix: str = option("", "prefix of the image names, as in gs://bucket/folder", side="write")
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -92,7 +91,7 @@ def sniff(source: Source) -> Sniff | None:
     if not lines or 3 * fits < 2 * lines:
         return None
     return Sniff(
-        SURE, f"{fits} of {lines} rows are a set, a path, a label and corners in 0..1, as for AutoML"
+        SURE, f"{fits} of {lines} rows have a set, a path, a label and corners in 0..1, as in AutoML"
     )
 
 

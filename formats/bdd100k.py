@@ -1,34 +1,34 @@
 """BDD100K: the labels of the Berkeley driving data, in the Scalabel format.
 
-Source: "Scalabel Format" in the documentation of Scalabel (https://doc.scalabel.ai/format.html), which
-BDD100K names as its own, and the label files of BDD100K (https://doc.bdd100k.com/format.html)::
+Specification: "Scalabel Format" in the documentation of Scalabel (https://doc.scalabel.ai/format.html), which
+BDD100K uses, and the label files of BDD100K (https://doc.bdd100k.com/format.html)::
 
     [{"name": "a.jpg", "attributes": {"weather": "clear"}, "timestamp": 10000,
       "labels": [{"id": "1", "category": "car", "score": 0.9,
                   "attributes": {"occluded": false, "truncated": true, "crowd": false},
                   "box2d": {"x1": 10, "y1": 20, "x2": 110, "y2": 220}}]}]
 
-The whole may also be an object ``{"frames": [...], "config": {"image_size": ..., "categories": [...]}}``
-whose categories keep their order, and the file of one image as the first release has it: ``{"name": "a",
-"frames": [{"timestamp": 10000, "objects": [...]}]}``. Such a folder is read file by file.
+The file may also be an object ``{"frames": [...], "config": {"image_size": ..., "categories": [...]}}`` whose
+categories keep their order, or the file of a single image as in the first release: ``{"name": "a", "frames":
+[{"timestamp": 10000, "objects": [...]}]}``. A folder of such files is read file by file.
 
-``x1``, ``y1``, ``x2`` and ``y2`` are pixels from the image's top left corner, read and written verbatim.
-(The BDD100K toolkit counts the last pixel as inside when it turns them into widths.) The size of an image
-is ``size``, else that of ``config``, else not known; ``--images``, ``--image-size`` and ``--image-sizes``
-supply it.
+``x1``, ``y1``, ``x2`` and ``y2`` are pixels from the top left corner of the image, read and written
+unchanged. (The BDD100K toolkit includes the last pixel when it computes widths.) The size of an image is
+``size``, or else that of ``config``; otherwise it can be given by ``--images``, ``--image-size`` or
+``--image-sizes``.
 
-Flags: the attributes ``occluded``, ``truncated`` and ``crowd``; ``ignored`` is a crowd too, for what it
-covers counts neither for nor against. Other attributes are counted. If every label has a ``score`` the file
-holds detections; if only some have one it is ground truth, the scores are ignored, and that is a warning.
-``--kind`` decides by hand.
+Flags: the attributes ``occluded``, ``truncated`` and ``crowd``; ``ignored`` is read as crowd too, because
+what it covers is neither required nor penalised. Other attributes are counted but not kept. If every label
+has a ``score``, the file contains detections. If only some have one, it is read as ground truth without the
+scores, with a warning. ``--kind`` overrides this.
 
 ``labels`` may be null or missing: an image without objects. Labels without a ``box2d`` (lanes, drivable
-areas, masks, tags) are no boxes: they are counted by what they have instead.
+areas, masks, tags) are not boxes and are counted by type.
 
-A frame with a ``videoName`` belongs to that video, as its number ``frameIndex``, and the ``id`` of a label is
-then that of a track; in other frames it only counts the labels.
+A frame with a ``videoName`` belongs to that video, with ``frameIndex`` as its frame number, and the ``id`` of
+a label is then its track id; in other frames it only numbers the labels.
 
-Writing: a list of frames with their ``size`` where it is known.
+Writing: a list of frames, with ``size`` if it is known.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     if look.top == "[":
         first = look.first.get("", {})
         if first.get("name") == '"' and first.get("labels") in ("[", "n"):
-            return SURE, "it is a list of frames with name and labels, as BDD100K has"
+            return SURE, "it is a list of frames with name and labels, as in BDD100K"
         if first.get("name") == '"' and {"timestamp", "videoName", "frameIndex"} & first.keys():
-            return LIKELY, "it is a list of frames with name and time, as BDD100K has"
+            return LIKELY, "it is a list of frames with name and time, as in BDD100K"
     frames = look.first.get("frames", {})
     if look.top == "{" and frames.keys() & {"labels", "objects", "timestamp", "name"}:
-        return SURE, "it has frames with labels, as BDD100K has"
+        return SURE, "it has frames with labels, as in BDD100K"
     return None
 
 

@@ -1,27 +1,27 @@
 """Create ML JSON: Apple's annotations for an object detector, one file per data set.
 
-Source: "Building an object detector data source" in Apple's documentation of Create ML::
+Specification: "Building an object detector data source" in Apple's documentation of Create ML::
 
     [{"image": "a.jpg",
       "annotations": [{"label": "person",
                        "coordinates": {"x": 60, "y": 120, "width": 100, "height": 200}}]}]
 
-``x`` and ``y`` are the centre of the box, ``width`` and ``height`` its size, in pixels from the image's top
-left corner: Create ML's defaults. Where all of them lie in 0..1 they are relative to the image's size, which
-``--images``, ``--image-size`` or ``--image-sizes`` then say; ``-O units=pixel`` and ``-O units=normalized``
-decide by hand. The page's other spelling,
-``imagefilename`` and ``annotation``, is read as well. A null list is an empty one.
+``x`` and ``y`` are the centre of the box, ``width`` and ``height`` its size, in pixels from the top left
+corner of the image, the defaults of Create ML. If all of them are in 0..1, they are relative to the image
+size, which must then be given by ``--images``, ``--image-size`` or ``--image-sizes``; ``-O units=pixel`` and
+``-O units=normalized`` override this. The alternative keys ``imagefilename`` and ``annotation`` of the same
+page are read as well. A null list is read as empty.
 
-Detections carry a ``confidence`` beside the ``label``, as the predictions of a model do; Create ML ignores
-it. If every annotation has one, the file holds detections; if only some have one it is ground truth, they
-are ignored, and that is a warning. ``--kind`` decides by hand.
+Detections have a ``confidence`` beside the ``label``, as in the predictions of a model; Create ML ignores it.
+If every annotation has one, the file contains detections. If only some have one, it is read as ground truth
+without the confidences, with a warning. ``--kind`` overrides this.
 
-The format knows neither the size of an image nor flags. A folder is read by its .json files of this kind,
-as in ``train/_annotations.createml.json``; a folder called ``train``, ``valid``, ``test`` or the like names
-the split.
+The format has no image sizes and no flags. In a folder, the .json files of this format are read, such as
+``train/_annotations.createml.json``; a folder called ``train``, ``valid``, ``test`` or similar gives the
+split.
 
-Writing: the shortest centre from which the same edges are read back, or where none is, the nearest; whole
-numbers have no point.
+Writing: the shortest centre from which the same edges are read back or, if there is none, the nearest; whole
+numbers have no decimal point.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class CreatemlOptions(SplitOptions):
 
     units: str = option(
         "auto",
-        "what the coordinates are: pixels, or relative to the image's size",
+        "unit of the coordinates: pixels, or relative to the image size",
         choices=("auto", "pixel", "normalized"),
         side="read",
     )
@@ -72,7 +72,7 @@ def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     first = look.first.get("", {})
     for image, boxes in (("image", "annotations"), ("imagefilename", "annotation")):
         if look.top == "[" and first.get(image) == '"' and first.get(boxes) in ("[", "n"):
-            return SURE, f"it is a list of records with {image} and {boxes}, as Create ML has"
+            return SURE, f"it is a list of records with {image} and {boxes}, as in Create ML"
     return None
 
 

@@ -8,22 +8,22 @@ Source: the annotation format on the page of the data set (https://www.crowdhuma
          "extra": {"box_id": 0, "occ": 1}},
         {"tag": "mask", "fbox": [567, 209, 23, 42], "extra": {"box_id": 1, "ignore": 1}}]}
 
-Each record is on one line. ``fbox`` is the left, top, width and height of the whole person in pixels, parts
-that are hidden or outside the image included; ``vbox`` is the part that is seen, ``hbox`` the head.
-``-O box=vbox`` or ``hbox`` reads these. Numbers are read and written verbatim.
+Each record is on one line. ``fbox`` is the left, top, width and height of the whole person in pixels,
+including parts that are hidden or outside the image; ``vbox`` is the visible part, ``hbox`` the head. ``-O
+box=vbox`` or ``hbox`` reads these. Numbers are read and written unchanged.
 
-``tag`` is the class. ``extra.ignore`` other than 0 means that an evaluation ignores the box: it is read as
-crowd, and so is every ``mask``, which covers a group or a reflection and gets the class ``person``. Of heads
-``head_attr.ignore`` counts instead. ``extra.occ`` 1 is the mark *occluded*.
+``tag`` is the class. ``extra.ignore`` other than 0 means that evaluations ignore the box: it is read as
+crowd, and so is every ``mask``, which covers a group or a reflection and gets the class ``person``. For
+heads, ``head_attr.ignore`` is used instead. ``extra.occ`` 1 is read as the flag *occluded*.
 
-``ID`` is the image's name without its extension, which the picture supplies (``--images``), as it does the
-size; ``--image-size`` and ``--image-sizes`` say it too, and so may ``width`` and ``height`` in a record.
+``ID`` is the image name without its extension, which is taken from the picture (``--images``). The size comes
+from the picture too, or from ``--image-size``, ``--image-sizes``, or ``width`` and ``height`` in the record.
 
-Detections are ``dtboxes``: ``{"box": [72, 202, 163, 503], "score": 0.97, "tag": 1}``, as the evaluation of
-CrowdDet takes them (https://github.com/Purkialo/CrowdDet), where the tag 1 is ``person``. A file that has
-both is ground truth unless ``--kind det`` asks for them.
+Detections are ``dtboxes``: ``{"box": [72, 202, 163, 503], "score": 0.97, "tag": 1}``, as used by the
+evaluation of CrowdDet (https://github.com/Purkialo/CrowdDet), where the tag 1 is ``person``. A file with both
+is read as ground truth, unless ``--kind det`` is given.
 
-A folder is read by its ``.odgt`` files; ``annotation_train.odgt`` is the split ``train``. Writing:
+In a folder, all ``.odgt`` files are read; ``annotation_train.odgt`` is the split ``train``. Writing:
 ``annotation.odgt``, or one file for each split; only ``fbox`` is written.
 """
 

@@ -1,6 +1,6 @@
 """CVAT XML 1.1: all images of a task in one file.
 
-The grammar is that of https://docs.cvat.ai/docs/other/xml_format. In a task of images::
+Syntax: https://docs.cvat.ai/docs/other/xml_format. In a task of images::
 
     <annotations>
       <version>1.1</version>
@@ -21,29 +21,29 @@ and in a task of a video ("CVAT for video")::
 Reading
 -------
 - A file, or a folder with ``annotations.xml`` (or any XML files with this root) and perhaps ``images/``.
-- ``xtl ytl xbr ybr`` are the edges in pixels, from 0 at the left and the top, taken as they stand.
+- ``xtl ytl xbr ybr`` are the edges in pixels, from 0 at the top left, unchanged.
 - Tracks are read frame by frame: each ``<box>`` that is not ``outside`` is an object of the image
-  ``frame_000003``, as CVAT names frames itself, with the size of ``<original_size>``. Nothing is
-  interpolated: CVAT writes a box for every frame. Tracks inside a track are the points of a skeleton. The
-  video is named after the task (``<task><name>``, else ``<source>``, else the file).
-- ``occluded`` is the mark of that name. The attributes ``difficult``, ``truncated`` and ``is_crowd``
-  (``crowd``), which CVAT's own exports use, are marks too; ``score`` (``confidence``) makes an object a
-  detection. Other attributes are counted, not kept.
+  ``frame_000003``, the name that CVAT itself uses for frames, with the size of ``<original_size>``. Nothing
+  is interpolated: CVAT writes a box for every frame. Tracks inside a track are the points of a skeleton and
+  are counted. The video is named after the task (``<task><name>``, or else ``<source>``, or else the file).
+- ``occluded`` is read as the flag of that name, and so are the attributes ``difficult``, ``truncated`` and
+  ``is_crowd`` (``crowd``), which CVAT's own exports use; ``score`` (``confidence``) makes an object a
+  detection. Other attributes are counted but not kept.
 - Polygons, ellipses, masks and rotated boxes are read as their bounding boxes, with a warning. Polylines,
-  points, cuboids, skeletons and tags are no boxes; they are counted.
-- Classes are those of ``<labels>``, in their order, then those that only objects name. ``subset`` of an
-  image is its split, and ``--split`` takes the images of one. Where images of two subsets have one name,
-  as in the export of a project, the subset stands before the names.
-- A size of 0, or none, is taken from ``--image-sizes``, ``--image-size``, the picture (``--images``, or the
-  folder itself) or the other side of an evaluation; else it stays unknown.
-- Encodings and what is refused: as for Pascal VOC XML.
+  points, cuboids, skeletons and tags are not boxes and are counted.
+- Classes are those of ``<labels>``, in that order, followed by those that occur only in objects. ``subset``
+  of an image is its split, and ``--split`` selects one. If images of two subsets have the same name, as in
+  the export of a project, names are prefixed with the subset.
+- A missing size, or 0, is taken from ``--image-sizes``, ``--image-size``, the picture (``--images``, or the
+  folder itself) or the other side of an evaluation; otherwise it stays unknown.
+- Encodings and restrictions are those of Pascal VOC XML.
 
 Writing
 -------
-One file as for a task of images; every image, with or without objects. Where images are frames of videos
-they say so (``video="street" frame="3"``), and a box names its track (``track_id="7"``), which odm reads.
-Whole numbers have no point, others
-all their digits. Marks and scores are written as attributes, and only where they are set.
+One file, as for a task of images, with all images, including those without objects. Frames of videos say so
+(``video="street" frame="3"``), and a box names its track (``track_id="7"``); only odm reads these attributes.
+Whole numbers have no decimal point, others all their digits. Flags and scores are written as attributes, only
+where they are set.
 """
 
 from __future__ import annotations
@@ -313,7 +313,7 @@ class _Reader:
     def add_shape(self, shape: Any, image: int | None, label: str | None, track: int = -1) -> None:
         """Add the box of one object, or report what is wrong with it."""
         if shape.tag in _OTHER_SHAPES:
-            self.count("shapes that are no boxes")
+            self.count("shapes that are not boxes")
             return
         read = {"box": self.box, "polygon": self.polygon, "ellipse": self.ellipse, "mask": self.mask}.get(
             shape.tag
@@ -487,14 +487,14 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
         target.plan([name], ["the annotations"], log)
     for text in classes:
         reason = refuse_class(text) or (
-            "XML cannot hold one of its characters" if _NOT_XML.search(text) else None
+            "XML does not allow one of its characters" if _NOT_XML.search(text) else None
         )
         if reason is not None:
             log.report(UNWRITABLE, "", value=text, reason=reason, way="rename the class")
     for i, text in enumerate(images.name):
         if _NOT_XML.search(text):
             path, line, pointer = dataset.image_place(i)
-            reason = "XML cannot hold one of its characters"
+            reason = "XML does not allow one of its characters"
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=text, reason=reason)
     if log.errors > errors:
         return

@@ -1,6 +1,6 @@
 """V7 Darwin JSON: one file per image.
 
-Source: "Darwin JSON" in the documentation of V7 (https://docs.v7labs.com/reference/darwin-json)::
+Specification: "Darwin JSON" in the documentation of V7 (https://docs.v7labs.com/reference/darwin-json)::
 
     {"version": "2.0",
      "item": {"name": "a.jpg", "path": "/street",
@@ -10,18 +10,19 @@ Source: "Darwin JSON" in the documentation of V7 (https://docs.v7labs.com/refere
                       "bounding_box": {"x": 10, "y": 20, "w": 100, "h": 200}}]}
 
 The older version 1.0 has ``"image": {"filename": "a.jpg", "path": "/street", "width": 640, "height": 480}``
-in the place of ``item``. ``x`` and ``y`` are the left top corner, in pixels, read and written verbatim.
+instead of ``item``. ``x`` and ``y`` are the top left corner, in pixels, read and written unchanged.
 
-Polygons and other shapes with a ``bounding_box`` are read as this box, with a warning and counted. A polygon
-without one, as in old files, gives its own. Tags, lines, key points and the like, which have none, are
-counted. The image is named by the item's path and name. An item with several slots is read by the first;
-annotations in others, and those of frames of videos, are counted.
+Polygons and other shapes with a ``bounding_box`` are counted and read as this box, with a warning. A polygon
+without one, as in old files, is read as its own bounding box. Tags, lines, key points and the like have none
+and are counted but not read. The image name is the item's path and name. Of an item with several slots, only
+the first is read; annotations in other slots, and those of video frames, are counted.
 
-Detections have the ``confidence`` of their ``inference``. If every box has one, the files hold detections; if
-only some have one they are ground truth, they are ignored, and that is a warning. ``--kind`` decides by hand.
+Detections have the ``confidence`` of their ``inference``. If every box has one, the files contain detections.
+If only some have one, they are read as ground truth without the confidences, with a warning. ``--kind``
+overrides this.
 
-A folder is read by its files of this kind; a folder called ``train``, ``val``, ``test`` or the like names the
-split. Writing: ``NAME.json`` for each image, in version 2.0.
+In a folder, the files of this format are read; a folder called ``train``, ``val``, ``test`` or similar gives
+the split. Writing: ``NAME.json`` for each image, in version 2.0.
 """
 
 from __future__ import annotations

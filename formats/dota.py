@@ -6,28 +6,27 @@
     gsd:0.146343590398
     x1 y1 x2 y2 x3 y3 x4 y4 category difficult
 
-The grammar is that of https://captain-whu.github.io/DOTA/dataset.html and of its tasks (``tasks.html``
-there): four corners in pixels, clockwise, from any corner on, taken as they stand. The two lines at the top
-may be missing.
+Syntax: https://captain-whu.github.io/DOTA/dataset.html and of its tasks (``tasks.html`` there): four corners
+in pixels, clockwise, starting at any corner, unchanged. The two header lines may be missing.
 
 Reading
 -------
-- A folder of files, flat or with ``labelTxt/`` beside ``images/``, or one file. The file's name without
-  ``.txt`` is the image; an empty file, or one of the two lines alone, is an image without objects.
-- Each object is read as the upright box around its corners, in whatever order they are. Where that is more
-  than the four corners say, it is a warning, and the rotation is counted as lost.
-- ``difficult`` is 0 or 1, and may be missing; a 2 is read as a 1.
-- Categories may consist of several words.
+- A folder of files, flat or with ``labelTxt/`` beside ``images/``, or one file. The file name without
+  ``.txt`` is the image name; an empty file, or one with only the header lines, is an image without objects.
+- Each object is read as the axis-aligned box around its corners, in any order. If that is larger than the
+  object, there is a warning, and the rotation is counted as lost.
+- ``difficult`` is 0 or 1 and may be missing; 2 is read as 1.
+- Category names may have several words.
 - Results are files ``Task1_<category>.txt`` of ``image score x1 y1 ... x4 y4`` or ``Task2_<category>.txt``
   of ``image score xmin ymin xmax ymax``. In files per image, a score after ``difficult`` makes a row a
   detection.
-- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
-  folder.
+- Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
 
 Writing
 -------
-Rectangles, from the top left corner on, in one file per image without the two lines at the top; detections
-get their score at the end. ``-O results=true`` writes detections as ``Task2_<category>.txt`` instead.
+Rectangles, starting at the top left corner, in one file per image without the header lines;
+detections have their score at the end. ``-O results=true`` writes detections as ``Task2_<category>.txt``
+instead.
 """
 
 from __future__ import annotations
@@ -96,9 +95,7 @@ def sniff(source: Source) -> Sniff | None:
         return None
     if results := _results(source):
         what = plural(len(results), "file is", "files are")
-        return Sniff(
-            SURE, f"{what} named like the results of DOTA, Task1_<category>.txt or Task2_<category>.txt"
-        )
+        return Sniff(SURE, f"{what} named like DOTA results, Task1_<category>.txt or Task2_<category>.txt")
     lines = fits = words = 0
     for cells in sampled(source, label_files(source, GRAMMAR)):
         if cells[0].startswith(_HEADERS):
@@ -289,7 +286,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: DotaOptions) -> N
 
 def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
     if dataset.kind != "det":
-        raise UsageError("results=true writes detections, and this is ground truth")
+        raise UsageError("results=true writes detections, but this is ground truth")
     boxes, classes = dataset.boxes, dataset.categories.name
     names = [f"Task2_{name}.txt" for name in classes]
     errors = log.errors
@@ -298,13 +295,13 @@ def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
         if class_text(stem(name).encode()) is None:
             reason = "a number after its first word would be read as the score"
         elif "  " in name or stem(name) != stem(name).strip(" \t"):
-            reason = "blanks at its ends and two in a row are lost"
+            reason = "leading, trailing and consecutive spaces are lost"
         if reason:
             path, line, pointer = dataset.image_place(row)
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
     for name in classes:
         if "/" in name or "\\" in name:
-            reason = "a class in a file's name cannot hold a slash"
+            reason = "a class used in a file name cannot contain a slash"
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
     if not target.plan(names, classes, log) or log.errors > errors:
         return

@@ -1,6 +1,6 @@
-"""FiftyOne: its detection data set, ``data/`` and ``labels.json``.
+"""FiftyOne detection data set: ``data/`` and ``labels.json``.
 
-Source: "FiftyOneImageDetectionDataset" in the documentation of FiftyOne
+Specification: "FiftyOneImageDetectionDataset" in the documentation of FiftyOne
 (https://docs.voxel51.com/user_guide/export_datasets.html)::
 
     {"classes": ["person", "car"],
@@ -8,18 +8,17 @@ Source: "FiftyOneImageDetectionDataset" in the documentation of FiftyOne
                        "attributes": {"occluded": true}}],
                 "b": null}}
 
-``bounding_box`` is left, top, width and height relative to the image's size. They are multiplied by the
-size and nothing else; it is read from the pictures in ``data/`` beside the file, or by ``--images``,
-``--image-size`` and ``--image-sizes``. A key of ``labels`` is the image's name without its extension, which
-the picture supplies. ``null`` or an empty list is an image without objects.
+``bounding_box`` is left, top, width and height relative to the image size. The size comes from the pictures
+in ``data/`` beside the file, or from ``--images``, ``--image-size`` or ``--image-sizes``. A key of ``labels``
+is the image name without its extension, which is taken from the picture. ``null`` or an empty list is an
+image without objects.
 
-``label`` is the position of a class in ``classes``, from 0; where there is no list of ``classes`` it is the
-class's name. A name where there is a list is read too, if the list has it. Every detection that has a
-``confidence`` makes detections; if only some have one it is ground truth, they are ignored, and that is a
-warning. ``--kind`` decides by hand.
+``label`` is the position of a class in ``classes``, from 0, or the class name, which must be in ``classes``
+if there is such a list. If every object has a ``confidence``, the file contains detections. If only some have
+one, it is read as ground truth without the confidences, with a warning. ``--kind`` overrides this.
 
 Flags: the attributes ``difficult``, ``crowd`` or ``iscrowd``, ``truncated``, ``occluded``, ``group_of``,
-``depiction`` and ``inside``. All others are counted.
+``depiction`` and ``inside``. All others are counted but not kept.
 
 The other export, "FiftyOneDataset", has ``samples.json`` beside ``data/`` and is read too::
 
@@ -27,13 +26,13 @@ The other export, "FiftyOneDataset", has ``samples.json`` beside ``data/`` and i
                   "ground_truth": {"_cls": "Detections", "detections": [
                       {"label": "person", "bounding_box": [0.1, 0.2, 0.3, 0.4], "iscrowd": 0}]}}]}
 
-The field ``ground_truth`` is read, else the first one of detections; with ``--kind det`` the first one whose
-detections have a ``confidence``; ``-O field=NAME`` decides by hand. A tag ``train``, ``val``, ``test`` or the
-like is the split. Fields of other kinds are counted.
-``index`` is the number of the object that is followed through images, its track.
+The field ``ground_truth`` is read, or else the first field of detections; with ``--kind det`` the first one
+whose detections have a ``confidence``; ``-O field=NAME`` overrides this. A tag ``train``, ``val``, ``test``
+or similar is the split. Other types of fields are counted but not read.
+``index`` is the number of an object that is followed through images: its track id.
 
-Writing: a ``.json`` target is the file, another target a folder with ``labels.json``, beside whose
-``data/`` the pictures belong; as many decimals as bring the same pixels back within 1e-6.
+Writing: a ``.json`` target is the file itself, any other target a folder with ``labels.json``; the pictures
+belong in ``data/`` beside it. Numbers have enough decimals to preserve pixels within 1e-6.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     if look.top != "{" or look.keys.get("labels") != "{" or look.keys.get("classes", "[") not in ("[", "n"):
         return None
     if "classes" in look.keys or b'"bounding_box"' in head:
-        return SURE, "it has classes and labels by image, as FiftyOne has"
+        return SURE, "it has classes and labels by image, as in FiftyOne"
     return None
 
 

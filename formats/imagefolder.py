@@ -1,29 +1,29 @@
 """Hugging Face imagefolder: ``metadata.jsonl`` or ``metadata.csv`` beside the pictures.
 
-Source: "Object detection" in "Create an image dataset" of the documentation of Datasets
+Specification: "Object detection" in "Create an image dataset" of the documentation of Datasets
 (https://huggingface.co/docs/datasets/image_dataset)::
 
     train/metadata.jsonl
         {"file_name": "0001.png", "objects": {"bbox": [[302.0, 109.0, 73.0, 52.0]], "categories": [0]}}
     train/0001.png
 
-Each record is on one line. ``bbox`` holds left, top, width and height in pixels, read and written verbatim;
-the lists in ``objects`` belong together value by value. The classes are ``categories``, ``category``,
-``label`` or ``labels``: names, or numbers from 0 in ``--classes FILE``, ``classes.txt`` or the list of
-``names`` in the front matter of ``README.md``; without these the numbers are the names, with a warning. A
-list of objects, each with its own ``bbox``, is read as well. In ``metadata.csv`` the column ``objects`` holds
-the same JSON.
+Each record is on one line. ``bbox`` is left, top, width and height in pixels, read and written unchanged; the
+lists in ``objects`` run in parallel. The classes are ``categories``, ``category``, ``label`` or ``labels``:
+names, or numbers from 0 in ``--classes FILE``, ``classes.txt`` or the list of ``names`` in the front matter
+of ``README.md``; without these the numbers are used as names, with a warning. A list of objects, each with
+its own ``bbox``, is read as well. In ``metadata.csv`` the column ``objects`` contains the same JSON.
 
-A record without objects is an image without boxes. ``width`` and ``height`` are its size, which else comes
-from the picture, ``--images``, ``--image-size`` or ``--image-sizes``. ``file_name`` is relative to the folder
-of the file. A folder called ``train``, ``validation``, ``test`` or the like names the split. ``iscrowd`` 1 in
-the objects is the mark *crowd*.
+A record without objects is an image without boxes. ``width`` and ``height`` are its size, which otherwise
+comes from the picture, ``--images``, ``--image-size`` or ``--image-sizes``. ``file_name`` is relative to the
+folder of the file. A folder called ``train``, ``validation``, ``test`` or similar gives the split.
+``iscrowd`` 1 in the objects is read as the flag *crowd*.
 
-Detections have a list of ``score`` in their objects, which Datasets itself does not know. If every box has
-one, these are detections; if only some have one it is ground truth, they are ignored, and that is a warning.
+Detections have a list of ``score`` in their objects, which Datasets itself does not have. If every box has
+one, the file contains detections. If only some have one, it is read as ground truth without the scores, with
+a warning.
 
-Writing: ``metadata.jsonl``, or one in the folder of each split, with the names of the classes; ``width`` and
-``height`` where they are known. The pictures belong beside it.
+Writing: ``metadata.jsonl``, or one in the folder of each split, with class names, and ``width`` and
+``height`` if they are known. The pictures belong beside it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Labelbox: its export, one JSON record per line.
 
-Source: "Image annotations export" in the documentation of Labelbox
+Specification: "Image annotations export" in the documentation of Labelbox
 (https://docs.labelbox.com/reference/export-image-annotations)::
 
     {"data_row": {"id": "cl1", "external_id": "a.jpg", "row_data": "https://storage/a.jpg"},
@@ -10,20 +10,20 @@ Source: "Image annotations export" in the documentation of Labelbox
                       "bounding_box": {"top": 20.0, "left": 10.0, "height": 200.0, "width": 100.0}}],
          "classifications": [], "relationships": []}}]}}}
 
-Each record is on one line (NDJSON); a list of records, as the SDK gives it, is read as well. Edges are in
-pixels, read and written verbatim. A polygon is read as its bounding box, with a warning and counted.
-Masks, lines, points and classifications are counted and not read.
+Each record is on one line (NDJSON); a list of records, as returned by the SDK, is read as well. Edges are in
+pixels, read and written unchanged. A polygon is counted and read as its bounding box, with a warning. Masks,
+lines, points and classifications are counted but not read.
 
-The image is named by ``external_id``, else ``global_key``, else the last part of ``row_data``. A record of
-a project without a label has not been labelled: it is counted and not read. Of several labels of an image,
-as several annotators make them, the first is read; of several projects the first with a label, or the one
-that ``-O project=NAME`` names by its name or id. Both are noted.
+The image name is ``external_id``, or else ``global_key``, or else the last part of ``row_data``. A record of
+a project without a label has not been labelled: it is counted but not read. If an image has labels of several
+annotators, the first is read; of several projects, the first with a label, or the one given by ``-O
+project=NAME`` (name or id). A note says so.
 
-Detections carry a ``confidence``, as predictions that are uploaded to Labelbox do. If every object has one,
-the file holds detections; if only some have one it is ground truth, they are ignored, and that is a
-warning. ``--kind`` decides by hand.
+Detections have a ``confidence``, like predictions uploaded to Labelbox. If every object has one, the file
+contains detections. If only some have one, it is read as ground truth without the confidences, with a
+warning. ``--kind`` overrides this.
 
-Writing: one record per image, with the image's name as ``external_id`` and ``row_data``.
+Writing: one record per image, with the image name as ``external_id`` and ``row_data``.
 """
 
 from __future__ import annotations

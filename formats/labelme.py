@@ -1,6 +1,6 @@
-"""LabelMe JSON: one file per image, as the annotation tool of that name writes it.
+"""LabelMe JSON: one file per image, as written by the annotation tool.
 
-Source: the writer and reader of the tool (``labelme/label_file.py`` of
+Reference: the reader and writer of the tool (``labelme/label_file.py`` of
 https://github.com/wkentaro/labelme)::
 
     {"version": "5.5.0", "flags": {},
@@ -8,27 +8,26 @@ https://github.com/wkentaro/labelme)::
                  "description": "", "shape_type": "rectangle", "flags": {}, "mask": null}],
      "imagePath": "a.jpg", "imageData": null, "imageHeight": 480, "imageWidth": 640}
 
-Pixels are counted from the image's top left corner, with fractions, and are read and written verbatim.
+Coordinates are pixels from the top left corner of the image, including fractions, read and written unchanged.
 
-Shapes: the two points of a ``rectangle`` are opposite corners in any order; four points are read as well,
-as X-AnyLabeling writes them. A ``polygon``, a ``circle`` (its centre and a point on it), a ``mask`` and a
-``rotation`` (a rotated box) are read as their bounding box, with a warning and counted; a polygon that is
-an upright rectangle is one. Without a ``shape_type``, as in old files, a shape is a rectangle if it has two
-points, else a polygon. ``point``, ``points``, ``line`` and ``linestrip`` enclose nothing: they are counted
-and not read. A null list is an empty one.
+Shapes: the two points of a ``rectangle`` are opposite corners in any order; four points, as written by
+X-AnyLabeling, are read as well. A ``polygon``, a ``circle`` (its centre and a point on it), a ``mask`` and a
+``rotation`` (a rotated box) are counted and read as their bounding box, with a warning; a polygon that is an
+axis-aligned rectangle is read without one. Without a ``shape_type``, as in old files, a shape with two points
+is a rectangle and any other a polygon. ``point``, ``points``, ``line`` and ``linestrip`` have no area; they
+are counted but not read. A null list is read as empty.
 
-Flags: those of ``shapes[].flags`` that are called ``difficult``, ``crowd``, ``truncated``, ``occluded``,
-``group_of``, ``depiction`` and ``inside``, and X-AnyLabeling's ``difficult`` beside them. ``score`` in a
-shape, which X-AnyLabeling writes, is the score of a detection: if every shape has one, the files hold
-detections; if only some have one they are ground truth, the scores are ignored, and that is a warning.
-``--kind`` decides by hand.
+Flags: those in ``shapes[].flags`` called ``difficult``, ``crowd``, ``truncated``, ``occluded``, ``group_of``,
+``depiction`` and ``inside``, and X-AnyLabeling's key ``difficult``. ``score`` of a shape, written by
+X-AnyLabeling, is the score of a detection. If every shape has one, the files contain detections. If only some
+have one, they are read as ground truth without the scores, with a warning. ``--kind`` overrides this.
 
-The image is called after the JSON file, with the extension of ``imagePath`` (a warning where the two
-differ); ``imagePath`` may lead to another folder, as the tool writes it, and is not followed.
-``imageData``, the picture itself, is not looked at. A size that is missing or 0 is taken from the picture
-beside the file or from ``--images``, ``--image-size``, ``--image-sizes``.
+The image is named after the JSON file, with the extension of ``imagePath`` (if the names differ, there is a
+warning). ``imagePath`` may point to another folder and is not followed. ``imageData``, the picture itself, is
+ignored. A size that is missing or 0 is taken from the picture beside the file or from ``--images``,
+``--image-size``, ``--image-sizes``.
 
-Writing: one ``.json`` per image beside which the picture is meant to lie; ``imageData`` is null.
+Writing: one ``.json`` per image, to be placed beside the pictures; ``imageData`` is null.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     image = look.keys.keys() & {"imagePath", "imageData", "imageHeight", "imageWidth"}
     first = look.first.get("shapes", {}).keys()
     if "shapes" in look.keys and (image or "points" in first):
-        return SURE, "it has shapes of one image, as LabelMe has"
+        return SURE, "it has shapes of one image, as in LabelMe"
     return None
 
 

@@ -1,6 +1,6 @@
 """Label Studio JSON: the tasks of a project with their annotations and predictions.
 
-Source: "Label Studio Task Format", "Export annotations" and the tag ``RectangleLabels`` in the
+Specification: "Label Studio Task Format", "Export annotations" and the tag ``RectangleLabels`` in the
 documentation of Label Studio (https://labelstud.io/guide/task_format)::
 
     [{"id": 1, "data": {"image": "/data/upload/1/7b2c0f1d-a.jpg"},
@@ -11,27 +11,26 @@ documentation of Label Studio (https://labelstud.io/guide/task_format)::
                      "rectanglelabels": ["person"]}}]}],
       "predictions": []}]
 
-``x``, ``y``, ``width`` and ``height`` are per cent of the image's width and height; they are multiplied by
-``original_width`` and ``original_height``, and nothing else. Where these are missing, ``data.width`` and
-``data.height``, the picture (``--images``), ``--image-size`` and ``--image-sizes`` say the size.
+``x``, ``y``, ``width`` and ``height`` are percentages of the width and height of the image; they are
+multiplied by ``original_width`` and ``original_height``. If these are missing, the size comes from
+``data.width`` and ``data.height``, the picture (``--images``), ``--image-size`` or ``--image-sizes``.
 
-Annotations are ground truth and predictions are detections, with a ``score`` in each result, else that of
-the prediction. Where a file has both, the annotations are read; ``--kind det`` reads the predictions. Of
-several annotations of a task the one marked ``ground_truth`` is read, else the first that was not
-cancelled; of several predictions the first. This is said aloud. ``completions``, as old versions write, are
-annotations. The short export (JSON-MIN), whose lists stand in the task itself, is read as well, and so is a
-file of one task, as cloud storage and the pages of Label Studio hold it, or a folder of such files.
+Annotations are ground truth and predictions are detections, with a ``score`` in each result or, if it is
+missing, that of the prediction. If a file has both, the annotations are read; ``--kind det`` reads the
+predictions. Of several annotations of a task, the one marked ``ground_truth`` is read, or else the first that
+was not cancelled; of several predictions, the first. A note says so. ``completions`` from old versions are
+read as annotations. The short export (JSON-MIN), with the lists in the task itself, is read as well, and so
+is a file with a single task, as in cloud storage, or a folder of such files.
 
-Shapes: rectangles; rotated ones, polygons and ellipses are read as their bounding box, with a warning and
-counted. A rotation is about the left top corner, clockwise. A shape with several labels is as many boxes.
-Brushes, key points, choices and the like are counted. A null list is an empty one.
+Shapes: rectangles; rotated rectangles, polygons and ellipses are counted and read as their bounding box, with
+a warning. Rotation is clockwise about the top left corner. A shape with several labels is read as one box per
+label. Brushes, key points, choices and the like are counted but not read. A null list is read as empty.
 
-The image's name is that of the file in ``data.image``: of a URL or a served path the last part, without the
-prefix of eight digits that an upload gets; after ``/data/local-files/?d=`` and of a relative path all of
-it.
+The image name is taken from ``data.image``: the last part of a URL or served path, without the eight-digit
+prefix of uploads; the whole path if it is relative or follows ``/data/local-files/?d=``.
 
-Writing: one task per image, with ``-O prefix=TEXT`` (``/data/local-files/?d=``) before the image's name,
-and as many decimals as bring the same pixels back within 1e-6.
+Writing: one task per image, with ``-O prefix=TEXT`` (``/data/local-files/?d=``) before the image name, and
+enough decimals to preserve pixels within 1e-6.
 """
 
 from __future__ import annotations
@@ -70,9 +69,9 @@ from odm.tables import Builder, Dataset
 SIZES_DIFFER = Code(
     "labelstudio-size-conflict",
     "error",
-    "the image is {value} pixels here and {other} in another result of the task",
+    "the image is {value} pixels here but {other} in another result of the task",
     "correct original_width and original_height",
-    "Coordinates are per cent of this size, so two sizes of one image make them doubtful.",
+    "Coordinates are percentages of this size, so two sizes of one image make them uncertain.",
     row=True,
 )
 
@@ -93,7 +92,7 @@ class LabelstudioOptions(ImageOptions):
 
     prefix: str = option(
         "/data/local-files/?d=",
-        "text before the name of an image, which says where it is served",
+        "prefix of the image names, the location they are served from",
         side="write",
     )
 
@@ -101,11 +100,11 @@ class LabelstudioOptions(ImageOptions):
 def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     first = look.first.get("", {})
     if look.top == "{" and look.keys.get("data") == "{" and _WORK & look.keys.keys():
-        return SURE, "it is one task with data, as Label Studio has"
+        return SURE, "it is one task with data, as in Label Studio"
     if look.top != "[":
         return None
     if first.get("data") == "{":
-        return SURE, "it is a list of tasks with data, as Label Studio has"
+        return SURE, "it is a list of tasks with data, as in Label Studio"
     if {"annotator", "annotation_id"} <= first.keys():
         return SURE, "it is a list of tasks with an annotator, as the short export of Label Studio has"
     return None
@@ -144,7 +143,7 @@ def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions
     if builder.kind is None:
         builder.kind = "det" if guesses and not truth else "gt"
         if guesses and truth:
-            log.note(f"{printable(source.path)}: the annotations are read, not the predictions (--kind det)")
+            log.note(f"{printable(source.path)}: reading the annotations; --kind det reads the predictions")
     for item in log.track(tasks, "reading"):
         _read_task(reader, *item)
     reader.finish()
@@ -233,8 +232,8 @@ def _results(reader: Reader, task: dict[str, Any], at: At) -> _Results:
     marked = [c for c in choices if c[1].get("ground_truth") is True]
     if len(choices) > 1:
         reader.log.note(
-            f"{printable(reader.source.path)}: of several {key} of a task only one is read, the one marked "
-            "ground_truth, else the first"
+            f"{printable(reader.source.path)}: of several {key} of a task, only the one marked "
+            "ground_truth, or else the first, is read"
         )
         reader.count(f"further {key}", len(choices) - 1)
     i, choice = (marked or choices)[0]
@@ -343,7 +342,9 @@ def _read_result(
         if category is not None:
             reader.box(image, category, corners, at, file=rows, line=line, wh=wh, score=score)
     if len(labels) > 1:
-        reader.log.note(f"{printable(reader.source.path)}: a shape with several labels is as many boxes")
+        reader.log.note(
+            f"{printable(reader.source.path)}: a shape with several labels is read as one box per label"
+        )
     return None not in categories
 
 

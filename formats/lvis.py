@@ -1,6 +1,7 @@
-"""LVIS JSON: COCO's outline with many classes, their frequencies, and lists of what was not looked for.
+"""LVIS JSON: like COCO, with many classes, class frequencies, and lists of the classes verified for each
+image.
 
-Source: "Data format" of LVIS (https://www.lvisdataset.org/dataset) and its reader
+Specification: "Data format" of LVIS (https://www.lvisdataset.org/dataset) and its reader
 (https://github.com/lvis-dataset/lvis-api)::
 
     {"images": [{"id": 1, "coco_url": "http://images.cocodataset.org/val2017/000000000001.jpg", "width": 640,
@@ -10,31 +11,31 @@ Source: "Data format" of LVIS (https://www.lvisdataset.org/dataset) and its read
      "categories": [{"id": 1, "name": "person", "synset": "person.n.01", "frequency": "f",
                      "image_count": 120, "instance_count": 700}]}
 
-``bbox`` is left, top, width and height in pixels from the image's top left corner, read and written
-verbatim. The name of an image is its ``file_name``, else the last folder and file of ``coco_url``
-(``val2017/000000000001.jpg``). ``area`` stays beside the box: it is the mask's. There are no crowds.
+``bbox`` is left, top, width and height in pixels from the top left corner of the image, read and written
+unchanged. The image name is its ``file_name``, or else the last folder and file name of ``coco_url``
+(``val2017/000000000001.jpg``). ``area`` is kept, because it is the area of the mask. There are no crowds.
 
 ``frequency`` of a class (``r`` rare, ``c`` common, ``f`` frequent) and the two lists of an image are kept for
-evaluation: classes of ``neg_category_ids`` are absent from the image, and of those in
-``not_exhaustive_category_ids`` it has objects without a box. Of any other class without a box nothing is
-known. Ids there that are no category are counted and left out, as files cut down to some classes still list
-the others.
+evaluation: classes of ``neg_category_ids`` are absent from the image, and those in
+``not_exhaustive_category_ids`` are not fully annotated there. Nothing is known about any other class without
+a box. Ids in these lists that are not categories are counted and left out, because files reduced to some
+classes still list the others.
 
-TAO is this with videos: ``videos``, ``video_id`` and ``frame_index`` of an image, ``track_id`` of an
-annotation, and ``tracks``, whose ``score`` is kept.
+TAO adds videos: ``videos``, ``video_id`` and ``frame_index`` of an image, ``track_id`` of an annotation, and
+``tracks``, whose ``score`` is kept.
 
-An annotation with ``"ignore": 1`` is difficult: lvis-api counts it neither as found nor as missed. With 0,
-null or no such key it is an ordinary object.
+An annotation with ``"ignore": 1`` is read as difficult: lvis-api counts it neither as found nor as missed.
+With 0, null or without the key it is an ordinary object.
 
-``segmentation`` and all other keys are counted and not read; the ledger names them. A file whose first bytes
-show only annotations looks like COCO: say ``--format lvis``. If every annotation has a ``score`` the file
-holds detections; if only some have one it is ground truth, the scores are ignored, and that is a warning.
-Results of LVIS are those of COCO, a list of records: read them as ``coco`` with ``--gt`` this file (in
+``segmentation`` and all other keys are counted but not read; the conversion summary lists them. A file that
+starts with the annotations looks like COCO: use ``--format lvis``. If every annotation has a ``score``, the
+file contains detections. If only some have one, it is read as ground truth without the scores, with a
+warning. LVIS results have the format of COCO results: read them as ``coco``, with this file as ``--gt`` (in
 ``eval`` the other side).
 
-Writing: ids of images, classes and annotations are kept where they are unique whole numbers from 1, else
-they count from 1. ``image_count`` and ``instance_count`` are counted from the boxes, and so is a
-``frequency`` that is not known (``r`` up to 10 images, ``c`` up to 100, ``f`` above).
+Writing: ids of images, classes and annotations are kept if they are unique whole numbers from 1, otherwise
+they count from 1. ``image_count`` and ``instance_count`` are computed from the boxes, and so is an unknown
+``frequency`` (``r`` up to 10 images, ``c`` up to 100, ``f`` above).
 """
 
 from __future__ import annotations
@@ -121,9 +122,9 @@ def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     if look.top != "{" or not look.keys.keys() & {"images", "annotations"}:
         return None
     if look.first.get("images", {}).keys() & _OWN.keys():
-        return NARROWER, "its images list what was not looked for, as only LVIS has"
+        return NARROWER, "its images have LVIS's lists of classes"
     if {"frequency", "synset"} & look.first.get("categories", {}).keys() and b'"frequency"' in head:
-        return NARROWER, "its categories have a frequency, as only LVIS has"
+        return NARROWER, "its categories have a frequency, as in LVIS"
     return None
 
 
@@ -344,7 +345,7 @@ def _label(
         known = category >= 0
         reader.builder.labels(image=image[known], category=category[known], verdict=_OWN[key])
         if not known.all():
-            reader.count(f"{key} of classes that are not listed", int(np.count_nonzero(~known)))
+            reader.count(f"{key} of unlisted classes", int(np.count_nonzero(~known)))
 
 
 def _read_category(reader: Reader, item: Any, at: At, categories: dict[int, int], location: At) -> None:

@@ -1,43 +1,43 @@
-"""MOTChallenge: a sequence of frames, all boxes in one file.
+"""MOTChallenge: a sequence of frames, with all boxes in one file.
 
 ::
 
     frame,id,bb_left,bb_top,bb_width,bb_height,conf,class,visibility        gt/gt.txt
     frame,-1,bb_left,bb_top,bb_width,bb_height,conf,-1,-1,-1                det/det.txt
 
-The grammar is that of https://motchallenge.net/instructions and of the papers of MOT16 and MOT20. Pixels as
-they stand (MOTChallenge counts them from 1; nothing is shifted), separated by commas.
+Syntax: https://motchallenge.net/instructions and of the papers of MOT16 and MOT20. Values are separated by
+commas; coordinates are pixels, unchanged (MOTChallenge counts them from 1; nothing is shifted).
 
 Reading
 -------
 - A file; a sequence (``gt/gt.txt``, ``det/det.txt``, ``img1/``, ``seqinfo.ini``); or a folder of sequences,
-  whose names then stand before those of the images. Where both kinds are there, ground truth is read;
-  ``--kind det`` reads the detections.
+  whose names are put before those of the images. If both kinds exist, the ground truth is read; ``--kind
+  det`` reads the detections.
 - The image of frame 1 is ``000001`` with the ``imExt`` of ``seqinfo.ini``; sizes and the number of frames
-  come from there too, else from ``--image-size``, ``--image-sizes``, ``--images`` or the pictures. With an
+  come from there too, or else from ``--image-size``, ``--image-sizes``, ``--images`` or the pictures. With an
   ``images.txt`` beside ``seqinfo.ini``, frame n is the image in its line n.
-- In ground truth ``conf`` is a flag: 0 means that an evaluation ignores the box, which is read as crowd. In
-  detections it is the score, of any size. Without a telling file name, ids of -1 mean detections.
-- Classes: 1 pedestrian, 2 person on vehicle, 3 car, 4 bicycle, 5 motorbike, 6 non motorized vehicle, 7
-  static person, 8 distractor, 9 occluder, 10 occluder on the ground, 11 occluder full, 12 reflection, 13
-  crowd. With ``--classes FILE`` or ``labels.txt`` beside the file, as CVAT writes it, the numbers are its
-  lines from 1 on. Files of 7 or 10 columns have no class (the last three are world coordinates): their
-  boxes are pedestrians.
-- A sequence is a video, named after ``name`` in ``seqinfo.ini``, else its folder or file; its images have
-  the numbers of their frames. ``id`` is the track of a box, -1 for none.
-- Visibilities are counted, not kept. Further columns than these are not read.
+- In ground truth ``conf`` is a flag: 0 means that evaluations ignore the box, and it is read as crowd. In
+  detections it is the score, which may be any number. If the file name does not decide, ids of -1 mean
+  detections.
+- Classes: 1 pedestrian, 2 person on vehicle, 3 car, 4 bicycle, 5 motorbike, 6 non motorized vehicle, 7 static
+  person, 8 distractor, 9 occluder, 10 occluder on the ground, 11 occluder full, 12 reflection, 13 crowd. With
+  ``--classes FILE`` or ``labels.txt`` beside the file, as written by CVAT, the numbers are its lines, from 1.
+  Files of 7 or 10 columns have no class (the last three are world coordinates): their boxes are pedestrians.
+- A sequence is a video, named after ``name`` in ``seqinfo.ini``, or else its folder or file; its images have
+  the frame numbers. ``id`` is the track of a box, -1 for none.
+- Visibilities are counted but not kept. Further columns are not read.
 - A folder without such files, but with other ``.txt`` files, as trackers write them: each is a sequence.
 
 Writing
 -------
-A sequence for each video, in a folder of its name if there are several; of images without a video, one.
-Where images have frame numbers these are written, else frames are numbered in the order of the images.
-``images.txt`` holds their names unless they are ``000001`` and so on; ``-`` there stands for a frame without
-image. Of a video that counts from 0 all numbers are one higher. Two keys in ``seqinfo.ini``, which others do
-not read, say so (``firstFrame=0``) and that the list has whole names (``fullNames=1``).
-A box without a track has the id -1. Ids that are no whole numbers are numbered from 1. All boxes are
-fully visible. Official classes keep their numbers; with any other class, the classes are numbered from 1 and
-listed in ``labels.txt``. Detections of nothing but pedestrians have 10 columns, others 9.
+One sequence per video, each in a folder of its name if there are several; one for images without a video.
+Frame numbers are kept; without them frames are numbered in the order of the images. ``images.txt`` lists the
+image names unless they are ``000001`` and so on; ``-`` stands for a frame without an image. If a video counts
+from 0, all its numbers are one higher. Two keys in ``seqinfo.ini`` that only odm reads say so
+(``firstFrame=0``) and that the list has whole names (``fullNames=1``). A box without a track has the id -1;
+ids that are not whole numbers are numbered from 1. All boxes are fully visible. Official classes keep their
+numbers; if there is any other class, all classes are numbered from 1 and listed in ``labels.txt``.
+Detections of pedestrians only have 10 columns, others 9.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ from odm.tables import NO_ID, Builder, Dataset, Flag, Kind, Longs
 BAD_LIST = Code(
     "mot-bad-image-list",
     "error",
-    "a line of images.txt is blank, so the numbers of the frames after it shift",
+    "images.txt has a blank line, which shifts the frames after it",
     "write one name per line",
-    "The position of a name in images.txt is the number of its frame.",
+    "The position of a name in images.txt is its frame number.",
 )
 CLASSES = (
     *("", "pedestrian", "person on vehicle", "car", "bicycle", "motorbike", "non motorized vehicle"),
@@ -118,7 +118,7 @@ class MotOptions(ImageOptions):
 
     classes: str | None = option(
         None,
-        "file with the names of the classes from 1 on, one per line, or a data.yaml",
+        "file with the class names from 1, one per line, or a data.yaml",
         flag="--classes",
         side="read",
         path=True,
@@ -267,7 +267,7 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
     if files and _named(source.full(files[0])) is None:
         pass
     elif kind is None and source.is_dir and _files(source, "det"):
-        log.note(f"{printable(source.path)}: ground truth is read; --kind det reads the detections")
+        log.note(f"{printable(source.path)}: reading the ground truth; --kind det reads the detections")
     if not files:
         log.report(NO_FILES, source.path, expected=f"{kind or 'gt'}.txt", n=len(source.files))
     gather = Gather(source, builder, log, options, own_folder(source))
@@ -373,7 +373,7 @@ class _Frames:
         flags = np.zeros(len(found), np.uint16)
         if builder.kind == "gt":
             wrong = good & (conf != 0) & (conf != 1) & (conf != -1)
-            report_marks(found, log, SCORE_UNEXPECTED, wrong, 6, "conf", "1, or 0 for what is ignored")
+            report_marks(found, log, SCORE_UNEXPECTED, wrong, 6, "conf", "1, or 0 if ignored")
             good &= ~wrong
             odd = good & ~((visibility == -1) | ((visibility >= 0) & (visibility <= 1)))
             report_marks(found, log, BAD_FLAG, odd, 8, "visibility", "0..1, or -1 for unknown")

@@ -1,6 +1,6 @@
 """SageMaker Ground Truth: an augmented manifest, one JSON record per line.
 
-Source: "Bounding Box Job Output" in the documentation of Amazon SageMaker
+Specification: "Bounding Box Job Output" in the documentation of Amazon SageMaker
 (https://docs.aws.amazon.com/sagemaker/latest/dg/sms-data-output.html)::
 
     {"source-ref": "s3://bucket/photos/a.jpg",
@@ -9,20 +9,20 @@ Source: "Bounding Box Job Output" in the documentation of Amazon SageMaker
      "job-metadata": {"class-map": {"0": "person"}, "objects": [{"confidence": 0.94}],
                       "type": "groundtruth/object-detection", "human-annotated": "yes"}}
 
-Edges are in pixels, read and written verbatim. Each record is on one line. The labels stand under the name
-of the job, and what their ids mean under that name with ``-metadata``. Where a record has several jobs with
-boxes, ``-O job=NAME`` says which is read, else the first. A record without one has not been labelled: it is
-counted and not read. An empty list of annotations is an image without objects.
+Edges are in pixels, read and written unchanged. Each record is on one line. The labels are under the name of
+the job, and the meaning of their ids under that name with ``-metadata``. If a record has several jobs with
+boxes, the first is read, or the one given by ``-O job=NAME``. A record without one has not been labelled: it
+is counted but not read. An empty list of annotations is an image without objects.
 
-The image is named by ``source-ref`` without ``s3://`` and the bucket. Manifests that Rekognition Custom
-Labels uses are the same. A file, or the ``.manifest`` and ``.jsonl`` files of a folder, are read; their
-name, else their folder, says the split where it is ``train``, ``validation``, ``test`` or the like.
+The image name is ``source-ref`` without ``s3://`` and the bucket. Rekognition Custom Labels uses the same
+manifests. A single file, or the ``.manifest`` and ``.jsonl`` files of a folder, are read; if their name, or
+else their folder, is ``train``, ``validation``, ``test`` or similar, it gives the split.
 
-Every record of a person says ``"human-annotated": "yes"``. Where all that have boxes say ``no``, these are
-detections, and ``confidence`` is the score; else it is passed over. ``--kind`` decides by hand.
+Records annotated by people have ``"human-annotated": "yes"``. If all records with boxes have ``no``, they are
+detections, and ``confidence`` is the score; otherwise it is ignored. ``--kind`` overrides this.
 
-Writing: the job is called ``labels`` (``-O job=NAME``), ``-O prefix=s3://bucket/folder`` stands before the
-names of the images, and every record has all classes.
+Writing: the job is called ``labels`` (``-O job=NAME``), ``-O prefix=s3://bucket/folder`` is put before the
+image names, and every record lists all classes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SagemakerOptions(SplitOptions):
     """Options of manifests."""
 
     job: str = option("", "name of the labelling job, by which its labels are called")
-    prefix: str = option("", "what stands before the names, as in s3://bucket/folder", side="write")
+    prefix: str = option("", "prefix of the image names, as in s3://bucket/folder", side="write")
 
 
 def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:

@@ -1,28 +1,29 @@
 """SuperAnnotate JSON: one file per image, of a vector project.
 
-Source: "Vector JSON" in the documentation of SuperAnnotate (https://doc.superannotate.com/docs/vector-json)::
+Specification: "Vector JSON" in the documentation of SuperAnnotate
+(https://doc.superannotate.com/docs/vector-json)::
 
     {"metadata": {"name": "a.jpg", "width": 640, "height": 480, "status": "Completed"},
      "instances": [{"type": "bbox", "classId": 1, "className": "person", "probability": 100,
                     "points": {"x1": 10, "y1": 20, "x2": 110, "y2": 220}, "attributes": []}],
      "tags": [], "comments": []}
 
-``x1 y1`` and ``x2 y2`` are left, top, right and bottom in pixels, read and written verbatim. The older export
-``a.jpg___objects.json`` is the list of instances alone, in which one of ``type`` ``meta`` that is called
-``imageAttributes`` says the size. Both are read.
+``x1 y1`` and ``x2 y2`` are left, top, right and bottom in pixels, read and written unchanged. The older
+export ``a.jpg___objects.json`` is only the list of instances, in which one with ``type`` ``meta``, called
+``imageAttributes``, gives the size. Both are read.
 
-Polygons, rotated boxes and ellipses are read as their bounding boxes, with a warning and counted. Points,
-polylines, cuboids, templates and tags are no boxes; they are counted, as attributes are.
+Polygons, rotated boxes and ellipses are counted and read as their bounding boxes, with a warning. Points,
+polylines, cuboids, templates, tags and attributes are counted but not read.
 
-``classes.json``, in the folder or in ``classes/``, gives the classes and their order; a box says the name of
-its class itself.
+``classes.json``, in the folder or in ``classes/``, gives the classes and their order; each box has the name
+of its class as well.
 
 Detections are instances whose ``creationType`` is ``Prediction`` or ``Preannotation``: their ``probability``,
-0 to 100, divided by 100 is the score (a ``score`` beside it, which is written where a division would lose
-digits, goes first). If all are, the files hold detections; if only some are they are ground
-truth, these are ignored, and that is a warning. ``--kind`` decides by hand.
+0 to 100, divided by 100, is the score (a ``score`` beside it, written where the division would lose digits,
+takes precedence). If all instances are, the files contain detections. If only some are, they are read as
+ground truth without these, with a warning. ``--kind`` overrides this.
 
-A folder called ``train``, ``val``, ``test`` or the like names the split. Writing: ``IMAGE.json`` for each
+A folder called ``train``, ``val``, ``test`` or similar gives the split. Writing: ``IMAGE.json`` for each
 image and ``classes/classes.json``, with ids from 1.
 """
 

@@ -1,6 +1,6 @@
 """Supervisely: a project of data sets, one JSON file per image.
 
-Source: "Supervisely annotation format" in the developer documentation
+Specification: "Supervisely annotation format" in the developer documentation
 (https://developer.supervisely.com/getting-started/supervisely-annotation-format)::
 
     meta.json
@@ -12,24 +12,24 @@ Source: "Supervisely annotation format" in the developer documentation
                       "tags": [{"name": "occluded", "value": null}],
                       "points": {"exterior": [[10, 20], [110, 220]], "interior": []}}]}
 
-The points of a rectangle are two opposite corners in any order, in pixels from the image's top left corner,
-read and written verbatim. A polygon is read as its bounding box, with a warning and counted. Bitmaps,
-lines, points, cuboids and the like are counted and not read. Without a ``geometryType``, as in old files,
-the class's shape in ``meta.json`` holds, else two points are a rectangle and more a polygon. A null list is
-an empty one.
+The points of a rectangle are two opposite corners in any order, in pixels from the top left corner of the
+image, read and written unchanged. A polygon is counted and read as its bounding box, with a warning. Bitmaps,
+lines, points, cuboids and the like are counted but not read. Without a ``geometryType``, as in old files, the
+shape of the class in ``meta.json`` applies; without that, two points are a rectangle and more a polygon. A
+null list is read as empty.
 
 The image is named after the annotation file without its ``.json``, below its ``ann`` folder. The data set's
-folder is the split of its images, but for ``ds0``, ``ds``, ``dataset`` and the like, which name no part of
-a whole. A folder of annotation files alone, or one such file, is read as well. A size that is missing or 0
-is taken from the picture in ``img``, or from ``--images``, ``--image-size``, ``--image-sizes``.
+folder is the split of its images, except for ``ds0``, ``ds``, ``dataset`` and similar names. A folder with
+only annotation files, or a single such file, is read as well. A size that is missing or 0 is taken from the
+picture in ``img``, or from ``--images``, ``--image-size``, ``--image-sizes``.
 
 Flags are tags of an object: ``difficult``, ``crowd``, ``truncated``, ``occluded``, ``group_of``,
-``depiction`` and ``inside``, with no value or one that says yes. The value of a tag ``confidence`` or
-``score`` is the score of a detection; if only some objects have one it is ground truth, the scores are
-ignored, and that is a warning. ``--kind`` decides by hand.
+``depiction`` and ``inside``, without a value or with a value of true. The value of a tag ``confidence`` or
+``score`` is the score of a detection. If only some objects have one, they are read as ground truth without
+the scores, with a warning. ``--kind`` overrides this.
 
-Writing: a project whose data set is ``ds0``, or one data set for each split; colours follow from the order
-of the classes.
+Writing: a project whose data set is ``ds0``, or one data set for each split; colours are derived from the
+order of the classes.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ class SuperviselyOptions(SplitOptions):
 def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     first = look.first.get("objects", {})
     if look.top == "{" and look.keys.get("objects") in ("[", "n") and look.keys.get("size") == "{":
-        return SURE, "it has objects and the size of one image, as Supervisely has"
+        return SURE, "it has objects and the size of one image, as in Supervisely"
     if look.top == "{" and first.keys() & {"classTitle", "geometryType"}:
-        return SURE, "its objects have a classTitle, as Supervisely has"
+        return SURE, "its objects have a classTitle, as in Supervisely"
     return None
 
 

@@ -3,34 +3,36 @@
 Ground truth   ``<class> <4 numbers>``
 Detections     ``<class> <confidence> <4 numbers>``
 
-The file's name without ``.txt`` is the image; an empty file is an image without objects. Class names may
-contain spaces: the numbers are taken from the right. Values are separated by any run of spaces or tabs, or
-by ``--sep``: then every value stands alone, and a class may end in a number (``route 66,10,20,30,40``).
-A byte order mark, CRLF, blank lines, blanks at the end of a line, ``.88``, ``1e-3`` and a missing last
-newline are fine. Quotes around a class are an error: they are not part of the grammar.
+The file name without ``.txt`` is the image name; an empty file is an image without objects. Class names may
+contain spaces: the numbers are taken from the right. Values are separated by any run of spaces or tabs, or by
+``--sep``, in which case a class may end in a number (``route 66,10,20,30,40``). A byte order mark, CRLF,
+blank lines, trailing spaces, ``.88``, ``1e-3`` and a missing final newline are accepted. Quotes around a
+class are an error, because the format has no quotes.
 
 What the four numbers mean
     ``--box ltrb`` (left top right bottom), ``ltwh`` (left top width height) or ``cxcywh`` (centre, width,
-    height); ``--coords abs`` (pixels) or ``rel`` (fractions of the image's width and height, which need image
-    sizes: ``--image-size``, ``--images``, ``--image-sizes``). Where it is not said:
+    height); ``--coords abs`` (pixels) or ``rel`` (fractions of the width and height of the image, which
+    require image sizes: ``--image-size``, ``--images``, ``--image-sizes``). If these options are omitted:
 
-    - all values in 0..1 means ``rel``, and ``rel`` means ``cxcywh``;
-    - pixels are ``ltrb`` where no row has right < left or bottom < top, ``ltwh`` where at least one row in 20
-      has (and three rows, or all of a small set). Between the two it is an error with both counts.
+    - if all values are in 0..1, they are ``rel``, and ``rel`` means ``cxcywh``;
+    - pixels are ``ltrb`` if no row has right < left or bottom < top, and ``ltwh`` if at least one row in 20
+      has (and three rows, or all of a small set). Anything in between is an error that gives both counts.
 
-    The whole folder decides, and in an evaluation both sides together. The decision is said aloud.
+    The decision is made for the whole folder, in an evaluation for both sides together, and printed as a
+    note.
 
 Ground truth or detections
-    Most rows decide, or ``--kind``; rows of the other kind are errors. Confidences lie in 0..1.
+    The majority of the rows decides, or ``--kind``; rows of the other kind are errors. Confidences are in
+    0..1.
 
 Classes
-    Words are names. Whole numbers are names too, unless ``--classes FILE`` (one name per line, or a
-    ``data.yaml``) says which name each has. Class names are kept exactly, but for blanks around them.
+    Words are class names. Whole numbers are names too, unless ``--classes FILE`` (one name per line, or a
+    ``data.yaml``) gives their names. Class names are kept exactly, except for leading and trailing spaces.
 
 Writing
     ``<class> <4 numbers>`` or ``<class> <confidence> <4 numbers>``, ltrb in pixels unless ``--box`` and
-    ``--coords`` say otherwise; a number is the shortest that reads back the same. With ``--coords rel`` there
-    are as many decimals as bring the pixels back within 1e-6.
+    ``--coords`` are given; numbers have the fewest digits that read back exactly. With ``--coords rel`` they
+    have enough decimals to preserve pixels within 1e-6.
 """
 
 from __future__ import annotations
@@ -91,28 +93,29 @@ from odm.tables import Builder, Dataset, Floats, Ints, Kind
 LAYOUT_UNCLEAR = Code(
     "box-layout-unclear",
     "error",
-    "as ltrb, {inverted} of {n} boxes would have right < left or bottom < top, too many for ltrb and too few "
-    "for ltwh; this is the first",
-    "say --box ltrb or --box ltwh",
-    "The four numbers are either two corners or a corner and a size. Where only a few boxes cannot be two "
+    "read as ltrb, {inverted} of {n} boxes would have right < left or bottom < top, too many for ltrb and "
+    "too few for ltwh; this is the first",
+    "set --box ltrb or --box ltwh",
+    "The four numbers are either two corners, or a corner and a size. If only a few boxes cannot be "
     "corners, either the layout is ltwh or those boxes are wrong.",
 )
 COORDS_UNCLEAR = Code(
     "coords-unclear",
     "error",
-    "{inside} boxes lie in 0..1 and {outside} do not, so it is unclear whether these are pixels; here is the "
-    "first that does not",
-    "say --coords rel or --coords abs",
-    "Fractions of the image's size and pixels cannot be told apart where both seem to occur.",
+    "cannot tell pixels from relative coordinates: {inside} boxes are in 0..1 and {outside} are not; this "
+    "is the first that is not",
+    "set --coords rel or --coords abs",
+    "If a data set seems to contain both relative coordinates and pixels, it is unclear which of them it "
+    "uses.",
 )
 LAYOUTS_MAY_DIFFER = Code(
     "box-layouts-may-differ",
     "warning",
-    "none of the {n} boxes here is inverted as ltrb, but {inverted} of {m} boxes of {other!r} are; both were "
-    "read as ltwh",
-    "if this side holds corners, say --gt-box and --det-box",
-    "Both sides of an evaluation are usually written by one tool, so they decide together what their numbers "
-    "mean. Where one side alone would be read otherwise, the two may differ.",
+    "none of the {n} boxes here is inverted when read as ltrb, but {inverted} of {m} boxes of {other!r} "
+    "are; both are read as ltwh",
+    "if this side has corners, set --gt-box and --det-box",
+    "Both sides of an evaluation are usually written by the same tool, so their layout is decided together. "
+    "If one side would be read differently on its own, the two may differ.",
 )
 QUOTED = re.compile(r"""(["']).*\1""", re.DOTALL)
 DAMAGED = re.compile(r".*[ \t][+-]?\.?[0-9][^ \t]*")
@@ -136,10 +139,10 @@ def parse_sep(text: str) -> str:
     r"""A separator: one or more characters, or ``tab``, ``comma``, ``semicolon``, ``pipe``, ``space``."""
     sep = _SEPARATORS.get(text, text)
     if sep and (not sep.isprintable() and sep != "\t"):
-        raise ValueError("not a printable separator")
+        raise ValueError("the separator is not printable")
     if any(c.isalnum() or c in "+-._\"' " for c in sep):
         raise ValueError(
-            "letters, digits, blanks, quotes and + - . _ are part of values, so they cannot separate them"
+            "letters, digits, spaces, quotes and + - . _ can be part of values and cannot be separators"
         )
     return sep
 
@@ -148,19 +151,19 @@ def parse_sep(text: str) -> str:
 class TxtOptions(ImageOptions):
     """What the four numbers mean, and how the values are separated."""
 
-    box: str | None = option(None, "what the four numbers are", flag="--box", choices=BOXES)
+    box: str | None = option(None, "meaning of the four numbers", flag="--box", choices=BOXES)
     coords: str | None = option(
         None, "pixels, or fractions of the image's size", flag="--coords", choices=("abs", "rel")
     )
     sep: str = option(
         "",
-        "what separates values (tab, comma, ...), any run of blanks if not given",
+        "separator of the values (tab, comma, ...); default: any run of spaces or tabs",
         flag="--sep",
         parse=parse_sep,
     )
     classes: str | None = option(
         None,
-        "file with the class names, one per line, or a data.yaml, for classes that are numbers",
+        "file with the class names, one per line, or a data.yaml, if classes are numbers",
         flag="--classes",
         side="read",
         path=True,
@@ -193,7 +196,7 @@ def sniff(source: Source) -> Sniff | None:
         return None
     what = f"{lines_are(found.rows, found.lines)} a class and numbers"
     if not found.rows:
-        return Sniff(POOR, f"these are .txt files with numbers, though {what}")
+        return Sniff(POOR, f"these are .txt files with numbers, although {what}")
     if found.named >= found.pixels:
         return Sniff(LIKELY, f"{what}, and the classes are words")
     return Sniff(LIKELY, f"{what} in pixels")
@@ -417,7 +420,9 @@ def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log, *, 
         found = f"{sum(NUMBER.fullmatch(word) is not None for _, word in cells)} numbers"
         at = second_row([word for _, word in words], 4)
         if at:
-            found = f"another row after it, from {shorten(words[at][1])!r} on (was a line break lost?)"
+            found = (
+                f"a second row in the same line, from {shorten(words[at][1])!r} on (was a line break lost?)"
+            )
         column = words[at or -1][0]
         log.report(WRONG_COUNT, path, line=line, column=column, expected=expected, found=Trusted(found))
         return
@@ -425,7 +430,7 @@ def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log, *, 
         name = text.decode()
     except UnicodeDecodeError:
         return  # the file's encoding has been reported
-    reason = refuse_class(name) or "quotes are not part of this format; write the bare name"
+    reason = refuse_class(name) or "this format has no quotes; write the name without them"
     log.report(BAD_CLASS_NAME, path, line=line, column=words[0][0], field="class", value=name, reason=reason)
 
 
@@ -484,21 +489,22 @@ def _find_meaning(sides: list[ParsedRows], log: Log, options: TxtOptions) -> Mea
         is_relative = decided
         if is_relative:
             reasons.append(
-                f"all {n} boxes lie in 0..1{together}, so coordinates are relative (--coords abs otherwise)"
+                f"all {n} boxes are in 0..1{together}, so coordinates are read as relative "
+                "(otherwise use --coords abs)"
             )
     if options.box is not None:
         return Meaning(is_relative, options.box, tuple(reasons))
     if is_relative:
-        reasons.append("relative boxes are read as centre, width and height (--box otherwise)")
+        reasons.append("relative boxes are read as centre, width and height (otherwise use --box)")
         return Meaning(is_relative=True, box="cxcywh", reasons=tuple(reasons))
     inverted = [np.flatnonzero((s.box[:, 2] < s.box[:, 0]) | (s.box[:, 3] < s.box[:, 1])) for s in sides]
     k = sum(map(len, inverted))
     if k == 0:
-        because = f"none of {n} boxes is inverted so{together}"
+        because = f"none of {n} boxes is inverted that way{together}"
         return Meaning(
             is_relative=False,
             box="ltrb",
-            reasons=(f"read as ltrb, because {because} (--box otherwise)",) if n else (),
+            reasons=(f"read as ltrb, because {because} (otherwise use --box)",) if n else (),
         )
     if 20 * k >= n and (k >= 3 or k == n):
         because = f"{k} of {n} boxes would be inverted as ltrb{together}"
@@ -508,7 +514,7 @@ def _find_meaning(sides: list[ParsedRows], log: Log, options: TxtOptions) -> Mea
                 path, m = other.source.path, len(other.box)
                 log.report(LAYOUTS_MAY_DIFFER, side.source.path, n=len(side.box), inverted=k, m=m, other=path)
         return Meaning(
-            is_relative=False, box="ltwh", reasons=(f"read as ltwh, because {because} (--box otherwise)",)
+            is_relative=False, box="ltwh", reasons=(f"read as ltwh, because {because} (otherwise use --box)",)
         )
     for side, rows in zip(sides, inverted, strict=True):
         if len(rows):
@@ -574,7 +580,7 @@ def _report_score(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
 
 def _report_extra(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
     column, value = cells[-5] if len(cells) >= 5 else (0, b"")
-    way = f"if {shorten(value)} belongs to the class name, separate the columns by tabs and say --sep tab"
+    way = f"if {shorten(value)} is part of the class name, separate the columns by tabs and use --sep tab"
     return {"column": column, "expected": "a class and 4 numbers", "found": f"5 numbers ({way})"}
 
 
@@ -655,8 +661,8 @@ def _add_categories(
     if numbers:
         builder.named = False
         log.note(
-            f"{printable(where.source.path)}: the classes are only numbers, which are taken as their names "
-            "(--classes FILE gives them names)"
+            f"{printable(where.source.path)}: there are no class names, only numbers, which are used as "
+            "names (--classes FILE gives the names)"
         )
     return table[parsed.name], np.ones(len(parsed.name), bool)
 
@@ -738,18 +744,18 @@ def _unwritable(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:
     if reason is not None:
         return reason, "rename the class"
     if len(name) > 1 and QUOTED.fullmatch(name):
-        return "quotes around it are not part of this format", "rename the class"
+        return "this format has no quotes", "rename the class"
     if name != name.strip(" \t"):
-        return "blanks around it are lost", "rename the class"
+        return "leading and trailing spaces are lost", "rename the class"
     if sep:
-        return ("it holds the separator", "choose another --sep") if sep in name else None
+        return ("it contains the separator", "use another --sep") if sep in name else None
     words = name.encode().split(b" ")
     if name_of(name.encode(), separated=False) is None or (
         kind == "gt" and len(words) > 1 and NUMBER.fullmatch(words[-1])
     ):
         return (
-            "numbers in it would be read as those of a box",
-            "say --sep tab, or rename the class",
+            "numbers in it would be read as coordinates",
+            "use --sep tab, or rename the class",
         )
     return None
 

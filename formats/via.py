@@ -1,6 +1,6 @@
-"""VGG Image Annotator 2: its project, its annotations as JSON, and its annotations as CSV.
+"""VGG Image Annotator (VIA) 2: projects, and annotations as JSON or CSV.
 
-Source: the tool's own writer (``via.js`` of VIA 2.0, https://www.robots.ox.ac.uk/~vgg/software/via/). The
+Reference: the tool's own writer (``via.js`` of VIA 2.0, https://www.robots.ox.ac.uk/~vgg/software/via/). The
 annotations are one object with an entry per image; a project holds the same under ``_via_img_metadata``::
 
     {"a.jpg12345": {"filename": "a.jpg", "size": 12345,
@@ -13,23 +13,22 @@ The CSV has one region a line, or one line with ``region_count`` 0 for an image 
 
     filename,file_size,file_attributes,region_count,region_id,region_shape_attributes,region_attributes
 
-Pixels are counted from the image's top left corner and read and written verbatim; the tool itself writes
-whole ones. ``size`` is the length of the picture's file, so the size of the image is not known.
+Coordinates are pixels from the top left corner of the image, read and written unchanged; the tool itself
+writes whole numbers. ``size`` is the size of the picture's file in bytes, so the image size is unknown.
 
-Class: the value of one region attribute: ``-O attribute=NAME``, else the only attribute there is, else the
-first of ``class``, ``label``, ``name``, ``type``, ``category``, ``object``, said aloud. A checkbox with one
-choice set is that choice. ``-O category=NAME`` is the class of regions that have none. Attributes called
-``difficult``, ``crowd``, ``truncated``, ``occluded``, ``group_of``, ``depiction`` and ``inside`` are flags
-where they hold 1, true or yes, and ``score`` is the score of a detection; none of these is taken for the
-class. If every region has a score, they are detections; if only some have one they are ground truth, the
-scores are ignored, and that is a warning.
+Class: the value of one region attribute: ``-O attribute=NAME``, or the only attribute, or the first of
+``class``, ``label``, ``name``, ``type``, ``category``, ``object``, with a note. A checkbox with one option
+set has that value. ``-O category=NAME`` is the class of regions without one. Attributes called ``difficult``,
+``crowd``, ``truncated``, ``occluded``, ``group_of``, ``depiction`` and ``inside`` are flags, set if they are
+1, true or yes, and ``score`` is the score of a detection; none of these is used as the class. If every region
+has a score, the file contains detections. If only some have one, it is read as ground truth without the
+scores, with a warning.
 
-Shapes: ``rect``; ``polygon``, ``circle`` and ``ellipse`` are read as their bounding box, with a warning and
-counted; ``polyline`` and ``point`` enclose nothing and are counted. ``regions`` may be an object, as VIA 1
-writes it, or null.
+Shapes: ``rect``; ``polygon``, ``circle`` and ``ellipse`` are counted and read as their bounding box, with a
+warning; ``polyline`` and ``point`` have no area and are counted but not read. ``regions`` may be an object,
+as written by VIA 1, or null.
 
-Writing: a project that VIA opens, or CSV where the target's suffix is ``.csv``; flags and scores as
-attributes.
+Writing: a VIA project, or CSV if the suffix of the target is ``.csv``, with flags and scores as attributes.
 """
 
 from __future__ import annotations
@@ -71,9 +70,9 @@ from odm.tables import Builder, Dataset
 NO_ATTRIBUTE = Code(
     "via-class-attribute",
     "error",
-    "no region attribute can be taken for the class, found {found}",
-    "say which one with -O attribute=NAME, or the class of all regions with -O category=NAME",
-    "VIA knows only attributes with names that the user chose, so it must be clear which one is the class.",
+    "no region attribute is clearly the class, found {found}",
+    "set it with -O attribute=NAME, or the class of all regions with -O category=NAME",
+    "VIA attributes have names chosen by the user, so odm must know which one is the class.",
     file=True,
 )
 
@@ -101,8 +100,8 @@ _FIRST = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{\s*"(filename|fileref|s
 class ViaOptions(ImageOptions):
     """Options of VIA."""
 
-    attribute: str | None = option(None, "the region attribute that holds the class")
-    category: str | None = option(None, "the class of regions that have none", side="read")
+    attribute: str | None = option(None, "the region attribute with the class")
+    category: str | None = option(None, "the class of regions without one", side="read")
 
 
 @dataclasses.dataclass(slots=True)
@@ -120,9 +119,9 @@ def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     if "_via_img_metadata" in look.keys or "_via_settings" in look.keys:
         return SURE, "it has the keys of a VIA project"
     if look.top == "{" and _FIRST.match(head) and b'"regions"' in head:
-        return SURE, "its entries have a filename and regions, as VIA has"
+        return SURE, "its entries have a filename and regions, as in VIA"
     if b"region_shape_attributes" in head.split(b"\n", 1)[0] and look.top != "{":
-        return SURE, "its header names region_shape_attributes, as VIA has"
+        return SURE, "its header has region_shape_attributes, as in VIA"
     return None
 
 
@@ -273,7 +272,7 @@ def _class_attribute(regions: list[_Region], source: Source, log: Log, options: 
             others = ", ".join(sorted(set(names) - {by_word[word]}))
             log.note(
                 f"{printable(source.path)}: the class is the region attribute {by_word[word]!r}; others are "
-                f"{printable(others)} (-O attribute=NAME chooses)"
+                f"{printable(others)} (-O attribute=NAME selects one)"
             )
             return by_word[word]
     if options.category is None:
@@ -359,7 +358,7 @@ def _polygon(reader: Reader, region: _Region) -> Corners | None:
             return None
         lists.append(values)
     if len(lists[0]) != len(lists[1]) or not lists[0]:
-        expected = Trusted("as many values in all_points_x as in all_points_y, and at least one")
+        expected = Trusted("equally many values in all_points_x and all_points_y, at least one")
         sizes = Trusted(f"{len(lists[0])} and {len(lists[1])}")
         reader.log.report(WRONG_COUNT, at.path, **at.where, expected=expected, found=sizes)
         return None

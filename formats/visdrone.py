@@ -4,29 +4,29 @@
 
     bbox_left,bbox_top,bbox_width,bbox_height,score,object_category,truncation,occlusion
 
-The grammar is that of the VisDrone DET annotations and results
-(https://github.com/VisDrone/VisDrone2018-DET-toolkit, http://aiskyeye.com). Pixels as they stand, separated
-by commas; a comma at the end of a line is fine.
+Syntax: the VisDrone DET annotations and results (https://github.com/VisDrone/VisDrone2018-DET-toolkit,
+http://aiskyeye.com). Values are separated by commas, and a trailing comma is accepted; coordinates are
+pixels, unchanged.
 
 Reading
 -------
-- A folder of files, flat or with ``annotations/`` beside ``images/``, or one file. The file's name without
-  ``.txt`` is the image; an empty file is an image without objects.
-- Ground truth has a ``score`` of 1, or of 0 for what an evaluation ignores. Rows with 0 and the *ignored
+- A folder of files, flat or with ``annotations/`` beside ``images/``, or one file. The file name without
+  ``.txt`` is the image name; an empty file is an image without objects.
+- Ground truth has a ``score`` of 1, or 0 if evaluations ignore the object. Rows with 0 and the *ignored
   regions* (category 0) are read as crowd boxes.
-- Results have a confidence in 0..1, and -1 for truncation and occlusion. Most rows decide, or ``--kind``.
-- ``truncation`` 1 and ``occlusion`` 1 (partly) or 2 (heavily) are the marks of these names; how much is not
-  kept.
-- Categories: 0 ignored regions, 1 pedestrian, 2 people, 3 bicycle, 4 car, 5 van, 6 truck, 7 tricycle,
-  8 awning-tricycle, 9 bus, 10 motor, 11 others. Another list is ``--classes FILE`` or a ``classes.txt`` in
-  the folder, one name per line from category 1 on; 0 stays what it is.
-- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
-  folder.
+- Results have a confidence in 0..1, and -1 for truncation and occlusion. The majority of the rows decides
+  between the two, or ``--kind``.
+- ``truncation`` 1 and ``occlusion`` 1 (partly) or 2 (heavily) are read as the flags of these names; the
+  degree is not kept.
+- Categories: 0 ignored regions, 1 pedestrian, 2 people, 3 bicycle, 4 car, 5 van, 6 truck, 7 tricycle, 8
+  awning-tricycle, 9 bus, 10 motor, 11 others. ``--classes FILE`` or a ``classes.txt`` in the folder gives
+  another list, one name per line from category 1; 0 keeps its meaning.
+- Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
 
 Writing
 -------
-Official categories keep their numbers. With any other class, the classes are numbered from 1 and listed in
-``classes.txt``.
+Official categories keep their numbers. If there is any other class, all classes are numbered from 1
+and listed in ``classes.txt``.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class VisdroneOptions(ImageOptions):
 
     classes: str | None = option(
         None,
-        "file with the names of the categories from 1 on, one per line, or a data.yaml",
+        "file with the category names from 1, one per line, or a data.yaml",
         flag="--classes",
         side="read",
         path=True,
@@ -170,7 +170,7 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
         report_marks(found, log, SCORE_RANGE, ~good, 4, "score", "a confidence in 0..1")
     else:
         good = (score == 0) | (score == 1)
-        report_marks(found, log, SCORE_UNEXPECTED, ~good, 4, "score", "1, or 0 for what is ignored")
+        report_marks(found, log, SCORE_UNEXPECTED, ~good, 4, "score", "1, or 0 if ignored")
         good &= _marks(found, good, log)
         flags |= np.where((score == 0) | (category == 0), np.uint16(Flag.CROWD), np.uint16(0))
         flags |= np.where(truncation > 0, np.uint16(Flag.TRUNCATED), np.uint16(0))

@@ -5,25 +5,24 @@
     image_id,width,height,bbox,source
     b6ab77fd7,1024,1024,"[834.0, 222.0, 56.0, 36.0]",usask_1
 
-The grammar is that of ``train.csv`` and ``sample_submission.csv`` of
-https://www.kaggle.com/c/global-wheat-detection: left, top, width and height in pixels, taken as they stand.
-Submissions are detections::
+Syntax: ``train.csv`` and ``sample_submission.csv`` of https://www.kaggle.com/c/global-wheat-detection: left,
+top, width and height in pixels, unchanged. Submissions are detections::
 
     image_id,PredictionString
     aac893a91,0.95 834 222 56 36 0.5 10 20 30 40
 
 Reading
 -------
-- A file, or every CSV file of a folder with one of these headers. Where both are there, ground truth is
-  read; ``--kind det`` reads the submission.
-- The image is called after its id, with the extension of its picture, if one is found.
+- A file, or every CSV file of a folder with one of these headers. If both exist, the ground truth is read;
+  ``--kind det`` reads the submission.
+- The image is named after its id, with the extension of its picture, if one is found.
 - An image with an empty ``bbox`` or string, or ``[]``, has no objects.
-- The class is ``wheat``, unless there is a column ``class``; a column ``score`` makes detections.
-  ``source`` is counted, not kept.
+- The class is ``wheat``, unless there is a column ``class``; a column ``score`` means detections. ``source``
+  is counted but not kept.
 
 Writing
 -------
-The columns of ``train.csv``, with ``class`` where there are other classes than wheat and ``score`` for
+The columns of ``train.csv``, with ``class`` if there are other classes than wheat, and ``score`` for
 detections. ``-O results=true`` writes detections of wheat as a submission.
 """
 
@@ -116,7 +115,7 @@ def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> N
     if len(kinds) > 1:
         wanted = {"strings"} if builder.kind == "det" else {"boxes"}
         log.note(
-            f"{source.path}: there are boxes and submissions; --kind gt or det chooses, else boxes are read"
+            f"{source.path}: contains both boxes and submissions; boxes are read unless --kind det is given"
         )
     for path, (kind, rows) in files.items():
         if kind in wanted:
@@ -189,12 +188,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> 
     name = "" if target.single else ("submission.csv" if options.results else "train.csv")
     errors = log.errors
     if options.results and not det:
-        raise UsageError("results=true writes detections, and this is ground truth")
+        raise UsageError("results=true writes detections, but this is ground truth")
     boxes, images, classes = dataset.boxes, dataset.images, dataset.categories.name
     others = [classes[c] for c in np.unique(boxes.category).tolist() if classes[c] != CLASS]
     for other in others if options.results else ():
         log.report(
-            UNWRITABLE, "", value=other, reason="a submission holds no classes", way="leave out results=true"
+            UNWRITABLE, "", value=other, reason="a submission has no classes", way="leave out results=true"
         )
     stems = [stem(name) for name in images.name]
     first: dict[str, str] = {}

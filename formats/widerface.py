@@ -9,30 +9,28 @@
     0
     0 0 0 0 0 0 0 0 0 0
 
-For each image a line with its name, a line with the number of faces, and a row for each face. The grammar
-is that of the readme in ``wider_face_split`` (http://shuoyang1213.me/WIDERFACE): ``left top width height
-blur expression illumination invalid occlusion pose``, in pixels, taken as they stand.
+For each image a line with its name, a line with the number of faces, and a row for each face. Syntax: the
+readme in ``wider_face_split`` (http://shuoyang1213.me/WIDERFACE): ``left top width height blur expression
+illumination invalid occlusion pose``, in pixels, unchanged.
 
 Reading
 -------
-- A file, or a folder with ``wider_face_<split>_bbx_gt.txt`` or with any other files of this grammar, such
-  as the results of a detector, one per image. Names without a folder then get that of their file.
-  ``--split`` reads the file of one split alone.
-- Rows of 10 or 4 numbers are ground truth, rows of 5 are detections: ``left top width height score``.
-  Scores are any numbers.
-- ``invalid`` 1 means that an evaluation ignores the face: it is read as crowd. ``occlusion`` 1 or 2 is the
-  mark *occluded*. The other attributes are counted, not kept.
-- An image without faces has the number 0, and may have one row of zeros, which is no face; so is a row of
-  ten zeros that is the only one of its image.
-- The class is ``face``, unless a name stands after the numbers of a row.
-- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
-  folder.
+- A file, or a folder with ``wider_face_<split>_bbx_gt.txt`` or with any other files of this format, such as
+  the results of a detector, one per image. Names without a folder then get the folder of their file.
+  ``--split`` reads only the file of one split.
+- Rows of 10 or 4 numbers are ground truth, rows of 5 are detections: ``left top width height score``. Scores
+  may be any numbers.
+- ``invalid`` 1 means that evaluations ignore the face: it is read as crowd. ``occlusion`` 1 or 2 is read as
+  the flag *occluded*. The other attributes are counted but not kept.
+- An image without faces has the number 0 and may have one row of zeros, which is not a face; neither is a row
+  of ten zeros if it is the only one of its image.
+- The class is ``face``, unless a row ends with a class name.
+- Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
 
 Writing
 -------
-``wider_face_bbx_gt.txt``, or one file per split; detections as ``wider_face_det.txt`` likewise. Rows of
-other classes than ``face`` have the class at their end, which programs that count columns from the left do
-not see.
+``wider_face_bbx_gt.txt``, or one file per split; detections as ``wider_face_det.txt`` likewise. Rows
+of other classes than ``face`` end with the class, which programs that count columns from the left ignore.
 """
 
 from __future__ import annotations
@@ -67,8 +65,8 @@ BAD_COUNT = Code(
     "widerface-count",
     "error",
     "expected {expected}, found {found}",
-    "write the name of an image, the number of its faces, and as many rows",
-    "The number before the rows says where the next image begins. If it is wrong, faces would be counted to "
+    "write the image name, the number of its faces, and that many rows",
+    "The number before the rows says where the next image begins. If it is wrong, faces are assigned to "
     "another image.",
     file=True,
 )
@@ -105,7 +103,9 @@ def sniff(source: Source) -> Sniff | None:
     if not files or 2 * fits <= min(20, len(files)):
         return None
     what = plural(len(files), "file is", "files are")
-    return Sniff(SURE, f"{what} lists of an image, the number of its faces, and their rows, as in WIDER FACE")
+    return Sniff(
+        SURE, f"{what} lists of images, each with the number of its faces and their rows, as in WIDER FACE"
+    )
 
 
 def _files(source: Source, kind: Kind | None = None) -> list[str]:
@@ -361,11 +361,11 @@ def _refuse_names(dataset: Dataset, log: Log) -> bool:
     for row, name in enumerate(dataset.images.name):
         if _is_row(name.encode()) or name != name.strip(" \t"):
             path, line, pointer = dataset.image_place(row)
-            reason = "a line of it would not be read as the name of an image"
+            reason = "it would not be read back as an image name"
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
     for name in dataset.categories.name:
         if name.lower().encode().endswith(_SUFFIXES):
-            reason = "a row that ends so would be read as the name of an image"
+            reason = "a row with this ending would be read as an image name"
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
     return log.errors > errors
 

@@ -5,29 +5,28 @@
     VOCdevkit/VOC2007/JPEGImages/000005.jpg 263,211,324,339,8 165,264,253,372,8
     VOCdevkit/VOC2007/JPEGImages/000006.jpg
 
-The grammar is that of the readme of keras-yolo3 (https://github.com/qqwweee/keras-yolo3), which
+Syntax: the readme of keras-yolo3 (https://github.com/qqwweee/keras-yolo3), which
 https://github.com/Tianxiaomo/pytorch-YOLOv4 and others share: the path of the picture, then for each box
-``x_min,y_min,x_max,y_max,class_id``, all separated by blanks. Edges are in pixels, taken as they stand; ids
-count from 0 in a file of class names, one per line. A path alone is an image without objects. Detections
-have a sixth value, the score, which these tools do not know.
+``x_min,y_min,x_max,y_max,class_id``, all separated by spaces. Edges are in pixels, unchanged; ids count from
+0 in a file of class names, one per line. A line with only a path is an image without objects. Detections have
+a sixth value, the score, which these tools do not have.
 
 Reading
 -------
 - A file, or the files of a folder that look like this: ``train.txt``, ``2007_val.txt``,
-  ``train/_annotations.txt``. The file, else its folder, names the split of its images; ``--split`` takes
+  ``train/_annotations.txt``. The file, or else its folder, gives the split of its images; ``--split`` selects
   one of them.
-- A path may hold blanks: it ends before the first box. Its folders are part of the image's name.
-- The names of the classes come from ``--classes``, else from ``_classes.txt``, ``classes.txt``,
-  ``class_names.txt`` or ``*_classes.txt`` in the folder, or the first three beside the file; else the ids
-  are the names, with a warning.
-- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
-  folder.
+- A path may contain spaces: it ends before the first box. Its folders are part of the image name.
+- Class names come from ``--classes``, or else from ``_classes.txt``, ``classes.txt``, ``class_names.txt`` or
+  ``*_classes.txt`` in the folder, or the first three beside the file; otherwise the ids are used as names,
+  with a warning.
+- Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
 
 Writing
 -------
-``annotations.txt``, or one file per split, and ``classes.txt``. ``-O prefix=data/images`` stands before the
-names, for the tools open each path as it is written. Most of them read whole numbers only:
-``-O round=true`` writes these.
+``annotations.txt``, or one file per split, and ``classes.txt``. ``-O prefix=data/images`` is put before the
+names, because the tools open each path as it is written. Most of them read only whole numbers: ``-O
+round=true`` writes these.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class YolokerasOptions(SplitOptions):
         side="read",
         path=True,
     )
-    prefix: str = option("", "what stands before the names, as in data/images", side="write")
+    prefix: str = option("", "prefix of the image names, as in data/images", side="write")
     round: bool = option(False, "write whole numbers only", side="write")
 
 

@@ -360,10 +360,10 @@ def test_errors_of_imagenet_turn_round_what_is_better():
 def test_runs_of_other_protocols_or_ground_truth_are_refused():
     gt, (det,) = cases.random_pair(1)
     first = table_of(evaluate(gt, det, "voc2012").result)
-    with pytest.raises(UsageError, match="another protocol"):
+    with pytest.raises(UsageError, match="a different protocol"):
         compare({"a": first, "b": table_of(evaluate(gt, det, "voc2007").result)}, replicates=2)
     other, _ = cases.random_pair(2)
-    with pytest.raises(UsageError, match="other ground truth"):
+    with pytest.raises(UsageError, match="different ground truth"):
         compare({"a": first, "b": table_of(evaluate(other, det, "voc2012").result)}, replicates=2)
 
 

@@ -123,7 +123,7 @@ def test_files_of_save(data):
         ("class", "gt.csv", "4"), ("location", "gt.csv", "5"), ("spurious", "gt.csv", "7"), ("missing", "a.csv", "13"),
     ]  # fmt: skip
     assert [r["image"] for r in tables["images"]] == ["2", "3", "6", "1", "4", "5"]
-    assert tables["images"][0]["at"] == "least LRP error of each class"
+    assert tables["images"][0]["at"] == "lowest LRP error of each class"
     first, second = tables["detections"][:2]
     assert (first["gt_file"], first["gt_line"], second["gt_file"]) == ("gt.csv", "2", "")
 
@@ -169,15 +169,15 @@ def test_class_agnostic_has_no_meaning_where_classes_are_looked_at(data, name):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--analyze", "tid"), "--analyze tid: there is no such analysis"),
-        (("--analyze", ""), "--analyze: give some of"),
+        (("--analyze", "tid"), "--analyze tid: unknown analysis"),
+        (("--analyze", ""), "--analyze: choose from"),
         (("--thresholds", "f3"), "--thresholds f3: give f1"),
-        (("--save-thresholds", "x.json"), "needs a rule"),
-        (("--thresholds", "f1", "--iou", "0.5", "--iou", "0.6", "--protocol", "voc2007"), "one protocol"),
-        (("--at-scores", "tags.csv"), "tags.csv: it is not JSON"),
+        (("--save-thresholds", "x.json"), "needs --thresholds"),
+        (("--thresholds", "f1", "--iou", "0.5", "--iou", "0.6", "--protocol", "voc2007"), "single protocol"),
+        (("--at-scores", "tags.csv"), "tags.csv: invalid JSON"),
         (("--at-scores", "none.json"), "none.json"),
-        (("--at-scores", "t.json", "--at-score", "0.5"), "exclude each other"),
-        (("--tags", "tags.csv"), "give --analyze slices"),
+        (("--at-scores", "t.json", "--at-score", "0.5"), "cannot be combined"),
+        (("--tags", "tags.csv"), "needs --analyze slices"),
         (("--ci", "--replicates", "0"), "--replicates 0"),
     ],
 )
@@ -210,7 +210,7 @@ def test_agreement_of_two_files(data):
     assert found["f1_location"] == pytest.approx(0.833333, abs=1e-6)
     assert found["kappa"] == pytest.approx(0.375)
     text = run("agree", "gt.csv", "b.csv", "--quiet")
-    assert "F1 of places 0.8333, of places and classes 0.5000" in text
+    assert "F1 of locations 0.8333, of locations and classes 0.5000" in text
     assert run("agree", "gt.csv", "b.csv", "--quiet", "--output", "csv").startswith(
         "class,f1,first,other,pairs\ncat,0.8,"
     )

@@ -16,7 +16,7 @@ from odm.evaluate.analysis.overlaps import concatenate_overlaps, overlaps_of
 from odm.evaluate.analysis.review import missed, suspects
 from odm.evaluate.analysis.table import FP, IGNORED, TP, concatenate_tables, table_of, tabulate
 from odm.evaluate.analysis.thresholds import choose_thresholds, parse_rule, read_thresholds
-from odm.evaluate.analysis.tide import FIXES, KINDS, kinds, tide
+from odm.evaluate.analysis.tide import FIXES, KINDS, error_types, tide
 from odm.issues import UsageError
 from odm.tables import Dataset, Flag
 
@@ -50,7 +50,7 @@ def test_tide_of_the_small_data_set(small):
     for name, (points, count) in KNOWN.items():
         assert 100 * found.fixes[name].dap == pytest.approx(points, abs=1e-11), name
         assert found.fixes[name].count == count
-    kind = [KINDS[k] if k >= 0 else "-" for k in kinds(*small)]
+    kind = [KINDS[k] if k >= 0 else "-" for k in error_types(*small)]
     assert kind == "- Dupe - Cls Loc Bkg - Both Dupe - Bkg Bkg Bkg - Loc".split()
     table = small[0]
     assert table.outcome[10] == IGNORED
@@ -114,7 +114,13 @@ def test_kinds_at_the_very_ends_of_their_ranges():
         score=[0.9, 0.8, 0.7, 0.6, 0.5],
     )
     result = evaluate(gt, det, "tf-voc").result
-    assert [KINDS[k] if k >= 0 else "" for k in kinds(*both(result))] == ["", "Loc", "Loc", "Bkg", "Bkg"]
+    assert [KINDS[k] if k >= 0 else "" for k in error_types(*both(result))] == [
+        "",
+        "Loc",
+        "Loc",
+        "Bkg",
+        "Bkg",
+    ]
     from odm.evaluate.outcomes import REASONS
 
     reasons = [REASONS[r] if r >= 0 else "" for r in result.detections.reason.tolist()]
@@ -191,7 +197,7 @@ def test_lrp_without_a_true_positive_or_a_ground_truth():
 
 @pytest.mark.parametrize(
     ("name", "options", "reason"),
-    [("imagenet-det", {}, "own"), ("voc2012", {"iou": 1.0}, "IoU 1"), ("corloc", {}, "every object")],
+    [("imagenet-det", {}, "separate"), ("voc2012", {"iou": 1.0}, "IoU 1"), ("corloc", {}, "every object")],
 )
 def test_no_lrp_without_a_threshold_below_one(name, options, reason):
     gt, (det,) = cases.random_pair(1)

@@ -180,7 +180,7 @@ def test_recall_at_k_is_that_of_the_official_program(seed):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"recall_at": [0]}, "recall_at 0: give whole numbers from 1"),
+        ({"recall_at": [0]}, "recall_at 0: expected whole numbers from 1"),
         ({"recall_at": [200]}, "recall_at 200: only the best 100 detections"),
         ({"recall_at": [20], "max_dets": 10}, "recall_at 20: only the best 10"),
         ({"recall_at": [5], "protocol": "lvis"}, "lvis has no average recall"),

@@ -91,7 +91,7 @@ def test_columns_keep_areas_and_marks():
         ({"left": None}, "there is no column 'left'"),
         ({"left": [1.0]}, "the columns have different lengths: 1, 4"),
         ({"left": ["x"] * 4}, "left: expected numbers"),
-        ({"class": ["cat", "dog", "emu", "cat"]}, "class 'emu' is not among the 2 names"),
+        ({"class": ["cat", "dog", "emu", "cat"]}, "class 'emu' is not one of the 2 names"),
     ],
 )
 def test_columns_that_do_not_fit_are_refused(change, message):
@@ -184,11 +184,11 @@ def test_torchvision_there_and_back(kind, real, monkeypatch):
 
 def test_torchvision_labels_without_a_name_are_refused():
     target = {"boxes": [[0, 0, 1, 1]], "labels": [3], "image_id": 5}
-    with pytest.raises(ValueError, match="image 5: label 3 is not among the 2 names"):
+    with pytest.raises(ValueError, match="image 5: label 3 is not one of the 2 names"):
         bridges.from_torchvision([target], ["a", "b"])
     with pytest.raises(ValueError, match="image 5: there is no labels"):
         bridges.from_torchvision([{"boxes": [], "image_id": 5}], ["a"])
-    with pytest.raises(ValueError, match="image 5: boxes, labels and scores are not of one length"):
+    with pytest.raises(ValueError, match="image 5: boxes, labels and scores differ in length"):
         bridges.from_torchvision([{**target, "labels": []}], ["a"])
 
 
@@ -235,7 +235,7 @@ def test_supervision_counts_what_it_does_not_keep():
     with pytest.raises(ValueError, match=r"image a\.jpg: class_id has no names"):
         bridges.from_supervision(found)
     found["b.jpg"] = dataclasses.replace(found["a.jpg"], confidence=np.array([0.5]))
-    with pytest.raises(ValueError, match=r"image a\.jpg: a box has no score, while others have one"):
+    with pytest.raises(ValueError, match=r"image a\.jpg: a box has no score, but others have one"):
         bridges.from_supervision(found, ["x"])
 
 
@@ -257,15 +257,13 @@ def test_fiftyone_there_and_back(kind, monkeypatch):
     monkeypatch.setitem(sys.modules, "fiftyone", module)
     dataset = example(kind)
     samples = bridges.to_fiftyone(dataset, "boxes")
-    with pytest.raises(
-        ValueError, match=r"a\.jpg: the size of the image is not known: call compute_metadata"
-    ):
+    with pytest.raises(ValueError, match=r"a\.jpg: the size of the image is unknown: call compute_metadata"):
         bridges.from_fiftyone(samples, "boxes")
     for sample, width, height in zip(samples, dataset.images.width, dataset.images.height, strict=True):
         sample.metadata = types.SimpleNamespace(width=int(width), height=int(height))
     samples[1]["boxes"] = None
     assert by_image(bridges.from_fiftyone(samples, "boxes", kind=kind)) == by_image(dataset)
-    with pytest.raises(ValueError, match=r"image a\.jpg: its size is not known"):
+    with pytest.raises(ValueError, match=r"image a\.jpg: its size is unknown"):
         bridges.to_fiftyone(example(kind, sizes=False))
 
 

@@ -191,7 +191,7 @@ def test_ids_are_exact(ids):
 def test_a_text_id_is_never_a_number():
     _, log = both(instances([{**BOX, "image_id": "1"}, {**BOX, "id": 2, "category_id": "1"}]))
     assert codes(log) == {"unknown-image-id": 1, "unknown-category-id": 1}
-    assert "there is the number 1" in log.issues[0].message
+    assert "there is one written as a number, 1" in log.issues[0].message
 
 
 def test_ids_with_a_point_are_read_with_one_warning_a_key():
@@ -395,7 +395,7 @@ def test_positions_are_read_as_told_and_said():
     truth = reference(ids=[1, 2], category_ids=[1, 0])
     dataset, log = both([{**DETECTION, "category_id": 0}], other=truth, ids="positions")
     assert dataset.boxes.category.tolist() == [0]
-    assert any("place in the ground truth's list, 0 = 'cat', 1 = 'dog'" in note for note in log.notes)
+    assert any("position in the ground truth's list, 0 = 'cat', 1 = 'dog'" in note for note in log.notes)
     _, log = both([{**DETECTION, "category_id": 2}], other=truth, ids="positions")
     assert codes(log) == {"unknown-category-id": 1}
 
@@ -415,7 +415,7 @@ def test_ids_of_which_none_fits_are_one_line(ids, lines):
     assert codes(log) == {"unknown-image-id": len([i for i in ids if i != 9])}
     found = [issue.message for issue in log]
     assert len(found) == lines
-    assert (f"as for all {len(ids)} boxes here: the known ids are 9, 8)" in found[0]) == (lines == 1)
+    assert (f"as for all {len(ids)} boxes here; the known ids are 9, 8)" in found[0]) == (lines == 1)
 
 
 def test_two_stems_that_are_one_number_are_no_answer():

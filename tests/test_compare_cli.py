@@ -147,7 +147,7 @@ def test_usage_errors(data, words, code, says):
 
 def test_only_some_images_are_drawn(data):
     limited, _ = run(data, "compare", *COCO, "--output", "json", "--only-images", "1,2,3")
-    assert "200 draws of 3 images" in run(data, "compare", *COCO, "--only-images", "1,2,3")[0]
+    assert "200 bootstrap samples of 3 images" in run(data, "compare", *COCO, "--only-images", "1,2,3")[0]
     found = json.loads(limited)
     assert {row["image"] for row in found["images"]} == {"1", "2", "3"}
     assert found["runs"][0]["summary"]["AP50"] == pytest.approx(0.315731573157316)
@@ -168,7 +168,7 @@ def test_the_report_shows_two_runs(data, tmp_path):
     assert "Old and new" in page
     run(data, "compare", *COCO, "--report", target, code=3)  # it exists
     _, said = run(data, "compare", "gt.csv", "a.csv", "b.csv", "c.csv", "--report", "x.html", code=2)
-    assert "give A and one B" in said
+    assert "give only A and B" in said
 
 
 def test_runs_with_other_images_than_the_ground_truth(tmp_path):
@@ -181,7 +181,7 @@ def test_runs_with_other_images_than_the_ground_truth(tmp_path):
     _, err = run(tmp_path, *words, "background", code=2)
     assert "b.csv does not cover the same images as the first: only it has '9'; --extra-images ignore" in err
     out, _ = run(tmp_path, *words, "ignore")
-    assert "5 draws of 2 images" in out
+    assert "5 bootstrap samples of 2 images" in out
 
 
 def test_a_gate_of_an_unknown_class_still_shows_the_comparison(data):

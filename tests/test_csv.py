@@ -875,7 +875,7 @@ def test_ledger_of_a_dialect(tmp_path):
     assert ledger.lossless
     ledger = odm.write(dataset, tmp_path / "b.csv", dialect="tfod")
     assert ledger.written == 1
-    assert ledger.lost == {"the mark 'difficult'": 1, "images without objects": 1}
+    assert ledger.lost == {"the attribute 'difficult'": 1, "images without objects": 1}
     assert ledger.balances
 
 

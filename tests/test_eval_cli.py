@@ -54,8 +54,8 @@ def test_swapped_sides_are_one_error(run, sides):
     _, err = run(*sides, code=1)
     (only,) = [line for line in err.splitlines() if ": error " in line and not line.startswith("odm:")]
     assert only == (
-        f"{sides[0]}: error sides-swapped expected ground truth here and detections in '{sides[1]}', found "
-        "scores with every box here and none there; give the ground truth first and the detections second"
+        f"{sides[0]}: error sides-swapped expected ground truth here and detections in '{sides[1]}', but "
+        "every box here has a score and none there does; give the ground truth first and the detections second"
     )
 
 
@@ -93,11 +93,11 @@ def test_a_split_goes_to_the_side_that_has_splits(run, tmp_path):
     one = make(tmp_path / "one", {"000001.txt": YOLO_DET["000001.txt"]})
     out, err = run("whole", one, "--split", "val", *SIZE, "--output", "json")
     assert json.loads(out)["results"][0]["summary"]["mAP"] == 1
-    assert "there are no splits here, so all of it is read" in err
+    assert "there are no splits, so everything is read" in err
     # Where neither side has splits, or not this one, it is an error as ever.
     assert "unknown-split" in run("ygt", "ydet", "--split", "val", *SIZE, code=1)[1]
     err = run("whole", one, "--split", "nope", *SIZE, code=1)[1]
-    assert "there is no split 'nope', found train, val" in err
+    assert "unknown split 'nope', found train, val" in err
 
 
 def test_sizes_that_cannot_be_told_are_explained(run, tmp_path):
@@ -112,13 +112,13 @@ def test_sizes_that_cannot_be_told_are_explained(run, tmp_path):
         Image.new("L", (200, 200)).save(tmp_path / "set" / "images" / split / f"{name}.png")
     make(tmp_path / "found", {f"{name}.txt": YOLO_DET["000000.txt"] for name in "abc"})
     err = run("set", "found", code=1)[1]
-    assert "size-out-of-reach the size of image 'a' is not known" in err
+    assert "size-out-of-reach the size of image 'a' is unknown" in err
     assert (
-        "the other side has 2 images of this name, 'train/a.png' and 'val/a.png'; choose one split with"
+        "the other side has 2 images with this name, 'train/a.png' and 'val/a.png'; select one split with"
         in err
     )
     assert "the size of image 'c'" in err
-    assert "the other side, which has sizes, has no image of this name; remove it here" in err
+    assert "the other side has sizes, but no image with this name; remove it here" in err
     assert err.count("size-out-of-reach the") == 2
     (tmp_path / "found" / "c.txt").unlink()
     assert (
@@ -131,18 +131,20 @@ def test_sizes_that_cannot_be_told_are_explained(run, tmp_path):
     (tmp_path / "photos").mkdir()
     Image.new("L", (200, 200)).save(tmp_path / "photos" / "b.png")
     err = run("set", "found", "--split", "val", "--images", "photos", code=1)[1]
-    assert "is not in photos, and --images hides set/images/val; leave out --images, or" in err
+    assert "is not in photos, and --images hides set/images/val; omit --images or" in err
     assert "--gt-images or --det-images" in err
 
 
 def test_extra_images(run, tmp_path):
     part = make(tmp_path / "part", {"000000.txt": GT["000000.txt"]})
     err = run(part, "det", code=1)[1]
-    assert err.count("image-only-in-detections expected") == 1
-    assert "found 2 images only in the detections, the first is '000001'; remove" in err  # no useless hint
+    assert err.count("image-only-in-detections 2 images") == 1
+    assert (
+        "2 images in the detections but not in the ground truth, the first is '000001'; remove" in err
+    )  # no useless hint
     out, err = run(part, "det", "--extra-images", "ignore")
     assert "[changed: 2 extra images left out]" in out
-    assert "2 images only in the detections left out with 4 detections: '000001', '000002'" in err
+    assert "2 images only in the detections left out, with 4 detections: '000001', '000002'" in err
     assert "100.00 %" in out
 
 
@@ -154,7 +156,7 @@ def test_rename(run, tmp_path):
     for value in ("Doggy=dog", "@renames"):
         out, err = run("gt", "det", "--rename", value, "--output", "json")
         assert json.loads(out)["results"][0]["summary"]["mAP"] == 1
-        assert "'Doggy' of 3 detections is taken as 'dog'" in err
+        assert "'Doggy' of 3 detections is read as 'dog'" in err
     assert "there is no class 'x'" in run("gt", "det", "--rename", "x=dog", code=2)[1]
 
 
@@ -162,7 +164,7 @@ def test_doubts_are_never_hidden(run):
     err = run("voc", "ydet", "-q", "--det-image-size", "200x200")[1]
     assert err.count("\n") == 2
     assert "warning class-order-guessed" in err
-    assert "warning no-match none of 6 detections" in err  # so the order is the wrong one
+    assert "warning no-match none of the 6 detections" in err  # so the order is the wrong one
     err = run("voc", "results.json", "-q")[1]
     assert "warning category-position-guessed" in err
     assert "1 = 'dog', 2 = 'cat'" in err
@@ -170,7 +172,7 @@ def test_doubts_are_never_hidden(run):
     assert "warning" in run("ygt", "ydet", *SIZE)[1]
     assert run("ygt", "ydet", *SIZE, "-q")[1] == ""  # no doubt: both sides have the same numbers
     assert "warnings that put the numbers in doubt" in " ".join(run("--help")[0].split())
-    assert "warning nothing-left --score-min 50, above the highest score 0.9," in run(
+    assert "warning nothing-left --score-min 50, above the highest score, 0.9," in run(
         "gt", "det", "-q", "--score-min", 50
     )[1]  # fmt: skip
 
@@ -202,7 +204,7 @@ def test_category_ids_that_are_places_in_a_list_are_said(run, tmp_path):
     )
     (tmp_path / "results.json").write_text(shifted)
     err = run("ygt", "results.json", "--gt-image-size", "200x200", "--gt-classes", "classes.txt")[1]
-    assert "category_id is read as the place in the ground truth's list, 0 = 'cat', 1 = 'dog'" in err
+    assert "category_id is read as the position in the ground truth's list, 0 = 'cat', 1 = 'dog'" in err
 
 
 def test_numbers_that_the_other_side_names_are_not_called_names(run, tmp_path):
@@ -216,10 +218,10 @@ def test_numbers_that_the_other_side_names_are_not_called_names(run, tmp_path):
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("--iou", 1.5), "--iou 1.5: give"),
-        (("--max-dets", 0), "--max-dets 0: give"),
-        (("--at-score", "nan"), "--at-score nan: give"),
-        (("--score-min", "inf"), "--score-min inf: give"),
+        (("--iou", 1.5), "--iou 1.5: expected"),
+        (("--max-dets", 0), "--max-dets 0: expected"),
+        (("--at-score", "nan"), "--at-score nan: expected"),
+        (("--score-min", "inf"), "--score-min inf: expected"),
         (("--area", "huge"), "--area huge: choose"),
         (("--fail-under", "nAP=0.5"), "there are: mAP"),
         (("--fail-under", "mAP=0.5", "--protocol", "coco"), "there are: AP, AP50, AP75, APs"),
@@ -342,15 +344,15 @@ def test_lvis_by_what_each_image_was_searched_for(run, tmp_path):
         [row[key] for key in ("class", "frequency", "tp", "fp", "ignored")] for row in result["classes"]
     ]
     assert counts == [["cat", "f", 1, 1, 1], ["dog", "r", 0, 1, 0]]
-    assert result["dropped"] == {"class neither boxed nor labelled on the image": 1}
+    assert result["dropped"] == {"class neither annotated nor labelled on the image": 1}
     assert list(result["summary"])[6:10] == ["APr", "APc", "APf", "AR300"]
     assert (result["summary"]["APr"], result["summary"]["AR300"]) == (None, 0.5)
     out, err = run(
         "lvis.json", "found.json", "--protocol", "lvis", "--fail-under", "APf=0.5", "--max-dets", 2
     )
     assert " AP @[ IoU=0.50:0.95 | area=   all | maxDets=  2 catIds=  f] = 0.505" in out
-    assert "1 detections dropped: beyond the best 2 of the image" in err
+    assert "1 detections dropped: over the limit of 2 per image" in err
     run("lvis.json", "found.json", "--protocol", "lvis", "--fail-under", "APr=0.1", code=1)
     _, err = run("gt", "det", "--protocol", "lvis")
-    assert "nothing says which classes are absent" in err
-    assert "no frequency of classes" in err
+    assert "there are no image-level labels" in err
+    assert "no class frequencies" in err

@@ -185,19 +185,23 @@ def test_warned_and_noted():
         (
             [Flag.CROWD, 0, 0],
             ["voc2012"],
-            ["1 crowd box of", "object under voc2012, of the class 'a'; choose"],
+            ["1 crowd box of", "object under voc2012, in the class 'a'; use"],
         ),
         (
             [Flag.CROWD, 0, Flag.CROWD],
             ["voc2012", "coco"],
-            ["2 crowd boxes", "'a', 'b'; 'b' has no others, and its AP"],
+            ["2 crowd boxes", "'a', 'b'; 'b' has only such boxes, and its AP"],
         ),
-        ([Flag.CROWD, Flag.CROWD, Flag.CROWD], "voc2007", ["'a', 'b' have no others", "--protocol coco"]),
-        ([0, 0, Flag.CROWD], "tf-weighted", ["under tf-weighted, of the class 'b'; choose"]),
+        (
+            [Flag.CROWD, Flag.CROWD, Flag.CROWD],
+            "voc2007",
+            ["'a', 'b' have only such boxes", "--protocol coco"],
+        ),
+        ([0, 0, Flag.CROWD], "tf-weighted", ["under tf-weighted, in the class 'b'; use"]),
         (
             [0, 0, Flag.GROUP_OF],
             "coco",
-            ["1 group-of box of", "its AP is in the mean; choose --protocol openimages,"],
+            ["1 group-of box of", "its AP is included in the mean; use --protocol openimages,"],
         ),
         ([Flag.CROWD | Flag.DIFFICULT, 0, 0], "voc2012", []),
         ([Flag.CROWD, 0, Flag.CROWD], "coco", []),
@@ -472,8 +476,8 @@ def test_numbered_ground_truth_against_a_list_in_order_of_appearance():
     found = dataclasses.replace(found, categories=dataclasses.replace(found.categories, ordered=False))
     evaluation = evaluate(numbered, found)  # without a log of one's own
     assert evaluation.log.counts == {"class-order-guessed": 1}
-    assert "the classes of the detections are only in order" in str(evaluation.log.issues[0])
-    assert str(evaluation.log.issues[0]).endswith("the ground truth count in, with --gt-classes")
+    assert "the classes of the detections have only an order" in str(evaluation.log.issues[0])
+    assert str(evaluation.log.issues[0]).endswith("the ground truth refer to with --gt-classes")
 
 
 def test_extra_images_can_be_left_out():
@@ -490,7 +494,7 @@ def test_extra_images_can_be_left_out():
     assert evaluation.join.images_det_only == ("x", "y")
     assert evaluation.joined.images == ("a", "b")
     assert not log.counts  # the class of a box that was left out is nobody's concern
-    assert log.notes == ["2 images only in the detections left out with 2 detections: 'x', 'y'"]
+    assert log.notes == ["2 images only in the detections left out, with 2 detections: 'x', 'y'"]
     assert evaluation.result.detections.row.tolist() == [1]
 
 
@@ -524,7 +528,7 @@ def test_a_choice_that_leaves_nothing_is_a_warning(given, what):
     )
     assert evaluation.log.counts == {"nothing-left": len(what)}
     for issue, word in zip(evaluation.log.issues, what, strict=True):
-        assert f"leaves none of 1 {word}; check" in issue.message
+        assert f"leaves none of the 1 {word}; check" in issue.message
 
 
 def test_tables_and_results_print_on_a_line():

@@ -37,9 +37,9 @@ def drawn(protocols, names):
     files = {}
     evaluation = evaluate(*sides(names), protocols)
     draw(evaluation, files.__setitem__)
-    notes = [note for note in evaluation.log.notes if "the font has no signs" in note]
+    notes = [note for note in evaluation.log.notes if "the font has no glyphs" in note]
     assert [note.split(", which")[0] for note in notes] == (
-        ["plots: the font has no signs for \u4eba"] if "\u4eba" in names else []
+        ["plots: the font has no glyphs for \u4eba"] if "\u4eba" in names else []
     )
     return files
 

@@ -1,4 +1,4 @@
-"""The protocols `ultralytics` and `yolov5`: known answers, and a slow reference in floats of 32 bits."""
+"""The protocols `ultralytics` and `yolov5`: known answers, and a slow reference in 32-bit floats."""
 
 import json
 
@@ -269,7 +269,7 @@ def test_crowds_and_repeated_objects_are_left_out_and_counted():
     assert evaluation.classes[1].gt == 1, "difficult ones are ordinary"
     assert evaluation.result.dropped == {
         "ground truths flagged as crowd": 1,
-        "ground truths that repeat another": 1,
+        "ground truths that duplicate another": 1,
     }
     assert "ultralytics: 1 dropped: ground truths flagged as crowd" in evaluation.log.notes
 

@@ -261,11 +261,11 @@ def refused_to_an_ordinary_user(tmp_path):
 
     done = run("convert", source, locked / "out", "--to", "txt")
     assert done.returncode == 3, done.stderr
-    assert "nothing may be written" in done.stderr
+    assert "no permission to write" in done.stderr
     assert os.listdir(locked) == []
     done = run("validate", hidden, "--format", "txt", "--box", "ltrb")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "a.txt: error unreadable-file the file cannot be read: Permission denied" in done.stdout
+    assert "a.txt: error unreadable-file cannot read the file: Permission denied" in done.stdout
 
 
 # -------------------------------------------------------------------------------- files that change meanwhile

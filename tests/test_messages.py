@@ -109,7 +109,7 @@ def test_a_common_fault_takes_four_lines(capsys, data, words):
 def test_pictures_that_are_not_known_are_one_message(capsys, data):
     err = run(capsys, "convert", "gt.json", "out", "--to", "yolo", "--copy-images", code=1).err
     (line,) = [line for line in err.splitlines() if "error picture-not-known" in line]
-    assert "none for 120 of 120: '0000.jpg', '0001.jpg', '0002.jpg' and 117 more; give --images" in line
+    assert "none for 120 of 120: '0000.jpg', '0001.jpg', '0002.jpg' and 117 more; use --images" in line
 
 
 def test_a_split_whose_files_are_missing_is_one_message(capsys, data):

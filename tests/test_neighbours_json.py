@@ -313,7 +313,7 @@ def test_what_is_not_read_is_counted(tmp_path):
 
     assert extras("labelme: circle and points") == {"point shapes": 1, "segmentation": 1}
     assert extras("lvis: images by their address") == {
-        "segmentation": 1, "synset": 1, "def": 1, "not_exhaustive_category_ids of classes that are not listed": 2,
+        "segmentation": 1, "synset": 1, "def": 1, "not_exhaustive_category_ids of unlisted classes": 2,
     }  # fmt: skip
     found = extras("labelstudio: rotated, polygon, brush")
     assert (found["brushlabels"], found["rotation"], found["segmentation"]) == (1, 1, 1)
@@ -337,7 +337,7 @@ def test_annotations_before_predictions(tmp_path):
     put(tmp_path, {"a.json": [two]})
     data, log = read(tmp_path / "a.json", "labelstudio")
     assert data.kind == "gt"
-    assert any("annotations are read" in note for note in log.notes)
+    assert any("reading the annotations" in note for note in log.notes)
     data, _ = read(tmp_path / "a.json", "labelstudio", "det")
     assert rows(data) == [("a b.jpg", "x", BOX, NONE, 0.5)]
 

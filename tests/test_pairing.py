@@ -136,9 +136,9 @@ def test_what_one_side_lacks_has_one_name():
     log = Log()
     checks.compare(truth(), found(categories=["ant", "bee", "cat", "Dog", "eel"]), log)
     assert {i.code: i.message.partition(";")[0] for i in log} == {
-        "class-only-in-detections": "the class 'Dog' of 4 detections is not in the ground truth "
+        "class-only-in-detections": "class 'Dog' of 4 detections is not in the ground truth "
         "(did you mean 'dog'?)",
-        "class-only-in-ground-truth": "the class 'dog' of 4 ground truth boxes is not in the detections "
+        "class-only-in-ground-truth": "class 'dog' of 4 ground truth boxes is not in the detections "
         "(did you mean 'Dog'?)",
     }
 
@@ -174,31 +174,43 @@ def test_the_reading_that_fits_is_shown():
     message = misread(
         truth(category_ids=range(5)), found(category=[c + 1 for c in CLASS], category_ids=range(5))
     )
-    assert "with 1 = 'bee', 2 = 'cat' 0 of 18 detections have the class of the object under them" in message
     assert (
-        "with 1 = 'ant', 2 = 'bee' 18 would; if these are COCO results, give -O ids=positions-from-1"
+        "with 1 = 'bee', 2 = 'cat', 0 of 18 detections have the class of the object they overlap" in message
+    )
+    assert (
+        "with 1 = 'ant', 2 = 'bee', 18 would; if these are COCO results, use -O ids=positions-from-1"
         in message
     )
     assert said(ours, one_less)[2] < 0.1  # names that each side has from a list of its own are believed
     both = misread(numbered(truth(categories=list("12345"))), numbered(found(categories=list("01234"))))
-    assert "with 0 = '0', 1 = '1' 0 of 18" in both
+    assert "with 0 = '0', 1 = '1', 0 of 18" in both
     assert "with 0 = '1', 1 = '2' 18 would" in both
     assert "(eval --rename 0=1 --rename 1=2 ..., or --rename @FILE)" in both
 
 
-@pytest.mark.parametrize("names", [True, False])
-def test_results_that_count_classes_from_one_are_an_error_with_a_way_out(run, tmp_path, names):
-    yolo(tmp_path / "set", names=names)
+def test_results_that_count_classes_from_one_are_an_error_with_a_way_out(run, tmp_path):
+    yolo(tmp_path / "set", names=True)
     write(tmp_path / "predictions.json", results(0))
-    gt = "set/data.yaml" if names else "set"
     size = ("--gt-image-size", "120x80")
-    for words in (("eval", gt, "predictions.json"), ("validate", gt, "--against", "predictions.json")):
-        # Without a list of names the last number is one that nobody has.
+    for words in (
+        ("eval", "set/data.yaml", "predictions.json"),
+        ("validate", "set/data.yaml", "--against", "predictions.json"),
+    ):
         text = run(*words, *size, code=1)
-        assert (" error class-numbers-misread " if names else " error unknown-category-id ") in text
+        assert " error class-numbers-misread " in text
         assert "-O ids=positions-from-1" in text
         assert run(*words, *size, "-O", "ids=positions-from-1")
-    assert "mAP = 100.00 %" in run("eval", gt, "predictions.json", *size, "-O", "ids=positions-from-1")
+    words = ("eval", "set/data.yaml", "predictions.json", *size, "-O", "ids=positions-from-1")
+    assert "mAP = 100.00 %" in run(*words)
+
+
+def test_results_that_count_classes_from_one_are_read_so_where_classes_are_numbers(run, tmp_path):
+    """Without a list of names the last number is one that nobody has, and so is 0."""
+    yolo(tmp_path / "set", names=False)
+    write(tmp_path / "predictions.json", results(0))
+    text = run("eval", "set", "predictions.json", "--gt-image-size", "120x80")
+    assert "category_id is read as the place in the ground truth's list, from 1" in text
+    assert "mAP = 100.00 %" in text
 
 
 @pytest.mark.parametrize("step", [-1, 1])
@@ -254,8 +266,8 @@ def test_splits_without_detections_are_a_doubt_with_a_way_out(run, tmp_path):
     size = ("--gt-image-size", "120x80")
     text = run("eval", "-q", "set/data.yaml", "predictions.json", *size)
     assert (
-        "warning split-without-detections no detection is in the 3 images of the split 'train', so 9 of 18 "
-        "ground truth boxes are missed; if the detector did not see these images, evaluate only the others "
+        "warning split-without-detections there are no detections in the 3 images of the split 'train', so 9 of 18 "
+        "ground truth boxes are missed; if the detector was not run on these images, evaluate only the others "
         "with --gt-split val\n"
     ) in text
     assert "mAP = 50.00 %" in text

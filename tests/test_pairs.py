@@ -1,6 +1,5 @@
 """Every ordered pair of formats: there and back agrees on all that both keep, and is stable from then on."""
 
-import copy
 import dataclasses
 import hashlib
 import json
@@ -246,7 +245,8 @@ def there_and_back(a, b, data):
 def test_through_the_format(name, data):
     dataset = data.draw(datasets())
     format_ = FORMATS[name]
-    frozen = {f.name: copy.copy(getattr(dataset.boxes, f.name)) for f in dataclasses.fields(dataset.boxes)}
+    columns = {f.name: getattr(dataset.boxes, f.name) for f in dataclasses.fields(dataset.boxes)}
+    frozen = {name: column.copy() for name, column in columns.items() if column is not None}
     with tempfile.TemporaryDirectory() as folder:
         path, again = target(folder, "one", format_), target(folder, "two", format_)
         ledger = odm.write(dataset, path, name, keep_groups=True, **reference_options(format_))
@@ -366,7 +366,7 @@ def test_a_data_set_without_boxes_or_images_comes_back_or_is_refused(name, kind,
     else:
         refused = ""
     if refused:
-        assert "there would be nothing to read" in refused
+        assert "nothing could be read back" in refused
         assert images == 0
         assert kind == "gt" or (classes and "unused" in format_.keeps)
         assert list(tmp_path.iterdir()) == []

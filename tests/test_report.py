@@ -281,7 +281,7 @@ def test_a_file_that_is_too_large_is_refused(data, tmp_path, monkeypatch, capsys
     words = ["eval", data / "gt.json", data / "det.csv", "--images", data / "photos", "-q"]
     monkeypatch.setattr(build, "LARGEST_FILE", 10_000)
     assert run(*words, "--report", tmp_path / "r.html") == 3
-    assert "give a name without .html for a folder" in capsys.readouterr().err
+    assert "use a name without .html to write a folder" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
     assert run(*words, "--report", tmp_path / "r") == 0
 
@@ -387,7 +387,12 @@ def test_pictures_that_cannot_be_shown_are_named(tmp_path):
         log=log,
     )
     assert made == [None] * 4
-    assert entries[0] == ["cut.jpg", 31, 17, "the picture cannot be read: it is cut or of no known kind"]
+    assert entries[0] == [
+        "cut.jpg",
+        31,
+        17,
+        "the picture cannot be read: it is truncated or of an unknown type",
+    ]
     assert entries[1][3] == "the picture cannot be read: No such file or directory"
     assert entries[2][3] == "the picture is 40 x 20, the data set says 100 x 100"
     assert any("cut.jpg" in note for note in log.notes)

@@ -236,7 +236,7 @@ def test_ratios():
         ("train:80,val", "'val' needs a number"),
         ("train:80,val:-1", "'val' needs a number"),
         ("train:80,val:nan", "'val' needs a number"),
-        ("train:80,val:0", "'val' would get nothing"),
+        ("train:80,val:0", "'val' would get no images"),
         ("train:80,Train:20", "'Train' is named twice"),
         ("train:80,../x:20", "'../x' is not a name"),
         ("train:80,a/b:20", "'a/b' is not a name"),
@@ -368,4 +368,4 @@ def test_a_class_that_a_part_lacks_is_a_warning():
     divide(Selection(split_into="train:1,val:1"), data([{0}, {0, 1}, {0}], 3), log)
     (issue,) = log.issues
     assert (issue.code, issue.severity) == ("class-not-in-part", "warning")
-    assert "no object of 1 of the 2 classes: class1" in issue.message
+    assert "no objects of 1 of the 2 classes: class1" in issue.message

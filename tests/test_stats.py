@@ -241,7 +241,7 @@ def test_signs_that_the_font_lacks_are_said_once(tmp_path):
     log = Log()
     save_plots(data, describe(data), str(tmp_path / "out"), log)
     (note,) = log.notes
-    assert "the font has no signs for \u4eba, \u72d7, which" in note
+    assert "the font has no glyphs for \u4eba, \u72d7, which" in note
 
 
 def test_plots_from_the_command_line(odm_run, tmp_path):

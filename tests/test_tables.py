@@ -68,8 +68,8 @@ def test_arrays_are_read_only_and_the_callers_stay_writable():
         ({"categories": ["x", "x"]}, "same name"),
         ({"image": [2]}, "outside 0..1"),
         ({"category": [2]}, "outside 0..1"),
-        ({"image": [-1]}, "no row number"),
-        ({"image": [2**32]}, "no row number"),
+        ({"image": [-1]}, "not row numbers"),
+        ({"image": [2**32]}, "not row numbers"),
         ({"image": [0.5]}, "not row numbers"),
         ({"category": ["x"]}, "not row numbers"),
         ({"image": [0, 0]}, "shape"),
@@ -81,8 +81,8 @@ def test_arrays_are_read_only_and_the_callers_stay_writable():
         ({"width": [1], "height": [1, 2]}, "rows"),
         ({"image_ids": [1]}, "rows"),
         ({"category_ids": [1]}, "rows"),
-        ({"ltwh": [[0, 0, 1, 1]]}, "one of the two"),
-        ({"xyxy": None}, "one of the two"),
+        ({"ltwh": [[0, 0, 1, 1]]}, "either xyxy or ltwh"),
+        ({"xyxy": None}, "either xyxy or ltwh"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(change, match):

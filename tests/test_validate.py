@@ -410,7 +410,7 @@ def test_what_is_no_box_is_named_where_nothing_else_is(tmp_path, boxes):
     )
     log = Log()
     assert odm.validate(path, log=log) == []
-    said = f"{path}: there is no box in it; not read: 2 shapes that are no boxes"
+    said = f"{path}: contains no boxes; not read: 2 shapes that are not boxes"
     assert (said in log.notes) == (not boxes)
 
 
@@ -551,14 +551,14 @@ def test_order_exchanges_edges():
     assert made.boxes.wh.tolist() == [[20, 4], [1, 6], [2, 2]]
     assert np.isnan(made.boxes.area[1])
     assert made.boxes.area[2] == 3
-    assert ledger.changed == {"boxes whose edges were exchanged": 2}
+    assert ledger.changed == {"boxes whose edges were swapped": 2}
 
 
 def test_clip_cuts_and_leaves_out():
     data = dataset([[-5, 1, 10.25, 60], [200, 0, 300, 10], [1, 2, 3, 4], [30, 5, -10, 9], [50, 0, 50, 9]])
     made, ledger, _ = apply(data, "clip")
     assert made.boxes.xyxy.tolist() == [[0, 1, 10.25, 50], [1, 2, 3, 4], [30, 5, -10, 9], [50, 0, 50, 9]]
-    assert ledger.changed == {"boxes cut to their image": 1}
+    assert ledger.changed == {"boxes clipped to their image": 1}
     assert sum(ledger.left_out.values()) == 1
     unsized = dataset([[-5, 1, 10, 60]], size=(0, 0))
     made, ledger, log = apply(unsized, "clip")

@@ -298,7 +298,7 @@ def test_darknet(tmp_path):
 
 def test_only_strangers_are_named(tmp_path):
     def named():
-        return [note.rpartition(": ")[2] for note in read(tmp_path)[1].notes if "not read as such" in note]
+        return [note.rpartition(": ")[2] for note in read(tmp_path)[1].notes if "not images, ignored" in note]
 
     readme = {"README.roboflow.txt": "x - v1\n", "README.dataset.txt": "# x\n"}
     put(tmp_path, {**TREE, **readme, "train.txt": "images/train/x.png\n"})
@@ -348,14 +348,14 @@ def test_names_above_the_labels_that_were_named(tmp_path, above, labels, text, n
     put(tmp_path, {f"{labels}/x.txt": "1" + BOX[1:], above: text})
     data, log = read(tmp_path / labels / "x.txt" if single else tmp_path / labels, **SIZE)
     assert data.categories.name == names
-    said = f"the class names are those of {tmp_path / above}"
+    said = f"class names are from {tmp_path / above}"
     if names[0] == "dog":
         assert not log.counts
         assert any(said in note for note in log.notes)
     else:
         assert codes(log) == ["numbered-classes"]
         assert not any(said in note for note in log.notes)
-        assert ("do not reach" in log.issues[0].message) == (text == "names: [dog]")
+        assert ("has fewer names" in log.issues[0].message) == (text == "names: [dog]")
 
 
 def test_a_list_given_by_hand_holds_alone(tmp_path):
@@ -437,7 +437,7 @@ def test_the_column_of_the_confidence(tmp_path, column, explicit):
     assert data.kind == "det"
     assert data.boxes.score.tolist() == [0.9, 0.95, 0.25]
     assert rows(data)[0][2:] == (30, 35, 70, 65)
-    assert explicit or any(f"as the {column} column" in note for note in log.notes)
+    assert explicit or any(f"from the {column} column" in note for note in log.notes)
 
 
 def test_where_both_columns_fit_it_is_the_last_and_said(tmp_path):

@@ -121,7 +121,7 @@ def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou
         If `iou` is out of range.
     """
     if not 0 < iou <= 1:
-        raise UsageError(f"iou {iou}: give an IoU above 0 and up to 1, as in 0.5")
+        raise UsageError(f"iou {iou}: expected an IoU above 0 and up to 1, as in 0.5")
     a, b, overlap = _pairs(first, other, iou)
     k = len(classes)
     confusion = np.zeros((k + 1, k + 1), np.int64)
@@ -229,10 +229,10 @@ def share(
     number = np.full(len(other.images), -1, np.int64)
     number[partner[partner >= 0]] = np.flatnonzero(partner >= 0)
     if not (partner >= 0).any():
-        raise UsageError("the two have no image in common")
+        raise UsageError("the two sides have no image in common")
     names = tuple(dict.fromkeys([*first.categories.name, *other.categories.name]))
     if not set(first.categories.name) & set(other.categories.name):
-        raise UsageError("the two have no class in common")
+        raise UsageError("the two sides have no class in common")
     row = {name: i for i, name in enumerate(names)}
     sides = []
     of_images = (np.where(partner >= 0, np.arange(len(partner)), -1), number)

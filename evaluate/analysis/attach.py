@@ -52,11 +52,11 @@ def parse_analyses(text: str) -> tuple[str, ...]:
     for name in names:
         if name not in ANALYSES:
             raise UsageError(
-                f"analyze {shorten(name)}: there is no such analysis{hint(name, ANALYSES)}; "
+                f"analyze {shorten(name)}: unknown analysis{hint(name, ANALYSES)}; "
                 f"there are: {', '.join(ANALYSES)}, or all"
             )
     if not names:
-        raise UsageError(f"analyze: give some of {', '.join(ANALYSES)}, or all")
+        raise UsageError(f"analyze: choose from {', '.join(ANALYSES)}, or all")
     return tuple(dict.fromkeys(names))
 
 

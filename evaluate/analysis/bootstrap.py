@@ -38,7 +38,7 @@ AT_A_TIME = 24
 
 Track = Callable[[Sequence[Any], str], Iterable[Any]]
 
-NOT_BOOTSTRAPPED = "area ranges are bootstrapped only if asked for, by --bootstrap-areas"
+NOT_BOOTSTRAPPED = "area ranges are bootstrapped only on request, by --bootstrap-areas"
 SHARED_NOT_BOOTSTRAPPED = "the operating point of all classes is not bootstrapped"
 
 
@@ -75,11 +75,11 @@ def weights_of(n: int, replicates: range, seed: int) -> Longs:
 def check_bootstrap(*, replicates: int, seed: int, level: float) -> None:
     """UsageError if a value is out of range."""
     if replicates < 1:
-        raise UsageError(f"replicates {replicates}: give a whole number from 1")
+        raise UsageError(f"replicates {replicates}: expected a whole number of at least 1")
     if seed < 0:
-        raise UsageError(f"seed {seed}: give a whole number from 0")
+        raise UsageError(f"seed {seed}: expected a whole number of at least 0")
     if not 0 < level < 1:
-        raise UsageError(f"level {level}: give a share between 0 and 1, as in 0.95")
+        raise UsageError(f"level {level}: expected a fraction between 0 and 1, as in 0.95")
 
 
 def bootstrap(
@@ -114,7 +114,7 @@ def bootstrap(
         raise UsageError("the runs do not cover the same images")
     chosen = plans[0].table.evaluated if images is None else np.asarray(images)
     if not len(chosen):
-        raise UsageError("there are no images to draw from")
+        raise UsageError("there are no images to sample from")
 
     if len(chosen) == 1:  # it would be drawn every time, as if nothing were left to chance
         nothing = np.full(replicates, np.nan)

@@ -79,7 +79,7 @@ def calibration(table: Table, *, bins: int = BINS) -> Calibration:
         How many, from 1.
     """
     if bins < 1:
-        raise UsageError(f"bins {bins}: give a whole number from 1")
+        raise UsageError(f"bins {bins}: expected a whole number of at least 1")
     rows = np.flatnonzero(table.outcome != IGNORED)
     score = table.score[rows]
     if len(score) and not (score.min() >= 0 and score.max() <= 1):
@@ -89,7 +89,7 @@ def calibration(table: Table, *, bins: int = BINS) -> Calibration:
             math.nan,
             [],
             dict.fromkeys(table.classes, math.nan),
-            f"{outside} of {len(score)} scores lie outside 0..1",
+            f"{outside} of {len(score)} scores are outside 0..1",
         )
     edges = np.arange(bins + 1) / bins
     at = np.maximum(np.searchsorted(edges, score, side="left") - 1, 0)

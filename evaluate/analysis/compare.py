@@ -225,11 +225,13 @@ def check_runs(runs: Mapping[str, Table]) -> None:
         # What was changed says how many images a run has beyond the ground truth's, which is no rule.
         ours, theirs = (dataclasses.replace(own.rules, switched=()) for own in (first, table))
         if ours != theirs:
-            raise UsageError(f"the run {shorten(name)} was evaluated under another protocol than the first")
+            raise UsageError(
+                f"the run {shorten(name)} was evaluated under a different protocol than the first"
+            )
         if table.images != first.images or not np.array_equal(table.evaluated, first.evaluated):
             raise UsageError(_other_images(name, table, first))
         if not _same_truth(table, first):
-            raise UsageError(f"the run {shorten(name)} was evaluated against other ground truth")
+            raise UsageError(f"the run {shorten(name)} was evaluated against different ground truth")
 
 
 def _other_images(name: str, table: Table, first: Table) -> str:
@@ -343,7 +345,7 @@ def parse_regression_gate(text: str, *, proven: bool) -> RegressionGate:
         if 0 <= margin <= 1:
             return RegressionGate(name, margin, proven)
     raise UsageError(
-        f"{option} {shorten(text)}: give a metric and a margin in 0..1, as in AP=0.01 or AP[person]=0.02"
+        f"{option} {shorten(text)}: expected a metric and a margin in 0..1, as in AP=0.01 or AP[person]=0.02"
     )
 
 

@@ -32,7 +32,7 @@ def image_rows(result: Result) -> tuple[str, Iterator[list[Any]]]:
     elif result.at_score is not None:
         at = repr(result.at_score)
     else:
-        at = "all scores" if counted.reason else "least LRP error of each class"
+        at = "all scores" if counted.reason else "lowest LRP error of each class"
     return at, ([row[key] for key in images.COLUMNS] for row in counted.rows())
 
 

@@ -81,7 +81,7 @@ def single_threshold(table: Table) -> str:
     if rules.metric in ("corloc", "top-k"):
         return f"{rules.name} does not count every object"
     if rules.size_threshold:
-        return f"{rules.name} has a threshold of its own for every ground truth"
+        return f"{rules.name} has a separate threshold for every ground truth"
     if table.threshold >= 1:
         return "at IoU 1 there is no localisation error"
     return ""

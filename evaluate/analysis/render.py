@@ -113,7 +113,7 @@ class _Text:
         head = [found.definition]
         head += [f"{letter}: {printable(name)}" for name, letter in self.letter.items()]
         head.append(
-            f"{100 * found.level:g} % intervals from {found.replicates} draws of "
+            f"{100 * found.level:g} % intervals from {found.replicates} bootstrap samples of "
             f"{plural(found.n_images, 'image')}, seed {found.seed}"
         )
         lines = [f"- {escaped(line)}" if self.markdown else wrapped(line, self.width, "  ") for line in head]

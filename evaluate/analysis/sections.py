@@ -96,14 +96,14 @@ def _classes(data: Any) -> Sequence[Mapping[str, Any]]:
 
 def _tide(data: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]]]:
     rows = [[kind, _points(fix["dap"]), str(fix.get("count", ""))] for kind, fix in data.items()]
-    return "AP that would be gained without each kind of error (TIDE)", ["error", "AP", "count"], rows
+    return "AP gained by fixing each type of error (TIDE)", ["error", "AP", "count"], rows
 
 
 def _lrp(data: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]]]:
     keys = ("olrp", "loc", "fp", "fn")
     rows = [[row["class"], *(_share(row[key]) for key in (*keys, "score"))] for row in data["classes"]]
     rows.append(["(mean)", *(_share(data[key]) for key in keys), ""])
-    title = "least LRP error and its parts: 1 - IoU, FP / (TP + FP), FN / GT"
+    title = "optimal LRP error and its components: 1 - IoU, FP / (TP + FP), FN / GT"
     return title, ["class", "oLRP", "loc", "FP", "FN", "score"], rows
 
 
@@ -144,7 +144,7 @@ def _slices(data: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str], lis
             for row in of_images
         ]
         headers = ["images", "n", "GT", key, "less rest", "interval"]
-        found.append((f"{key} of slices of the images, and less that of the other images", headers, rows))
+        found.append((f"{key} of slices of the images, and difference from the other images", headers, rows))
     boxes = [row for row in data if "summary" in row and "delta" not in row]
     if boxes:
         key = next(iter(boxes[0]["summary"]))
@@ -158,7 +158,7 @@ def _slices(data: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str], lis
             for r in marked
         ]  # fmt: skip
         headers = ["ground truth", "GT", "missed", "recall", "AR", "mean IoU"]
-        found.append(("recall of marked ground truths", headers, rows))
+        found.append(("recall by attribute of the ground truth", headers, rows))
     return found
 
 

@@ -280,7 +280,7 @@ def box_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
 
 def _require_boxes(rules: Protocol) -> None:
     if rules.metric in ("corloc", "top-k"):
-        raise UsageError(f"{rules.name} does not count every object, so it has no slices of boxes")
+        raise UsageError(f"{rules.name} does not count every object, so boxes cannot be sliced")
 
 
 def _rematched(joined: Joined, rules: Protocol, truth_inside: Mask, detections_inside: Mask | None) -> Table:

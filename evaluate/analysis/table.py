@@ -157,7 +157,7 @@ class Table:
 def table_of(result: Result) -> Table:
     """The table of a result of `odm.evaluate.evaluate`."""
     if result.joined is None:
-        raise UsageError("this result was made from matches only, which do not hold the boxes")
+        raise UsageError("this result was made from matches only, which do not contain the boxes")
     table = tabulate(result.joined, result.matches)
     table.__dict__["result"] = result  # what the cached property would compute again
     return table

@@ -76,7 +76,7 @@ class Tide:
         }
 
 
-def kinds(table: Table, overlaps: Overlaps) -> NDArray[np.int8]:
+def error_types(table: Table, overlaps: Overlaps) -> NDArray[np.int8]:
     """(n,) the kind of each error, a number in `KINDS`; -1 for what is not classified."""
     threshold = table.threshold
     same, other = overlaps.same.iou, overlaps.other.iou
@@ -131,7 +131,7 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
     """
     require_ap(table, "TIDE")
     points = recall_points(table.rules.interpolation) if points is None else points
-    kind = kinds(table, overlaps)
+    kind = error_types(table, overlaps)
     target = targets(overlaps, kind)
     claiming = claimants(table, target)
     n = table.n

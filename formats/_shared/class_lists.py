@@ -15,30 +15,30 @@ from odm.tables import Builder
 DUPLICATE_CLASS = Code(
     "duplicate-class",
     "warning",
-    "the class {value!r} is listed twice, as {first} and {second}; the two are read as one",
+    "class {value!r} is listed twice, as {first} and {second}; they are read as one class",
     "remove or rename one of the two",
-    "Two ids have one name, so their boxes become one class.",
+    "Two ids have the same name, so their boxes are merged into one class.",
 )
 CLASS_COUNT = Code(
     "yolo-class-count",
     "error",
-    "nc is {value}, and there are {n} names",
+    "nc is {value}, but there are {n} names",
     "correct nc or the list of names",
-    "The number of classes and the list of their names contradict each other: a name is missing or too many.",
+    "The number of classes does not match the list of names: a name is missing, or there is one too many.",
 )
 BAD_DATA_YAML = Code(
     "yolo-data-file",
     "error",
     "expected {expected}, found {value!r}",
     "correct the file",
-    "A key of the data set's description does not hold what it should.",
+    "A key of the data set's YAML file has an unexpected value.",
 )
 UNWRITABLE = Code(
     "unwritable-class",
     "error",
-    "the class {value!r} cannot be written: {reason}",
+    "class {value!r} cannot be written: {reason}",
     "{way}",
-    "What would be written would be read back as another class, or as another box.",
+    "It would be read back as a different class or a different box.",
 )
 
 
@@ -62,7 +62,9 @@ def read_list(source: Source, file: str, log: Log) -> list[str] | None:
         return None
     for number, name in enumerate(names, 1):
         if not name:
-            log.report(BAD_CLASS_LIST, path, line=number, reason="a line is blank, so the ids after it shift")
+            log.report(
+                BAD_CLASS_LIST, path, line=number, reason="it has a blank line, which shifts the ids after it"
+            )
         elif (reason := refuse_class(name)) is not None:
             log.report(BAD_LISTED_CLASS, path, line=number, value=name, reason=reason)
     return names if log.errors == errors else None
@@ -76,7 +78,7 @@ def is_description(path: str) -> bool:
 def read_described(data: bytes, path: str, log: Log) -> list[str] | None:
     """The ``names`` of a ``data.yaml``; None, and issues in the log, if the file has no usable ones."""
     if not path.lower().endswith((".yaml", ".yml")):
-        reason = "expected a text file of names or a data.yaml, found a file of another kind"
+        reason = "expected a text file of names or a data.yaml, found another type of file"
         log.report(BAD_CLASS_LIST, path, reason=reason)
         return None
     errors = log.errors
@@ -135,7 +137,7 @@ def _names_by_id(node: Node, path: str, log: Log) -> list[Node]:
                 path,
                 line=item.line,
                 field="names",
-                reason=f"{shorten(key)!r} is not a new id",
+                reason=f"{shorten(key)!r} is not a valid new id",
             )
         else:
             numbered[int(key)] = item

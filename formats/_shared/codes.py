@@ -7,34 +7,34 @@ from odm.issues import Code
 NOT_UTF8 = Code(
     "not-utf8",
     "error",
-    "expected text in UTF-8, found {value}",
+    "expected UTF-8 text, found {value}",
     "save the file as UTF-8",
-    "Text in another encoding would turn names into other names without a word.",
+    "Reading text in another encoding would silently change names.",
     file=True,
 )
 LONG_LINE = Code(
     "long-line",
     "error",
-    "expected lines of up to 1 MiB, found one of {value} bytes",
-    "check the line ends of the file, and whether it is a file of labels at all",
-    "A line holds one object, which takes some hundred bytes. With a line of megabytes it is another kind of "
-    "file, or its line ends were lost.",
+    "expected lines of at most 1 MiB, found one of {value} bytes",
+    "check the line endings, and whether this is a label file at all",
+    "A line describes one object and takes about a hundred bytes. A line of megabytes means that this is "
+    "another type of file, or that its line endings were lost.",
 )
 NOT_A_NUMBER = Code(
     "not-a-number",
     "error",
     "expected a number, found {value!r}",
     "write it with digits and a decimal point, as in 12.5 or 1e-3",
-    "A value that should be a number is none. Words, signs such as '_' between digits, decimal commas and "
-    "digits of other scripts are not accepted, because programs read them differently.",
+    "The value is not a number. Words, characters such as '_' between digits, decimal commas and digits of "
+    "other scripts are not accepted, because programs interpret them differently.",
     row=True,
 )
 NOT_FINITE = Code(
     "not-finite",
     "error",
     "expected a finite number, found {value!r}",
-    "find out where it came from, and write a number or remove the box",
-    "NaN and infinity, or a number too large to be held, cannot be part of a box or a score.",
+    "find out where it came from, then write a number or remove the box",
+    "NaN, infinity, or a number that is too large to represent cannot be part of a box or a score.",
     row=True,
 )
 WRONG_COUNT = Code(
@@ -42,123 +42,122 @@ WRONG_COUNT = Code(
     "error",
     "expected {expected}, found {found}",
     "write exactly these values, in this order",
-    "A row or list has too few or too many values, so it is unclear which value means what.",
+    "A row or list has too few or too many values, so it is unclear what each value means.",
     row=True,
 )
 COMMENTED = Code(
     "looks-like-comment",
     "warning",
-    "{value!r} begins with '#', which starts no comment in this format; it is read as {what}",
+    "{value!r} begins with '#', but this format has no comments; it is read as {what}",
     "delete the line if it was meant as a comment",
-    "Nothing marks a comment in these files, so a row that somebody commented out still counts.",
+    "These files have no comment syntax, so a row that was commented out is still read.",
 )
 SCORE_RANGE = Code(
     "score-out-of-range",
     "error",
     "expected a score in 0..1, found {value!r}",
     "divide percentages by 100, and check that this column is the score",
-    "Scores of this format lie in 0..1. Another value is a percentage, a logit, or another column.",
+    "Scores in this format are in 0..1. Any other value is a percentage, a logit, or from another column.",
     row=True,
 )
 DUPLICATE_IMAGE = Code(
     "duplicate-image",
     "error",
-    "the image {value!r} is there already, first in {first}",
-    "merge the two, or rename one of the images",
-    "Two entries speak of one image, so it is unclear which of them holds.",
+    "duplicate image {value!r}, first in {first}",
+    "merge the two entries, or rename one of the images",
+    "Two entries describe the same image, so it is unclear which one is right.",
     file=True,
 )
 BAD_LISTED_CLASS = Code(
     "bad-listed-class",
     "error",
-    "{value!r} in the list of classes cannot be the name of a class: {reason}",
+    "{value!r} in the class list is not a valid class name: {reason}",
     "rename the class",
-    "A list of classes says what the ids of all boxes mean, so a name in it that cannot be one concerns more "
-    "than a row.",
+    "The class list defines the ids of all boxes, so an invalid name in it affects more than one row.",
 )
 NO_IMAGE_NAME = Code(
     "image-name-missing",
     "error",
-    "no image is named here",
-    "write the name of the image's file",
-    "A box without the name of an image belongs nowhere.",
+    "the image name is missing",
+    "add the file name of the image",
+    "A box without an image name cannot be assigned to an image.",
     row=True,
 )
 UNNAMED_IMAGE = Code(
     "unnamed-image",
     "error",
     "the image has no name",
-    "write the name of the image's file",
-    "The entry of an image does not say which one it is, so none of its boxes can be placed.",
+    "add the file name of the image",
+    "The entry does not say which image it is, so its boxes cannot be assigned.",
     file=True,
 )
 BAD_CLASS_LIST = Code(
     "bad-class-list",
     "error",
-    "the list of class names is not usable: {reason}",
+    "the class list is not usable: {reason}",
     "write one name per class, in the order of the ids, without gaps",
-    "The position in the list is the id of a class. A gap makes every later name doubtful.",
+    "The position of a name in the list is its class id, so a gap would shift every later name.",
 )
 CLASS_LISTS_DISAGREE = Code(
     "class-lists-disagree",
     "error",
-    "class {number} is {value!r} here and {other!r} in {first}",
-    "make the lists equal, or say which one holds with --classes",
-    "Two lists of class names of one data set differ, so it is unclear what an id means.",
+    "class {number} is {value!r} here but {other!r} in {first}",
+    "make the lists equal, or set the right one with --classes",
+    "Two class lists of the same data set differ, so it is unclear what an id means.",
 )
 UNKNOWN_CLASS = Code(
     "unknown-class",
     "error",
     "{value!r} is not among the {n} classes of {where}",
-    "correct the id, or complete the list of class names",
-    "A box refers to a class that the list of classes does not hold.",
+    "correct the id, or complete the class list",
+    "A box refers to a class that is not in the class list.",
     row=True,
 )
 RELATIVE_RANGE = Code(
     "relative-out-of-range",
     "error",
-    "expected coordinates relative to the image's size, in 0..1, found {value!r}",
-    "divide pixels by the image's width or height, or read it as a format with pixels",
-    "Relative coordinates far beyond 1 are pixels, or belong to another image.",
+    "expected relative coordinates in 0..1, found {value!r}",
+    "divide pixels by the width or height of the image, or read the file in a format that uses pixels",
+    "Relative coordinates far above 1 are usually pixels, or belong to another image.",
     row=True,
 )
 BAD_IMAGE_SIZE = Code(
     "bad-image-size",
     "error",
     "expected a whole number of pixels in 1..2147483647, found {value!r}",
-    "write the size of the picture, or leave it out",
-    "The width or the height of an image is no size a picture can have. It concerns every box of the image.",
+    "write the size of the picture, or omit it",
+    "The width or height is not a valid image size. All boxes of the image depend on it.",
     file=True,
 )
 SIZE_MISSING = Code(
     "image-size-missing",
     "warning",
-    "the size of image {value!r} is not known",
-    "write it, or give --images DIR, --image-size WxH or --image-sizes FILE.csv",
-    "The file does not say how large the image is, or says 0, and nothing else does. Boxes in pixels can be "
-    "used without it, but not checked against the image, nor written as relative coordinates.",
+    "the size of image {value!r} is unknown",
+    "add it to the file, or use --images DIR, --image-size WxH or --image-sizes FILE.csv",
+    "The file gives no image size, or 0, and it is not known from elsewhere. Boxes in pixels can still be "
+    "used, but they cannot be checked against the image or written as relative coordinates.",
 )
 SIZE_FROM_PICTURE = Code(
     "image-size-from-picture",
     "warning",
-    "the size of image {value!r} is not given; {size} is taken from the picture",
-    "write it",
-    "The file does not say how large the image is, or says 0, so the picture was asked.",
+    "the size of image {value!r} is missing; {size} is taken from the picture",
+    "add it to the file",
+    "The file gives no image size, or 0, so the size of the picture is used.",
 )
 WRONG_TYPE = Code(
     "wrong-type",
     "error",
     "expected {expected}, found {value}",
-    "write a value of that kind",
-    "A value of another kind than the format says cannot be read without guessing what was meant.",
+    "write a value of that type",
+    "The format requires a value of another type here, and guessing what was meant is not safe.",
     file=True,
 )
 WRONG_BOX_TYPE = Code(
     "wrong-box-type",
     "error",
     "expected {expected}, found {value}",
-    "write a value of that kind, or remove the annotation",
-    "A value of another kind than the format says cannot be read without guessing what was meant.",
+    "write a value of that type, or remove the annotation",
+    "The format requires a value of another type here, and guessing what was meant is not safe.",
     row=True,
 )
 MISSING_KEY = Code(
@@ -166,38 +165,39 @@ MISSING_KEY = Code(
     "error",
     "the key {value!r} is missing",
     "add it",
-    "Without this key the annotations of the file cannot be understood.",
+    "The annotations in the file cannot be interpreted without this key.",
     file=True,
 )
 MISSING_BOX_KEY = Code(
     "missing-box-key",
     "error",
-    "the annotation has no {value!r}",
+    "the annotation has no key {value!r}",
     "add it, or remove the annotation",
-    "A box needs its image, its category and its place.",
+    "A box needs an image, a category and coordinates.",
     row=True,
 )
 OUTLINES = Code(
     "outlines-as-boxes",
     "warning",
-    "{n} of {total} objects are {what}, read as their bounding boxes; this is the first",
-    "nothing to do if boxes are what you want",
-    "A polygon, an ellipse or a rotated box says more than an upright box; what is beyond it is not read.",
+    "{n} of {total} objects are {what} and are read as their bounding boxes; this is the first",
+    "ignore this if you only need boxes",
+    "A polygon, an ellipse or a rotated box holds more information than an axis-aligned box. Only its "
+    "bounding box is read.",
 )
 DUPLICATE_ID = Code(
     "duplicate-id",
     "error",
-    "the id {value} is there already, first in {first}",
-    "give every image and every category an id of its own",
-    "If two entries have one id, it is unclear which of them an annotation means.",
+    "duplicate id {value}, first in {first}",
+    "give every image and every category a unique id",
+    "If two entries have the same id, it is unclear which one an annotation refers to.",
     file=True,
 )
 DUPLICATE_BOX_ID = Code(
     "duplicate-box-id",
     "error",
-    "the annotation id {value} is there already, first in {first}",
-    "give every annotation an id of its own",
-    "Official tools keep annotations by id, so the second silently replaces the first.",
+    "duplicate annotation id {value}, first in {first}",
+    "give every annotation a unique id",
+    "The official tools index annotations by id, so the second silently replaces the first.",
     row=True,
 )
 UNKNOWN_IMAGE = Code(
@@ -205,7 +205,7 @@ UNKNOWN_IMAGE = Code(
     "error",
     "there is no image with the id {value}{near}",
     "correct the id, or add the image",
-    "The box belongs to an image that the file, or the ground truth of a results file, does not list.",
+    "The box belongs to an image that is not listed in the file or, for a results file, in the ground truth.",
     row=True,
 )
 UNKNOWN_CATEGORY = Code(
@@ -213,68 +213,69 @@ UNKNOWN_CATEGORY = Code(
     "error",
     "there is no category with the id {value}{near}",
     "correct the id, or add the category",
-    "The box belongs to a category that the file, or the ground truth of a results file, does not list.",
+    "The box belongs to a category that is not listed in the file or, for a results file, in the ground "
+    "truth.",
     row=True,
 )
 NO_FILES = Code(
     "no-annotation-file",
     "error",
     "expected {expected}, found none among {n} files",
-    "name the file itself or the folder that holds it, or the right format",
-    "A folder is read by those of its files that look like the format.",
+    "give the file itself, the folder that contains it, or the right format",
+    "Only those files of a folder are read that look like the format.",
 )
 BAD_FLAG = Code(
     "bad-flag",
     "error",
     "expected {expected}, found {value!r}",
     "write one of these values",
-    "Flags such as difficult, crowd, occluded or truncated decide what an evaluation counts, so other values "
-    "are not guessed.",
+    "Flags such as difficult, crowd, occluded or truncated determine what an evaluation counts, so other "
+    "values are not guessed.",
     row=True,
 )
 BAD_FRAME = Code(
     "bad-frame",
     "error",
-    "expected the number of a frame{among}, found {value!r}",
+    "expected a frame number{among}, found {value!r}",
     "write a whole number, or correct the number of frames",
-    "The number of a frame says which image of a video the box belongs to.",
+    "The frame number says which image of a video the box belongs to.",
     row=True,
 )
 FILE_NAME_DIFFERS = Code(
     "file-name-differs",
     "warning",
-    "{where} says {value!r}; the image is taken to be {name!r}, after this file",
+    "{where} is {value!r}, but the image is taken to be {name!r} from the name of this file",
     "rename this file, or correct {where}",
-    "A file that was copied or renamed often keeps the old name inside. The name of the file itself decides.",
+    "A file that was copied or renamed often keeps the old name inside. The name of the file itself is used.",
 )
 FILE_NAME_MISSING = Code(
     "file-name-missing",
     "warning",
-    "no {where}; the image is taken to be {name!r}, after {source}",
-    "add {where} with the name of the image's file",
-    "Images are joined with other files by name, and here the name is not given.",
+    "no {where}; the image is taken to be {name!r}, from {source}",
+    "add {where} with the file name of the image",
+    "Images are matched with other files by name, and the name is missing here.",
 )
 UNKNOWN_SHAPE = Code(
     "unknown-shape",
     "error",
-    "there is no shape {value!r}",
-    "write {shapes}, or remove the shape",
-    "Only the name of a shape says what its numbers mean.",
+    "unknown shape {value!r}",
+    "use {shapes}, or remove the shape",
+    "The meaning of the numbers depends on the type of shape.",
     row=True,
 )
 DUPLICATE_KEY = Code(
     "duplicate-key",
     "error",
-    "expected {value!r} once, found it twice",
+    "duplicate key {value!r}",
     "remove one of the two",
-    "Nothing says which of the two holds, and programs differ in which one they take.",
+    "It is unclear which of the two is right, and programs differ in which one they use.",
     file=True,
 )
 DUPLICATE_BOX_KEY = Code(
     "duplicate-box-key",
     "error",
-    "expected {value!r} once in an annotation, found it twice",
-    "remove one of the two, or make it an annotation of its own",
-    "Nothing says which of the two holds, and programs differ in which one they take.",
+    "duplicate key {value!r} in an annotation",
+    "remove one of the two, or move it to an annotation of its own",
+    "It is unclear which of the two is right, and programs differ in which one they use.",
     row=True,
 )

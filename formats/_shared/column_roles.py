@@ -16,23 +16,23 @@ MISSING_COLUMN = Code(
     "error",
     "expected a column for {role}, found the columns {found}{near}",
     "name the column with -O columns={example}",
-    "Without this column a row does not describe a box.",
+    "Without this column, a row does not describe a box.",
     file=True,
 )
 AMBIGUOUS_COLUMN = Code(
     "ambiguous-column",
     "error",
-    "the columns {found} could all be the {role}",
+    "several columns could be the {role}: {found}",
     "choose one with -O columns={role}:NAME",
-    "Several columns have a usual name of the same thing, and nothing says which one holds.",
+    "Several columns have a common name for this value, so it is unclear which one to use.",
     file=True,
 )
 DUPLICATE_COLUMN = Code(
     "duplicate-column",
     "error",
-    "expected every column once, found {value!r} as columns {first} and {second}",
+    "duplicate column name {value!r} in columns {first} and {second}",
     "rename or remove one of them",
-    "Two columns have one name, so it is unclear which of them holds.",
+    "Two columns have the same name, so it is unclear which one to use.",
     file=True,
 )
 FLAGS = {

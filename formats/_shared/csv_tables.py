@@ -33,58 +33,58 @@ from odm.tables import Builder, Dataset, Floats, Ints
 NO_HEADER = Code(
     "header-missing",
     "error",
-    "expected a header line that names the columns, found {found}",
-    "write a header, or name the format that this file has",
-    "A CSV file is read by the names of its columns. An empty file may be the rest of a failed export.",
+    "expected a header line with column names, found {found}",
+    "add a header, or set the format of the file",
+    "CSV columns are identified by name. An empty file may be the result of a failed export.",
     file=True,
 )
 BAD_HEADER = Code(
     "bad-header",
     "error",
-    "expected a header line that names the columns, found {reason}",
-    'put a cell that holds a quote in quotes, and write the quote as ""',
-    "The header says what every row means. A quote in it that is stray or never closed may join columns, or "
-    "swallow rows.",
+    "expected a header line with column names, found {reason}",
+    'quote a cell that contains a quote, and write the quote as ""',
+    "The header defines what every row means. A stray or unclosed quote in it may join columns or swallow "
+    "rows.",
     file=True,
 )
 OPEN_QUOTE = Code(
     "open-quote",
     "error",
-    "the quote opened here is never closed{found}",
-    'close it, or write a quote that belongs to the text as ""',
-    "An open quote swallows everything up to the next quote, and with it whole rows.",
+    "this quote is never closed{found}",
+    'close it, or write a literal quote as ""',
+    "An unclosed quote swallows everything up to the next quote, including whole rows.",
     row=True,
 )
 STRAY_QUOTE = Code(
     "stray-quote",
     "error",
     "expected quotes around the whole cell, found {value!r}",
-    'put the cell in quotes and write each quote inside it as ""',
-    "A quote in the middle of a cell, or text after a closing quote, often means that a quote was lost.",
+    'quote the cell and write each quote inside it as ""',
+    "A quote in the middle of a cell, or text after a closing quote, often means that a quote is missing.",
     row=True,
 )
 NUL = Code(
     "nul-character",
     "error",
     "expected text, found a NUL character in {value!r}",
-    "remove it; the file may be damaged, or in UTF-16 without a byte order mark",
+    "remove it; the file may be damaged, or UTF-16 without a byte order mark",
     "A NUL is never part of a name or a number. Some programs end the text there, others drop it.",
     row=True,
 )
 INCOMPLETE_BOX = Code(
     "incomplete-box",
     "error",
-    "expected four coordinates with a class, or none of them, found no value for {missing}",
+    "expected four coordinates and a class, or none of them, found no value for {missing}",
     "fill in the row, or leave class, score and coordinates empty for an image without objects",
-    "A row with some of its box missing is neither a box nor an image without objects.",
+    "A row with only part of a box is neither a box nor an image without objects.",
     row=True,
 )
 SIZE_CONFLICT = Code(
     "image-size-conflict",
     "error",
-    "image {value!r} is {found} here and {other} in other rows",
+    "image {value!r} is {found} here but {other} in other rows",
     "correct the size in one of the rows",
-    "One image has one size. Two different ones mean that rows of different images were mixed up.",
+    "An image has one size. Two different sizes mean that rows of different images were mixed up.",
     file=True,
 )
 QUOTED = re.compile(r'"[^"]*+(?:""[^"]*+)*+"')
@@ -153,7 +153,7 @@ def utf8_text(data: bytes) -> tuple[bytes, str] | str:
         try:
             data = data.decode(encoding).encode()
         except UnicodeError:
-            return f"{encoding.upper()} that is cut or damaged"
+            return f"{encoding.upper()} that is truncated or damaged"
     elif wide := wide_encoding(data[:64]):
         return wide
     if b"\r" in data:

@@ -20,7 +20,7 @@ def wide_encoding(data: bytes) -> str:
     if b"\0" not in data:
         return ""
     if not data.strip(b"\0"):
-        return "nothing but NUL characters"
+        return "only NUL characters"
     nuls = [2 * data[i::4].count(0) > len(data[i::4]) for i in range(4)]  # by place, whether most are NUL
     if sum(nuls) == 3 and len(data) > 4:
         return "what looks like UTF-32 without a byte order mark"

@@ -41,10 +41,10 @@ from odm.issues import Code, Log, shorten
 SYNTAX = Code(
     "json-syntax",
     "error",
-    "this is not JSON: {reason}",
-    "correct the file at this place, or export it again",
-    "The text breaks the rules of JSON here, so nothing behind this place can be trusted. A file that was "
-    "cut off while it was written or copied ends in the middle.",
+    "invalid JSON: {reason}",
+    "correct the file at this position, or export it again",
+    "The JSON syntax is broken here, so nothing after this position can be trusted. A truncated file ends "
+    "in the middle.",
     file=True,
 )
 
@@ -384,7 +384,7 @@ class Document:
             try:
                 text = data.decode()
                 _, end = _PYTHON.raw_decode(text, len(text) - len(text.lstrip(" \t\r\n")))
-                location, reason = len(text[:end].encode()), "something follows its end"
+                location, reason = len(text[:end].encode()), "there is content after its end"
                 location = self._blank(location)
             except json.JSONDecodeError as e:
                 location, reason = syntax_error(e)
@@ -393,7 +393,7 @@ class Document:
                 self._too_deep()
         line, column = line_column(data, location)
         if location >= len(data.rstrip(b" \t\r\n")) or "Unterminated string" in reason:
-            reason = "it ends too early, as if the file was cut"
+            reason = "it ends too early, as if the file were truncated"
         else:
             near = shorten(data[location : location + 20].split(b"\n")[0])
             reason = f"{reason[:1].lower()}{reason[1:]}, found {near!r}"

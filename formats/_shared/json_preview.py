@@ -14,7 +14,7 @@ TOO_DEEP = Code(
     "error",
     "lists and objects are nested too deeply here",
     "remove the nesting",
-    "No annotation file needs hundreds of levels. Such a file is damaged, or made to exhaust its reader.",
+    "No annotation file needs hundreds of levels. The file is damaged, or was made to exhaust the parser.",
     file=True,
 )
 

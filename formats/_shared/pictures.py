@@ -27,34 +27,34 @@ from odm.tables import Builder, Dataset, Floats
 LINKED_PICTURE = Code(
     "picture-behind-link",
     "error",
-    "the size of image {value!r} is not known: its picture is behind a link that leads outside the source",
-    "give --follow-links, or name the folder of the pictures with --images DIR",
-    "A link that leads outside the source is not opened unless that is asked for, because a data set from "
-    "the internet could use one to have other files of this machine read.",
+    "the size of image {value!r} is unknown: its picture is behind a link that leads outside the source",
+    "use --follow-links, or set the image folder with --images DIR",
+    "A link that leads outside the source is followed only on request, because a data set from the internet "
+    "could use one to read other files of this machine.",
     file=True,
 )
 FAR_OUTSIDE = Code(
     "box-too-far-outside",
     "error",
-    "a box this far outside its image cannot be written in relative coordinates: one would be {value}, and "
-    "beyond {low:g}..{high:g} they are read as pixels",
-    "cut the boxes to their images with --clip, or write a format in pixels",
-    "Where relative coordinates lie far beyond 0..1, readers, odm among them, take them for pixels or for "
-    "those of another image, so such a box would not be read back.",
+    "the box is too far outside its image for relative coordinates: one would be {value}, and values beyond "
+    "{low:g}..{high:g} are read as pixels",
+    "clip the boxes to their images with --clip, or write a format that uses pixels",
+    "Readers, including odm, take relative coordinates far beyond 0..1 for pixels or for those of another "
+    "image, so the box could not be read back.",
 )
 BAD_SIZE_ROW = Code(
     "bad-size-row",
     "error",
     "expected image,width,height, found {value!r}",
     "write one image per line, with whole numbers of pixels from 1",
-    "A line of the --image-sizes file does not name an image with its width and height.",
+    "A line of the --image-sizes file does not give an image with its width and height.",
 )
 TWO_PICTURES = Code(
     "ambiguous-picture",
     "error",
     "{first!r} and {second!r} could both be the picture of {value!r}",
     "remove or rename one of them",
-    "Two pictures differ only by their extension, so it is unclear to which the annotations belong.",
+    "Two pictures differ only in their extension, so it is unclear which one the annotations belong to.",
     file=True,
 )
 
@@ -290,7 +290,7 @@ class Pictures:
             reason = f"it is not in {printable(self._asked)}, and --images hides {printable(hidden)}"
             return (
                 reason,
-                "leave out --images, or in eval say for which side it is: --gt-images or --det-images",
+                "omit --images or, in eval, set it for one side: --gt-images or --det-images",
             )
         other = self._builder.counterpart()
         if other is None or not (other.images.width > 0).any():
@@ -299,12 +299,15 @@ class Pictures:
         same = [theirs for theirs in other.images.name if stem(theirs).rpartition("/")[2] == last]
         if len(same) > 1:
             shown = " and ".join(repr(shorten(theirs)) for theirs in same[:2])
-            reason = f"the other side has {len(same)} images of this name, {shown}"
-            return reason, "choose one split with --split, or use the same names, with folders, on both sides"
+            reason = f"the other side has {len(same)} images with this name, {shown}"
+            return (
+                reason,
+                "select one split with --split, or use the same names, including folders, on both sides",
+            )
         if same:
             return None
-        reason = "the other side, which has sizes, has no image of this name"
-        return reason, "remove it here, or add it there, or give --images DIR or --image-size WxH"
+        reason = "the other side has sizes, but no image with this name"
+        return reason, "remove it here, add it there, or use --images DIR or --image-size WxH"
 
     def _hidden(self) -> str:
         """The first of the folders passed over that holds pictures, or nothing."""

@@ -15,10 +15,10 @@ from odm.issues import Code, Log, Trusted, shorten
 XML_SYNTAX = Code(
     "xml-syntax",
     "error",
-    "expected well-formed XML, found: {reason}",
+    "invalid XML: {reason}",
     "correct the file, or export it again",
-    "The file is no XML document, or it was cut. What it holds up to the fault may not be all that it held, "
-    "so nothing of it is used.",
+    "The file is not well-formed XML, or it is truncated. What precedes the fault may be incomplete, so "
+    "none of it is used.",
     file=True,
 )
 XML_ENCODING = Code(
@@ -26,39 +26,40 @@ XML_ENCODING = Code(
     "error",
     "expected text in the encoding of the XML declaration, found: {reason}",
     "save the file as UTF-8 and correct the declaration",
-    "The bytes of the file are not text in the encoding that it declares, or nobody knows that encoding.",
+    "The bytes of the file are not valid text in the declared encoding, or the encoding is unknown.",
     file=True,
 )
 XML_DTD = Code(
     "xml-dtd",
     "error",
-    "expected no definitions, found a document type with an internal subset",
+    "document types with an internal subset are not supported",
     "remove the <!DOCTYPE ...> part",
     "Definitions inside a document can make it grow without bound, or read other files of this machine. "
-    "No annotation needs them.",
+    "Annotations do not need them.",
     file=True,
 )
 XML_ENTITY = Code(
     "xml-entity",
     "error",
-    "expected text, found the entity {value!r}",
+    "undefined entity {value!r}",
     "write the character itself, or one of &amp; &lt; &gt; &quot; &apos;",
-    "The entity is defined outside the file, which is never read, so part of the text would be missing.",
+    "The entity is defined outside the file. External definitions are never read, so part of the text would "
+    "be missing.",
     file=True,
 )
 XML_DOCTYPE = Code(
     "xml-doctype",
     "warning",
-    "the document type {value!r} is defined outside the file; it is not looked at",
+    "the external document type {value!r} is ignored",
     "remove the <!DOCTYPE ...> line",
-    "The file refers to a definition elsewhere. It is not read, which changes nothing for annotations.",
+    "The file refers to an external definition. It is not read, which makes no difference for annotations.",
 )
 WRONG_ROOT = Code(
     "xml-root",
     "error",
     "expected the root element <{expected}>, found <{value}>",
-    "export the file as {title}, or name the format that it has",
-    "The root element says which format a file has. Another root, a namespace or another letter case is "
+    "export the file as {title}, or set its format",
+    "The root element identifies the format. With another root, namespace or letter case the file is in "
     "another format, and reading it as this one would find no objects.",
     file=True,
 )
@@ -90,7 +91,7 @@ class SafeXmlParser:
                 remove_pis=True,
             )
         if not data.strip(b" \t\r\n"):
-            log.report(XML_SYNTAX, path, reason="nothing, the file is empty")
+            log.report(XML_SYNTAX, path, reason="the file is empty")
             return None
         head = data[:200].removeprefix(b"\xef\xbb\xbf")
         declared = _DECLARED.match(head)

@@ -11,10 +11,10 @@ from odm.issues import Code, Log
 BAD_YAML = Code(
     "bad-yaml",
     "error",
-    "the YAML cannot be read: {reason}",
+    "invalid YAML: {reason}",
     "correct the file",
-    "Aliases can grow without bound and doubled keys hide one of two values, so both are refused. Another "
-    "reason is that the file is cut, or not YAML at all.",
+    "The file is truncated or not YAML, or it uses aliases, which can grow without bound, or duplicate "
+    "keys, which hide a value. Both are refused.",
 )
 
 DEPTH = 50
@@ -91,10 +91,10 @@ def _build(events: Any) -> Node:
         if isinstance(event, yaml.DocumentStartEvent):
             documents += 1
             if documents > 1:
-                raise _Refused("there is more than one document in the file", event)
+                raise _Refused("the file contains more than one document", event)
             continue
         if isinstance(event, yaml.AliasEvent):
-            raise _Refused(f"the alias *{event.anchor} is not accepted", event)
+            raise _Refused(f"the alias *{event.anchor} is not allowed", event)
         if isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
             open_.pop()
             keys.pop()
@@ -104,13 +104,13 @@ def _build(events: Any) -> Node:
         line = event.start_mark.line + 1 if event.start_mark else 0
         tag = getattr(event, "tag", None)
         if tag is not None and tag.startswith(_OBJECTS):
-            raise _Refused(f"the tag {tag!r} is not accepted", event)
+            raise _Refused(f"the tag {tag!r} is not allowed", event)
         holder = open_[-1].value
         if isinstance(event, yaml.ScalarEvent):
             node = Node(event.value, line)
             if isinstance(holder, dict) and keys[-1] is None:
                 if event.value in holder:
-                    raise _Refused(f"the key {event.value!r} is there twice", event)
+                    raise _Refused(f"the key {event.value!r} is duplicated", event)
                 keys[-1] = event.value
                 continue
         else:

@@ -354,7 +354,7 @@ def report_files(source: Source, files: list[str], log: Log) -> None:
         report_others(source, kinds, log)
         if rest := sorted(set(kinds.labels) - set(files)):
             log.note(
-                f"{printable(source.path)}: not labels, and not read: {', '.join(map(printable, rest[:5]))}"
+                f"{printable(source.path)}: not label files, ignored: {', '.join(map(printable, rest[:5]))}"
             )
 
 
@@ -411,11 +411,11 @@ def refuse_classes(dataset: Dataset, log: Log, *, words: bool = True, unused: bo
         name = dataset.categories.name[row]
         reason = refuse_class(name)
         if reason is None and name != name.strip(" \t"):
-            reason = "blanks around it are lost"
+            reason = "leading and trailing spaces are lost"
         if reason is None and words and any(map(_is_numeric, name.encode().split(b" ")[1:])):
-            reason = "a number after its first word would be read as one of the columns"
+            reason = "a number after the first word would be read as one of the columns"
         if reason is None and words and "  " in name:
-            reason = "two blanks in a row are lost"
+            reason = "consecutive spaces are lost"
         if reason is not None:
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
     return log.errors > errors

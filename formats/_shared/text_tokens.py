@@ -468,7 +468,7 @@ def report_others(source: Source, found: Listing, log: Log) -> None:
         log.report(STRAY_FILE, source.full(file))
     if found.known:
         shown = ", ".join(shorten(f) for f in found.known[:5]) + (", ..." if len(found.known) > 5 else "")
-        log.note(f"{printable(source.path)}: not images, and not read as such: {shown}")
+        log.note(f"{printable(source.path)}: not images, ignored: {shown}")
 
 
 def every(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:

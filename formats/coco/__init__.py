@@ -1,4 +1,4 @@
-"""COCO JSON: instances, and lists of results.
+"""COCO JSON: instances files and results files.
 
 An instances file is one object::
 
@@ -7,42 +7,44 @@ An instances file is one object::
                       "area": 9, "iscrowd": 0}],
      "categories": [{"id": 1, "name": "person", "supercategory": "person"}]}
 
-``bbox`` is left, top, width and height in pixels. If every annotation has a ``score`` the file holds
-detections; if only some have one it is ground truth, the scores are ignored, and that is a warning.
+``bbox`` is left, top, width and height in pixels. If every annotation has a ``score``, the file contains
+detections. If only some have one, it is read as ground truth without the scores, with a warning.
 
 A results file is a list of detections::
 
     [{"image_id": 1, "category_id": 1, "bbox": [x, y, w, h], "score": 0.9}]
 
 Its images and categories come from the ground truth (``--gt GT.json``; in ``eval`` the other side), which may
-have any format. All ids of the file are looked up in one way, said aloud where it is not the first:
+be in any format. All ids in the file are interpreted in the same way, with a note unless it is the first of
+these:
 
-- ``image_id``: the id of an image there; else the image's name or stem; else the number that the stem is
+- ``image_id``: the id of an image there; or the image name or stem; or the number in the stem
   (``000000123.jpg`` is 123).
-- ``category_id``: the id of a category there; where it has no ids, the position in its order from 1, or the
-  category's name. ``-O ids=positions`` and ``-O ids=80`` read them as trainers count, from 0, and
-  ``-O ids=positions-from-1`` as Ultralytics writes them for the classes of a ``data.yaml``. The latter is
-  detected where no id is 0 and one is the number of classes.
+- ``category_id``: the id of a category there or, if it has no ids, the position in its list from 1 or the
+  category name. ``-O ids=positions`` and ``-O ids=80`` read them as positions from 0, as used in training,
+  and ``-O ids=positions-from-1`` as Ultralytics writes them for the classes of a ``data.yaml``. The latter is
+  detected if no id is 0 and one equals the number of classes.
 
-Reading: ids may start at 0, have gaps, be text (``"7"`` is never 7), or be written ``1.0`` (a warning); whole
-ids are exact to 64 bits. ``iscrowd``, ``area`` and an annotation's ``id`` may be missing, as may the image's
-size (a warning; ``--images``, ``--image-size`` and ``--image-sizes`` supply it). A missing ``file_name`` is
-replaced by the id (a warning). Where there is no ``bbox``, or an empty one, it is the box around the
-polygons of ``segmentation`` (noted). Boxes whose numbers all lie in 0..1 are relative to the image's size, as
-Azure ML writes them (noted; ``-O units=pixel`` and ``-O units=normalized`` decide by hand). Categories of one
-name become one (a warning). Otherwise ``segmentation`` and all other keys are counted and not read. ``area``
-stays beside the box: it is the mask's.
+Reading: ids may start at 0, have gaps, be text (``"7"`` is never 7), or be written ``1.0`` (a warning);
+integer ids are exact to 64 bits. ``iscrowd``, ``area`` and an annotation's ``id`` may be missing, and so may
+the image size (with a warning; use ``--images``, ``--image-size`` or ``--image-sizes``). A missing
+``file_name`` is replaced by the id, and categories with the same name are merged (both with a warning). A
+missing or empty ``bbox`` is replaced by the box around the polygons of ``segmentation``, with a note. If all
+coordinates are in 0..1, boxes are relative to the image size, as written by Azure ML, with a note; ``-O
+units=pixel`` and ``-O units=normalized`` override this. Otherwise ``segmentation`` and all other keys are
+counted but not read. ``area`` is kept, because it is the area of the mask.
 
-A folder is read at once, with one class order: all its ``instances_<split>.json``, or if there are none
-every file that looks like COCO; ``<split>/_annotations.coco.json`` too names its split. ``--split`` takes
-one of them.
+A folder is read as one data set with one class order: all its ``instances_<split>.json`` or, if there are
+none, every file that looks like COCO; ``<split>/_annotations.coco.json`` also gives its split. ``--split``
+selects one split.
 
-Writing: a ``.json`` target is one file, another target a folder of ``instances_<split>.json``, or
-``detections_<split>.json``. Ids of images and categories are kept where all are whole numbers, else they
-count from 1; annotation ids are kept where they are unique and at least 1, for official tools mis-score an
-annotation whose id is 0. Numbers are the shortest that read back the same; whole numbers have no point.
-Detections are written as a results list with the ids of ``--gt`` where it is given, else as one object with a
-``score`` per annotation; ``-O results=true`` and ``-O results=false`` decide by hand.
+Writing: a ``.json`` target is a single file, any other target a folder of ``instances_<split>.json``, or
+``detections_<split>.json``. Ids of images and categories are kept if all are whole numbers, otherwise they
+count from 1; annotation ids are kept if they are unique and at least 1, because the official tools mis-score
+an annotation with id 0. Numbers are written with the fewest digits that read back exactly, whole numbers
+without a decimal point. Detections are written as a results list with the ids of ``--gt`` if it is given,
+otherwise as one object with a ``score`` per annotation; ``-O results=true`` and ``-O results=false`` override
+this.
 """
 
 from __future__ import annotations
@@ -75,15 +77,15 @@ class CocoOptions(ImageOptions):
     split: str | None = option(None, "read only this split of a folder", flag="--split", side="read")
     results: bool | None = option(
         None,
-        "write detections as a results list (true), or as one object with images and categories (false); "
-        "left out, as a list where --gt says the ids",
+        "write detections as a results list (true) or as one object with images and categories (false); "
+        "default: a list if --gt gives the ids",
         side="write",
         parse=parse_bool,
     )
     ids: str | None = option(
         None,
-        "what the category ids of results are: positions in the ground truth's list of categories from 0 or "
-        "from 1, or among COCO's 80 classes, 0 to 79, as trainers count",
+        "what the category ids of results mean: ids, positions in the ground truth's list of categories "
+        "from 0 or from 1, or in COCO's 80 classes, 0 to 79",
         choices=("positions", "positions-from-1", "80"),
         side="read",
     )
@@ -103,7 +105,7 @@ class CocoOptions(ImageOptions):
 def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
     """What a glance at a file says: confidence and reason."""
     if look.top == "[]":
-        return LIKELY, "it is an empty list, as results without detections are"
+        return LIKELY, "it is an empty list, like results without detections"
     if has_tubes(look):
         return SURE, "its records are tracks of videos, with a list of boxes each"
     if look.top == "[":
@@ -126,13 +128,13 @@ def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
         if record is not None and wants[key][0] <= record.keys() and wants[key][1] & record.keys():
             fits.append(key)
     if "annotations" in fits or len(lists) >= 2:
-        return SURE, f"it has the {'list' if len(lists) == 1 else 'lists'} {_and(lists)}, as COCO has"
+        return SURE, f"it has the {'list' if len(lists) == 1 else 'lists'} {_and(lists)}, as in COCO"
     if "images" in fits:
-        return LIKELY, "it has a list of images with ids, as COCO has"
+        return LIKELY, "it has a list of images with ids, as in COCO"
     # What is seen so far is how COCO begins.
     usual = {"info", "licenses", "type", "images", "annotations", "categories"}
     if look.cut and look.keys and look.keys.keys() <= usual:
-        return LIKELY, f"it begins with {_and(list(look.keys))}, as COCO does"
+        return LIKELY, f"it begins with {_and(list(look.keys))}, as in COCO"
     return None
 
 
@@ -276,9 +278,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> N
     if results is None:
         results = dataset.kind == "det" and options.reference is not None
     elif results and dataset.kind != "det":
-        raise UsageError("results=true is for detections, and this is ground truth")
+        raise UsageError("results=true is for detections, but this is ground truth")
     if results and options.reference is None:
-        log.note("a results list holds only the ids of images and classes, not their names: --gt says whose")
+        log.note("a results list holds only image and class ids, not names: give the ground truth with --gt")
     ids = result_ids(dataset, options.reference, log) if results else None
     if results and ids is None:
         return

@@ -240,7 +240,7 @@ class Table:
             unknown = np.flatnonzero(rows == -1)
             none_fits = code is UNKNOWN_IMAGE and len(unknown) == len(rows) > 1
             some = ", ".join(show(k) for k in list(known)[:3]) + (", ..." if len(known) > 3 else "")
-            all_of_them = f" (as for all {len(rows)} boxes here: the known ids are {some or 'none'})"
+            all_of_them = f" (as for all {len(rows)} boxes here; the known ids are {some or 'none'})"
 
             def values(row: int) -> dict[str, Any]:
                 value = ids[row] if isinstance(ids, list) else int(ids[row])

@@ -18,9 +18,9 @@ from odm.tables import NO_ID, Categories, Dataset, Id, Longs
 NOT_IN_REFERENCE = Code(
     "not-in-reference",
     "error",
-    "the {what} {value!r} is not in the ground truth whose ids are to be written{near}",
-    "give the ground truth that these detections belong to",
-    "A results list can say only the ids of the ground truth.",
+    "the {what} {value!r} is not in the ground truth that defines the ids{near}",
+    "use the ground truth that these detections belong to",
+    "A results file can contain only ids of the ground truth.",
 )
 
 
@@ -66,10 +66,10 @@ def near(id_: Id, known: Mapping[Id, int], texts: Sequence[str]) -> str:
     """What an unknown id may have meant, in brackets, or nothing."""
     if isinstance(id_, int):
         if str(id_) in known:
-            return f" (there is the text {show(str(id_))})"
-        return "" if any(isinstance(key, int) for key in known) else " (no entry has a number for an id)"
+            return f" (there is one written as text, {show(str(id_))})"
+        return "" if any(isinstance(key, int) for key in known) else " (all ids are text)"
     if id_.isascii() and id_.isdigit() and len(id_) < 19 and int(id_) in known:
-        return f" (there is the number {int(id_)})"
+        return f" (there is one written as a number, {int(id_)})"
     return hint(id_, texts)
 
 
@@ -115,7 +115,7 @@ def note_categories(
         note_positions(known, categories, path, log, doubt="" if has_zero else _FROM_1)
 
 
-_FROM_1 = " (no id is 0: if they count from 1, as Ultralytics does since 8.3, give -O ids=positions-from-1)"
+_FROM_1 = " (no id is 0: if they count from 1, as Ultralytics does since 8.3, use -O ids=positions-from-1)"
 
 
 def _is_list_of_names(reference: Dataset) -> bool:
@@ -131,7 +131,7 @@ def note_positions(
     """Say which class is which where the ids are places in the list of the ground truth."""
     shown = _shown_order(known, categories)
     log.note(
-        f"{printable(path)}: category_id is read as the place in the ground truth's list, {shown}{doubt}"
+        f"{printable(path)}: category_id is read as the position in the ground truth's list, {shown}{doubt}"
     )
 
 
@@ -165,8 +165,8 @@ def image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]:
     by_number = _unique(int(s) if s.isascii() and s.isdigit() and len(s) < 19 else None for s in last)
     return [
         ("the names of the images", by_name),
-        ("the numbers that the names of the images are", by_number),
-        ("the names of the images, or the numbers that they are", {**by_number, **by_name}),
+        ("the numbers in the image names", by_number),
+        ("the image names, or the numbers in them", {**by_number, **by_name}),
     ]
 
 
@@ -176,13 +176,16 @@ def category_readings(reference: Dataset) -> list[tuple[str, dict[Id, int]]]:
     by_position: dict[Id, int] = {row + 1: row for row in range(len(categories))}
     if _is_list_of_names(reference):
         first = shorten(categories.name[0], 30)
-        what = f"the place in the ground truth's list, from 1, as Ultralytics counts: 1 = {first!r}"
+        what = f"the position in the ground truth's list, from 1, as in Ultralytics: 1 = {first!r}"
         return [(what, by_position)]
     if bool((categories.source_id != NO_ID).any()):
         return []
     by_name: dict[Id, int] = {name: row for row, name in enumerate(categories.name)}
     return [
-        ("the position in the order of the classes, from 1, for the ground truth has no ids", by_position),
+        (
+            "the position in the order of the classes, from 1, because the ground truth has no ids",
+            by_position,
+        ),
         ("the names of the classes", by_name),
     ]
 

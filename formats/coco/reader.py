@@ -65,31 +65,31 @@ from odm.tables import Builder, Dataset, Id
 NO_REFERENCE = Code(
     "results-without-reference",
     "error",
-    "a results list names neither images nor categories, only their ids",
-    "give the ground truth that it belongs to with --gt GT.json",
-    "The ids of a results list can be understood only with the ground truth that they come from.",
+    "a results file contains only image and category ids, no names",
+    "give the ground truth it belongs to with --gt GT.json",
+    "The ids in a results file have a meaning only together with the ground truth they refer to.",
 )
 RESULTS_BESIDE_IMAGES = Code(
     "results-beside-images",
     "error",
-    "this results list lies beside a file with images of its own, {value!r}",
-    "name one of the two files, or put them into folders of their own",
-    "The ids of a results list are those of the ground truth, the ids of the other file its own, so one id "
-    "would mean two images.",
+    "this results file lies beside {value!r}, which has images of its own",
+    "give only one of the two files, or move them to separate folders",
+    "The ids in a results file are those of its ground truth, and the other file has its own ids, so the "
+    "same id could mean two images.",
 )
 RESULTS_AS_TRUTH = Code(
     "results-as-ground-truth",
     "error",
-    "expected ground truth, found a results list",
-    "give an instances file",
-    "A results list holds detections, and evaluating it as ground truth would give meaningless numbers.",
+    "expected ground truth, found a results file",
+    "give the annotation file (instances_*.json) instead",
+    "A results file contains detections; used as ground truth they would give meaningless metrics.",
 )
 NO_ANNOTATIONS = Code(
     "no-annotations",
     "warning",
-    "there is no list of annotations, so all images are without objects",
+    "there is no list of annotations, so all images are read as images without objects",
     "check that this is the right file",
-    "Files that only list images have the same outline, and so has a file that was exported incompletely.",
+    "A file that only lists images looks the same, and so does an incomplete export.",
 )
 
 

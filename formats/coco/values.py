@@ -20,10 +20,10 @@ from odm.tables import Builder, Id
 FLOAT_ID = Code(
     "id-written-as-float",
     "warning",
-    "an id is written {value} and is read as a whole number",
-    "write ids without a point",
-    "Table programs turn columns with gaps into decimal numbers. Other tools may refuse such ids, or lose "
-    "digits of large ones. Only the first one of each kind is reported.",
+    "the id {value} is read as a whole number",
+    "write ids without a decimal point",
+    "Table software turns columns with gaps into decimal numbers. Other tools may refuse such ids, or lose "
+    "digits of large ones. Only the first of each kind is reported.",
 )
 IMAGE = (
     Field("id", "id", required=True),
@@ -195,7 +195,7 @@ class Values:
             return value
         if type(value) is str:
             return value
-        expected = "an id, a whole number of 64 bits or text"
+        expected = "an id: a 64-bit whole number or text"
         self.wrong(codes[1], location, key, expected, value)
         return None
 

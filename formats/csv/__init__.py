@@ -1,50 +1,51 @@
 """CSV: one row per box, in a file or in every ``.csv`` or ``.tsv`` file of a folder.
 
-The header names the columns, in any order. Comma, semicolon or tab separate them (sniffed, or ``--sep``);
-quotes are those of RFC 4180. Nothing is guessed into another type: a class or an image called ``00012``,
-``NA``, ``null``, ``true`` or ``1.0`` keeps that name. Tolerated are a byte order mark, UTF-16 that begins
-with one, CR and CRLF, blank lines, a missing last newline, and a first line ``sep=;`` as spreadsheets write.
+The header names the columns, in any order. The separator is a comma, semicolon or tab (auto-detected, or
+``--sep``); quoting follows RFC 4180. Values are never converted to another type: a class or image called
+``00012``, ``NA``, ``null``, ``true`` or ``1.0`` keeps that name. A byte order mark, UTF-16 with a byte order
+mark, CR and CRLF, blank lines, a missing final newline, and a first line ``sep=;`` as written by spreadsheets
+are accepted.
 
-Canonical, and what is written::
+The canonical form, which is also the default for writing::
 
     image,width,height,class,score,left,top,right,bottom,difficult,truncated,occluded,crowd,group_of
 
-Pixels as they are; a cell is empty where nothing is known. An image without objects is a row with its name
-and empty box cells. Where there are videos or tracks the columns ``track,video,frame`` follow: the id of the
-box's track, the image's video and its number there. Flags are 0 or 1. Boxes with a score are detections. Also
-known by their headers:
+Coordinates are pixels, unchanged; a cell is empty if the value is unknown. An image without objects is a row
+with its name and empty box cells. If there are videos or tracks, the columns ``track,video,frame`` follow:
+the track id of the box, the video of the image and its frame number. Flags are 0 or 1. Boxes with a score are
+detections. Other dialects are recognised by their headers:
 
-- TF Object Detection ``filename,width,height,class,xmin,ymin,xmax,ymax``: pixels, or relative where all
-  values lie in 0..1, which is said aloud; ``--coords abs|rel`` decides by hand.
+- TF Object Detection ``filename,width,height,class,xmin,ymin,xmax,ymax``: pixels, or relative if all values
+  are in 0..1, with a note; ``--coords abs|rel`` overrides this.
 - Open Images boxes ``ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,...``: relative, so
   image sizes are needed (``--images``, ``--image-size``, ``--image-sizes``). ``Confidence`` is not a score.
-  Flags are 0, 1, or -1 for unknown. ``--classes`` takes the class descriptions, which turn MIDs into names; a
-  file ``*class-descriptions*.csv`` or ``classes.csv`` in the folder is used without being named.
+  Flags are 0, 1, or -1 for unknown. ``--classes`` takes the class descriptions that map MIDs to names; a file
+  ``*class-descriptions*.csv`` or ``classes.csv`` in the folder is used automatically.
 - Open Images predictions ``ImageID,LabelName,Score,XMin,XMax,YMin,YMax``, and ``ImageId,PredictionString``
-  with groups of ``label score xmin ymin xmax ymax`` separated by blanks.
+  with groups of ``label score xmin ymin xmax ymax`` separated by spaces.
 - keras-RetinaNet, which has no header: ``path,x1,y1,x2,y2,class``, and ``path,,,,,`` for images without
   objects; SKU110K (``image,x1,y1,x2,y2,class,image_width,image_height``) and makesense.ai
   (``label,x,y,width,height,image,image_width,image_height``), which have none either.
 
-Any other header is read where the usual names of its columns are plain (``xmin``, ``left`` or ``x1``;
-``label`` or ``class``; ``filename``, ``image`` or ``path``; ``x,y,w,h``; ``bbox`` for four numbers in one
-cell; in any case), else with ``-O columns=image:frame,left:x0,...``. The roles are image, width, height,
-class, score, left, top, right, bottom, box_width, box_height, center_x, center_y, track, video, frame and
-the flags; ``-O columns=class:=person`` gives every box the same class. A row without a box whose class is
+Any other header is read if its columns have common names (``xmin``, ``left`` or ``x1``; ``label`` or
+``class``; ``filename``, ``image`` or ``path``; ``x,y,w,h``; ``bbox`` for four numbers in one cell; in any
+case), otherwise with ``-O columns=image:frame,left:x0,...``. The roles are image, width, height, class,
+score, left, top, right, bottom, box_width, box_height, center_x, center_y, track, video, frame and the
+flags; ``-O columns=class:=person`` gives every box the same class. A row without a box whose class is
 ``No finding``, ``background`` or ``none`` is an image without objects.
 
-Decimal commas (inside quotes, or between semicolons) are read where the file has no decimal point, and said
-aloud; both in one file is an error. ``--classes`` also takes a plain list of names, or lines of ``name,id``:
-they set the order of the classes, and any other class is an error.
+Decimal commas (inside quotes, or between semicolons) are read if the file has no decimal point, with a note;
+both in one file is an error. ``--classes`` also takes a plain list of names, or lines of ``name,id``: this
+sets the order of the classes, and any other class is an error.
 
-Names are written as they are, so a cell may begin with ``=``, ``+``, ``-`` or ``@``, which a spreadsheet
-takes for a formula. ``-O excel-safe=true`` writes an apostrophe before such names of images and classes, and
-reading with it takes the apostrophe away, so that names come back exact; without it the apostrophe is read
-as a part of the name.
+Names are written unchanged, so a cell may begin with ``=``, ``+``, ``-`` or ``@``, which a spreadsheet treats
+as a formula. ``-O excel-safe=true`` writes an apostrophe before such image and class names, and removes it
+when reading, so that names are preserved exactly; without the option the apostrophe is read as part of the
+name.
 
-``-O dialect=tfod|openimages|predictionstring|retinanet`` writes these instead of the canonical form; what
-they cannot hold is lost. Open Images is written with ids without extension, and with as many decimals as keep
-a box in place within a millionth of a pixel.
+``-O dialect=tfod|openimages|predictionstring|retinanet`` writes these dialects instead of the canonical form;
+what they cannot hold is lost. Open Images is written with image ids without extension, and with enough
+decimals to preserve a box within a millionth of a pixel.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
     """Read a file, or every CSV file of a folder."""
     for role in options.columns or ():
         if role not in ROLES:
-            raise UsageError(f"columns: there is no role {role!r}{hint(role, ROLES)}")
+            raise UsageError(f"columns: unknown role {role!r}{hint(role, ROLES)}")
     files = source.with_suffix(".csv", ".tsv") if source.is_dir else source.files
     descriptions = [f for f in files if source.is_dir and names_classes(f)]
     reader = Reader(
@@ -144,7 +145,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: CsvOptions) -> No
     sep = options.sep or ("\t" if target.target.lower().endswith(".tsv") else ",")
     name = "" if target.single else ("detections.csv" if dataset.kind == "det" else "annotations.csv")
     if dialect.has_strings and dataset.kind != "det":
-        raise UsageError("dialect=predictionstring holds detections, and this is ground truth")
+        raise UsageError("dialect=predictionstring is for detections, but this is ground truth")
     if name and not target.plan([name], ["the boxes"], log):
         return
     if dialect.is_relative and not can_be_relative(dataset, log, has_strings=dialect.has_strings):

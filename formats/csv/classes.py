@@ -47,7 +47,7 @@ class ClassNames:
         widths = {len(cells) for _, cells in rows}
         if len(widths) > 1:
             odd = next(number for number, cells in rows if len(cells) != len(rows[0][1]))
-            log.report(BAD_CLASS_LIST, path, line=odd, reason="its lines have different numbers of cells")
+            log.report(BAD_CLASS_LIST, path, line=odd, reason="its lines differ in their number of cells")
             return
         seen: dict[str, int] = {}
         for number, cells in rows:
@@ -57,7 +57,7 @@ class ClassNames:
                 )
                 return
             if seen.setdefault(cells[0], number) != number:
-                reason = f"{shorten(cells[0])!r} is there already, in line {seen[cells[0]]}"
+                reason = f"{shorten(cells[0])!r} is a duplicate of line {seen[cells[0]]}"
                 log.report(BAD_CLASS_LIST, path, line=number, reason=reason)
                 return
         if widths == {1}:
@@ -124,11 +124,9 @@ def find_class_names(
         return _read(Source(explicit, follow_links=True), "", log)
     if descriptions:
         if len(descriptions) > 1:
-            log.note(
-                f"{len(descriptions)} files of class descriptions; {descriptions[0]} is used (--classes)"
-            )
+            log.note(f"{len(descriptions)} class description files; {descriptions[0]} is used (--classes)")
         else:
-            log.note(f"the class names are those of {descriptions[0]} (--classes names another file)")
+            log.note(f"class names are from {descriptions[0]} (--classes sets another file)")
         return _read(source, descriptions[0], log)
     return None
 

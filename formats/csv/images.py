@@ -156,7 +156,7 @@ class Images:
                 pictures.report_no_size(name, picture, at.path, line=at.line, field=origin.field)
         if taken:
             where = gather.source.path
-            log.note(f"{where}: {taken} images without a size get it from a picture or an option")
+            log.note(f"{where}: {taken} images without a size take it from a picture or an option")
 
     def _add_plain(self, builder: Builder, log: Log) -> None:
         names = list(self.rows)

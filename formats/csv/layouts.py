@@ -47,7 +47,7 @@ def _parse_sep(text: str) -> str:
     named = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|"}
     sep = named.get(text.lower(), text)
     if len(sep) != 1 or sep in '"\r\n\0' or sep.isalnum():
-        raise ValueError("give one character, such as ',' ';' or tab")
+        raise ValueError("expected one character, such as ',' ';' or tab")
     return sep
 
 
@@ -59,7 +59,7 @@ class CsvOptions(ImageOptions):
         None, "the character between columns: ',' ';' or tab", flag="--sep", parse=_parse_sep
     )
     columns: dict[str, str] | None = option(  # noqa: RUF009 -- as all options; the type only looks mutable
-        None, "which column is what: image:frame,left:x0,...", side="read", parse=parse_columns
+        None, "column names by role: image:frame,left:x0,...", side="read", parse=parse_columns
     )
     coords: str | None = option(
         None,
@@ -69,17 +69,17 @@ class CsvOptions(ImageOptions):
         side="read",
     )
     decimal: str | None = option(
-        None, "the decimal mark, where it is in doubt", choices=("point", "comma"), side="read"
+        None, "the decimal mark, where it is ambiguous", choices=("point", "comma"), side="read"
     )
     classes: str | None = option(
         None,
-        "file of class names, of MIDs and names, or a data.yaml",
+        "file of class names, of MIDs with names, or a data.yaml",
         flag="--classes",
         side="both",
         path=True,
     )
     excel_safe: bool = option(
-        False, "an apostrophe before names that a spreadsheet would take for formulas (= + - @)"
+        False, "put an apostrophe before names that a spreadsheet would treat as formulas (= + - @)"
     )
     dialect: str = option(
         "canonical",
@@ -241,7 +241,7 @@ def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) 
 
     sure = True
     if explicit:
-        title = "CSV with the columns that -O columns names"
+        title = "CSV with the columns given by -O columns"
         coords = "rel" if open_images else "sniff"
     elif set(CANONICAL) <= set(columns):
         title, coords = "canonical CSV", "abs"

@@ -15,17 +15,17 @@ from odm.tables import Floats, Ints
 MIXED_DECIMALS = Code(
     "mixed-decimal-marks",
     "error",
-    "this line has a decimal {found}, and line {line_of_other} has a decimal {other}",
+    "this line has a decimal {found}, but line {line_of_other} has a decimal {other}",
     "write all numbers with a decimal point",
-    "Where both marks occur, one of them may separate thousands, so no number of the file is certain.",
+    "Where both occur, one of them may be a thousands separator, so no number in the file is certain.",
     file=True,
 )
 THOUSANDS = Code(
     "doubtful-comma",
     "error",
-    "{value!r} may be a number with a decimal comma or one with a comma after the thousands",
-    "write numbers with a decimal point, or say -O decimal=comma",
-    "Every comma of this file has three digits after it and no number decides what it means.",
+    "the comma in {value!r} may be a decimal comma or a thousands separator",
+    "write numbers with a decimal point, or use -O decimal=comma",
+    "Every comma in this file is followed by three digits, and no number decides what it means.",
     file=True,
 )
 NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -139,4 +139,4 @@ class Decimals:
         elif self._doubtful is not None and not self._has_plain_comma and self._explicit is None:
             log.report(THOUSANDS, path, line=self._doubtful[0], value=self._doubtful[1])
         else:
-            log.note(f"{path}: its numbers have decimal commas, which are read as decimal points")
+            log.note(f"{path}: numbers have decimal commas, which are read as decimal points")

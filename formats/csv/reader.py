@@ -86,12 +86,12 @@ class Reader:
             return
         data, encoding = decoded
         if encoding:
-            log.note(f"{path}: read as {encoding.upper()}, which its byte order mark says")
+            log.note(f"{path}: read as {encoding.upper()}, from its byte order mark")
         head = data[: data.find(b"\n", 2**16) + 1 or len(data)].decode("utf-8", "surrogateescape")
         layout = find_layout(head, self._options)
         if layout is None:
             if self._builder.kind == "det":
-                log.note(f"{path}: the file is empty, so it holds no detections")
+                log.note(f"{path}: the file is empty, so there are no detections")
             else:
                 log.report(NO_HEADER, path, found="an empty file")
             return

@@ -39,7 +39,7 @@ def can_be_relative(dataset: Dataset, log: Log, *, has_strings: bool) -> bool:
     if has_strings:
         for name in dataset.categories.name:
             if " " in name:
-                reason = "blanks separate the words of a prediction string"
+                reason = "spaces separate the words of a prediction string"
                 log.report(BAD_CLASS_NAME, "", value=name, reason=reason)
     return log.errors == errors
 

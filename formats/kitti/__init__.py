@@ -4,31 +4,30 @@
 
     type truncated occluded alpha left top right bottom height width length x y z rotation_y [score]
 
-The grammar is that of the readme of the KITTI object development kit
-(http://www.cvlibs.net/datasets/kitti). Values are separated by blanks. ``truncated`` is 0..1, ``occluded``
-0 (visible), 1 (partly), 2 (largely) or 3 (unknown); both are -1 where nobody said. ``left top right
-bottom`` are edges in pixels, from 0, taken as they stand.
+Syntax: the readme of the KITTI object development kit (http://www.cvlibs.net/datasets/kitti). Values are
+separated by spaces. ``truncated`` is 0..1, ``occluded`` 0 (visible), 1 (partly), 2 (largely) or 3 (unknown);
+both are -1 if unknown. ``left top right bottom`` are edges in pixels, from 0, unchanged.
 
 Reading
 -------
-- A folder of files, flat or with ``label_2/`` beside ``image_2/``, or one file. The file's name without
-  ``.txt`` is the image; an empty file is an image without objects.
-- 15 columns are ground truth; 16, the score last, are detections. Scores are any numbers, as in the kit.
+- A folder of files, flat or with ``label_2/`` beside ``image_2/``, or one file. The file name without
+  ``.txt`` is the image name; an empty file is an image without objects.
+- Rows of 15 columns are ground truth; rows of 16, with the score last, are detections. Scores may be any
+  numbers, as in the development kit.
 - ``DontCare`` marks a region in which objects were not labelled: it is read as a crowd box of the class
   DontCare.
-- ``truncated`` above 0 and ``occluded`` 1 or 2 are the marks of these names; how much is not kept, and
-  neither are angles and 3D boxes. They are counted.
-- Types may consist of several words: the columns are counted from the right.
-- Labels of the tracking benchmark, one file per sequence with the number of the frame and of the track before
-  the type of each line, are read too: a sequence is a video and its images are ``0000/000000`` and so on; a
-  track of -1 is none. Frames without a line are not known.
-- Sizes of images come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
-  folder.
+- ``truncated`` above 0 and ``occluded`` 1 or 2 are read as the flags of these names; the degree, angles and
+  3D boxes are counted but not kept.
+- Types may have several words: the columns are counted from the right.
+- Labels of the tracking benchmark, one file per sequence with frame and track number before the type, are
+  read too: a sequence is a video and its images are ``0000/000000`` and so on; a track of -1 means none.
+  Frames without a line are unknown.
+- Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
 
 Writing
 -------
-What is not known is written as the kit does: alpha and rotation -10, dimensions -1, location -1000; in
-detections truncated and occluded -1. A crowd box can be written only if its class is DontCare.
+Unknown values are written as in the development kit: alpha and rotation -10, dimensions -1, location
+-1000; in detections truncated and occluded -1. A crowd box can be written only if its class is DontCare.
 ``-O layout=tracking`` writes the labels of the tracking benchmark, for images that are frames of videos.
 """
 

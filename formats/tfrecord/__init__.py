@@ -1,6 +1,6 @@
 """TFRecord of the TensorFlow Object Detection API: ``tf.train.Example`` records and ``label_map.pbtxt``.
 
-Source: "Preparing Inputs" of the TensorFlow Object Detection API and its ``tf_example_decoder.py``
+Specification: "Preparing Inputs" of the TensorFlow Object Detection API and its ``tf_example_decoder.py``
 (https://github.com/tensorflow/models/tree/master/research/object_detection)::
 
     train.tfrecord, or coco_train.record-00000-of-00100 and so on
@@ -10,33 +10,33 @@ Source: "Preparing Inputs" of the TensorFlow Object Detection API and its ``tf_e
     label_map.pbtxt
         item { id: 1 name: "person" }
 
-Edges are relative to the image's size; they are multiplied by ``image/width`` and ``image/height`` and
-nothing else. They are numbers of 32 bits, so pixels come back within 0.0002 in images of up to 5000.
+Edges are relative to the image size; they are multiplied by ``image/width`` and ``image/height``. They are
+32-bit floats, so pixels are preserved within 0.0002 in images of up to 5000 pixels.
 
 Reading
 -------
 - A file, or the files of a folder that are called ``*.tfrecord``, ``*.tfrecords``, ``*.tfrec``, ``*.record``
-  or ``*-00000-of-00010``. Every checksum is checked. Pictures are passed over, never decoded. ``train``,
-  ``val`` or ``test`` in the name of a file, else that of its folder, is the split; ``--split`` reads one.
-- An image is named by ``image/filename``, else ``image/source_id``. A missing size is taken from the
-  pictures (``--images``), ``--image-size`` or ``--image-sizes``.
-- A class is the text of a box, else the name that the label map has for its label, else the label itself,
-  with a warning. The label map is the one ``.pbtxt`` of the folder, else ``label_map.pbtxt`` or
-  ``NAME_label_map.pbtxt`` beside the file, or given with ``-O label_map=FILE``. ``display_name`` goes before
-  ``name``. Without one the classes are in the order of their labels.
+  or ``*-00000-of-00010``. Every checksum is checked. Pictures are skipped, never decoded. ``train``, ``val``
+  or ``test`` in the name of the file, or else of its folder, is the split; ``--split`` selects one.
+- The image name is ``image/filename``, or else ``image/source_id``. A missing size is taken from the pictures
+  (``--images``), ``--image-size`` or ``--image-sizes``.
+- A class is the text of a box, or else the name of its label in the label map, or else the label itself, with
+  a warning. The label map is the only ``.pbtxt`` of the folder, or else ``label_map.pbtxt`` or
+  ``NAME_label_map.pbtxt`` beside the file, or given with ``-O label_map=FILE``. ``display_name`` takes
+  precedence over ``name``. Without a label map, classes are in the order of their labels.
 - ``image/object/difficult``, ``truncated``, ``occluded``, ``is_crowd``, ``group_of`` and ``depiction`` are
-  the marks of these names.
+  read as the flags of these names.
 - Detections are ``image/detection/bbox/*``, ``image/detection/label`` and ``image/detection/score``, as
-  ``infer_detections.py`` writes them. They are read if there is no other box, or with ``--kind det``. A score
-  is the shortest decimal that means the same number of 32 bits: 0.95, not 0.949999988079071.
+  written by ``infer_detections.py``. They are read if there are no other boxes, or with ``--kind det``. A
+  score is the shortest decimal for the same 32-bit float: 0.95, not 0.949999988079071.
 - Files packed with gzip are refused.
 
 Writing
 -------
-A folder with a file for each split, in parts of about 100 MB or as many as ``-O shards=N`` says, and
-``label_map.pbtxt`` with ids from 1. Pictures that are known, as with ``--images``, are put into
-``image/encoded`` byte by byte, whatever orientation their EXIF data asks for; ``-O pictures=false`` leaves
-them out. Without them nothing can be trained.
+A folder with a file for each split, in shards of about 100 MB or the number given by ``-O shards=N``, and
+``label_map.pbtxt`` with ids from 1. Available pictures, as with ``--images``, are copied to ``image/encoded``
+unchanged, whatever their EXIF orientation; ``-O pictures=false`` leaves them out. Files without pictures
+cannot be used for training.
 """
 
 from __future__ import annotations

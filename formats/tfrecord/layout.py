@@ -14,27 +14,27 @@ from odm.tables import Flag
 BAD_RECORD = Code(
     "tfrecord-damaged",
     "error",
-    "the record cannot be read: {reason}",
-    "copy the file again, or write it again with the program that made it",
-    "Each record has a checksum of its length and one of its content. A wrong one means that bytes were lost "
-    "or changed on the way; a record without features is none of tf.train.Example.",
+    "cannot read the record: {reason}",
+    "copy the file again, or recreate it with the program that wrote it",
+    "Each record has checksums of its length and content. A wrong one means that bytes were lost or "
+    "changed; a record without features is not a tf.train.Example.",
     file=True,
 )
 LENGTHS = Code(
     "tfrecord-lengths",
     "error",
     "expected {n} values of {value}, one for each box, found {found}",
-    "write as many values in each list as there are boxes",
-    "The lists of one image belong together value by value. Where one is shorter it is unclear which value "
-    "belongs to which box.",
+    "write one value per box in each list",
+    "The lists of an image run in parallel. If one is shorter, it is unclear which value belongs to which "
+    "box.",
     file=True,
 )
 NO_PICTURE_HERE = Code(
     "tfrecord-picture-unknown",
     "error",
-    "the picture of {value!r} is not known, and those of other images are written",
-    "give all of them with --images DIR, or leave them out with -O pictures=false",
-    "Programs that train expect image/encoded in every record, and end at the first one without it.",
+    "the picture of {value!r} was not found, but those of other images are written",
+    "provide all of them with --images DIR, or leave them out with -O pictures=false",
+    "Training programs expect image/encoded in every record, and stop at the first one without it.",
 )
 
 _NAME = re.compile(r"(.+?)(?:\.(?:tfrecords?|tfrec|record))?(?:-[0-9]{5}-of-[0-9]{5})?", re.IGNORECASE)

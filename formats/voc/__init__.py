@@ -15,42 +15,41 @@
 
 Reading
 -------
-- A folder of XML files, nested or flat; one XML file; the canonical tree (``Annotations/``, ``JPEGImages/``,
-  ``ImageSets/Main/*.txt``), also several of them in one folder; ImageNet's trees (``Annotations/DET/...``,
+- A folder of XML files, nested or flat; one XML file; the standard tree (``Annotations/``, ``JPEGImages/``,
+  ``ImageSets/Main/*.txt``), or several of them in one folder; ImageNet's trees (``Annotations/DET/...``,
   ``Annotations/CLS-LOC/...``, ``Data/...``), whose classes are WordNet ids.
 - The image is named after the XML file, relative to its folder (in a tree: to ``Annotations/``), with the
-  extension that ``<filename>`` gives, else with that of the picture, if one is found. A ``<filename>`` that
-  names another image is a warning, so is a missing one; an absolute path there is an error. ``<path>`` and
-  ``<folder>`` are not used.
-- ``--split NAME`` reads the images of ``ImageSets/Main/NAME.txt`` alone. Lists per class
+  extension in ``<filename>``, or else that of the picture, if one is found. A ``<filename>`` of another image
+  is a warning, and so is a missing one; an absolute path is an error. ``<path>`` and ``<folder>`` are not
+  used.
+- ``--split NAME`` reads only the images of ``ImageSets/Main/NAME.txt``. Lists per class
   (``person_train.txt``) are not splits. Without lists, folders called ``train``, ``val``, ``test`` are the
-  splits, if every file lies in one.
-- ``xmin ymin xmax ymax`` are taken as they stand: what is 12 in the file is 12 in the table, fractions
-  included. The official Pascal VOC data counts pixels from 1 with the last one inside, most other files
-  hold plain edges; ``-O origin=1`` reads and writes the official meaning,
-  edges = (xmin - 1, ymin - 1, xmax, ymax).
+  splits, if every file is in one of them.
+- ``xmin ymin xmax ymax`` are read unchanged, including fractions. The official Pascal VOC data counts pixels
+  from 1 and includes the last one, whereas most other files contain plain edges; ``-O origin=1`` reads and
+  writes the official convention, edges = (xmin - 1, ymin - 1, xmax, ymax).
 - ``difficult``, ``truncated`` and ``occluded`` are 0 or 1; ``no`` and ``false`` are 0, ``yes`` and ``true``
-  are 1, in any letter case; a missing, empty or ``Unspecified`` one is 0. Anything else is an error.
-  The boxes of a ``<part>`` are no objects; poses, parts and other additions are counted, not kept.
-- ``<confidence>`` or ``<score>`` in the objects make a file one of detections.
-- ``<trackid>`` in an object, as in ImageNet VID, is its track. A folder with tracks is a video, and a file
-  name that is a number that of the frame, unless ``<video>`` and ``<frame>`` say otherwise.
-- A missing ``<size>``, or one of 0, is taken from ``--image-sizes``, ``--image-size``, the picture
-  (``--images``, ``JPEGImages/`` or beside the XML) or the other side of an evaluation; else it stays unknown.
-- Any encoding that the file declares, or UTF-8 or UTF-16. A document type with an internal subset, and every
-  entity beyond the five of XML itself, is refused; nothing outside the file is ever read.
-- Result files of the VOC kit, ``comp4_det_test_<class>.txt``, one file per class, with rows of
-  ``<image> <confidence> <xmin> <ymin> <xmax> <ymax>``, are read as detections. Files of another name are read
-  so with ``-O results=true``; the class is then the file's name.
+  are 1, in any letter case; a missing or empty value or ``Unspecified`` is 0. Anything else is an error. The
+  boxes of a ``<part>`` are not objects; poses, parts and other additions are counted but not kept.
+- ``<confidence>`` or ``<score>`` in the objects means that the file contains detections.
+- ``<trackid>`` in an object, as in ImageNet VID, is its track. A folder with tracks is a video, and a numeric
+  file name is the frame number, unless ``<video>`` and ``<frame>`` say otherwise.
+- A missing ``<size>``, or 0, is taken from ``--image-sizes``, ``--image-size``, the picture (``--images``,
+  ``JPEGImages/`` or beside the XML) or the other side of an evaluation; otherwise it stays unknown.
+- Any declared encoding, or UTF-8 or UTF-16, is read. A document type with an internal subset, and any entity
+  other than the five predefined ones, is refused; nothing outside the file is ever read.
+- Results files of the VOC devkit, ``comp4_det_test_<class>.txt``, one file per class, with rows ``<image>
+  <confidence> <xmin> <ymin> <xmax> <ymax>``, are read as detections. Files with other names need ``-O
+  results=true``; the class is then the file name.
 
 Writing
 -------
-- ``<image>.xml`` for every image, in the folder itself; where images have splits, or with ``-O layout=tree``,
-  in ``Annotations/``, with ``ImageSets/Main/<split>.txt``.
-- Whole numbers without a point, others with all their digits; ``-O round=true`` writes whole numbers only.
-- Detections get a ``<confidence>``; with ``-O results=true`` they are written as result files of the VOC kit
-  instead. An unknown size is left out.
-- ``<depth>`` is always 3 and ``<pose>`` Unspecified, as the official layout asks for both.
+- ``<image>.xml`` for every image, in the folder itself; if images have splits, or with ``-O layout=tree``, in
+  ``Annotations/``, with ``ImageSets/Main/<split>.txt``.
+- Whole numbers have no decimal point, others all their digits; ``-O round=true`` writes only whole numbers.
+- Detections have a ``<confidence>``; with ``-O results=true`` they are written as results files of the VOC
+  devkit instead. An unknown size is omitted.
+- ``<depth>`` is always 3 and ``<pose>`` Unspecified, because the official layout requires both.
 """
 
 from __future__ import annotations

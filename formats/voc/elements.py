@@ -33,8 +33,8 @@ STRANGE_ELEMENT = Code(
     "error",
     "<{value}> is not read {where}",
     "write {expected}",
-    "An element that looks like a part of the format stands where the format has none, or is spelt with "
-    "capitals or a namespace. What it holds would be lost.",
+    "An element of the format is in an unexpected place, or is written with capitals or a namespace. Its "
+    "content would be lost.",
     file=True,
 )
 

@@ -29,9 +29,9 @@ from odm.tables import Builder, Dataset, Floats
 NOT_RESULTS = Code(
     "voc-result-file",
     "error",
-    "expected a class in the name of this file, as in comp4_det_test_person.txt, found {value!r}",
-    "rename it",
-    "The rows of a result file do not say their class; the name of the file does.",
+    "expected a class name in the file name, as in comp4_det_test_person.txt, found {value!r}",
+    "rename the file",
+    "The rows of a results file do not contain the class; the file name does.",
     file=True,
 )
 RESULT_NAME = re.compile(r"comp[0-9]+(?:_[0-9A-Za-z-]+)?_det_([^_/]+)_([^/]+)\.txt")
@@ -145,7 +145,9 @@ class ResultReader:
             words = [cell.encode() for cell in cells[:-5]]
             if at := second_row(words, 5):
                 expected = "an image, a confidence and four edges"
-                found = f"another row after it, from {shorten(cells[at])!r} on (was a line break lost?)"
+                found = (
+                    f"a second row in the same line, from {shorten(cells[at])!r} on (was a line break lost?)"
+                )
                 log.report(WRONG_COUNT, path, line=number, expected=expected, found=Trusted(found))
                 builder.skipped += 1
                 continue
@@ -205,7 +207,7 @@ def write_results(dataset: Dataset, target: Output, log: Log, edges: Floats) -> 
     """Write one result file per class."""
     images, boxes = dataset.images, dataset.boxes
     if np.isnan(boxes.score).any():
-        raise UsageError("results=true writes detections, and these boxes have no score")
+        raise UsageError("results=true writes detections, but these boxes have no score")
     names = [stem(name) for name in images.name]
     classes = dataset.categories.name
     files = [f"comp4_det_test_{name}.txt" for name in classes]
@@ -213,7 +215,9 @@ def write_results(dataset: Dataset, target: Output, log: Log, edges: Floats) -> 
     refuse_names(classes, log)
     for name in classes:
         if "/" in name or "\\" in name:
-            log.report(UNWRITABLE, "", value=name, reason="a class in a file's name cannot hold a slash")
+            log.report(
+                UNWRITABLE, "", value=name, reason="a class used in a file name cannot contain a slash"
+            )
     first: dict[str, str] = {}
     for name, whole in zip(names, images.name, strict=True):
         if name != name.strip(" \t"):

@@ -19,8 +19,8 @@ UNWRITABLE = Code(
     "error",
     "{value!r} cannot be written: {reason}",
     "rename it",
-    "XML has no way to hold most control characters, and a result file none for blanks at the ends of an "
-    "image's name, so the name would not come back.",
+    "XML cannot contain most control characters, and a results file cannot contain spaces at the ends of an "
+    "image name, so the name would not survive.",
 )
 
 
@@ -28,14 +28,16 @@ UNWRITABLE = Code(
 class VocOptions(ImageOptions):
     """What can be told about reading and writing Pascal VOC."""
 
-    split: str | None = option(None, "read this split alone", flag="--split", side="read")
+    split: str | None = option(None, "read only this split", flag="--split", side="read")
     origin: int = option(
-        0, "1 = the official meaning, pixels counted from 1 with the last one inside", choices=("0", "1")
+        0, "1 = the official convention, pixels counted from 1, last pixel included", choices=("0", "1")
     )
-    results: bool = option(False, "result files of the VOC kit, comp4_det_test_<class>.txt, instead of XML")
+    results: bool = option(
+        False, "write results files of the VOC devkit, comp4_det_test_<class>.txt, instead of XML"
+    )
     layout: str = option(
         "auto",
-        "flat = XML files alone, tree = Annotations/ and ImageSets/, auto = tree where images have splits",
+        "flat = only XML files, tree = Annotations/ and ImageSets/, auto = tree if images have splits",
         choices=("auto", "flat", "tree"),
         side="write",
     )
@@ -65,9 +67,9 @@ def refuse_class(name: str) -> str | None:
     if name.isascii() and name.isprintable():
         return None
     if any(c < " " or "\x7f" <= c < "\xa0" for c in name):
-        return "it holds a control character"
+        return "it contains a control character"
     if "\u2028" in name or "\u2029" in name:
-        return "it holds a line separator"
+        return "it contains a line separator"
     return None
 
 
@@ -76,7 +78,7 @@ def refuse_names(names: Iterable[str], log: Log) -> None:
     for name in names:
         bad = refuse_class(name)
         if bad is None and any(c in "\ufffe\uffff" or "\ud800" <= c <= "\udfff" for c in name):
-            bad = "XML cannot hold one of its characters"
+            bad = "XML does not allow one of its characters"
         if bad is not None:
             log.report(UNWRITABLE, "", value=name, reason=bad)
 

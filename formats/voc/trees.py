@@ -18,8 +18,8 @@ LISTED_MISSING = Code(
     "warning",
     "{what} listed without an XML file: {names}",
     "add the files, or remove the images from the list",
-    "A list in ImageSets names images without annotations. Whether they show objects is unknown, so they are "
-    "left out.",
+    "A list in ImageSets contains images without annotations. Whether they show objects is unknown, so they "
+    "are left out.",
 )
 IN_TWO_SPLITS = Code(
     "voc-two-splits",
@@ -83,7 +83,7 @@ def name_strays(source: Source, roots: Sequence[str], log: Log) -> None:
             strays.append(file)
     if strays:
         what = plural(len(strays), "file is", "files are")
-        log.note(f"{what} neither XML nor a picture and not read, the first {printable(strays[0])}")
+        log.note(f"{what} neither XML nor a picture and ignored, the first is {printable(strays[0])}")
 
 
 def _below_annotations(file: str, root: str) -> bool:
@@ -108,7 +108,7 @@ def find_splits(
                 break
             lists.setdefault(parts[0], {})[key] = None
     if wanted is not None and wanted not in lists:
-        found = ", ".join(sorted(lists)) or "no list of a split in ImageSets/Main"
+        found = ", ".join(sorted(lists)) or "no split lists in ImageSets/Main"
         log.report(UNKNOWN_SPLIT, source.path, value=wanted, found=found)
         return (), {}
     splits = _assign(lists, source.path, log)

@@ -33,7 +33,7 @@ def write_xml(dataset: Dataset, target: Output, log: Log, options: VocOptions, e
             if split:
                 lists.setdefault(split, []).append(key)
     elif any(images.split):
-        log.note("layout=flat: the splits of the images are not written")
+        log.note("layout=flat: splits are not written")
     list_files = {split: f"ImageSets/Main/{split}.txt" for split in sorted(lists)}
     errors = log.errors
     refuse_names(dataset.categories.name, log)

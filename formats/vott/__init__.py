@@ -5,8 +5,8 @@ CSV has one row per box, with exactly these columns in this order (https://githu
     "image","xmin","ymin","xmax","ymax","label"
     "street.jpg",10,20,110,220,"person"
 
-Edges are in pixels, taken as they stand. A row with a name and nothing else is an image without objects,
-which VoTT itself does not export. Quotes may be there or not. A folder is read by all its CSV files.
+Edges are in pixels, unchanged. A row with only a name is an image without objects, which VoTT itself does not
+export. Quotes are optional. In a folder, all CSV files are read.
 
 JSON is one file for the project, ``NAME-export.json``, or one for each picture, ``ID-asset.json``, as VoTT 2
 keeps them beside the project::
@@ -17,12 +17,12 @@ keeps them beside the project::
                        "regions": [{"id": "R", "type": "RECTANGLE", "tags": ["person"],
                                     "boundingBox": {"left": 10, "top": 20, "width": 100, "height": 200}}]}}}
 
-``boundingBox`` is in pixels, read and written verbatim. Polygons are read as theirs, with a warning and
-counted; points and lines are no boxes and are counted. A region with several tags is as many boxes. ``tags``
-of the project are the classes, in their order. Pictures that nobody opened (``state`` 0) are left out and
-counted. Where a folder holds an export, the files of single pictures beside it are not read.
+``boundingBox`` is in pixels, read and written unchanged. Polygons are counted and read as their bounding box,
+with a warning; points and lines are not boxes and are counted. A region with several tags is read as one box
+per tag. ``tags`` of the project are the classes, in that order. Pictures that were never opened (``state`` 0)
+are left out and counted. If a folder contains an export, the files of single pictures beside it are not read.
 
-Detections have a seventh column ``score``, or a ``score`` in each region, which VoTT itself does not know.
+Detections have a seventh column ``score``, or a ``score`` in each region, which VoTT itself does not have.
 Sizes of images in CSV come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
 folder.
 

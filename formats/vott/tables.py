@@ -31,7 +31,7 @@ def sniff_tables(source: Source) -> Sniff | None:
         numbers = [float(cell) for cells in rows[1:] for cell in cells[1:5] if is_number(cell)]
         if not rows or rows[0] not in _HEADERS or (numbers and max(numbers) <= 1):
             return None
-    return Sniff(SURE, f"the header is {','.join(HEADER)}, as VoTT writes it") if files else None
+    return Sniff(SURE, f"the header is {','.join(HEADER)}, as in VoTT") if files else None
 
 
 def read_tables(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:

@@ -1,43 +1,44 @@
-"""YOLO: one ``.txt`` file per image, ``<id> <cx> <cy> <w> <h>`` relative to the image's size.
+"""YOLO: one ``.txt`` file per image, ``<id> <cx> <cy> <w> <h>`` relative to the image size.
 
-The id is the number of a class, from 0 (``6.0`` is 6); centre, width and height are fractions of the image's
-width and height. An empty label file, or a picture without one, is an image without objects.
+The id is the class number, from 0 (``6.0`` is 6); centre, width and height are fractions of the width and
+height of the image. An empty label file, or a picture without one, is an image without objects.
 
 Layouts
     - a flat folder of label files, with or without the pictures beside them;
     - ``labels/`` beside ``images/``, also below split folders (``train/labels`` or ``labels/train``); the
-      folder ``labels/`` itself may be named, too;
+      folder ``labels/`` itself may also be given;
     - a data set with ``data.yaml``: ``path``, and ``train``, ``val``, ``test`` each as a folder, a ``.txt``
-      list of pictures, or a list of either. A leading ``../`` is stripped and looked for under the folder of
-      ``data.yaml``; any other place outside it is an error. All splits are read, or the one of ``--split``;
+      list of pictures, or a list of either. A leading ``../`` is removed, so that the path is looked up below
+      the folder of ``data.yaml``; any other path outside it is an error. All splits are read, or the one
+      given by ``--split``;
     - darknet's ``obj.data`` with its lists of pictures and ``obj.names``;
     - ``data.yaml`` or ``obj.data`` itself.
 
 Class names
-    ``--classes FILE`` (one name per line, or a ``data.yaml``), else ``names`` in ``data.yaml``,
-    ``classes.txt``, ``obj.names``; lists that disagree are an error. Where ``labels/`` itself is named, the
-    ``data.yaml`` above it counts, if it has a name for every number. Without any list the numbers are the
-    names, with a warning. The order of the list is kept.
+    ``--classes FILE`` (one name per line, or a ``data.yaml``), or else ``names`` in ``data.yaml``,
+    ``classes.txt``, ``obj.names``; lists that disagree are an error. If ``labels/`` itself is given, the
+    ``data.yaml`` above it is used, provided that it has a name for every number. Without any list the numbers
+    are used as names, with a warning. The order of the list is kept.
 
 Detections
-    A sixth column is the confidence, **last** (Ultralytics) or **second** (darknet). The column that fits as
-    a confidence while the other four stay plausible boxes decides; ``--conf-column`` decides by hand. Where
-    both fit it is the last, said aloud.
+    A sixth column is the confidence, **last** (Ultralytics) or **second** (darknet). The column is chosen so
+    that it holds plausible confidences and the other four plausible boxes; if both fit, it is the last, with
+    a note. ``--conf-column`` overrides this.
 
 Outlines
     Rows with a polygon (1 + 2n numbers) or a rotated box (9 numbers) are read as their bounding box, with a
-    warning. Where ``data.yaml`` has ``kpt_shape``, rows with key points are read without them; without it
-    rows are such if all have the same 5 + 3k numbers, every third is 0, 1 or 2, and the box holds the points.
+    warning. If ``data.yaml`` has ``kpt_shape``, key points are ignored. Without it, rows are read as key
+    point rows if all have the same 5 + 3k numbers, every third is 0, 1 or 2, and the box contains the points.
 
 Image sizes
-    From the pictures in ``images/`` or beside the labels (any extension in any case, EXIF orientation
-    counts), ``--images DIR``, ``--image-size WxH`` or ``--image-sizes FILE.csv``.
+    From the pictures in ``images/`` or beside the labels (any extension in any case; EXIF orientation is
+    applied), ``--images DIR``, ``--image-size WxH`` or ``--image-sizes FILE.csv``.
 
 Writing
-    ``labels/`` (``labels/<split>/`` where splits are known) and a ``data.yaml`` without ``path``, so that
-    trainers look beside the file. ``--link-images`` or ``--copy-images`` put the pictures in ``images/``. Ids
-    follow the order of the categories; confidences go last. Numbers have as many decimals as bring the pixels
-    back within 1e-6.
+    ``labels/`` (``labels/<split>/`` if there are splits) and a ``data.yaml`` without ``path``, so that paths
+    are relative to the file. ``--link-images`` or ``--copy-images`` add the pictures in ``images/``. Ids
+    follow the order of the classes; the confidence is the last column. Numbers have enough decimals to
+    preserve pixels within 1e-6.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def sniff(source: Source) -> Sniff | None:
     below = [f for f in found.labels if "labels" in f.split("/")[:-1]]
     answer = _sniff_lines(source, below or found.labels)
     if answer is not None and below and any("images" in f.split("/")[:-1] for f in found.pictures):
-        return Sniff(SURE, f"labels/ stands beside images/, and {answer.reason}")
+        return Sniff(SURE, f"labels/ is beside images/, and {answer.reason}")
     return answer
 
 

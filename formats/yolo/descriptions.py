@@ -18,23 +18,23 @@ from odm.names import accept_name, stem
 OUTSIDE = Code(
     "yolo-place-outside",
     "error",
-    "{value!r} is not below the folder of the data set",
-    "name the folder of labels on the command line, and that of the pictures with --images",
-    "The description of the data set refers to a folder elsewhere, which is not read unless it is named.",
+    "{value!r} is outside the folder of the data set",
+    "give the label folder on the command line, and the image folder with --images",
+    "The data set's YAML file refers to a folder elsewhere, which is not read unless it is given explicitly.",
 )
 MISSING_SPLIT = Code(
     "yolo-split-missing",
     "error",
-    "there is nothing at {value!r}",
+    "{value!r} does not exist",
     "correct the path, or choose another split with --split",
-    "The description of the data set names a folder or a list of pictures that is not there.",
+    "The data set's YAML file refers to a folder or an image list that does not exist.",
 )
 ABSENT_SPLIT = Code(
     "yolo-split-absent",
     "warning",
-    "there is nothing at {value!r}; the other splits are read",
+    "{value!r} does not exist; the other splits are read",
     "correct the path, or remove the key",
-    "The description of the data set names a folder or a list of pictures that is not there.",
+    "The data set's YAML file refers to a folder or an image list that does not exist.",
 )
 
 

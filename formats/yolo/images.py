@@ -22,19 +22,19 @@ from odm.tables import Builder, Ints, Longs
 NO_LABELS = Code(
     "labels-missing",
     "error",
-    "no picture{where} has a label file, of {n}{found}",
-    "put the label files in the folder labels beside images, with the names of the pictures, or name the "
-    "folder that holds them",
-    "A data set without any label file would be read as pictures without a single object. Mostly the labels "
-    "are there under another name, or in a folder that is not looked at.",
+    "none of the {n} pictures{where} has a label file{found}",
+    "put the label files in a folder labels beside images, with the same names as the pictures, or give the "
+    "folder that contains them",
+    "A data set without any label file would be read as pictures without objects. Usually the labels have "
+    "other names, or are in a folder that is not searched.",
 )
 BARE_PICTURES = Code(
     "pictures-without-labels",
     "warning",
-    "{n} of {total} pictures{where} have no label file and are read as images without objects, the first is "
+    "{n} of {total} pictures{where} have no label file and are read as images without objects; the first is "
     "{value!r}",
-    "nothing to do if they show no object; else find their labels",
-    "A picture without a label file is a background image to trainers. It may also be one whose labels were "
+    "ignore this if they show no objects; otherwise find their labels",
+    "Trainers treat a picture without a label file as a background image. Its labels may also have been "
     "lost or misnamed.",
 )
 
@@ -89,7 +89,7 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
             if picture is None and label is not None:
                 missing.append(image)
             if label is not None and taken.setdefault(label, group.split) != group.split:
-                log.note(f"{shown}: labels that two splits share are read once, as {taken[label]!r}")
+                log.note(f"{shown}: labels shared by two splits are read once, as {taken[label]!r}")
                 continue
             found.append(image)
         if matched:
@@ -130,9 +130,9 @@ def _report_bare(plan: Plan, members: list[tuple[Group, list[Image]]], builder: 
         if none_has and (strange or (bare and not labelled and builder.kind != "det")):
             found = ", ".join(repr(shorten(folder or ".")) for folder in strange[:3])
             if found:
-                found = f"; text files lie in {found}, where no label is looked for"
+                found = f"; there are text files in {found}, which is not searched for labels"
             if any("labeltxt" in folder.lower().split("/") for folder in strange):
-                found += " (labelTxt/ has the rows of DOTA: name the folder above it, as the format dota)"
+                found += " (labelTxt/ contains DOTA labels: give the folder above it, with the format dota)"
             log.report(NO_LABELS, source.path, n=len(bare), where=Trusted(where), found=Trusted(found))
         elif bare:
             what: dict[str, Any] = {"n": len(bare), "total": len(images), "where": Trusted(where)}
@@ -168,8 +168,8 @@ def _part_splits(images: list[Image], plan: Plan, log: Log) -> None:
     if len(set(names)) == len(names) or len({image.split for image in images}) < 2:
         return
     log.note(
-        f"{printable(plan.source.path)}: images of different splits have the same name, so the split was put "
-        "before the names"
+        f"{printable(plan.source.path)}: images of different splits have the same name, so names are "
+        "prefixed with the split"
     )
     for image in images:
         if image.split:
@@ -185,7 +185,7 @@ def add_images(
     rows = np.full(len(images), -1, np.int32)
     sizes = np.zeros((len(images), 2), np.int64)
     source, log = gather.source, gather.log
-    for i, image in enumerate(log.track(images, "looking at pictures")):
+    for i, image in enumerate(log.track(images, "reading image sizes")):
         name, picture, errors = _name(image), image.picture, log.errors
         path = picture.location if picture else source.path
         at = At(path if image.label is None else source.full(image.label))

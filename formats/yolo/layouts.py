@@ -48,17 +48,13 @@ class YoloOptions(ImageOptions):
     split: str | None = option(None, "read only this split", flag="--split", side="read")
     conf_column: str | None = option(
         None,
-        "where detections have their confidence",
+        "position of the confidence in detections",
         flag="--conf-column",
         choices=("last", "second"),
         side="read",
     )
-    link_images: bool = option(
-        False, "put links to the pictures in images/", flag="--link-images", side="write"
-    )
-    copy_images: bool = option(
-        False, "put copies of the pictures in images/", flag="--copy-images", side="write"
-    )
+    link_images: bool = option(False, "link the pictures in images/", flag="--link-images", side="write")
+    copy_images: bool = option(False, "copy the pictures to images/", flag="--copy-images", side="write")
 
     @property
     def wanted(self) -> str | None:
@@ -153,7 +149,7 @@ def find_groups(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> N
         groups["", ""] = Group("", {}, (source.path,))
     if skipped:
         shown = ", ".join(shorten(f) for f in skipped[:5]) + (", ..." if len(skipped) > 5 else "")
-        log.note(f"{printable(source.path)}: not below labels/ or images/, and not read: {shown}")
+        log.note(f"{printable(source.path)}: not below labels/ or images/, ignored: {shown}")
     plan.groups = list(groups.values())
     _choose_split(plan, options, log)
 

@@ -23,9 +23,9 @@ from odm.tables import Builder, Floats, Ints, Longs
 BAD_ID = Code(
     "yolo-class-id",
     "error",
-    "expected the number of a class, found {value!r}",
+    "expected a class number, found {value!r}",
     "write the position of the class in the list of names, from 0",
-    "The first value of a row is the id of a class: a whole number from 0.",
+    "The first value of a row is the class id, a whole number from 0.",
     row=True,
 )
 _SLACK = 0.01
@@ -154,7 +154,7 @@ def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log) -> 
     """Report what is wrong with one row: the slow twin of `_rows`."""
     column, value = cells[0]
     if len(cells) < 5:
-        expected = "a class id and 4 numbers, or these and a confidence"
+        expected = "a class id and 4 numbers, optionally followed by a confidence"
         found = plural(len(cells), "value")
         log.report(WRONG_COUNT, path, line=line, column=column, expected=expected, found=found)
         return
@@ -227,16 +227,16 @@ def _is_second(parsed: ParsedRows, where: Rows, six: NDArray[Any], log: Log, opt
     if last == second == n:
         row = [f"{v:.6g}" for v in values[0].tolist()]
         log.note(
-            f"{shown}: the confidence is read as the last column; the second would fit, too. The first row "
-            f"is read as confidence {row[4]} and box {' '.join(row[:4])}, not as confidence {row[0]} and box "
-            f"{' '.join(row[1:])} (--conf-column second otherwise)"
+            f"{shown}: the confidence is read from the last column, although the second is also possible. "
+            f"The first row is read as confidence {row[4]} and box {' '.join(row[:4])}, not as "
+            f"confidence {row[0]} and box {' '.join(row[1:])} (otherwise use --conf-column second)"
         )
         return False
     is_second = second > last
     column, fits, others = ("second", second, last) if is_second else ("last", last, second)
     log.note(
-        f"{shown}: the confidence is read as the {column} column, because {fits} of {n} rows are plausible "
-        f"so and {others} the other way (--conf-column otherwise)"
+        f"{shown}: the confidence is read from the {column} column, because {fits} of {n} rows are "
+        f"plausible that way and {others} the other way (otherwise use --conf-column)"
     )
     return is_second
 
@@ -302,9 +302,9 @@ def add_categories(
         path, names = plan.names_above
         if not good.any() or int(parsed.id[good].max()) < len(names):
             plan.names_from, plan.names = plan.names_above
-            log.note(f"{printable(plan.source.path)}: the class names are those of {printable(path)}")
+            log.note(f"{printable(plan.source.path)}: class names are from {printable(path)}")
         else:
-            hint = f" (those of {printable(path)} do not reach that far)"
+            hint = f" ({printable(path)} has fewer names)"
     if plan.names is not None:
         names_from = plan.names_from
         rows = np.array(add_list(plan.names, builder, log, names_from), np.int32)

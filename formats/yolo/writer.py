@@ -18,9 +18,8 @@ NOTHING_TO_PUT = Code(
     "picture-not-known",
     "error",
     "expected the picture of every image to put in images/, found none for {n} of {total}: {names}",
-    "give --images DIR, or --follow-links if pictures are behind links; or leave out --link-images, "
-    "--copy-images",
-    "Pictures were asked for in the target, and the source does not say where these are.",
+    "use --images DIR, or --follow-links if pictures are behind links; or omit --link-images, --copy-images",
+    "The output should include the pictures, but the source does not say where these are.",
 )
 
 
@@ -64,10 +63,10 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
     for needed in ("train", "val"):
         if named and needed not in named:
             log.note(
-                f"there is no split {needed!r}, so data.yaml names another in its place; trainers need both"
+                f"there is no split {needed!r}, so data.yaml uses another in its place; trainers need both"
             )
     if not wants:
-        log.note("the pictures were not put in images/ (--link-images or --copy-images do)")
+        log.note("pictures were not added to images/ (use --link-images or --copy-images)")
 
 
 def _split_folders(dataset: Dataset) -> list[str]:

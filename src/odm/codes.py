@@ -7,74 +7,75 @@ from odm.issues import Code
 SCORE_MISSING = Code(
     "score-missing",
     "error",
-    "expected a detection with a score, found a box without one",
-    "add the score, or say --kind gt if this is ground truth (to eval, give it first)",
-    "Detections are ranked by score, so one without a score cannot be evaluated.",
+    "expected detections with scores, found a box without one",
+    "add the score, or use --kind gt if this is ground truth (eval: give it first)",
+    "Detections are ranked by score, so a detection without one cannot be evaluated.",
     row=True,
 )
 SCORE_UNEXPECTED = Code(
     "score-unexpected",
     "error",
-    "expected ground truth without scores, found the score {value!r}",
-    "remove the score, or say --kind det if these are detections (to eval, give them second)",
-    "A score in ground truth usually means that detections were given in its place.",
+    "expected ground truth without scores, found score {value!r}",
+    "remove the score, or use --kind det if these are detections (eval: give them second)",
+    "A score in ground truth usually means that detections were given instead.",
     row=True,
 )
 ALL_SCORED = Code(
     "all-boxes-scored",
     "error",
-    "expected ground truth without scores, found one with every box ({n})",
-    "say --kind det if these are detections (to eval, give them second), else remove the scores",
-    "Only detections have a score with every box. Taken for ground truth they would match themselves, and "
+    "expected ground truth without scores, but every box has one ({n})",
+    "use --kind det if these are detections (eval: give them second), otherwise remove the scores",
+    "Only detections have a score for every box. Used as ground truth they would match themselves, and "
     "every metric would be perfect.",
 )
 NO_SCORES = Code(
     "no-scores",
     "error",
-    "expected detections with scores, found none with any box ({n})",
-    "add the scores, or say --kind gt if this is ground truth (to eval, give it first)",
-    "Detections are ranked by score, so those without cannot be evaluated. Boxes without any score are "
-    "mostly ground truth.",
+    "expected detections with scores, but no box has one ({n})",
+    "add the scores, or use --kind gt if this is ground truth (eval: give it first)",
+    "Detections are ranked by score and cannot be evaluated without. Boxes without any scores are usually "
+    "ground truth.",
 )
 NUMBERED_CLASSES = Code(
     "numbered-classes",
     "warning",
-    "the classes are only numbers, so these are taken as their names: {value}{near}",
-    "give the list of class names with --classes",
-    "Without names, an evaluation or a conversion cannot tell whether class 0 here is class 0 there.",
+    "there are no class names, only numbers, which are used as names: {value}{near}",
+    "give the class names with --classes",
+    "Without names, an evaluation or a conversion cannot tell whether class 0 here is class 0 elsewhere.",
 )
 CATEGORY_POSITION_GUESSED = Code(
     "category-position-guessed",
     "warning",
-    "category ids here are read as positions, from 1, in the ground truth's classes, which are only in order "
-    "of appearance: {order}",
-    "give ground truth whose categories have ids, or a list of the classes",
-    "Ids mean something only together with the list they count in. A format without a list, such as XML "
-    "files of objects, has its classes in the order in which they appear, which need not be that of the ids.",
+    "category ids are read as positions, from 1, in the classes of the ground truth, whose order is only "
+    "that of first appearance: {order}",
+    "use ground truth whose categories have ids, or give a class list",
+    "Ids have a meaning only together with the list they refer to. A format without a class list, such as "
+    "XML files of objects, has its classes in the order of first appearance, which need not be that of the "
+    "ids.",
 )
 UNKNOWN_SPLIT = Code(
     "unknown-split",
     "error",
-    "there is no split {value!r}, found {found}",
+    "unknown split {value!r}, found {found}",
     "give one of these with --split",
-    "The data set names its splits, and the one asked for is not among them.",
+    "The data set has no split of this name.",
 )
 NO_SIZE = Code(
     "image-size-unknown",
     "error",
-    "the size of image {value!r} is not known, and relative coordinates need it",
-    "give --images DIR, --image-size WxH or --image-sizes FILE.csv",
-    "Relative coordinates become pixels only by the width and height of the image, and neither the file, "
-    "nor a picture, nor an option says them.",
+    "the size of image {value!r} is unknown, but relative coordinates need it",
+    "use --images DIR, --image-size WxH or --image-sizes FILE.csv",
+    "Converting relative coordinates to pixels requires the width and height of the image, and neither the "
+    "file, nor a picture, nor an option gives them.",
     file=True,
 )
 SIZE_OUT_OF_REACH = Code(
     "image-size-out-of-reach",
     "error",
-    "the size of image {value!r} is not known, and relative coordinates need it: {reason}",
+    "the size of image {value!r} is unknown, but relative coordinates need it: {reason}",
     "{way}",
-    "There are sizes of images, on the other side or in the pictures of the data set itself, but none can be "
-    "said to be that of this image.",
+    "Image sizes exist on the other side or in the pictures of the data set, but none can be assigned to "
+    "this image with certainty.",
     file=True,
 )
 STRAY_FILE = Code(
@@ -82,48 +83,47 @@ STRAY_FILE = Code(
     "warning",
     "this file is not part of the data set and is not read",
     "move it elsewhere, or delete it if it is not needed",
-    "A file among the annotations is neither an annotation nor a picture. It may be litter of the operating "
-    "system, or an annotation that was misnamed.",
+    "A file among the annotations is neither an annotation nor a picture. It may have been created by the "
+    "operating system, or be a misnamed annotation.",
 )
 NO_PICTURE = Code(
     "picture-missing",
     "warning",
-    "there is no picture for the labels of {value!r}",
+    "no picture found for the labels of {value!r}",
     "add the picture, or remove the labels",
-    "Other labels have a picture and this one has none, so one of the two may be misnamed, and nothing can "
-    "be trained or drawn with it.",
+    "Other labels have a picture but these do not, so one of the two may be misnamed. They cannot be used "
+    "for training or be drawn.",
 )
 COORDINATES_NOT_FINITE = Code(
     "coordinates-not-finite",
     "error",
     "expected finite coordinates, found {value}",
     "find out where it came from, or leave the box out (--skip-bad of convert, eval and stats)",
-    "An edge, a width or an area is infinite or not a number, for instance because left + width is too "
-    "large for a number, or so large that an area computed from it would be. Such a box overlaps with "
-    "nothing and no format can hold it.",
+    "An edge, width or area is infinite or not a number, for example because left + width, or the area, is "
+    "too large to represent. Such a box overlaps nothing, and no format can store it.",
     row=True,
 )
 SCORE_NOT_FINITE = Code(
     "score-not-finite",
     "error",
-    "expected a detection with a finite score, found {value}",
+    "expected a finite score, found {value}",
     "write the detector's confidence, or leave the box out (--skip-bad of convert, eval and stats)",
-    "Detections are ranked by their score; one without a finite score has no place in the ranking.",
+    "Detections are ranked by score; one without a finite score has no rank.",
     row=True,
 )
 SOME_SCORES = Code(
     "some-scores",
     "warning",
-    "{found} of {total} boxes of the ground truth have a score, which is ignored",
-    "remove the scores, or say --kind det if these are detections",
-    "Ground truth has no confidence. In a file of detections every box has a score; a few in ground truth "
-    "are left over from a detector.",
+    "{found} of {total} ground-truth boxes have a score, which is ignored",
+    "remove the scores, or use --kind det if these are detections",
+    "Ground truth has no confidence, and in detections every box has one. A few scores in ground truth are "
+    "usually left over from a detector.",
 )
 COORDINATES_DIFFER = Code(
     "coordinates-differ",
     "error",
-    "{relative} lie in 0..1{small}, {absolute} are in pixels{large}",
-    "if one side is relative and the other in pixels, say so: --gt-coords and --det-coords, and give the "
-    "image sizes",
-    "Relative coordinates next to pixels overlap with nothing, so every metric would be 0.",
+    "{relative} are in 0..1{small}, but {absolute} are in pixels{large}",
+    "if one side is relative and the other in pixels, set --gt-coords and --det-coords, and give the image "
+    "sizes",
+    "Relative coordinates and pixels do not overlap, so every metric would be 0.",
 )

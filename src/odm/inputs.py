@@ -95,21 +95,21 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
     for source in dict.fromkeys([*sources, *run.named]):
         theirs = _above(source)
         if location == theirs[0][0] or (identity is not None and identity == theirs[0][1]):
-            raise PathError(f"{shown} is the source {printable(source)}; write somewhere else")
+            raise PathError(f"{shown} is the source {printable(source)}; choose another target")
         inside = theirs[0][0] in our_places or theirs[0][1] in our_identities
         if inside and not (identity is None and source not in sources and run.named[source]):
-            raise PathError(f"{shown} lies inside the source {printable(source)}; write somewhere else")
+            raise PathError(f"{shown} is inside the source {printable(source)}; choose another target")
         if any(p == location or (i is not None and i == identity) for p, i in theirs):
-            raise PathError(f"{shown} lies around the source {printable(source)}; write somewhere else")
+            raise PathError(f"{shown} contains the source {printable(source)}; choose another target")
     if identity is None:  # what is not there yet is no file that was opened, and holds none
         return
     if identity[1] in run.opened.get(identity[0], ()):
-        raise PathError(f"{shown} is a file that is read; write somewhere else")
+        raise PathError(f"{shown} is an input file; choose another target")
     seen: set[str] = set()
     for folder, file in run.folders.items():
         for above, their_identity in _above(folder, seen):
             if above == location or their_identity == identity:
-                raise PathError(f"{shown} lies around {printable(file)}, which is read; write somewhere else")
+                raise PathError(f"{shown} contains the input {printable(file)}; choose another target")
 
 
 def _above(path: str, seen: set[str] | None = None) -> list[tuple[str, Identity | None]]:

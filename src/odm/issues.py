@@ -60,19 +60,18 @@ PERCENT = Code(
     "scores-in-percent",
     "warning",
     "expected scores in 0..1, found {n} of {total} above 1, up to {value}: they look like percentages",
-    "divide them by 100; until then --score-min and --at-score mean the scores as they are",
-    "AP depends on the order of the scores alone, but thresholds, curves and other formats take them as "
+    "divide them by 100; until then, --score-min and --at-score apply to the scores as they are",
+    "AP depends only on the order of the scores, but thresholds, curves and other formats expect "
     "confidences between 0 and 1.",
 )
 INVERTED = Code(
     "inverted-box",
     "error",
     "expected left <= right and top <= bottom, found {value}",
-    "check whether the four numbers are corners or left, top, width, height{option}; or exchange the edges "
+    "check whether the four numbers are corners or left, top, width, height{option}; or swap the edges "
     "(validate --fix order), or leave the box out (--skip-bad of convert, eval and stats)",
-    "The right edge lies left of the left one, or the bottom above the top. Such a box has no area, and "
-    "metrics "
-    "would count it as a miss. Usually widths were read as corners.",
+    "The right edge is left of the left edge, or the bottom above the top. Such a box has no area, and "
+    "metrics would count it as a miss. Usually widths were read as corners.",
     row=True,
 )
 """The rules for one side and the evaluation of two both report these two, and neither knows the other."""

@@ -11,25 +11,25 @@ from odm.issues import Code, Log
 BAD_NAME = Code(
     "bad-name",
     "error",
-    "{value!r} cannot be the name of a file: {reason}",
+    "{value!r} is not a valid file name: {reason}",
     "use a relative path without '..'",
-    "A name inside the data is used to find or to write a file. Names that lead elsewhere or that no file "
-    "can have are refused.",
+    "A name in the data is used to find or write a file. Names that lead elsewhere, or that no file can "
+    "have, are refused.",
     file=True,
 )
 DEVICE_NAME = Code(
     "device-name",
     "warning",
-    "{value!r} is not a usable file name on Windows",
+    "{value!r} is not a valid file name on Windows",
     "rename it",
-    "Windows reserves names such as CON or NUL, forbids some characters, and strips dots and blanks at the "
-    "end.",
+    "Windows reserves names such as CON or NUL, forbids some characters, and strips trailing dots and "
+    "spaces.",
 )
 
 BAD_CLASS_NAME = Code(
     "bad-class-name",
     "error",
-    "{value!r} cannot be the name of a class: {reason}",
+    "{value!r} is not a valid class name: {reason}",
     "rename the class",
     "Control characters and line separators in a class name break lines and tables, and an empty name "
     "cannot be told from a missing one.",
@@ -70,30 +70,30 @@ def refuse_name(name: str) -> str | None:
     if not name or not name.strip():
         return "it is empty"
     if "\0" in name:
-        return "it holds a NUL"
+        return "it contains a NUL"
     if not (name.isascii() and name.isprintable()) and any(
         unicodedata.category(c) == "Cc" or c in "\u2028\u2029" for c in name
     ):
-        return "it holds a control character"
+        return "it contains a control character"
     try:
         encoded = name.encode()
     except UnicodeEncodeError:
-        return "it holds a lone surrogate"
+        return "it contains a lone surrogate"
     if name.startswith(BOM):
         return "it begins with a byte order mark"
     if name.startswith(("/", "\\")):
         return "it is an absolute path"
     if len(name) > 1 and name[1] == ":" and name[0].isalpha():
-        return "it names a drive"
+        return "it contains a drive"
     if "://" in name:
         return "it is a URL"
     parts = name.replace("\\", "/").split("/")
     if ".." in parts:
-        return "it leads out of its folder"
+        return "it leads outside its folder"
     if "" in parts or "." in parts:
-        return "a part of it is empty"
+        return "it has an empty part"
     if len(encoded) > 255 and any(len(part.encode()) > 255 for part in parts):
-        return "a part of it is longer than 255 bytes"
+        return "one of its parts is longer than 255 bytes"
     if len(encoded) > 4000:
         return "it is longer than 4000 bytes"
     if len(parts) > MAX_DEPTH:
@@ -141,11 +141,11 @@ def refuse_class(name: str) -> str | None:
     if name.isascii() and name.isprintable():
         return None
     if name.startswith(BOM):
-        return "it begins with a byte order mark; files may have been joined"
+        return "it begins with a byte order mark; files may have been concatenated"
     for c in name:
         kind = unicodedata.category(c)
         if kind in {"Cc", "Zl", "Zp"}:
-            return "it holds a control character or a line separator"
+            return "it contains a control character or a line separator"
         if kind == "Cs":
-            return "it holds a lone surrogate"
+            return "it contains a lone surrogate"
     return None

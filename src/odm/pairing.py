@@ -25,70 +25,73 @@ from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs
 NO_IMAGE_IN_COMMON = Code(
     "no-image-in-common",
     "error",
-    "no image of the detections is in the ground truth: they have {theirs}, the ground truth has {ours}",
-    "check that both belong to the same data set, and that the names differ at most in folder and extension",
-    "Images are joined by name. If none joins, every metric would be 0 for a reason that has nothing to do "
-    "with the detector.",
+    "the detections and the ground truth have no image in common: the detections have {theirs}, the ground "
+    "truth has {ours}",
+    "check that both belong to the same data set, and that names differ only in folder and extension",
+    "Images are matched by name. If none matches, every metric would be 0 for a reason that has nothing to "
+    "do with the detector.",
 )
 NO_CLASS_IN_COMMON = Code(
     "no-class-in-common",
     "error",
-    "no class of the detections is in the ground truth: they have {theirs}, the ground truth has {ours}",
-    "rename the classes of one side (eval --rename OLD=NEW those of the detections), or give its list of "
-    "names",
-    "Classes are joined by name. If none joins, every metric would be 0 for a reason that has nothing to do "
-    "with the detector.",
+    "the detections and the ground truth have no class in common: the detections have {theirs}, the ground "
+    "truth has {ours}",
+    "rename the classes of one side (eval --rename OLD=NEW renames those of the detections), or give its "
+    "class list",
+    "Classes are matched by name. If none matches, every metric would be 0 for a reason that has nothing to "
+    "do with the detector.",
 )
 IMAGE_ONLY_IN_DETECTIONS = Code(
     "image-only-in-detections",
     "error",
-    "expected images of the ground truth, found {n} only in the detections{first} {value!r}{hint}",
+    "{n} in the detections but not in the ground truth{first} {value!r}{hint}",
     "remove {them} or correct the name, or give eval --extra-images background to count the boxes as false "
     "positives, or ignore to leave them out",
-    "Either the image belongs to another data set, or its name differs, or its ground truth is missing.",
+    "The image belongs to another data set, its name differs, or its ground truth is missing.",
 )
 CLASS_ORDER_GUESSED = Code(
     "class-order-guessed",
     "warning",
-    "classes here are numbers, and the classes of {whose} are only in order of appearance, so they were "
-    "taken as {order}",
-    "give the class list that the numbers of {who} count in, with --{side}-classes",
-    "Numbers mean positions in a class list. A format without a list, such as XML files of objects, has its "
-    "classes in the order in which they appear, which need not be the list that the numbers were made with.",
+    "classes here are numbers, and the classes of {whose} have only an order of first appearance, so they "
+    "are read as {order}",
+    "give the class list that the numbers of {who} refer to with --{side}-classes",
+    "Numbers are positions in a class list. A format without one, such as XML files of objects, has its "
+    "classes in the order of first appearance, which need not be that of the list used to write the numbers.",
 )
 CLASS_ONLY_IN_DETECTIONS = Code(
     "class-only-in-detections",
     "warning",
-    "the class {value!r} of {n} detections is not in the ground truth{hint}",
+    "class {value!r} of {n} detections is not in the ground truth{hint}",
     "rename it if it is the same class (eval --rename OLD=NEW)",
-    "Its detections are shown and not averaged. A different spelling of one class costs the detector all of "
-    "its objects.",
+    "Its detections are shown but not averaged. If it is only spelt differently, all objects of the class "
+    "count as missed.",
 )
 SPLIT_WITHOUT_DETECTIONS = Code(
     "split-without-detections",
     "warning",
-    "no detection is in the {n} images of {splits}, so {boxes} of {total} ground truth boxes are missed",
-    "if the detector did not see these images, evaluate only the others with {option}",
-    "A description of a data set names all its splits, and detections are usually of one. The objects of the "
-    "others lower recall and AP, although the detector was never asked for them.",
+    "there are no detections in the {n} images of {splits}, so {boxes} of {total} ground truth boxes are "
+    "missed",
+    "if the detector was not run on these images, evaluate only the others with {option}",
+    "A data set description lists all splits, but detections are usually of one. The objects of the others "
+    "lower recall and AP, although the detector was never run on them.",
 )
 CLASS_NUMBERS_MISREAD = Code(
     "class-numbers-misread",
     "error",
-    "the class numbers do not fit: with {now} {a} of {n} detections have the class of the object under "
-    "them, with {better} {b} would",
+    "the class numbers do not match: with {now}, {a} of {n} detections have the class of the object they "
+    "overlap; with {better}, {b} would",
     "{advice}",
-    "Class numbers count from 0 in YOLO and mostly from 1 in COCO, where they may also have gaps. Read in "
-    "another way than they were written, nearly every detection is of the wrong class.",
+    "Class numbers start at 0 in YOLO and usually at 1 in COCO, where they may also have gaps. If they are "
+    "not read as they were written, nearly every detection has the wrong class.",
 )
 IMAGE_NUMBERS_SHIFTED = Code(
     "image-numbers-shifted",
     "error",
-    "the image numbers do not fit: {a} of {n} detections overlap an object in their image, {b} would in "
-    "the image {where} it",
+    "the image numbers do not match: {a} of {n} detections overlap an object in their image, but {b} would "
+    "in the image {where} it",
     "{verb} 1 {preposition} each image number of the detections, or number the images of both sides alike",
-    "Image ids count from 0 in some exports and from 1 in others. Off by one, every detection is compared "
-    "with the objects of another image.",
+    "Image ids start at 0 in some exports and at 1 in others. If they are off by one, every detection is "
+    "compared with the objects of another image.",
 )
 
 SAMPLE = 1000
@@ -287,7 +290,7 @@ def _named_by(
         )
     shown = ", ".join(f"{old} = {new!r}" for old, new in list(zip(numbered.name, names, strict=True))[:3])
     log.note(
-        f"{who} give classes as numbers: they were taken as {'ids' if use_ids else 'positions from 0'} in "
+        f"{who} have numbers as classes, which are read as {'ids' if use_ids else 'positions from 0'} in "
         f"the list of classes of {whose} ({shown}{', ...' if len(names) > 3 else ''})"
     )
     return names
@@ -503,7 +506,9 @@ def _advice(name: str, truth: Dataset, detections: Dataset, better: list[str], u
     """How to have class numbers read otherwise; `better` are the classes that those in `used` should be."""
     theirs = detections.categories
     if _share_list(truth.categories, theirs) and name.startswith("positions"):
-        return f"if these are COCO results, give -O ids={name}; else number the classes of both sides alike"
+        return (
+            f"if these are COCO results, use -O ids={name}; otherwise number the classes of both sides alike"
+        )
     if not theirs.named:
         renames = " ".join(
             f"--rename {shorten(theirs.name[c], 30)}={shorten(new, 30)}"

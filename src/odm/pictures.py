@@ -14,9 +14,9 @@ from odm.issues import Code, Log
 BAD_PICTURE = Code(
     "unreadable-picture",
     "error",
-    "the picture's size cannot be read: {reason}",
-    "replace the picture, or say the size with --image-size or --image-sizes",
-    "The header of a picture that should tell the size of its image is damaged or of an unknown kind.",
+    "cannot read the size of the picture: {reason}",
+    "replace the picture, or give the size with --image-size or --image-sizes",
+    "The size of the image should come from this picture, but its header is damaged or of an unknown type.",
     file=True,
 )
 
@@ -76,7 +76,7 @@ def picture_size(path: str, log: Log) -> tuple[int, int] | None:
         log.report(BAD_PICTURE, path, reason=str(e))
         return None
     except UnidentifiedImageError:
-        log.report(BAD_PICTURE, path, reason="it is cut or of no known kind")
+        log.report(BAD_PICTURE, path, reason="it is truncated or of an unknown type")
         return None
     except Exception as e:  # noqa: BLE001 -- a damaged header makes Pillow raise almost anything
         log.report(BAD_PICTURE, path, reason=f"its header is damaged ({type(e).__name__})")

@@ -29,7 +29,7 @@ Longs = NDArray[np.int64]
 
 
 class Flag(enum.IntFlag):
-    """What an annotation says about a box besides its place; a bit of ``boxes.flags``."""
+    """An attribute of an annotation; a bit of ``boxes.flags``."""
 
     CROWD = 1
     DIFFICULT = 2
@@ -45,7 +45,7 @@ GROUPS = Flag.CROWD | Flag.GROUP_OF
 
 
 class LabelState(enum.IntEnum):
-    """What is said of a class on a whole image, beside its boxes there."""
+    """An image-level label of a class."""
 
     ABSENT = 0
     """It was looked for, and there is none."""
@@ -182,7 +182,7 @@ class Boxes:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ImageLabels:
-    """One row per class and image of which something is said beside the boxes; most sources say nothing."""
+    """Image-level labels, one row per image and class; most sources have none."""
 
     image: Ints
     category: Ints
@@ -331,9 +331,9 @@ class Dataset:
         frequency
             One of `FREQUENCIES`, or empty, per category.
         labels
-            What is said of whole images: rows of an image, a category and a `LabelState`.
+            Image-level labels: rows of an image, a category and a `LabelState`.
         video, frame
-            The name of each image's video, empty for none, and its number there, -1 for none.
+            The name of each image's video, empty for none, and its frame number, -1 for none.
         track
             The id of each box's track, None for none; ids are unique within a video.
 
@@ -388,10 +388,10 @@ class Dataset:
 
 
 class Builder:
-    """Makes the tables. A reader says what it sees; rows keep the order in which they are said.
+    """Builds the tables. A reader passes what it reads; rows keep that order.
 
     ``counterpart`` gives the other side of an evaluation, or the ground truth that a results file refers to,
-    and reads it at the first call; it answers None where there is none.
+    and reads it at the first call; it returns None if there is none.
     """
 
     def __init__(self, counterpart: Callable[[], Dataset | None] | None = None) -> None:
@@ -781,7 +781,7 @@ def _tracks(builder: Builder) -> Tracks:
 def _corners(xyxy: ArrayLike | None, ltwh: ArrayLike | None) -> tuple[Floats, Floats | None]:
     """(n, 4) edges, and (n, 2) widths and heights if these were given; ValueError unless just one is."""
     if (xyxy is None) == (ltwh is None):
-        raise ValueError("give xyxy or ltwh, one of the two")
+        raise ValueError("pass either xyxy or ltwh")
     if ltwh is None:
         return np.array(xyxy, np.float64).reshape(-1, 4), None
     given = np.array(ltwh, np.float64).reshape(-1, 4)
@@ -793,9 +793,9 @@ def _corners(xyxy: ArrayLike | None, ltwh: ArrayLike | None) -> tuple[Floats, Fl
 def _row_numbers(rows: ArrayLike, what: str) -> Longs:
     array = np.array(rows).reshape(-1)
     if len(array) and not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"{what} holds {array.dtype}, not row numbers")
+        raise ValueError(f"{what} has type {array.dtype}, not row numbers")
     if len(array) and not 0 <= array.min() <= array.max() < 2**31:
-        raise ValueError(f"{what} holds what is no row number")
+        raise ValueError(f"{what} contains values that are not row numbers")
     return array.astype(np.int64)
 
 

@@ -52,7 +52,7 @@ EMPTY = BoxRule(
         "warning",
         "the box has no area: {value}",
         "remove it (validate --fix drop-empty), or check the annotation",
-        "Width or height is 0. Many trainers refuse such a box, and no detection can ever match it.",
+        "The width or height is 0. Many trainers refuse such a box, and no detection can ever match it.",
         row=True,
     ),
     find=_empty,
@@ -71,11 +71,10 @@ OUTSIDE = BoxRule(
     Code(
         "outside-image",
         "warning",
-        "the box reaches {beyond} px beyond the image ({size}): {value}",
-        "check the size of the image and the format of the box, or cut it (convert --clip, validate --fix "
-        "clip)",
-        "The box lies partly or wholly outside its image, by more than the tolerance of half a pixel. Often "
-        "the coordinates belong to another size of the image, or are in another convention.",
+        "the box extends {beyond} px beyond the image ({size}): {value}",
+        "check the image size and the box format, or clip it (convert --clip, validate --fix clip)",
+        "The box lies partly or entirely outside its image, by more than the tolerance of half a pixel. "
+        "Often the coordinates belong to another size of the image, or use another convention.",
         row=True,
     ),
     find=lambda columns: columns.outside,
@@ -92,10 +91,10 @@ DUPLICATE = BoxRule(
     Code(
         "duplicate-box",
         "warning",
-        "the same box of the same class is there already, in {first}",
+        "duplicate of {first}",
         "remove one of the two (validate --fix dedupe)",
-        "Image, class, coordinates and score are equal to those of an earlier box. A detector can find it "
-        "only once, so the other one counts as a miss, or as a false positive among detections.",
+        "Image, class, coordinates and score equal those of an earlier box. A detector can match it only "
+        "once, so the other counts as a miss or, among detections, as a false positive.",
         row=True,
     ),
     find=lambda columns: columns.duplicates[0],
@@ -114,10 +113,10 @@ NEAR_DUPLICATE = BoxRule(
     Code(
         "near-duplicate-box",
         "warning",
-        "the box overlaps with another of its class (IoU {iou}), in {first}",
+        "nearly a duplicate of {first} (same class, IoU {iou})",
         "remove one of the two if they show the same object",
-        "Two boxes of one class with an IoU above 0.95 are nearly always one object that was annotated, or "
-        "detected, twice.",
+        "Two boxes of the same class with an IoU above 0.95 are almost always one object that was "
+        "annotated, or detected, twice.",
         row=True,
     ),
     find=lambda columns: columns.near_duplicates[0],
@@ -140,8 +139,8 @@ NEGATIVE_AREA = BoxRule(
         "negative-area",
         "warning",
         "expected an area of at least 0, found {value}",
-        "remove the area, or compute it anew",
-        "The area decides to which size range an object belongs; a negative one belongs to none.",
+        "remove the area, or recompute it",
+        "The area determines the size range of an object; a negative area belongs to none.",
         row=True,
     ),
     find=_negative_area,
@@ -163,7 +162,8 @@ TINY = BoxRule(
         "warning",
         "the box is less than one pixel wide or high: {value}",
         "check the annotation, or remove it",
-        "No picture shows an object of less than a pixel; mostly it is a slip of the mouse or a rounded box.",
+        "An object smaller than a pixel is not visible; usually the box is a slip of the mouse, or was "
+        "rounded.",
         row=True,
     ),
     find=_tiny,
@@ -192,9 +192,9 @@ ASPECT = BoxRule(
     Code(
         "extreme-aspect-ratio",
         "warning",
-        "the box is {ratio} times as long as wide: {value}",
+        "the longer side of the box is {ratio} times the shorter: {value}",
         "check the annotation",
-        "Few objects are more than 50 times as long as wide; mostly an edge is in the wrong place.",
+        "Few objects are more than 50 times as long as they are wide; usually an edge is misplaced.",
         row=True,
     ),
     find=_aspect,

@@ -21,9 +21,7 @@ NEARLY = 0.02
 
 def _normalised(columns: DerivedColumns) -> Found:
     if columns.normalised:
-        advice = option(
-            columns, "coords", ", or say that they are relative (--coords rel, and the image sizes)"
-        )
+        advice = option(columns, "coords", ", or set --coords rel and give the image sizes")
         yield columns.dataset.location(0), {"n": len(columns.boxes), "option": advice}
 
 
@@ -31,9 +29,9 @@ NORMALISED = SetRule(
     Code(
         "looks-normalised",
         "warning",
-        "expected pixels, found {n} boxes with all numbers in 0..1",
+        "expected pixels, but all coordinates of {n} boxes are in 0..1",
         "multiply them by the image size{option}",
-        "No box is larger than one pixel, so the numbers are most probably relative to the image's size.",
+        "No box is larger than one pixel, so the coordinates are most likely relative to the image size.",
     ),
     find=_normalised,
 )
@@ -57,7 +55,7 @@ def _looks_ltwh(columns: DerivedColumns) -> Found:
         return
     widths = np.concatenate([xyxy[:, :2], xyxy[:, :2] + xyxy[:, 2:]], axis=1)
     if _fits(columns, widths).sum() >= (1 - ODD) * total:
-        values = {"n": len(rows), "total": total, "option": option(columns, "box", ", or say --box ltwh")}
+        values = {"n": len(rows), "total": total, "option": option(columns, "box", ", or set --box ltwh")}
         yield columns.dataset.location(int(rows[0])), values
 
 
@@ -65,11 +63,11 @@ LOOKS_LTWH = SetRule(
     Code(
         "looks-like-ltwh",
         "warning",
-        "{n} of {total} boxes end before they begin, so the numbers look like left, top, width, height and "
-        "not corners",
-        "correct the export, as right = left + width and bottom = top + height{option}",
-        "If widths and heights are taken for right and bottom edges, boxes in the lower right of the image "
-        "turn inside out and all others have the wrong size.",
+        "{n} of {total} boxes have right < left or bottom < top, so the numbers look like left, top, width, "
+        "height instead of corners",
+        "correct the export: right = left + width and bottom = top + height{option}",
+        "If widths and heights are read as right and bottom edges, boxes in the lower right of the image "
+        "are inverted and all others have the wrong size.",
     ),
     find=_looks_ltwh,
     explains=INVERTED,
@@ -115,17 +113,17 @@ def _looks_ltrb(columns: DerivedColumns) -> Found:
         return
     found = _misread(columns, np.concatenate([columns.boxes.xyxy[:, :2], columns.boxes.wh], axis=1))
     if found:
-        yield found[0], {**found[1], "option": option(columns, "box", ", or say --box ltrb")}
+        yield found[0], {**found[1], "option": option(columns, "box", ", or set --box ltrb")}
 
 
 LOOKS_LTRB = SetRule(
     Code(
         "looks-like-ltrb",
         "warning",
-        "{n} of {total} boxes reach beyond the image, and {left} would if its width and height were right "
-        "and bottom edges",
-        "correct the export, as width = right - left and height = bottom - top{option}",
-        "If corners are taken for widths and heights, boxes become too large and leave the image.",
+        "{n} of {total} boxes extend beyond the image; only {left} would if their width and height were "
+        "right and bottom edges",
+        "correct the export: width = right - left and height = bottom - top{option}",
+        "If corners are read as widths and heights, boxes become too large and extend beyond the image.",
     ),
     find=_looks_ltrb,
     explains=boxes.OUTSIDE.code,
@@ -142,10 +140,9 @@ LOOKS_SWAPPED = SetRule(
     Code(
         "looks-swapped",
         "warning",
-        "{n} of {total} boxes reach beyond the image, and {left} would if x and y were exchanged",
-        "exchange x and y, or width and height of the images",
-        "Some tools write rows before columns. A picture that is turned by its EXIF data gives the same "
-        "signs.",
+        "{n} of {total} boxes extend beyond the image; only {left} would if x and y were swapped",
+        "swap x and y, or the width and height of the images",
+        "Some tools write rows before columns. A picture rotated by its EXIF data has the same effect.",
     ),
     find=_looks_swapped,
     explains=boxes.OUTSIDE.code,
@@ -162,10 +159,10 @@ OFF_BY_ONE = SetRule(
     Code(
         "off-by-one",
         "warning",
-        "{n} of {total} boxes reach exactly one pixel beyond the image, and none further",
+        "{n} of {total} boxes extend exactly one pixel beyond the image, and none further",
         "check whether pixels are counted from 1 (for voc: -O origin=1)",
-        "Where pixels are counted from 1, or the last pixel is inside the box, edges are off by one against "
-        "the image's border.",
+        "If pixels are counted from 1, or the last pixel is inside the box, edges are off by one at the "
+        "image border.",
     ),
     find=_off_by_one,
     explains=boxes.OUTSIDE.code,

@@ -31,7 +31,7 @@ def _similar(names: Sequence[str], *, blanks: bool) -> Iterator[tuple[int, int, 
             else:
                 case = not blanks or "".join(form.split()) != "".join(other.split())
                 space = blanks and form.casefold() != other.casefold()
-                how = "letter case and blanks" if case and space else "letter case" if case else "blanks"
+                how = "letter case and spaces" if case and space else "letter case" if case else "spaces"
             yield first, i, how
 
 
@@ -54,10 +54,10 @@ SIMILAR_IMAGES = SetRule(
     Code(
         "similar-image-names",
         "warning",
-        "{first!r} and {second!r} differ only by {how}",
+        "{first!r} and {second!r} differ only in {how}",
         "rename one of the two, or remove it if both are the same image",
-        "They are two images here, yet one file on some systems or in formats that name images without "
-        "extension.",
+        "They are different images here, but the same file on some systems, or in formats that name images "
+        "without extension.",
     ),
     find=_similar_images,
 )
@@ -75,9 +75,10 @@ SIMILAR_CLASSES = SetRule(
     Code(
         "similar-class-names",
         "warning",
-        "{first!r} and {second!r} differ only by {how}",
+        "{first!r} and {second!r} differ only in {how}",
         "rename one to the other if they are the same class (convert --rename OLD=NEW)",
-        "They are two classes here. If one spelling was meant, half of the objects are in the wrong class.",
+        "They are different classes here. If they are meant to be one, part of its objects are in the wrong "
+        "class.",
     ),
     find=similar_classes,
 )
@@ -106,9 +107,10 @@ SAME_LAST_PART = SetRule(
     Code(
         "same-name-in-folders",
         "warning",
-        "images whose name another has in a different folder or split: {n}, such as {first!r} and {second!r}",
-        "keep the folders in mind when images are copied into one",
-        "They are different images here, but become one file where a tool puts all images into one folder.",
+        "images with the same name as another in a different folder or split: {n}, such as {first!r} and "
+        "{second!r}",
+        "keep the folders when copying the images",
+        "They are different images here, but overwrite each other if a tool puts all images into one folder.",
     ),
     find=_same_last_part,
     validate_only=True,
@@ -129,9 +131,9 @@ RARE_CLASS = SetRule(
     Code(
         "rare-class",
         "warning",
-        "the class {value!r} has {n} of {total} boxes, a hundredth or less of the mean of the classes",
-        "check its name, and whether it is meant",
-        "A class with next to no objects is often a misspelling, and its AP is a matter of chance.",
+        "class {value!r} has {n} of {total} boxes, at most a hundredth of the mean per class",
+        "check its name, and whether it is intended",
+        "A class with almost no objects is often a misspelling, and its AP is largely a matter of chance.",
     ),
     find=_rare_classes,
     validate_only=True,
@@ -151,9 +153,9 @@ NO_SIZES = SetRule(
     Code(
         "images-without-size",
         "warning",
-        "{n} of {total} images have no size, the first is {value!r}",
-        "give --images DIR, or write width and height",
-        "Without its size it cannot be told whether boxes lie inside the image, and relative formats cannot "
+        "{n} of {total} images have no size; the first is {value!r}",
+        "use --images DIR, or add width and height",
+        "Without the image size, boxes cannot be checked against the image, and relative coordinates cannot "
         "be written.",
     ),
     find=_no_sizes,
@@ -174,9 +176,9 @@ ID_ZERO = SetRule(
         "annotation-id-zero",
         "warning",
         "expected annotation ids from 1, found 0",
-        "number the annotations from 1; converting to coco does it",
-        "The official evaluation takes the id 0 for no match, so a detection that hits this object counts "
-        "as a false positive there. odm counts it rightly.",
+        "number the annotations from 1; converting to coco does so",
+        "The official evaluation uses id 0 for no match, so a detection that matches this object counts as "
+        "a false positive there. odm scores it correctly.",
     ),
     find=_id_zero,
     validate_only=True,

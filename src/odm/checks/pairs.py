@@ -39,9 +39,10 @@ def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
 CLASS_ONLY_IN_TRUTH = Code(
     "class-only-in-ground-truth",
     "warning",
-    "the class {value!r} of {n} ground truth boxes is not in the detections{hint}",
+    "class {value!r} of {n} ground truth boxes is not in the detections{hint}",
     "rename it if it is the same class",
-    "The detector never found this class, or writes its name differently, which costs it all of its objects.",
+    "The detector never found this class, or uses another name for it, in which case all its objects count "
+    "as missed.",
 )
 
 
@@ -67,7 +68,7 @@ def _report_unfound_classes(truth: Dataset, paired: pairing.Pairing, log: Log) -
 SIZES_DIFFER = Code(
     "image-sizes-differ",
     "warning",
-    "the image {value!r} has {ours} pixels in the ground truth and {theirs} in the detections",
+    "image {value!r} is {ours} pixels in the ground truth but {theirs} in the detections",
     "use the size of the ground truth for both",
     "Boxes are compared in pixels. If the sizes differ, the detections were made on another size of the "
     "image.",
@@ -99,8 +100,8 @@ CONVENTIONS_DIFFER = Code(
     "conventions-differ",
     "warning",
     "the detections fit the ground truth far better {how}: mean best IoU {better} instead of {value}",
-    "read them so, or correct the export",
-    "The two sides write boxes in different conventions, so that hardly any pair overlaps as it should.",
+    "read them that way, or correct the export",
+    "The two sides use different box conventions, so hardly any pair overlaps as it should.",
 )
 _SAMPLE = 2000
 """Detections that are enough to tell one convention from another."""
@@ -135,12 +136,12 @@ def _report_conventions(
     readings = {
         "as left, top, width, height instead of corners": corners,
         "as corners instead of left, top, width, height": np.concatenate([given[:, :2], wh], axis=1),
-        "with x and y exchanged": given[:, [1, 0, 3, 2]],
+        "with x and y swapped": given[:, [1, 0, 3, 2]],
         "as centre, width, height instead of corners": np.concatenate(
             [given[:, :2] - given[:, 2:] / 2, given[:, :2] + given[:, 2:] / 2], axis=1
         ),
-        "multiplied by the image size, as relative coordinates": given * size,
-        "divided by the image size, as the ground truth seems to be relative": given / size,
+        "read as relative coordinates": given * size,
+        "divided by the image size (the ground truth seems to be relative)": given / size,
     }
 
     def fit(boxes: Floats) -> float:

@@ -10,17 +10,17 @@ from odm.tables import Dataset
 PICTURE_SIZE = Code(
     "picture-size-differs",
     "warning",
-    "the annotations say {value} pixels, the picture has {real}",
+    "the annotations say {value} pixels, but the picture has {real}",
     "correct the size, or use the picture that was annotated",
-    "If the picture was resized after it was annotated, every box is in the wrong place.",
+    "If the picture was resized after annotation, every box is in the wrong place.",
 )
 PICTURE_TURNED = Code(
     "picture-size-swapped",
     "warning",
-    "the annotations say {value} pixels, the picture has {real}: width and height are exchanged",
-    "check the picture's EXIF orientation",
-    "Some tools annotate a picture as it is stored and some as it is shown. If the two differ by a "
-    "quarter turn, every box is in the wrong place.",
+    "the annotations say {value} pixels, but the picture has {real}: width and height are swapped",
+    "check the EXIF orientation of the picture",
+    "Some tools annotate a picture as stored, others as displayed. If the two differ by a quarter turn, "
+    "every box is in the wrong place.",
 )
 
 

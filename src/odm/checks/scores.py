@@ -56,7 +56,7 @@ BEYOND_ONE = BoxRule(
         "warning",
         "expected a score in 0..1, found {value}",
         "write confidences between 0 and 1",
-        "AP depends on the order of the scores alone, but thresholds, curves and other formats take them as "
+        "AP depends only on the order of the scores, but thresholds, curves and other formats expect "
         "confidences between 0 and 1.",
         row=True,
     ),
@@ -99,10 +99,10 @@ PERCENTAGES = SetRule(
 EQUAL = Code(
     "equal-scores",
     "warning",
-    "all {n} detections have the score {value}",
+    "all {n} detections have the same score, {value}",
     "write the detector's confidences",
-    "Average precision is computed over the ranking by score. If all scores are equal the ranking is "
-    "the order of the file, and the result says nothing.",
+    "Average precision depends on the ranking by score. If all scores are equal, the ranking is the order "
+    "of the file, and the result means nothing.",
 )
 
 

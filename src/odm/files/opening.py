@@ -19,18 +19,18 @@ HEAD = 64 * 2**10
 UNREADABLE = Code(
     "unreadable-file",
     "error",
-    "the file cannot be read: {reason}",
-    "check that it is there, is a regular file and may be read",
-    "A file inside the data set could not be opened or read to its end, so what it holds is unknown.",
+    "cannot read the file: {reason}",
+    "check that it exists, is a regular file, and that you have permission to read it",
+    "A file in the data set could not be opened or read to the end, so its content is unknown.",
     file=True,
 )
 NOT_TEXT = Code(
     "not-text",
     "error",
     "expected text, found {value}",
-    "unpack it if it is an archive, or name the file that holds the annotations",
-    "The file begins like an archive, a picture or another kind of file without text. Nothing is unpacked, "
-    "so what it holds is unknown.",
+    "extract it if it is an archive, or give the file that contains the annotations",
+    "The file starts like an archive, a picture or another binary file. Archives are not extracted, so its "
+    "content is unknown.",
     file=True,
 )
 
@@ -52,13 +52,13 @@ def _open(path: str, max_size: int) -> tuple[int, int]:
             raise Unreadable("it is a socket or a device, not a regular file") from None
         raise Unreadable(reason_of(e)) from None
     except ValueError:
-        raise Unreadable("its name holds a NUL") from None
+        raise Unreadable("its name contains a NUL") from None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise Unreadable(f"it is {kind_of(status.st_mode)}, not a regular file")
         if status.st_size > max_size:
-            raise Unreadable(f"it has {status.st_size} bytes, the limit is {max_size} (--max-size)")
+            raise Unreadable(f"it has {status.st_size} bytes, more than the limit of {max_size} (--max-size)")
     except BaseException:
         os.close(descriptor)
         raise
@@ -83,7 +83,7 @@ def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
     finally:
         os.close(descriptor)
     if len(data) != size:
-        raise Unreadable("it changed while it was read")
+        raise Unreadable("it changed while being read")
     if size >= 4096:
         refuse_nuls(data[:4096])
     return data
@@ -102,7 +102,7 @@ def _read_rest(descriptor: int, data: bytes, size: int) -> bytes:
 def refuse_nuls(head: bytes) -> None:
     """Unreadable if a file begins with nothing but NULs."""
     if len(head) >= 4096 and not head[:4096].strip(b"\0"):
-        raise Unreadable("it begins with 4096 NUL bytes, so its content was lost or is not text")
+        raise Unreadable("it begins with 4096 NUL bytes, so its content is lost or is not text")
 
 
 _NOT_TEXT = {
@@ -155,7 +155,7 @@ def open_binary(path: str, *, max_size: int = MAX_SIZE) -> IO[bytes]:
     return os.fdopen(descriptor, "rb")
 
 
-GIVE_A_PATH = "give a path (./- is a file of this name)"
+GIVE_A_PATH = "give a path (./- for a file of this name)"
 
 
 def reason_of(e: Exception) -> str:

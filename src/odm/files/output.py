@@ -26,17 +26,17 @@ COLLISION = Code(
 HIDDEN_NAME = Code(
     "hidden-name",
     "error",
-    "{value!r} would be written for {owner!r}, and hidden files are not read",
+    "{value!r} would be written for {owner!r}, but hidden files are not read",
     "rename the image so that no part of its name begins with a dot",
-    "Files whose name begins with a dot, or that lie in a folder of such a name, are left out where a folder "
-    "is read, by odm as by most programs, so what is written there would be lost.",
+    "Like most programs, odm skips files and folders whose name begins with a dot when it reads a folder, "
+    "so the file would be lost.",
 )
 CASE_COLLISION = Code(
     "case-collision",
     "warning",
-    "{first!r} and {second!r} differ only by letter case or Unicode form",
+    "{first!r} and {second!r} differ only in letter case or Unicode form",
     "rename one of them",
-    "On Windows and macOS the two names mean one file, so the second would replace the first there.",
+    "On Windows and macOS both names refer to the same file, so the second would replace the first.",
 )
 
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -84,7 +84,7 @@ class Output:
         if not target or "\0" in target:
             raise PathError(f"{shown!r}: not a usable target")
         if target == "-":
-            raise PathError(f"-: data cannot be written to the standard output; {GIVE_A_PATH}")
+            raise PathError(f"-: cannot write data to standard output; {GIVE_A_PATH}")
         self.target = target
         self.single = single
         self.dry_run = dry_run
@@ -125,11 +125,11 @@ class Output:
             if not stat.S_ISREG(mode):
                 raise PathError(f"{shown}: the target is {kind_of(mode)}, not a regular file")
             if not self._overwrite:
-                raise PathError(f"{shown}: the target exists; give --overwrite to replace it")
+                raise PathError(f"{shown}: the target exists; use --overwrite to replace it")
         elif not stat.S_ISDIR(mode):
             raise PathError(f"{shown}: the target exists and is not a folder")
         if not os.access(self._real, os.W_OK):
-            raise PathError(f"{shown}: the target may not be written to")
+            raise PathError(f"{shown}: no permission to write to the target")
         if self.single:
             return True
         try:
@@ -137,7 +137,7 @@ class Output:
         except OSError as e:
             raise PathError(f"{shown}: {reason_of(e)}") from None
         if not empty and not self._overwrite:
-            raise PathError(f"{shown}: the target exists and is not empty; give --overwrite to write into it")
+            raise PathError(f"{shown}: the target exists and is not empty; use --overwrite to write into it")
         return not empty
 
     def _check_parent(self, shown: str) -> None:
@@ -145,14 +145,14 @@ class Output:
         while location and not os.path.lexists(location):
             location = os.path.dirname(location)
         if location and not os.path.exists(location):
-            raise PathError(f"{shown}: {printable(location)} is a link that leads nowhere")
+            raise PathError(f"{shown}: {printable(location)} is a broken link")
         parent = os.path.dirname(self._real)
         while not os.path.exists(parent):
             parent = os.path.dirname(parent)
         if not os.path.isdir(parent):
             raise PathError(f"{shown}: {printable(parent)} is not a folder")
         if not os.access(parent, os.W_OK | os.X_OK):
-            raise PathError(f"{shown}: nothing may be written into {printable(parent)}")
+            raise PathError(f"{shown}: no permission to write into {printable(parent)}")
 
     def check_apart(self) -> None:
         """PathError if the target is, holds or lies in what is read, as far as that is known by now."""
@@ -357,8 +357,8 @@ class Output:
                 return
         if gone:  # /proc and its like say so of every name
             where = printable(parent)
-            raise PathError(f"{printable(self.target)}: the system lets no file be made in {where}")
-        raise OSError(errno.EAGAIN, "a temporary folder cannot be kept")
+            raise PathError(f"{printable(self.target)}: cannot create files in {where}")
+        raise OSError(errno.EAGAIN, "the temporary folder was removed")
 
     def _commit(self) -> None:
         if self.single:
@@ -397,7 +397,7 @@ class Output:
         try:
             os.link(made, self._real)
         except FileExistsError:
-            raise PathError(f"{printable(self.target)}: another program made it meanwhile") from None
+            raise PathError(f"{printable(self.target)}: another program created it in the meantime") from None
         except (OSError, AttributeError, NotImplementedError):  # not every file system has links
             os.rename(made, self._real)
 
@@ -444,14 +444,12 @@ class Output:
                     break
                 if i < len(parts):
                     if not stat.S_ISDIR(mode):
-                        raise PathError(
-                            f"{printable(location)}: in the way, it is not a folder of the target"
-                        )
+                        raise PathError(f"{printable(location)}: in the way, not a folder of the target")
                     there.add(part)
                 elif stat.S_ISREG(mode) or stat.S_ISLNK(mode):  # of a link, the link is replaced
                     moves[part] = None
                 else:
-                    raise PathError(f"{printable(location)}: in the way, it is {kind_of(mode)}")
+                    raise PathError(f"{printable(location)}: in the way, {kind_of(mode)}")
         return list(moves)
 
     def _fail(self, e: OSError) -> NoReturn:
@@ -459,10 +457,10 @@ class Output:
             raise e
         shown = printable(self.target)
         if isinstance(e, FileExistsError):
-            raise PathError(f"{shown}: two of the files have one name on this file system") from e
-        done = "nothing was changed there"
+            raise PathError(f"{shown}: two of the files have the same name on this file system") from e
+        done = "nothing was changed"
         if self._placed:
-            done = f"{self._placed} of the new files and folders are in place, the others are as they were"
+            done = f"{self._placed} of the new files and folders are in place, the others are unchanged"
         raise PathError(f"{shown}: {reason_of(e)}; {done}") from e
 
     def _clean(self) -> None:

@@ -28,10 +28,10 @@ T = TypeVar("T")
 LEADS_OUTSIDE = Code(
     "link-outside",
     "error",
-    "the link leads outside the source, to {target!r}",
-    "name the real folder on the command line, or give --follow-links",
-    "A symbolic link inside the source points to a place outside it. A data set from the internet could "
-    "use one to have other files of this machine read.",
+    "the link points outside the source, to {target!r}",
+    "give the real folder on the command line, or use --follow-links",
+    "A symbolic link in the source points to a location outside it. A data set from the internet could use "
+    "one to read other files of this machine.",
     file=True,
 )
 
@@ -61,7 +61,7 @@ class Source:
         self._found: dict[tuple[object, ...], Any] = {}
         self._files: list[str] | None = None
         if path == "-":
-            raise PathError(f"-: the standard input cannot be read here; {GIVE_A_PATH}")
+            raise PathError(f"-: cannot read from standard input; {GIVE_A_PATH}")
         try:
             status = os.stat(path)
         except (OSError, ValueError) as e:
@@ -194,9 +194,9 @@ class Source:
                 elif not os.path.isdir(entry.path):
                     yield name
                 elif (real := os.path.realpath(entry.path)) in above or _holds(real, folder):
-                    self.bad_links.append((name, "the link leads to a folder above it", False))
+                    self.bad_links.append((name, "the link points to a folder above it", False))
                 elif len(above) > 1 and not budget:
-                    self.bad_links.append((name, "too many links lie below links", False))
+                    self.bad_links.append((name, "too many nested links", False))
                 else:
                     # The folders entered by links are kept, so that a loop over several of them ends; the
                     # budget ends what is no loop but grows like one.

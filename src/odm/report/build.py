@@ -108,7 +108,7 @@ def write(
         If `size` is not a sensible number of pixels.
     """
     if not 16 <= size <= 10_000:
-        raise UsageError(f"report_size {size}: give a number of pixels from 16 to 10000")
+        raise UsageError(f"report_size {size}: expected a number of pixels from 16 to 10000")
     log = Log() if log is None else log
     single = is_file(target)
     with _output(target, overwrite=overwrite, sources=sources) as output:
@@ -135,16 +135,16 @@ def write(
         output.write("" if single else "index.html", content)
     if single and len(content) > FOLDER_ABOVE:
         log.note(
-            f"{printable(target)}: {len(content) / 1e6:.0f} MB, which is slow to open; a name without .html "
-            "makes a folder"
+            f"{printable(target)}: {len(content) / 1e6:.0f} MB, which is slow to open; use a name without "
+            ".html to write a folder"
         )
     return target if single else os.path.join(target, "index.html")
 
 
 def _too_large(target: str) -> PathError:
     return PathError(
-        f"{printable(target)}: one file of more than {LARGEST_FILE // 10**6} MB does not open in every "
-        "browser; give a name without .html for a folder, or show fewer or smaller pictures"
+        f"{printable(target)}: a single file of more than {LARGEST_FILE // 10**6} MB does not open in "
+        "every browser; use a name without .html to write a folder, or show fewer or smaller pictures"
     )
 
 
@@ -162,10 +162,12 @@ def _note_pictures(entries: list[list[Any]], log: Log) -> None:
     for name, remark in odd[:3]:
         log.note(f"report: {printable(name)}: {remark}")
     if len(odd) > 3:
-        log.note(f"report: {len(odd) - 3} more pictures are damaged or of another size; the page names them")
+        log.note(
+            f"report: {len(odd) - 3} more pictures are damaged or have another size; the page lists them"
+        )
     lacking = sum(entry[3] == "no picture" for entry in entries)
     if lacking and lacking == len(entries):
-        log.note("report: no pictures were found, so boxes are on a blank ground; give --images DIR")
+        log.note("report: no pictures found, so boxes are drawn on a blank background; use --images DIR")
     elif lacking:
         log.note(f"report: {lacking} of {len(entries)} pictures were not found")
 

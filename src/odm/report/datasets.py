@@ -75,7 +75,7 @@ def statistics_page(
 
 def _chosen(dataset: Dataset, weight: Longs, images: int) -> list[int]:
     if images < 1:
-        raise UsageError(f"report_images {images}: give a number from 1")
+        raise UsageError(f"report_images {images}: expected a number of at least 1")
     boxes = dataset.boxes
     # The least crowded images show a class best.
     per_image = np.bincount(boxes.image, minlength=len(dataset.images))

@@ -58,7 +58,7 @@ def evaluation_page(
         If `images` is below 1, or a result does not hold the boxes.
     """
     if images < 1:
-        raise UsageError(f"report_images {images}: give a number from 1")
+        raise UsageError(f"report_images {images}: expected a number of at least 1")
     tables = [result.report_data() for result in evaluation.results]
     names = evaluation.joined.images
     wrong = [_wrong(table) for table in tables]

@@ -79,7 +79,7 @@ def _shot(picture: Picture, size: int) -> Shot:
     except Unreadable as e:
         reason = str(e)
     except UnidentifiedImageError:
-        reason = "it is cut or of no known kind"
+        reason = "it is truncated or of an unknown type"
     except Image.DecompressionBombError:
         reason = "it has too many pixels"
     except Exception as e:  # noqa: BLE001 -- a damaged picture makes Pillow raise almost anything
@@ -100,7 +100,7 @@ def _shrink(image: Image.Image, known: tuple[int, int], size: int) -> Shot:
     if is_known and known != shape:
         if not _same_shape(known, shape) and _same_shape(known, stored):
             turn, shape = False, stored
-        text = f"{shape[0]} x {shape[1]}, the data set says {known[0]} x {known[1]}"
+        text = f"{shape[0]} x {shape[1]}, but the data set says {known[0]} x {known[1]}"
         if not _same_shape(known, shape):
             return Shot(b"", *known, f"the picture is {text}")
         remark = f"scaled: the picture is {text}"

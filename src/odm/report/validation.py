@@ -55,7 +55,7 @@ def validation_page(
         If `images` is below 1.
     """
     if images < 1:
-        raise UsageError(f"report_images {images}: give a number from 1")
+        raise UsageError(f"report_images {images}: expected a number of at least 1")
     names = list(dict.fromkeys(name for d in datasets for name in d.images.name))
     number = {name: i for i, name in enumerate(names)}
     sides = [_Side(d, np.array([number[n] for n in d.images.name], np.int64)) for d in datasets]
