@@ -293,7 +293,7 @@ def test_a_target_that_cannot_be_used_is_refused_before_the_work(data, tmp_path,
     words = ["eval", data / "gt.json", data / "det.csv", "-q", "--images", data / "photos", "--overwrite"]
     (inside := data / "photos/r.html").write_text("mine")
     assert run(*words, "--report", inside) == 3
-    assert "lies inside" in capsys.readouterr().err
+    assert "is inside the source" in capsys.readouterr().err
     inside.unlink()
 
 

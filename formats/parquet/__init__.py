@@ -61,7 +61,7 @@ class ParquetOptions(ImageOptions):
 
     columns: dict[str, str] | None = option(  # noqa: RUF009 -- as all options; the type only looks mutable
         None,
-        "which column is what: image:frame,left:x0,...",
+        "column names by role: image:frame,left:x0,...",
         side="read",
         parse=functools.partial(parse_columns, roles=BOX_ROLES),
     )
