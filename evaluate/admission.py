@@ -131,13 +131,8 @@ def _check_score_range(detections: Dataset, log: Log, facts: Facts) -> None:
     shown = low / 100 if facts.in_percent else low
     if n >= 3 and shown >= FILTERED and high <= 100:
         log.note(
-<<<<<<< HEAD
             f"all {n} detections score at least {low:g}: they look already filtered, which lowers "
             f"recall and AP; if so, keep all of them (a threshold of 0.01 or less)"
-=======
-            f"all {n} detections score at least {low:g}: they look already filtered, which "
-            f"lowers recall and AP; if so, keep all of them (a threshold of 0.01 or less)"
->>>>>>> wt/scalem
         )
     if n >= 3 and low == high:
         log.note(f"all {n} detections have the score {low:g}, so only their order ranks them")
