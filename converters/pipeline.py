@@ -39,7 +39,7 @@ from odm.converters.writing import (
     write_loaded,
 )
 from odm.files import MAX_SIZE
-from odm.formats import for_target, get, make_options
+from odm.formats import Format, for_target, get, make_options
 from odm.issues import Log, UsageError, plural, printable
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
 from odm.tables import Dataset, Kind
@@ -235,29 +235,14 @@ def convert(
     output = open_output(target, to_format, overwrite=overwrite, dry_run=True)
     if selection.divides:
         check_parts(selection, output, to_format.adapted(to_chosen))
-    requests = [
-        Request(
-            path=path,
-            format=format_,
-            options=dict(from_options or {}),
-            shared=shared,
-            kind=kind,
-            flag="--from",
-            follow_links=follow_links,
-            max_size=max_size,
-        )
-        for path, format_ in zip(sources, formats, strict=True)
-    ]
+    requests = _requests(
+        sources, formats, from_options, shared, kind, follow_links=follow_links, max_size=max_size
+    )
     truth = reference(gt, log)
     reading = functools.partial(load, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=truth)
     all_loaded = [reading(requests[0], log)] if len(requests) == 1 else load_all(requests, log, reading)
     check_shared(shared, [*((one.format, "read") for one in all_loaded), (to_format, "write")])
-    loaded, ledger = all_loaded[0], None
-    if len(all_loaded) > 1:
-        loaded, ledger = merge_loaded(
-            all_loaded, to_format.adapted(to_chosen), same_image, log, dry_run=dry_run
-        )
-        all_loaded.clear()
+    loaded, ledger = _as_one(all_loaded, to_format.adapted(to_chosen), same_image, log, dry_run=dry_run)
     wanted = Target(
         path=target,
         format=to_format,
@@ -271,6 +256,43 @@ def convert(
         selection=selection,
     )
     return write_loaded(loaded, wanted, log, ledger)
+
+
+def _requests(
+    sources: Sequence[str],
+    formats: Sequence[str | None],
+    options: Mapping[str, Any] | None,
+    shared: Mapping[str, Any],
+    kind: Kind | None,
+    *,
+    follow_links: bool,
+    max_size: int,
+) -> list[Request]:
+    """What to read and how, for each source; `options` are those of the source formats."""
+    return [
+        Request(
+            path=path,
+            format=format_,
+            options=dict(options or {}),
+            shared=shared,
+            kind=kind,
+            flag="--from",
+            follow_links=follow_links,
+            max_size=max_size,
+        )
+        for path, format_ in zip(sources, formats, strict=True)
+    ]
+
+
+def _as_one(
+    all_loaded: list[Loaded], target: Format, same_image: SameImage, log: Log, *, dry_run: bool
+) -> tuple[Loaded, Ledger | None]:
+    """The one source, or several merged, with their ledger; those are then let go of to free their memory."""
+    if len(all_loaded) == 1:
+        return all_loaded[0], None
+    merged = merge_loaded(all_loaded, target, same_image, log, dry_run=dry_run)
+    all_loaded.clear()
+    return merged
 
 
 @inputs.gather()

@@ -118,36 +118,18 @@ def evaluate(
         keep_difficult=keep_difficult,
         pixels=pixels,
     )
+    choice: dict[str, Any] = {
+        "extra_images": extra_images,
+        "only_classes": only_classes,
+        "only_images": only_images,
+        "score_min": score_min,
+    }
     if any(p.tubes for p in rules):
         return _evaluate_tubes(
-            truth,
-            detections,
-            rules,
-            log,
-            extra_images=extra_images,
-            only_classes=only_classes,
-            only_images=only_images,
-            score_min=score_min,
-            at_score=at_score,
-            class_agnostic=class_agnostic,
+            truth, detections, rules, log, choice, at_score=at_score, class_agnostic=class_agnostic
         )
-    joined = join(
-        truth,
-        detections,
-        log,
-        extra_images=extra_images,
-        only_classes=only_classes,
-        only_images=only_images,
-        score_min=score_min,
-        image_labels=image_labels,
-        hierarchy=hierarchy,
-    )
-    if class_agnostic:
-        joined = collapsed(joined, ONE_CLASS)
-    common = common_switches(score_min, only_classes, only_images, extra_images, joined)
-    if class_agnostic:
-        common.append("classes ignored")
-    rules = [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]
+    joined = join(truth, detections, log, image_labels=image_labels, hierarchy=hierarchy, **choice)
+    joined, rules = _with_switches(joined, rules, choice, class_agnostic=class_agnostic)
     report_before(joined, rules, source_of(truth), log)
     results = [
         dataclasses.replace(accumulate(matches, at_score=at_score), joined=joined)
@@ -162,39 +144,35 @@ def _evaluate_tubes(
     detections: Dataset,
     rules: Sequence[Protocol],
     log: Log,
+    choice: Mapping[str, Any],
     *,
-    extra_images: ExtraImages,
-    only_classes: Sequence[str] | None,
-    only_images: Sequence[str] | None,
-    score_min: float | None,
     at_score: float | None,
     class_agnostic: bool,
 ) -> Evaluation:
     """The same for protocols that measure tracks: videos are the images, and tubes the boxes."""
     ours, theirs = tubes.tubes_of_both(truth, detections, log)
-    joined = join(
-        ours.dataset,
-        theirs.dataset,
-        log,
-        extra_images=extra_images,
-        only_classes=only_classes,
-        only_images=only_images,
-        score_min=score_min,
-        unit="videos",
-    )
-    if class_agnostic:
-        joined = collapsed(joined, ONE_CLASS)
-    common = common_switches(score_min, only_classes, only_images, extra_images, joined)
-    if class_agnostic:
-        common.append("classes ignored")
+    joined = join(ours.dataset, theirs.dataset, log, unit="videos", **choice)
+    joined, rules = _with_switches(joined, rules, choice, class_agnostic=class_agnostic)
     results = []
-    for p in [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]:
+    for p in rules:
         order = tubes.input_order(joined, by_video=p.match != "greatest")
         pairs = tubes.tube_pairs(joined, ours, theirs, floor_of(p), order)
         matches = match(joined, p, pairs=pairs, order=order)
         results.append(dataclasses.replace(accumulate(matches, at_score=at_score), joined=joined))
     report_no_match(results, source_of(detections), log)
     return Evaluation(joined, results, log, truth, detections)
+
+
+def _with_switches(
+    joined: Joined, rules: Sequence[Protocol], choice: Mapping[str, Any], *, class_agnostic: bool
+) -> tuple[Joined, list[Protocol]]:
+    """The two sides, as one class if so asked, and the protocols with what was changed under all of them."""
+    if class_agnostic:
+        joined = collapsed(joined, ONE_CLASS)
+    common = common_switches(joined=joined, **choice)
+    if class_agnostic:
+        common.append("classes ignored")
+    return joined, [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]
 
 
 def checked_rules(

@@ -33,10 +33,10 @@ from odm.evaluate.matches import Matches
 from odm.evaluate.pooling import ScoreBins
 from odm.evaluate.prepare import drop_rank
 from odm.evaluate.protocols import Protocol as Rules
-from odm.evaluate.results import Evaluation
+from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.selection import Choice, ExtraImages, image_numbers, narrow
 from odm.evaluate.shard_job import Job
-from odm.evaluate.shard_tasks import SIDE, Columns, Part, Store, Survey, Totals, Work, write_skeleton
+from odm.evaluate.shard_tasks import SIDE, Columns, Outcome, Part, Store, Survey, Totals, Work, write_skeleton
 from odm.evaluate.sides import Joined, Label
 from odm.issues import Log, UsageError
 from odm.pairing import source_of
@@ -159,6 +159,61 @@ def _buckets(classes: Sequence[str], counts: Longs, rows: int) -> tuple[dict[str
     return bucket, n
 
 
+def _detections_per_class(admitted: Admitted, whole: Whole, known: Joined) -> dict[str, int]:
+    """How many detections each class has that is evaluated."""
+    counts = dict.fromkeys([*known.classes, *known.added], 0)
+    for name, n in zip(admitted.pairing.det_names, whole.facts.per_class.tolist(), strict=True):
+        if name in counts:
+            counts[name] += n
+    return counts
+
+
+def _plan(
+    admitted: Admitted,
+    base: Joined,
+    known: Joined,
+    choice: Choice,
+    whole: Whole,
+    surveys: Sequence[Survey],
+    rules: Sequence[Rules],
+    *,
+    at_score: float | None,
+    rows_per_task: int,
+    most_of_class: int | None,
+) -> tuple[Work, Ints, list[tuple[Longs, Longs, Ints]]]:
+    """What every task has to know, (images,) which task matches each image, and the numbers of each part.
+
+    UsageError if a class has more than `most_of_class` detections.
+    """
+    number, category = admitted.det_numbers(), np.array(admitted.det_classes(), np.int64)
+    owner, n_cut = _owners(surveys, whole, number, len(base.images), rows_per_task)
+    per_class = _detections_per_class(admitted, whole, known)
+    names, counts = list(per_class), np.array(list(per_class.values()), np.int64)
+    if most_of_class is not None and choice.score_min is None:
+        _refuse_large(names, counts, most_of_class)
+    bucket_of, n_buckets = _buckets(names, counts, rows_per_task)
+    work = Work(
+        rules=tuple(rules),
+        classes=base.classes,
+        added=known.added,
+        frequency=base.frequency,
+        hierarchy=base.hierarchy,
+        choice=choice,
+        n_truth_images=base.n_truth_images,
+        has_labels=known.image_labels is not None,
+        bucket_of=bucket_of,
+        n_buckets=n_buckets,
+        bins=ScoreBins.of([s.quantiles for s in surveys], at_score),
+        n_parts=len(surveys),
+        n_cut=n_cut,
+    )
+    mappings = [
+        (number[images], category[classes], owner[number[images]])
+        for images, classes in zip(whole.images, whole.classes, strict=True)
+    ]
+    return work, owner, mappings
+
+
 # ---------------------------------------------------------------------------------------------- all of it
 
 
@@ -215,79 +270,55 @@ def evaluate_parts(
     """
     log = Log() if log is None else log
     image_labels = None if image_labels is None else list(image_labels)
-    rules = rules_in_parts(
-        protocol,
-        at_score=at_score,
-        score_min=score_min,
-        hierarchy=hierarchy,
-        image_labels=image_labels,
-        **switches,
-    )
+    chosen: dict[str, Any] = {
+        "extra_images": extra_images,
+        "only_classes": only_classes,
+        "only_images": only_images,
+    }
+    labels: dict[str, Any] = {"image_labels": image_labels, "hierarchy": hierarchy}
+    rules = rules_in_parts(protocol, at_score=at_score, score_min=score_min, **labels, **switches)
     job = Job(executor, store, log)
     write_skeleton(truth, store)
     surveys = job.survey(parts, unread or Log())
     whole = Whole.of(surveys, path)
-    admitted = admit(
-        truth,
-        whole.dataset,
-        whole.facts,
-        log,
-        extra_images=extra_images,
-        only_classes=only_classes,
-        only_images=only_images,
-        image_labels=image_labels,
-    )
-    if extra_images == "ignore" and (admitted.pairing.image < 0).any():
-        raise UsageError("--extra-images ignore needs all detections at once; leave those images out before")
-    base, choice, known, labels_log = _narrowed(
-        admitted, extra_images, only_classes, only_images, score_min, image_labels, hierarchy
-    )
-    number, category = admitted.det_numbers(), np.array(admitted.det_classes(), np.int64)
-    owner, n_cut = _owners(surveys, whole, number, len(base.images), rows_per_task)
-    per_class = np.zeros(len(known.classes) + len(known.added), np.int64)
-    row = {name: i for i, name in enumerate([*known.classes, *known.added])}
-    for name, n in zip(admitted.pairing.det_names, whole.facts.per_class.tolist(), strict=True):
-        if name in row:
-            per_class[row[name]] += n
-    if most_of_class is not None and score_min is None:
-        _refuse_large(list(row), per_class, most_of_class)
-    bucket_of, n_buckets = _buckets(list(row), per_class, rows_per_task)
-    common = common_switches(score_min, only_classes, only_images, extra_images, base)
+    admitted = admit(truth, whole.dataset, whole.facts, log, image_labels=image_labels, **chosen)
+    base, choice, known, labels_log = _narrowed(admitted, score_min=score_min, **chosen, **labels)
+    common = common_switches(score_min, joined=base, **chosen)
     rules = [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]
-    work = Work(
-        rules=tuple(rules),
-        classes=base.classes,
-        added=known.added,
-        frequency=base.frequency,
-        hierarchy=base.hierarchy,
-        choice=choice,
-        n_truth_images=base.n_truth_images,
-        has_labels=known.image_labels is not None,
-        bucket_of=bucket_of,
-        n_buckets=n_buckets,
-        bins=ScoreBins.of([s.quantiles for s in surveys], at_score),
-        n_parts=len(parts),
-        n_cut=n_cut,
+    work, owner, mappings = _plan(
+        admitted,
+        base,
+        known,
+        choice,
+        whole,
+        surveys,
+        rules,
+        at_score=at_score,
+        rows_per_task=rows_per_task,
+        most_of_class=most_of_class,
     )
-    _write_truth(base, known, owner, len(parts) + n_cut, store)
-    mappings = [
-        (number[images], category[classes], owner[number[images]])
-        for images, classes in zip(whole.images, whole.classes, strict=True)
-    ]
+    _write_truth(base, known, owner, len(parts) + work.n_cut, store)
     del surveys
     outcomes, totals, kept = job.match(parts, mappings, work)
     if kept is not None:
         kept.report(choice, base.report.images_det_only, source_of(whole.dataset), log)
     log.extend(labels_log)
     report_before(known, rules, source_of(truth), log)
-    counted = job.count(outcomes, totals, work, at_score)
-    points = job.overall_points(outcomes, totals, work.bins, at_score)
-    results = [
-        finish(_stub(one, rule), numbers, point, at_score)
-        for one, rule, numbers, point in zip(totals, rules, counted, points, strict=True)
-    ]
+    results = _results(job, outcomes, totals, work, at_score)
     report_after(results, source_of(whole.dataset), log)
     return Evaluation(dataclasses.replace(known, detections=base.detections), results, log)
+
+
+def _results(
+    job: Job, outcomes: Sequence[Outcome], totals: Sequence[Totals], work: Work, at_score: float | None
+) -> list[Result]:
+    """The result under each protocol, from what became of all detections."""
+    counted = job.count(outcomes, totals, work, at_score)
+    points = job.overall_points(outcomes, totals, work.bins, at_score)
+    return [
+        finish(_stub(one, rule), numbers, point, at_score)
+        for one, rule, numbers, point in zip(totals, work.rules, counted, points, strict=True)
+    ]
 
 
 def _refuse_large(classes: Sequence[str], counts: Longs, most: int) -> None:
@@ -345,6 +376,7 @@ def check_rules(rules: Sequence[Rules]) -> None:
 
 def _narrowed(
     admitted: Admitted,
+    *,
     extra_images: ExtraImages,
     only_classes: Sequence[str] | None,
     only_images: Sequence[str] | None,
@@ -353,6 +385,8 @@ def _narrowed(
     hierarchy: Mapping[str, Any] | None,
 ) -> tuple[Joined, Choice, Joined, Log]:
     """The ground truth as it is joined, the choice, and what it leaves, with the notes about labels."""
+    if extra_images == "ignore" and (admitted.pairing.image < 0).any():
+        raise UsageError("--extra-images ignore needs all detections at once; leave those images out before")
     empty = admitted.detections.boxes.take(np.zeros(0, np.int64))
     base = dataclasses.replace(
         admitted.joined(admitted.det_numbers(), admitted.det_classes(), empty),

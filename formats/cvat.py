@@ -485,38 +485,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
     errors = log.errors
     if name:
         target.plan([name], ["the annotations"], log)
-    for text in classes:
-        reason = refuse_class(text) or (
-            "XML does not allow one of its characters" if _NOT_XML.search(text) else None
-        )
-        if reason is not None:
-            log.report(UNWRITABLE, "", value=text, reason=reason, way="rename the class")
-    for i, text in enumerate(images.name):
-        if _NOT_XML.search(text):
-            path, line, pointer = dataset.image_place(i)
-            reason = "XML does not allow one of its characters"
-            log.report(BAD_NAME, path, line=line, pointer=pointer, value=text, reason=reason)
-    if log.errors > errors:
-        return
-    for text in (*dataset.videos.name, *map(str, dataset.tracks.source_id.tolist())):
-        if _NOT_XML.search(text):
-            reason = "XML cannot hold one of its characters"
-            log.report(BAD_NAME, "", value=text, reason=reason)
-    if log.errors > errors:
-        return
+    for check in (_check_names, _check_video_names):
+        check(dataset, log)
+        if log.errors > errors:
+            return
     frames, tracks = _frame_marks(dataset), _track_marks(dataset)
     labels = [_quote(text) for text in classes]
-    lines = ['<?xml version="1.0" encoding="utf-8"?>', "<annotations>", "  <version>1.1</version>"]
-    lines += ["  <meta>", "    <task>", f"      <size>{len(images)}</size>", "      <mode>annotation</mode>"]
-    lines += ["      <labels>"]
-    for text in classes:
-        lines += [
-            "        <label>",
-            f"          <name>{html.escape(text, quote=False)}</name>",
-            "          <type>any</type>",
-        ]
-        lines += ["        </label>"]
-    lines += ["      </labels>", "    </task>", "  </meta>"]
+    lines = _head(len(images), classes)
     order = np.argsort(boxes.image, kind="stable")
     ends = np.searchsorted(boxes.image[order], np.arange(len(images)), side="right").tolist()
     texts = decimals(boxes.xyxy[order].ravel())
@@ -547,6 +522,37 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
         lines.append("  </image>")
     lines.append("</annotations>\n")
     target.write(name, "\n".join(lines).encode())
+
+
+def _check_names(dataset: Dataset, log: Log) -> None:
+    for text in dataset.categories.name:
+        reason = refuse_class(text) or (
+            "XML does not allow one of its characters" if _NOT_XML.search(text) else None
+        )
+        if reason is not None:
+            log.report(UNWRITABLE, "", value=text, reason=reason, way="rename the class")
+    for i, text in enumerate(dataset.images.name):
+        if _NOT_XML.search(text):
+            path, line, pointer = dataset.image_place(i)
+            reason = "XML does not allow one of its characters"
+            log.report(BAD_NAME, path, line=line, pointer=pointer, value=text, reason=reason)
+
+
+def _check_video_names(dataset: Dataset, log: Log) -> None:
+    for text in (*dataset.videos.name, *map(str, dataset.tracks.source_id.tolist())):
+        if _NOT_XML.search(text):
+            log.report(BAD_NAME, "", value=text, reason="XML cannot hold one of its characters")
+
+
+def _head(n_images: int, classes: tuple[str, ...]) -> list[str]:
+    """The lines above the first image."""
+    lines = ['<?xml version="1.0" encoding="utf-8"?>', "<annotations>", "  <version>1.1</version>"]
+    lines += ["  <meta>", "    <task>", f"      <size>{n_images}</size>", "      <mode>annotation</mode>"]
+    lines.append("      <labels>")
+    for text in classes:
+        lines += ["        <label>", f"          <name>{html.escape(text, quote=False)}</name>"]
+        lines += ["          <type>any</type>", "        </label>"]
+    return [*lines, "      </labels>", "    </task>", "  </meta>"]
 
 
 def _frame_marks(dataset: Dataset) -> list[str]:

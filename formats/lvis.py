@@ -41,7 +41,7 @@ they count from 1. ``image_count`` and ``instance_count`` are computed from the 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -504,18 +504,10 @@ def write(dataset: Dataset, target: Output, log: Log, options: LvisOptions) -> N
         area = np.where(np.isnan(boxes.area), places[:, 2] * places[:, 3], boxes.area)
     area = np.nan_to_num(area)
     difficult = boxes.has(Flag.DIFFICULT).tolist()
-    pairs = np.unique(np.stack([boxes.category, boxes.image], axis=1), axis=0)
-    in_images = np.bincount(pairs[:, 0], minlength=len(classes)).tolist()
-    instances = np.bincount(boxes.category, minlength=len(classes)).tolist()
 
     frames, numbers = images.video, track_numbers(dataset, log, least=1)
     tracks, video_ids = box_tracks(dataset, numbers, -1), [*_own_ids(dataset.videos.source_id), -1]
-    listed: dict[str, dict[int, list[int]]] = {}
-    for key, verdict in _OWN.items():
-        said = dataset.labels.take(dataset.labels.verdict == verdict)
-        lists = listed[key] = {}
-        for row, k in zip(said.image.tolist(), said.category.tolist(), strict=True):
-            lists.setdefault(row, []).append(class_ids[k])
+    listed = _verified_classes(dataset, class_ids)
 
     def image(i: int) -> dict[str, Any]:
         record: dict[str, Any] = {"id": image_ids[i], "file_name": images.name[i]}
@@ -542,9 +534,37 @@ def write(dataset: Dataset, target: Output, log: Log, options: LvisOptions) -> N
             record["video_id"] = video_ids[dataset.tracks.video[boxes.track[i]]]  # type: ignore[index]
         return record | {"score": number(float(boxes.score[i]))} if dataset.kind == "det" else record
 
-    def category(i: int) -> dict[str, Any]:
-        n = in_images[i]
-        return {
+    tables: list[tuple[str, Iterable[dict[str, Any]]]] = [
+        ("images", map(image, range(len(images)))),
+        ("annotations", map(annotation, range(len(boxes)))),
+        ("categories", _category_records(dataset, class_ids)),
+    ]
+    if frames is not None:
+        tables.append(("videos", _video_records(dataset, video_ids)))
+    if tracks is not None:
+        tables.append(("tracks", _track_records(dataset, numbers, video_ids)))
+    body = ",\n".join(f'"{key}": {lines(map(dump, records))}' for key, records in tables)
+    target.write(name, f'{{"info": {{}}, "licenses": [],\n{body}}}\n'.encode())
+
+
+def _verified_classes(dataset: Dataset, class_ids: list[int]) -> dict[str, dict[int, list[int]]]:
+    """The two lists of ids of classes, by their key and the row of their image."""
+    listed: dict[str, dict[int, list[int]]] = {}
+    for key, verdict in _OWN.items():
+        said = dataset.labels.take(dataset.labels.verdict == verdict)
+        lists = listed[key] = {}
+        for row, k in zip(said.image.tolist(), said.category.tolist(), strict=True):
+            lists.setdefault(row, []).append(class_ids[k])
+    return listed
+
+
+def _category_records(dataset: Dataset, class_ids: list[int]) -> Iterator[dict[str, Any]]:
+    boxes, classes = dataset.boxes, dataset.categories
+    pairs = np.unique(np.stack([boxes.category, boxes.image], axis=1), axis=0)
+    in_images = np.bincount(pairs[:, 0], minlength=len(classes)).tolist()
+    instances = np.bincount(boxes.category, minlength=len(classes)).tolist()
+    for i, n in enumerate(in_images):
+        yield {
             "id": class_ids[i],
             "name": classes.name[i],
             "frequency": classes.frequency[i] or ("r" if n <= 10 else "c" if n <= 100 else "f"),
@@ -552,24 +572,16 @@ def write(dataset: Dataset, target: Output, log: Log, options: LvisOptions) -> N
             "instance_count": instances[i],
         }
 
-    def video(i: int) -> dict[str, Any]:
-        length = int(dataset.videos.length[i])
-        return {"id": video_ids[i], "name": dataset.videos.name[i]} | ({"length": length} if length else {})
 
-    def track(i: int) -> dict[str, Any]:
+def _video_records(dataset: Dataset, video_ids: list[int]) -> Iterator[dict[str, Any]]:
+    for i, length in enumerate(dataset.videos.length.tolist()):
+        yield {"id": video_ids[i], "name": dataset.videos.name[i]} | ({"length": length} if length else {})
+
+
+def _track_records(dataset: Dataset, numbers: NDArray[Any], video_ids: list[int]) -> Iterator[dict[str, Any]]:
+    for i, score in enumerate(dataset.tracks.score.tolist()):
         record = {"id": int(numbers[i]), "video_id": video_ids[dataset.tracks.video[i]]}
-        score = float(dataset.tracks.score[i])
-        return record | ({} if np.isnan(score) else {"score": number(score)})
-
-    made: Sequence[tuple[str, Any, int]] = (
-        ("images", image, len(images)),
-        ("annotations", annotation, len(boxes)),
-        ("categories", category, len(classes)),
-        *([("videos", video, len(dataset.videos))] if frames is not None else []),
-        *([("tracks", track, len(dataset.tracks))] if tracks is not None else []),
-    )
-    body = ",\n".join(f'"{key}": {lines(dump(make(i)) for i in range(n))}' for key, make, n in made)
-    target.write(name, f'{{"info": {{}}, "licenses": [],\n{body}}}\n'.encode())
+        yield record | ({} if np.isnan(score) else {"score": number(score)})
 
 
 FORMAT = Format(

@@ -46,54 +46,15 @@ def object_of(dataset: Dataset, image_rows: NDArray[Any], box_rows: NDArray[Any]
     """These images and boxes, with all categories, as one object."""
     import msgspec
 
-    images, categories, boxes = dataset.images, dataset.categories, dataset.boxes
-    image_ids = own_ids(images.source_id[image_rows], 0)
+    categories = dataset.categories
+    image_ids = own_ids(dataset.images.source_id[image_rows], 0)
     category_ids = own_ids(categories.source_id, 0)
-    image = msgspec.defstruct(
-        "Image",
-        [
-            "id",
-            "file_name",
-            ("width", int, 0),
-            ("height", int, 0),
-            ("video_id", int, -1),
-            ("frame_id", int, -1),
-        ],
-        omit_defaults=True,
-        gc=False,
-    )
+    image_lines = _image_lines(dataset, image_rows, image_ids)
     category = msgspec.defstruct("Category", ["id", "name"], gc=False)
-    lines = msgspec.json.Encoder().encode_lines
-    image_lines = lines(
-        list(
-            map(
-                image,
-                image_ids,
-                [images.name[row] for row in image_rows.tolist()],
-                images.width[image_rows].tolist(),
-                images.height[image_rows].tolist(),
-                *frame_columns(dataset, image_rows),
-            )
-        )
-    )
-    category_lines = lines(list(map(category, category_ids, categories.name)))
-    ids_by_row = np.zeros(len(images), np.int64)
+    category_lines = msgspec.json.Encoder().encode_lines(list(map(category, category_ids, categories.name)))
+    ids_by_row = np.zeros(len(dataset.images), np.int64)
     ids_by_row[image_rows] = image_ids
-    ltwh = _ltwh(dataset, box_rows)
-    area = boxes.area[box_rows]
-    with np.errstate(over="ignore"):
-        area = np.where(np.isnan(area), ltwh[:, 2] * ltwh[:, 3], area)
-    area = np.nan_to_num(area) + 0.0  # an infinite product becomes the largest number
-    columns: dict[str, NDArray[Any]] = {
-        "id": np.array(box_ids(boxes.source_id[box_rows]), np.int64),
-        "image_id": ids_by_row[boxes.image[box_rows]],
-        "category_id": np.array(category_ids, np.int64)[boxes.category[box_rows]],
-        "bbox": ltwh,
-        "area": area,
-        "iscrowd": ((boxes.flags[box_rows] & np.uint16(Flag.CROWD)) != 0).astype(int),
-    }
-    if dataset.kind == "det":
-        columns["score"] = boxes.score[box_rows] + 0.0
+    columns = _box_columns(dataset, box_rows, ids_by_row, np.array(category_ids, np.int64))
     lists, tracks = tracks_of(dataset, box_rows, log)
     return b"".join(
         [
@@ -108,6 +69,61 @@ def object_of(dataset: Dataset, image_rows: NDArray[Any], box_rows: NDArray[Any]
             b"}\n",
         ]
     )
+
+
+def _image_lines(dataset: Dataset, image_rows: NDArray[Any], image_ids: list[int]) -> bytes:
+    """The images, one a line."""
+    import msgspec
+
+    images = dataset.images
+    image = msgspec.defstruct(
+        "Image",
+        [
+            "id",
+            "file_name",
+            ("width", int, 0),
+            ("height", int, 0),
+            ("video_id", int, -1),
+            ("frame_id", int, -1),
+        ],
+        omit_defaults=True,
+        gc=False,
+    )
+    return msgspec.json.Encoder().encode_lines(
+        list(
+            map(
+                image,
+                image_ids,
+                [images.name[row] for row in image_rows.tolist()],
+                images.width[image_rows].tolist(),
+                images.height[image_rows].tolist(),
+                *frame_columns(dataset, image_rows),
+            )
+        )
+    )
+
+
+def _box_columns(
+    dataset: Dataset, box_rows: NDArray[Any], image_ids: NDArray[Any], category_ids: NDArray[Any]
+) -> dict[str, NDArray[Any]]:
+    """The fields of the annotations; the ids are by row."""
+    boxes = dataset.boxes
+    ltwh = _ltwh(dataset, box_rows)
+    area = boxes.area[box_rows]
+    with np.errstate(over="ignore"):
+        area = np.where(np.isnan(area), ltwh[:, 2] * ltwh[:, 3], area)
+    area = np.nan_to_num(area) + 0.0  # an infinite product becomes the largest number
+    columns: dict[str, NDArray[Any]] = {
+        "id": np.array(box_ids(boxes.source_id[box_rows]), np.int64),
+        "image_id": image_ids[boxes.image[box_rows]],
+        "category_id": category_ids[boxes.category[box_rows]],
+        "bbox": ltwh,
+        "area": area,
+        "iscrowd": ((boxes.flags[box_rows] & np.uint16(Flag.CROWD)) != 0).astype(int),
+    }
+    if dataset.kind == "det":
+        columns["score"] = boxes.score[box_rows] + 0.0
+    return columns
 
 
 def frame_columns(dataset: Dataset, rows: NDArray[Any]) -> list[list[int]]:

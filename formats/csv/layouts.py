@@ -212,18 +212,7 @@ def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) 
             continue
         header.find_usual(role)
     if {"imageid", "predictionstring"} <= keys and not explicit:
-        if faults:
-            return HeaderFaults(columns, faults)
-        return Layout(
-            "Open Images predictions in a PredictionString",
-            sep,
-            columns,
-            roles,
-            coords="rel",
-            spaced=header.spaced,
-            strings=header.places["predictionstring"][0],
-            sure=False,  # strings of other groups have this header too
-        )
+        return HeaderFaults(columns, faults) if faults else _strings_layout(header, sep)
 
     form = header.find_coordinates()
     if "image" in roles or "image" in constants:
@@ -239,28 +228,7 @@ def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) 
     if faults:
         return HeaderFaults(columns, faults, has_box={"image", "class"}.issuperset(lacking))
 
-    sure = True
-    if explicit:
-        title = "CSV with the columns given by -O columns"
-        coords = "rel" if open_images else "sniff"
-    elif set(CANONICAL) <= set(columns):
-        title, coords = "canonical CSV", "abs"
-    elif open_images and "score" in roles:
-        title, coords = "Open Images predictions", "rel"
-    elif open_images:
-        title, coords = "Open Images boxes", "rel"
-        if "confidence" in keys:
-            title += " (Confidence is not a score there; -O columns=score:Confidence reads it as one)"
-    elif set(map(key_of, TFOD)) <= keys:
-        title, coords = "TF Object Detection CSV", "sniff"
-    else:
-        named = ", ".join(
-            f"{role} = {shorten(columns[i])}"
-            for role, i in roles.items()
-            if i < len(columns) and role != columns[i]
-        )
-        title, coords = "CSV by the names of its columns" + (f" ({named})" if named else ""), "sniff"
-        sure = False  # a format whose header this is may be surer of it than usual names can make
+    title, coords, sure = _dialect_of(header, open_images=open_images)
     return Layout(
         title,
         sep,
@@ -273,3 +241,41 @@ def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) 
         packed=header.packed,
         sure=sure,
     )
+
+
+def _strings_layout(header: Header, sep: str) -> Layout:
+    return Layout(
+        "Open Images predictions in a PredictionString",
+        sep,
+        header.columns,
+        header.roles,
+        coords="rel",
+        spaced=header.spaced,
+        strings=header.places["predictionstring"][0],
+        sure=False,  # strings of other groups have this header too
+    )
+
+
+def _dialect_of(header: Header, *, open_images: bool) -> tuple[str, str, bool]:
+    """The title of the dialect of a header without faults, its coordinates, and whether it is sure."""
+    columns, roles, keys = header.columns, header.roles, set(header.places)
+    if header.explicit:
+        return "CSV with the columns given by -O columns", "rel" if open_images else "sniff", True
+    if set(CANONICAL) <= set(columns):
+        return "canonical CSV", "abs", True
+    if open_images and "score" in roles:
+        return "Open Images predictions", "rel", True
+    if open_images:
+        title = "Open Images boxes"
+        if "confidence" in keys:
+            title += " (Confidence is not a score there; -O columns=score:Confidence reads it as one)"
+        return title, "rel", True
+    if set(map(key_of, TFOD)) <= keys:
+        return "TF Object Detection CSV", "sniff", True
+    named = ", ".join(
+        f"{role} = {shorten(columns[i])}"
+        for role, i in roles.items()
+        if i < len(columns) and role != columns[i]
+    )
+    # A format whose header this is may be surer of it than usual names can make.
+    return "CSV by the names of its columns" + (f" ({named})" if named else ""), "sniff", False

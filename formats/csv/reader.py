@@ -352,8 +352,7 @@ class _Rows:
         faults = RowFaults(n)
         numbers = np.empty((n, 4))
         blanks = np.zeros((4, n), bool)
-        form = FORMS[self._layout.form]
-        for k, role in enumerate(form):
+        for k, role in enumerate(FORMS[self._layout.form]):
             column = roles[role]
             numbers[:, k], blanks[k] = self._decimals.numbers(columns[column], column, lines, faults)
         no_box = blanks.all(axis=0)
@@ -369,24 +368,7 @@ class _Rows:
             score, _ = self._decimals.numbers(columns[column], column, lines, faults)
         images, real = self._find_images(columns, roles, lines, faults)
         category = self._find_classes(columns, roles, n)
-
-        odd = (blanks.any(axis=0) & ~no_box) | (no_box & real & ((category != -1) | ~np.isnan(score)))
-        if "class" not in roles:  # the same class for all rows says nothing about one
-            odd &= ~no_box | ~np.isnan(score)
-        for i in np.nonzero(odd)[0].tolist():
-            missing = [role for k, role in enumerate(form) if blanks[k, i]]
-            shown = (
-                missing
-                if self._layout.strings is not None
-                else [self._layout.field(roles[r]) for r in missing]
-            )
-            faults.add(i, roles[missing[0]], INCOMPLETE_BOX, missing=", ".join(shown))
-        classless = (category < 0) & ~no_box | (category < -1)
-        for i in np.nonzero(classless)[0].tolist():
-            code, values = BAD_CLASS_NAME, {"value": "", "reason": "it is empty"}
-            if category[i] < -1:
-                code, values = self._classes.faults[-2 - category[i]]
-            faults.add(i, roles.get("class", 0), code, **values)
+        self._report_incomplete(roles, category, score, blanks, real, faults)
         flags = self._flags(columns, roles, n, faults)
         self._take_sizes(columns, roles, lines, images, real, faults)
         if "video" in roles:
@@ -412,6 +394,35 @@ class _Rows:
             lines[rows],
             None if track is None else track[rows],
         )
+
+    def _report_incomplete(
+        self,
+        roles: Mapping[str, int],
+        category: Ints,
+        score: Floats,
+        blanks: NDArray[np.bool_],
+        real: NDArray[np.bool_],
+        faults: RowFaults,
+    ) -> None:
+        """Report rows with half a box, and boxes without a class; `blanks` is (4, n)."""
+        no_box = blanks.all(axis=0)
+        odd = (blanks.any(axis=0) & ~no_box) | (no_box & real & ((category != -1) | ~np.isnan(score)))
+        if "class" not in roles:  # the same class for all rows says nothing about one
+            odd &= ~no_box | ~np.isnan(score)
+        for i in np.nonzero(odd)[0].tolist():
+            missing = [role for k, role in enumerate(FORMS[self._layout.form]) if blanks[k, i]]
+            shown = (
+                missing
+                if self._layout.strings is not None
+                else [self._layout.field(roles[r]) for r in missing]
+            )
+            faults.add(i, roles[missing[0]], INCOMPLETE_BOX, missing=", ".join(shown))
+        classless = (category < 0) & ~no_box | (category < -1)
+        for i in np.nonzero(classless)[0].tolist():
+            code, values = BAD_CLASS_NAME, {"value": "", "reason": "it is empty"}
+            if category[i] < -1:
+                code, values = self._classes.faults[-2 - category[i]]
+            faults.add(i, roles.get("class", 0), code, **values)
 
     def _take_frames(
         self,

@@ -352,18 +352,7 @@ class Dataset:
             video=None if video is None else [builder.video(name) if name else -1 for name in video],
             frame=None if frame is None else _row_numbers(np.array(frame) + 1, "frame") - 1,
         )
-        if len(set(categories)) != len(categories):
-            raise ValueError("two categories have the same name")
-        if category_ids is not None and len(category_ids) != len(categories):
-            raise ValueError(f"category_ids has {len(category_ids)} rows, not {len(categories)}")
-        if frequency is not None and (len(frequency) != len(categories) or {*frequency} - {"", *FREQUENCIES}):
-            raise ValueError(f"frequency must give one of {', '.join(FREQUENCIES)}, or '', to each category")
-        for i, name in enumerate(categories):
-            builder.category(
-                name,
-                source_id=None if category_ids is None else category_ids[i],
-                frequency="" if frequency is None else frequency[i],
-            )
+        _add_categories(builder, categories, category_ids, frequency)
         corners, wh = _corners(xyxy, ltwh)
         image = _row_numbers(image, "image")
         builder.boxes(
@@ -776,6 +765,27 @@ def _tracks(builder: Builder) -> Tracks:
         source_id=_frozen(_id_column([id_ for _, id_ in keys])),
         score=_frozen(scores),
     )
+
+
+def _add_categories(
+    builder: Builder,
+    categories: Sequence[str],
+    category_ids: Sequence[int] | None,
+    frequency: Sequence[str] | None,
+) -> None:
+    """Add categories, with what is given of them; ValueError if it does not fit together."""
+    if len(set(categories)) != len(categories):
+        raise ValueError("two categories have the same name")
+    if category_ids is not None and len(category_ids) != len(categories):
+        raise ValueError(f"category_ids has {len(category_ids)} rows, not {len(categories)}")
+    if frequency is not None and (len(frequency) != len(categories) or {*frequency} - {"", *FREQUENCIES}):
+        raise ValueError(f"frequency must give one of {', '.join(FREQUENCIES)}, or '', to each category")
+    for i, name in enumerate(categories):
+        builder.category(
+            name,
+            source_id=None if category_ids is None else category_ids[i],
+            frequency="" if frequency is None else frequency[i],
+        )
 
 
 def _corners(xyxy: ArrayLike | None, ltwh: ArrayLike | None) -> tuple[Floats, Floats | None]:
