@@ -517,7 +517,7 @@ CSV = [
     ("score-missing", (",0.9,", ",,"), "score-missing:2", {"det": True}),
     ("open-quote", ("cat", '"cat'), "open-quote:2"),
     ("huge-field", ("cat", "x" * 900_000), Read(first("x" * 900_000))),
-    ("huge-quoted", ("cat", '"' + "x\n" * 400_000 + '"'), ":2"),
+    ("huge-quoted", ("cat", '"' + "x\n" * 40_000 + '"'), ":2"),
     ("short-row", (",40,30", ",40"), "wrong-count:2"),
     ("long-row", (",40,30", ",40,30,50"), "wrong-count:2"),
     ("duplicate-column", ("left,top", "left,left"), "duplicate-column:1"),
