@@ -73,9 +73,10 @@ def doubts() -> str:
 
 def pages() -> str:
     """The page of every format, as ``odm formats NAME`` prints it."""
+    from odm.cli.formats import page
     from odm.formats import FORMATS
 
-    return "\n\n".join(f"## {name}\n\n{block(command('formats', name, '--wide'))}" for name in FORMATS)
+    return "\n\n".join(f"## {name}\n\n{block(page(format_))}" for name, format_ in FORMATS.items())
 
 
 OUTPUT = re.compile(r"(```sh\n([^`]*)```\n\n<!-- output -->\n).*?(<!-- /output -->)", re.DOTALL)

@@ -197,7 +197,7 @@ def test_shards_in_any_order_are_identical(scene, n_shards):
         (1, 1, -(10**9), 2**18, 32),
         pytest.param(7, 3, 2**20, 2**18, 0, marks=slow),
         pytest.param(50, 10, -(10**9), 2**18, 2, marks=slow),
-        (1, 10, 2**20, 0, 0),
+        pytest.param(1, 10, 2**20, 0, 0, marks=slow),
         pytest.param(7, 10, 2**20, 1, 1, marks=slow),
         (50, 10, 2**20, 4, 32),
     ],

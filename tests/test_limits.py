@@ -300,7 +300,7 @@ PROTOCOLS = ["coco", "voc2012"]
 @pytest.mark.parametrize(
     ("make", "n", "protocols", "most"),
     [
-        (nearly_equal, 3_000, PROTOCOLS, 6),  # 9 million pairs
+        pytest.param(nearly_equal, 3_000, PROTOCOLS, 6, marks=slow),  # 9 million pairs
         pytest.param(crossed, 20_000, PROTOCOLS, 12, marks=slow),
         *(
             pytest.param(make, 10_000, [*PROTOCOLS, "openimages", "imagenet-det"], 15, marks=slow)
