@@ -11,11 +11,10 @@ Stratification of Multi-label Data", ECML PKDD 2011), the rarest class first, in
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from math import lcm
+from typing import TYPE_CHECKING, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,10 @@ from numpy.typing import NDArray
 from odm.issues import DataError, Log, UsageError, plural, printable, shorten
 from odm.tables import Dataset, Longs
 
-Share = int | Fraction
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+Share = Union[int, "Fraction"]
 """How many images, or which part of them."""
 
 GROUPINGS: dict[str, Callable[[Dataset], Sequence[str]]] = {"video": Dataset.groups_by_video}
@@ -32,6 +34,8 @@ GROUPINGS: dict[str, Callable[[Dataset], Sequence[str]]] = {"video": Dataset.gro
 
 def order_of(names: Sequence[str], seed: str) -> Longs:
     """The (n,) rows of names in the order that a seed gives them."""
+    import hashlib  # only divisions need it
+
     head = seed.encode() + b"\0"
     keys = [hashlib.sha256(head + name.encode("utf-8", "surrogatepass")).digest() for name in names]
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
@@ -220,6 +224,8 @@ def parse_ratios(given: str | Mapping[str, int | float | str]) -> dict[str, int]
     UsageError
         If it is not that, with all that is wrong.
     """
+    from fractions import Fraction
+
     if isinstance(given, str):
         pairs = [text.replace("=", ":", 1).partition(":")[::2] for text in given.split(",")]
     else:
@@ -256,6 +262,8 @@ def parse_ratios(given: str | Mapping[str, int | float | str]) -> dict[str, int]
 
 def parse_share(given: str | int) -> Share:
     """``500`` images, or ``10%`` of them; UsageError if it is neither."""
+    from fractions import Fraction
+
     text = str(given).strip()
     match = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(%?)", text, re.ASCII)
     value = Fraction(match[1]) if match else Fraction(0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -105,6 +103,8 @@ def _features(
         "image/height": np.array([images.height[row]], np.int64),
     }
     if with_picture:
+        import hashlib  # slow to import, and few runs need it
+
         try:
             picture = read_bytes(images.path[row])
         except Unreadable as e:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
-import shutil
-import tempfile
 from collections.abc import Sequence
 
 from odm.files.opening import reason_of
@@ -32,6 +29,8 @@ class Scratch:
         PathError
             If it cannot be made.
         """
+        import tempfile  # slow to import, and few runs need it
+
         parent = tempfile.gettempdir() if parent is None else os.path.abspath(parent)
         try:
             os.makedirs(parent, exist_ok=True)
@@ -42,7 +41,7 @@ class Scratch:
     def write(self, name: str, pieces: Sequence[bytes]) -> list[int]:
         """Write a file; answers where each piece begins, and the end. PathError if it cannot be written."""
         path = os.path.join(self.path, name)
-        aside = f"{path}.{secrets.token_hex(6)}"
+        aside = f"{path}.{os.urandom(6).hex()}"
         ends = [0]
         try:
             descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -81,6 +80,8 @@ class Scratch:
 
     def remove(self) -> None:
         """Remove the folder with all that is in it."""
+        import shutil
+
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _refusal(self, e: OSError) -> PathError:
