@@ -220,8 +220,10 @@ def test_a_small_disk_that_fills_up(tmp_path, name):
     if mounted.returncode:
         pytest.skip("mount is not permitted")
     try:
-        rows = "".join(f"cat {i} {i} {i + 5} {i + 5}\n" for i in range(300))
-        source = corpus.lay(tmp_path / "in", {f"{i}.txt": rows for i in range(50)})
+        rng = random.Random(1)  # numbers that no format can pack into the little room there is
+        corners = [(rng.uniform(0, 400), rng.uniform(0, 300)) for _ in range(300 * 50)]
+        rows = [f"cat {x!r} {y!r} {x + 5 + y / 9!r} {y + 5 + x / 9!r}\n" for x, y in corners]
+        source = corpus.lay(tmp_path / "in", {f"{i}.txt": "".join(rows[i::50]) for i in range(50)})
         explicit = ["--from-box", "ltrb", "--image-size", "640x480"]
         run = corpus.Run(
             ["convert", source, disk / target_of(name), "--from", "txt", "--to", name, *explicit]

@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -126,10 +127,16 @@ def tree(path):
     if path.is_file():
         return {"": hashlib.sha256(path.read_bytes()).hexdigest()}
     return {
-        str(p.relative_to(path)): hashlib.sha256(p.read_bytes()).hexdigest()
+        str(p.relative_to(path)): hashlib.sha256(content_of(p)).hexdigest()
         for p in sorted(path.rglob("*"))
         if p.is_file()
     }
+
+
+def content_of(path):
+    """The bytes of a file; of a MOT sequence without its name, which is that of its folder where it has none."""
+    data = path.read_bytes()
+    return re.sub(rb"(?m)^name=.*\n", b"", data) if path.name == "seqinfo.ini" else data
 
 
 def rows(dataset, keeps):
@@ -288,10 +295,6 @@ def test_through_the_format(name, data):
             for n, w, h in zip(back.images.name, back.images.width, back.images.height, strict=True):
                 assert sizes[stem(n)] == (w, h)
         odm.write(back, again, name, keep_groups=True, **reference_options(format_))
-        if name == "mot":  # a sequence is read as a video of its folder's name, which is then written
-            path, again = again, target(folder, "three", format_)
-            back = read(path, name, dataset.kind, explicit(dataset, folder, format_))
-            odm.write(back, again, name, keep_groups=True, **reference_options(format_))
         assert tree(again) == tree(path)
         assert ledger.balances
 
