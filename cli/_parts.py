@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
-from odm.cli._common import TargetPath, reading
+from odm.cli._common import TargetPath
 from odm.cli._print import say
 from odm.converters import Request
 from odm.evaluate import Evaluation, Protocol
 from odm.files import is_address
 from odm.issues import Log, UsageError
-from odm.tables import Kind
 
 WHOLE = (
     ("save_to", "--save"),
@@ -82,9 +82,8 @@ def in_parts(given: dict[str, Any], rules: Sequence[Protocol]) -> bool:
 
 
 def evaluate_in_parts(
-    gt: str,
-    det: str,
-    options: dict[str, dict[str, Any]],
+    truth: Request,
+    detections: Request,
     given: dict[str, Any],
     log: Log,
     arguments: dict[str, Any],
@@ -98,21 +97,9 @@ def evaluate_in_parts(
     except ValueError as e:
         raise UsageError(f"--memory {given['memory']}: {e}") from None
     tell: Callable[[str], None] = (lambda _: None) if given["quiet"] else (lambda text: say(f"note: {text}"))
-    if given["cluster"] is not None and not is_address(det):
-        det = os.path.abspath(det)  # workers have folders of their own
-    sides: tuple[tuple[str, Kind, str], ...] = (("gt", "gt", gt), ("det", "det", det))
-    truth, detections = (
-        Request(
-            path=path,
-            format=given[f"{side}_format"],
-            options=options[side],
-            shared=options[""],
-            kind=kind,
-            flag=f"--{side}-format",
-            **reading(given),
-        )
-        for side, kind, path in sides
-    )
+    if given["cluster"] is not None and not is_address(detections.path):
+        # Workers have folders of their own.
+        detections = dataclasses.replace(detections, path=os.path.abspath(detections.path))
     with contextlib.ExitStack() as stack:
         executor = None
         if given["cluster"] is not None:

@@ -30,7 +30,6 @@ from odm.cli._messages import GITHUB, print_annotations, print_failed
 from odm.cli._parts import evaluate_in_parts, in_parts, parts_options
 from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
-from odm.codes import CATEGORY_POSITION_GUESSED
 from odm.converters import Edits, KeptTruth, Ledger, Request, load_pair
 from odm.converters.edit import apply, parse_renames
 from odm.converters.labels import read_descriptions, read_hierarchy, read_image_labels
@@ -70,8 +69,6 @@ Examples:
 """
 
 RULES = ("interpolation", "area", "max_dets", "recall_at", "keep_difficult", "pixels")
-DOUBTS = (*DOUBTFUL, CATEGORY_POSITION_GUESSED)
-"""The warnings that put the numbers in doubt, which ``--quiet`` does not hide."""
 
 OF_BOXES = "analyze ci thresholds at_scores plots report image_labels hierarchy".split()
 """Options that a protocol that measures tracks refuses."""
@@ -273,7 +270,8 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
     try:
         datasets = None
         if partwise:
-            evaluation = evaluate_in_parts(gt, det, options, given, log, arguments(options, given, log))
+            arguments_ = arguments(options, given, log)
+            evaluation = evaluate_in_parts(*_requests(gt, det, options, given), given, log, arguments_)
         else:
             evaluation, datasets = evaluate_files(gt, det, options, given, renames, log)
         evaluation = asked.applied(evaluation, log)
@@ -331,14 +329,14 @@ def printed_as(given: dict[str, Any]) -> str:
 def print_messages(log: Log, given: dict[str, Any]) -> None:
     """Print the log; what puts the numbers in doubt comes first and is never hidden."""
     if given["output"] == GITHUB:
-        print_annotations(log, quiet=given["quiet"], first=DOUBTS)
+        print_annotations(log, quiet=given["quiet"], first=DOUBTFUL)
         return
     print_log(
         log,
         quiet=given["quiet"],
         limit=given["max_errors"],
         per_code=given["max_per_code"],
-        first=DOUBTS if given["quiet"] or not log.errors else (),
+        first=DOUBTFUL if given["quiet"] or not log.errors else (),
     )
 
 
@@ -414,19 +412,10 @@ def arguments(options: dict[str, dict[str, Any]], given: dict[str, Any], log: Lo
     }
 
 
-def evaluate_files(
-    gt: str,
-    det: str,
-    options: dict[str, dict[str, Any]],
-    given: dict[str, Any],
-    renames: dict[str, str],
-    log: Log,
-    kept: KeptTruth | None = None,
-) -> tuple[Evaluation, tuple[Dataset, Dataset]]:
-    """Read both sides and evaluate them as the arguments say; `kept` is for several runs."""
-    with names_as_flags():
-        for option in ("only_classes", "only_images"):  # before anything is read
-            only_names(option, given)
+def _requests(
+    gt: str, det: str, options: dict[str, dict[str, Any]], given: dict[str, Any]
+) -> tuple[Request, Request]:
+    """What is to be read of both sides, and how."""
     sides: tuple[tuple[str, Kind, str], ...] = (("gt", "gt", gt), ("det", "det", det))
     truth, detections = (
         Request(
@@ -440,6 +429,22 @@ def evaluate_files(
         )
         for side, kind, path in sides
     )
+    return truth, detections
+
+
+def evaluate_files(
+    gt: str,
+    det: str,
+    options: dict[str, dict[str, Any]],
+    given: dict[str, Any],
+    renames: dict[str, str],
+    log: Log,
+    kept: KeptTruth | None = None,
+) -> tuple[Evaluation, tuple[Dataset, Dataset]]:
+    """Read both sides and evaluate them as the arguments say; `kept` is for several runs."""
+    with names_as_flags():
+        asked = arguments(options, given, log)
+    truth, detections = _requests(gt, det, options, given)
     spare = ("images",) if given.get("report") else ()
     loaded = load_pair(
         truth,
@@ -451,7 +456,6 @@ def evaluate_files(
         kept=kept,
     )
     with names_as_flags():
-        asked = arguments(options, given, log)
         _check_file_is_marked(given["only_images"], loaded[0].dataset.images.name)
         evaluation = evaluate(loaded[0].dataset, _renamed(loaded[1].dataset, renames, log), log=log, **asked)
     return evaluation, (loaded[0].dataset, loaded[1].dataset)
@@ -473,6 +477,6 @@ def _report(
         sources=sources,
         title=given["report_title"],
         images=given["report_images"],
-        doubtful=DOUBTS,
+        doubtful=DOUBTFUL,
     )
     write_report(page, given, sources)

@@ -66,9 +66,9 @@ def protocols() -> str:
 
 def doubts() -> str:
     """The warnings of ``odm eval`` that ``--quiet`` does not hide."""
-    from odm.cli.eval import DOUBTS
+    from odm.evaluate.doubts import DOUBTFUL
 
-    return ", ".join(f"[`{code.name}`](codes.md#{code.name})" for code in DOUBTS) + "."
+    return ", ".join(f"[`{code.name}`](codes.md#{code.name})" for code in DOUBTFUL) + "."
 
 
 def pages() -> str:
