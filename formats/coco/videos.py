@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -132,44 +132,45 @@ def _frame(value: Any) -> int:
 def read_videos(document: Document, values: Values, frames: Frames) -> dict[int, tuple[int, int]]:
     """Add the list of videos; the sizes of their frames by row, where they are given."""
     sizes: dict[Any, tuple[int, int]] = {}
-    for chunk in document.records(VIDEO):
-        for i, record in enumerate(_records(chunk), chunk.start):
-            location = f"/videos/{i}"
-            if not values.is_object(record, location, WRONG_TYPE, DUPLICATE_KEY, VIDEO, count=False):
-                continue
-            id_ = values.id(record, "id", location, "/videos", (MISSING_KEY, WRONG_TYPE))
-            if id_ is None:
-                continue
-            if frames.row(id_) >= 0:
-                values.duplicate_id(location, id_, "this list")
-                continue
-            name = next((record[key] for key in ("name", "file_name") if record.get(key)), None)
-            if name is not None and not isinstance(name, str):
-                values.wrong(WRONG_TYPE, location, "name", "text", name)
-                name = None
-            if name is not None and not accept_name(name, values.log, values.path, pointer=location):
-                name = None
-            length = record.get("length")
-            frames.add_video(id_, name or str(id_), length if type(length) is int and length > 0 else 0)
-            size = tuple(_frame(record.get(key)) for key in ("width", "height"))
-            if min(size) > 0:
-                sizes[frames.row(id_)] = (size[0], size[1])
+    for location, record, id_ in _entries(document, values, "/videos", VIDEO):
+        if id_ is None:
+            continue
+        if frames.row(id_) >= 0:
+            values.duplicate_id(location, id_, "this list")
+            continue
+        name = next((record[key] for key in ("name", "file_name") if record.get(key)), None)
+        if name is not None and not isinstance(name, str):
+            values.wrong(WRONG_TYPE, location, "name", "text", name)
+            name = None
+        if name is not None and not accept_name(name, values.log, values.path, pointer=location):
+            name = None
+        length = record.get("length")
+        frames.add_video(id_, name or str(id_), length if type(length) is int and length > 0 else 0)
+        size = tuple(_frame(record.get(key)) for key in ("width", "height"))
+        if min(size) > 0:
+            sizes[frames.row(id_)] = (size[0], size[1])
     return sizes
 
 
 def read_scores(document: Document, values: Values) -> list[tuple[Id, Id | None, float]]:
     """Id, video and score of the tracks of a list that have a score."""
     found: list[tuple[Id, Id | None, float]] = []
-    for chunk in document.records(TRACK):
-        for i, record in enumerate(_records(chunk), chunk.start):
-            location = f"/tracks/{i}"
-            if not values.is_object(record, location, WRONG_TYPE, DUPLICATE_KEY, TRACK, count=False):
-                continue
-            id_ = values.id(record, "id", location, "/tracks", (MISSING_KEY, WRONG_TYPE))
-            score = record.get("score")
-            if id_ is not None and score is not None and type(score) in (int, float) and score == score:  # noqa: PLR0124 -- no NaN
-                found.append((id_, record.get("video_id"), float(score)))
+    for _, record, id_ in _entries(document, values, "/tracks", TRACK):
+        score = record.get("score")
+        if id_ is not None and score is not None and type(score) in (int, float) and score == score:  # noqa: PLR0124 -- no NaN
+            found.append((id_, record.get("video_id"), float(score)))
     return found
+
+
+def _entries(
+    document: Document, values: Values, pointer: str, fields: Sequence[Field]
+) -> Iterator[tuple[str, dict[str, Any], Id | None]]:
+    """Location, record and id of each object of a list; anything else is reported, and so are bad ids."""
+    for chunk in document.records(fields):
+        for i, record in enumerate(_records(chunk), chunk.start):
+            location = f"{pointer}/{i}"
+            if values.is_object(record, location, WRONG_TYPE, DUPLICATE_KEY, fields, count=False):
+                yield location, record, values.id(record, "id", location, pointer, (MISSING_KEY, WRONG_TYPE))
 
 
 def _records(chunk: Chunk) -> list[Any]:
@@ -267,34 +268,29 @@ class TubeReader:
 
     def _read_categories(self, document: Document) -> None:
         values = self._values
-        for chunk in document.records(CATEGORY):
-            for i, record in enumerate(_records(chunk), chunk.start):
-                location = f"/categories/{i}"
-                if not values.is_object(record, location, WRONG_TYPE, DUPLICATE_KEY, CATEGORY, count=False):
-                    continue
-                id_ = values.id(record, "id", location, "/categories", (MISSING_KEY, WRONG_TYPE))
-                name = record.get("name")
-                if not isinstance(name, str):
-                    if "name" in record:
-                        values.wrong(WRONG_TYPE, location, "name", "text", name)
-                    else:
-                        self._log.report(MISSING_KEY, values.path, pointer=location, value="name")
-                elif reason := refuse_class(name):
-                    where: dict[str, Any] = {"pointer": f"{location}/name", "field": "name"}
-                    self._log.report(BAD_LISTED_CLASS, values.path, **where, value=name, reason=reason)
-                elif id_ is not None and id_ in self._categories:
-                    values.duplicate_id(location, id_, "this list")
-                elif id_ is not None:
-                    if self._builder.category_row(name) in self._categories.values():
-                        self._log.report(
-                            DUPLICATE_CLASS,
-                            values.path,
-                            pointer=location,
-                            value=name,
-                            first=Trusted("another id"),
-                            second=Trusted(f"id {show(id_)}"),
-                        )
-                    self._categories[id_] = self._builder.category(name, source_id=id_)
+        for location, record, id_ in _entries(document, values, "/categories", CATEGORY):
+            name = record.get("name")
+            if not isinstance(name, str):
+                if "name" in record:
+                    values.wrong(WRONG_TYPE, location, "name", "text", name)
+                else:
+                    self._log.report(MISSING_KEY, values.path, pointer=location, value="name")
+            elif reason := refuse_class(name):
+                where: dict[str, Any] = {"pointer": f"{location}/name", "field": "name"}
+                self._log.report(BAD_LISTED_CLASS, values.path, **where, value=name, reason=reason)
+            elif id_ is not None and id_ in self._categories:
+                values.duplicate_id(location, id_, "this list")
+            elif id_ is not None:
+                if self._builder.category_row(name) in self._categories.values():
+                    self._log.report(
+                        DUPLICATE_CLASS,
+                        values.path,
+                        pointer=location,
+                        value=name,
+                        first=Trusted("another id"),
+                        second=Trusted(f"id {show(id_)}"),
+                    )
+                self._categories[id_] = self._builder.category(name, source_id=id_)
 
     def _read_tubes(self, document: Document) -> None:
         for chunk in document.records(TUBE):
