@@ -35,8 +35,8 @@ from typing import Any
 
 from odm.codes import NUMBERED_CLASSES
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._shared.class_lists import add_list, described_names, read_list
+from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._shared.class_lists import add_list, class_list_option, described_names, read_list
 from odm.formats._shared.codes import NO_FILES, UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.csv_tables import NO_HEADER, head_rows, table_rows
 from odm.formats._shared.gather import NAN, At
@@ -66,13 +66,7 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 class ImagefolderOptions(SplitOptions):
     """Options of imagefolder."""
 
-    classes: str | None = option(
-        None,
-        "file with the class names, one per line, or a data.yaml",
-        flag="--classes",
-        side="read",
-        path=True,
-    )
+    classes: str | None = class_list_option()
 
 
 def _files(source: Source) -> list[str]:

@@ -50,8 +50,8 @@ from numpy.typing import NDArray
 
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
-from odm.formats._contract import LIKELY, SURE, Format, Sniff, option
-from odm.formats._shared.class_lists import read_list
+from odm.formats._contract import LIKELY, SURE, Format, Sniff
+from odm.formats._shared.class_lists import class_list_option, read_list
 from odm.formats._shared.codes import (
     BAD_FLAG,
     BAD_FRAME,
@@ -116,13 +116,7 @@ MOST_FRAMES = 200_000
 class MotOptions(ImageOptions):
     """What the numbers of the classes mean."""
 
-    classes: str | None = option(
-        None,
-        "file with the class names from 1, one per line, or a data.yaml",
-        flag="--classes",
-        side="read",
-        path=True,
-    )
+    classes: str | None = class_list_option("file with the class names from 1, one per line, or a data.yaml")
 
 
 def sniff(source: Source) -> Sniff | None:

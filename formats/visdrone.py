@@ -39,8 +39,8 @@ from numpy.typing import NDArray
 
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._shared.class_lists import read_list
+from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._shared.class_lists import class_list_option, read_list
 from odm.formats._shared.codes import BAD_FLAG, SCORE_RANGE, UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.gather import decide_kind
 from odm.formats._shared.number_text import decimals, short_wh
@@ -93,12 +93,8 @@ CLASSES = (
 class VisdroneOptions(ImageOptions):
     """What the numbers of the categories mean."""
 
-    classes: str | None = option(
-        None,
-        "file with the category names from 1, one per line, or a data.yaml",
-        flag="--classes",
-        side="read",
-        path=True,
+    classes: str | None = class_list_option(
+        "file with the category names from 1, one per line, or a data.yaml"
     )
 
 

@@ -42,7 +42,7 @@ import numpy as np
 from odm.codes import NUMBERED_CLASSES
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._shared.class_lists import add_list, read_list
+from odm.formats._shared.class_lists import add_list, class_list_option, read_list
 from odm.formats._shared.codes import (
     CLASS_LISTS_DISAGREE,
     DUPLICATE_IMAGE,
@@ -78,13 +78,7 @@ _SUFFIXES = tuple(PICTURE_SUFFIXES)
 class YolokerasOptions(SplitOptions):
     """Where the names of classes come from, and how lines are written."""
 
-    classes: str | None = option(
-        None,
-        "file with the class names, one per line, or a data.yaml",
-        flag="--classes",
-        side="read",
-        path=True,
-    )
+    classes: str | None = class_list_option()
     prefix: str = option("", "prefix of the image names, as in data/images", side="write")
     round: bool = option(False, "write whole numbers only", side="write")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from odm.files import Source
+from odm.formats._contract import option
 from odm.formats._shared.codes import BAD_CLASS_LIST, BAD_LISTED_CLASS
 from odm.formats._shared.safe_yaml import Node, is_none, load, shown
 from odm.formats._shared.text_tokens import text_of
@@ -40,6 +42,11 @@ UNWRITABLE = Code(
     "{way}",
     "It would be read back as a different class or a different box.",
 )
+
+
+def class_list_option(text: str = "file with the class names, one per line, or a data.yaml") -> Any:
+    """The option ``--classes`` of a format whose files hold numbers of classes."""
+    return option(None, text, flag="--classes", side="read", path=True)
 
 
 def read_list(source: Source, file: str, log: Log) -> list[str] | None:

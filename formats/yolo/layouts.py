@@ -10,7 +10,7 @@ from collections.abc import Collection
 from odm.codes import UNKNOWN_SPLIT
 from odm.files import Source
 from odm.formats._contract import option
-from odm.formats._shared.class_lists import read_list
+from odm.formats._shared.class_lists import class_list_option, read_list
 from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.splits import SPLITS
@@ -38,13 +38,7 @@ _BELONGS = frozenset(
 class YoloOptions(ImageOptions):
     """Where names, splits, sizes and confidences come from."""
 
-    classes: str | None = option(
-        None,
-        "file with the class names, one per line, or a data.yaml",
-        flag="--classes",
-        side="read",
-        path=True,
-    )
+    classes: str | None = class_list_option()
     split: str | None = option(None, "read only this split", flag="--split", side="read")
     conf_column: str | None = option(
         None,
