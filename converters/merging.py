@@ -26,6 +26,7 @@ from odm.tables import (
     LabelState,
     Tracks,
     Videos,
+    frozen,
 )
 
 SameImage = Literal["error", "prefix", "join"]
@@ -295,8 +296,7 @@ def _images(
             log,
         )
     changed["images in another split of a later source"] = splits
-    for array in (width, height, file, line):
-        array.flags.writeable = False
+    width, height, file, line = map(frozen, (width, height, file, line))
     ids = np.zeros(0, np.int64)
     return Images(tuple(name), width, height, ids, tuple(path), tuple(split), file, line)
 
@@ -315,7 +315,7 @@ def _videos(datasets: Sequence[Dataset], prefixes: Sequence[str]) -> tuple[list[
     ids = _common_ids([d.videos.source_id for d in datasets], rows, len(row_of))
     if ids is None:
         ids = np.full(len(row_of), NO_ID, np.int64)
-    return rows, Videos(tuple(row_of), _frozen(np.array(length, np.int32)), _frozen(ids))
+    return rows, Videos(tuple(row_of), frozen(np.array(length, np.int32)), frozen(ids))
 
 
 def _tracks(
@@ -343,7 +343,7 @@ def _tracks(
     if all(isinstance(id_, int) for id_ in ids):
         ids = ids.astype(np.int64)
     video = np.array([max(at, -1) for at, _ in row_of], np.int32)
-    return rows, Tracks(_frozen(video), _frozen(ids), _frozen(np.array(score, np.float64)))
+    return rows, Tracks(frozen(video), frozen(ids), frozen(np.array(score, np.float64)))
 
 
 def _frames(
@@ -361,7 +361,7 @@ def _frames(
         numbers = np.full(len(at), -1, np.int32) if dataset.images.frame is None else dataset.images.frame
         first = video[at] < 0
         video[at], frame[at] = np.where(first, own, video[at]), np.where(first, numbers, frame[at])
-    return dataclasses.replace(images, video=_frozen(video), frame=_frozen(frame))
+    return dataclasses.replace(images, video=frozen(video), frame=frozen(frame))
 
 
 def _rows_in(column: NDArray[Any] | None, rows: NDArray[np.int32], n: int) -> NDArray[np.int32]:
@@ -370,11 +370,6 @@ def _rows_in(column: NDArray[Any] | None, rows: NDArray[np.int32], n: int) -> ND
         return np.full(n, -1, np.int32)
     found: NDArray[np.int32] = np.where(column >= 0, rows[column], np.int32(-1))
     return found
-
-
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    array.flags.writeable = False
-    return array
 
 
 def _categories(
@@ -404,8 +399,7 @@ def _categories(
     for row in differ:
         frequency[row] = ""
     changed["classes whose frequency the sources do not agree on, and which have none now"] = len(differ)
-    parents = np.array(parent, np.int32)
-    parents.flags.writeable = False
+    parents = frozen(np.array(parent, np.int32))
     some = [d.categories for d in datasets if len(d.categories)]
     categories = Categories(
         name=tuple(row_of),
@@ -441,8 +435,7 @@ def _boxes(
             parts = [rows[part] for rows, part in zip(category_rows, parts, strict=True)]
         elif field.name == "file":
             parts = [np.where(p >= 0, p + at, -1) for p, at in zip(parts, _offsets(datasets), strict=True)]
-        columns[field.name] = np.concatenate(parts).astype(parts[0].dtype)
-        columns[field.name].flags.writeable = False
+        columns[field.name] = frozen(np.concatenate(parts).astype(parts[0].dtype))
     return Boxes(**columns)
 
 
@@ -494,9 +487,7 @@ def _labels(
         changed["absences of a class of which another source has a box"] = int(np.count_nonzero(drop))
         table = table[~drop]
     columns = table[:, 0].astype(np.int32), table[:, 1].astype(np.int32), table[:, 2].astype(np.uint8)
-    for column in columns:
-        column.flags.writeable = False
-    return ImageLabels(*columns)
+    return ImageLabels(*map(frozen, columns))
 
 
 # ---------------------------------------------------------------------------------------------- the ids
@@ -528,8 +519,7 @@ def _numbered(ids: NDArray[Any] | None, n: int, sort: str, renumbered: dict[str,
     if ids is None:
         ids = np.arange(1, n + 1)
         renumbered[sort] = n
-    ids.flags.writeable = False
-    return ids
+    return frozen(ids)
 
 
 def _box_ids(boxes: Boxes) -> NDArray[np.int64] | None:

@@ -163,7 +163,7 @@ class Boxes:
     def take(self, rows: NDArray[Any]) -> Boxes:
         """The boxes at `rows`, a mask or row numbers."""
         columns: dict[str, Any] = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        taken: dict[str, Any] = {k: None if v is None else _frozen(v[rows]) for k, v in columns.items()}
+        taken: dict[str, Any] = {k: None if v is None else frozen(v[rows]) for k, v in columns.items()}
         return Boxes(**taken)
 
     def has(self, flag: Flag | int) -> NDArray[np.bool_]:
@@ -197,7 +197,7 @@ class ImageLabels:
 
     def take(self, rows: NDArray[Any]) -> ImageLabels:
         """The labels at `rows`, a mask or row numbers."""
-        return ImageLabels(*(_frozen(getattr(self, f.name)[rows]) for f in dataclasses.fields(self)))
+        return ImageLabels(*(frozen(getattr(self, f.name)[rows]) for f in dataclasses.fields(self)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -572,7 +572,7 @@ class Builder:
             column = np.full(self.n_images, -1, np.int32)
             for first, given in self._frames:
                 column[first : first + len(given[key])] = given[key]
-            columns.append(_frozen(column) if (column >= 0).any() else None)
+            columns.append(frozen(column) if (column >= 0).any() else None)
         return columns[0], columns[1]
 
     def image_size(self, row: int) -> tuple[int, int]:
@@ -680,7 +680,7 @@ class Builder:
             names = tuple(name for name in names if name != "track")
         for name in names:
             parts = [chunk.pop(name) for chunk in self._chunks]
-            columns[name] = _frozen(parts[0] if len(parts) == 1 else np.concatenate(parts))
+            columns[name] = frozen(parts[0] if len(parts) == 1 else np.concatenate(parts))
             parts.clear()
         boxes, labels = Boxes(**columns), _image_labels(self._labels)
         for table in (boxes, labels):
@@ -697,20 +697,20 @@ class Builder:
         return Dataset(
             images=Images(
                 name=tuple(self._image_rows),
-                width=_frozen(np.array(image["width"], np.int32)),
-                height=_frozen(np.array(image["height"], np.int32)),
-                source_id=_frozen(_id_column(image["source_id"])),
+                width=frozen(np.array(image["width"], np.int32)),
+                height=frozen(np.array(image["height"], np.int32)),
+                source_id=frozen(_id_column(image["source_id"])),
                 path=tuple(image["path"]),
                 split=tuple(image["split"]),
-                file=_frozen(np.array(image["file"], np.int32)),
-                line=_frozen(np.array(image["line"], np.int32)),
+                file=frozen(np.array(image["file"], np.int32)),
+                line=frozen(np.array(image["line"], np.int32)),
                 video=video,
                 frame=frame,
             ),
             categories=Categories(
                 name=tuple(self._category_rows),
-                source_id=_frozen(_id_column(self._category_ids)),
-                parent=_frozen(np.array(self._parents, np.int32)),
+                source_id=frozen(_id_column(self._category_ids)),
+                parent=frozen(np.array(self._parents, np.int32)),
                 frequency=tuple(self._frequencies),
                 named=self.named,
             ),
@@ -742,15 +742,15 @@ def _extent(xyxy: Floats) -> Floats:
 def _image_labels(chunks: Sequence[NDArray[np.int32]]) -> ImageLabels:
     table = np.concatenate([np.zeros((0, 3), np.int32), *chunks])
     image, category, verdict = (np.ascontiguousarray(column) for column in table.T)
-    return ImageLabels(_frozen(image), _frozen(category), _frozen(verdict.astype(np.uint8)))
+    return ImageLabels(frozen(image), frozen(category), frozen(verdict.astype(np.uint8)))
 
 
 def _videos(builder: Builder) -> Videos:
     """The videos that were added to a builder."""
     return Videos(
         name=tuple(builder._videos),  # noqa: SLF001 -- of this module
-        length=_frozen(np.array(builder._lengths, np.int32)),  # noqa: SLF001
-        source_id=_frozen(_id_column(builder._video_ids)),  # noqa: SLF001
+        length=frozen(np.array(builder._lengths, np.int32)),  # noqa: SLF001
+        source_id=frozen(_id_column(builder._video_ids)),  # noqa: SLF001
     )
 
 
@@ -761,9 +761,9 @@ def _tracks(builder: Builder) -> Tracks:
         scores[row] = score
     keys = list(builder._tracks)  # noqa: SLF001
     return Tracks(
-        video=_frozen(np.array([video for video, _ in keys], np.int32)),
-        source_id=_frozen(_id_column([id_ for _, id_ in keys])),
-        score=_frozen(scores),
+        video=frozen(np.array([video for video, _ in keys], np.int32)),
+        source_id=frozen(_id_column([id_ for _, id_ in keys])),
+        score=frozen(scores),
     )
 
 
@@ -820,6 +820,7 @@ def _id_column(ids: list[Id]) -> NDArray[Any]:
     return column
 
 
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """The same array, which can no longer be written to, as all columns of a dataset."""
     array.flags.writeable = False
     return array
