@@ -5,40 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from neighbours import lay, read, seen
 from PIL import Image
 
 import odm
 from odm import checks
 from odm.files import Source
-from odm.formats import FORMATS, detect, make_options
+from odm.formats import FORMATS, detect
 from odm.issues import DataError, Log
-from odm.tables import Builder, Dataset, Flag
+from odm.tables import Dataset, Flag
 
 MIXED = Path(__file__).resolve().parent.parent / "fixtures" / "mixed"
 NAMES = ("yolokeras", "sagemaker", "labelbox", "crowdhuman", "darwin", "imagefolder")
-
-
-def lay(folder, files):
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
-    return folder / "input" if len(files) > 1 or "/" in next(iter(files)) else folder / next(iter(files))
-
-
-def read(path, name, kind=None, **options):
-    builder, log = Builder(), Log()
-    builder.kind = kind
-    FORMATS[name].read(Source(str(path)), builder, log, make_options(FORMATS[name], options))
-    return builder.build(), log
-
-
-def seen(data):
-    boxes = data.boxes
-    return [
-        (data.images.name[boxes.image[i]], data.categories.name[boxes.category[i]], *boxes.xyxy[i].tolist())
-        for i in range(len(boxes))
-    ]
 
 
 VOC_LINES = """VOCdevkit/VOC2007/JPEGImages/000005.jpg 263,211,324,339,1 165,264,253,372,1

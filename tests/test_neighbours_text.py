@@ -5,41 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from neighbours import lay, read, seen
 from PIL import Image
 from selection import examples
 
 import odm
 from odm import checks
 from odm.files import Source
-from odm.formats import FORMATS, detect, make_options
+from odm.formats import FORMATS, detect
 from odm.issues import DataError, Log
-from odm.tables import Builder, Dataset, Flag
+from odm.tables import Dataset, Flag
 
 MIXED = Path(__file__).resolve().parent.parent / "fixtures" / "mixed"
 NAMES = ("cvat", "kitti", "mot", "visdrone", "widerface", "dota", "wheat", "automl", "vott")
-
-
-def lay(folder, files):
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return folder / "input" if len(files) > 1 or "/" in next(iter(files)) else folder / next(iter(files))
-
-
-def read(path, name, kind=None, **options):
-    builder, log = Builder(), Log()
-    builder.kind = kind
-    FORMATS[name].read(Source(str(path)), builder, log, make_options(FORMATS[name], options))
-    return builder.build(), log
-
-
-def seen(data):
-    boxes = data.boxes
-    return [
-        (data.images.name[boxes.image[i]], data.categories.name[boxes.category[i]], *boxes.xyxy[i].tolist())
-        for i in range(len(boxes))
-    ]
 
 
 TRACKS = """<?xml version="1.0" encoding="utf-8"?>
