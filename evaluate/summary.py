@@ -135,12 +135,13 @@ def class_numbers(
         return {"corloc": tp / npos if npos else math.nan}
     if not rules.averaged:
         return {f"AP@{own.name}": float(ap[0, i]) for i, own in rules.named_areas.items()}
+    per_iou = {"ap_per_iou": ap[:, 0].tolist()}
     if rules.shared_score:
-        return {"AP50": _ap_at(rules, ap, 0.5), "AP75": _ap_at(rules, ap, 0.75)}
+        return {"AP50": _ap_at(rules, ap, 0.5), "AP75": _ap_at(rules, ap, 0.75), **per_iou}
     numbers = _averages(rules, ap, recall)
     del numbers["AP"]
     more = {"frequency": frequency} if rules.by_frequency else {}
-    return {**numbers, "ap_per_iou": ap[:, 0].tolist(), **more}
+    return {**numbers, **per_iou, **more}
 
 
 def _pooled_ap(matches: Matches) -> float:
