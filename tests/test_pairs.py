@@ -25,6 +25,8 @@ from odm.tables import FREQUENCIES, GROUPS, Dataset, Flag, LabelState
 
 SLACK = 1e-9
 """Pixels; what adding and subtracting an edge costs in double precision."""
+EXACT = 1e-5
+"""Pixels; formats that lose more (numbers of 32 bits) need not write the same bytes the second time."""
 
 names = st.one_of(
     st.from_regex(r"[a-z0-9_]{1,8}(\.v[0-9])?", fullmatch=True),
@@ -243,8 +245,13 @@ def there_and_back(a, b, data):
             assert tree(paths[i]) == before
         back = read(paths[2], a, dataset.kind, explicit(dataset, folder, one))
         assert back.kind == dataset.kind
-        assert_same(dataset, back, keeps, one.max_error_px + two.max_error_px)
-        assert tree(paths[3]) == tree(paths[1])
+        error = one.max_error_px + two.max_error_px
+        assert_same(dataset, back, keeps, error)
+        if error <= EXACT:
+            assert tree(paths[3]) == tree(paths[1])
+        else:
+            twice = read(paths[3], b, dataset.kind, explicit(dataset, folder, two))
+            assert_same(dataset, twice, keeps, 3 * error)  # the neighbouring number is two halves away
 
 
 @pytest.mark.parametrize("name", FORMATS)
