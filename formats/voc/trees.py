@@ -24,9 +24,10 @@ LISTED_MISSING = Code(
 IN_TWO_SPLITS = Code(
     "voc-two-splits",
     "warning",
-    "the image {value!r} is also listed in {first!r}; it is taken as {name!r}",
-    "take it off one of the lists",
-    "An image in two splits, neither of which contains the other, is seen in training and in testing.",
+    "image {value!r} is also listed in {first!r}; it is read as part of {name!r}",
+    "remove it from one of the lists",
+    "An image in two splits, neither of which contains the other, would be used both in training and in "
+    "testing.",
 )
 
 Place = tuple[str, str, str | None]
