@@ -649,7 +649,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'voc-two-splits': (
         '',
-        "input: warning voc-two-splits the image 'b' is also listed in 'val'; it is taken as 'train'; take it off one of the lists",
+        "input: warning voc-two-splits image 'b' is also listed in 'val'; it is read as part of 'train'; remove it from one of the lists",
     ),
     'voc-unwritable-name': (
         'odm convert input.json out --to voc',
