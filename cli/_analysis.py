@@ -42,6 +42,8 @@ class Asked:
             raise UsageError("--thresholds works with a single protocol and IoU")
         if given["at_scores"] and given["at_score"] is not None:
             raise UsageError("--at-scores and --at-score cannot be combined")
+        if given["bootstrap_areas"] and not given["ci"]:
+            raise UsageError("--bootstrap-areas needs --ci")
         if given["confusion"] and given["output"] == "csv":
             raise UsageError("--confusion cannot be printed as CSV: --save DIR writes it to confusion.csv")
         if given["tags"] and "slices" not in analyses:
@@ -74,7 +76,7 @@ class Asked:
         images = evaluation.joined.images
         slices = slices_by_tags(images, read_tags(given["tags"], images, log)) if given["tags"] else []
         n = given["replicates"] if given["ci"] else 0
-        resampling = Resampling(n, given["seed"], track=log.track)
+        resampling = Resampling(n, given["seed"], areas=given["bootstrap_areas"], track=log.track)
         return analyze(evaluation, self.analyses, slices=slices, resampling=resampling)
 
     def _at_scores(self, evaluation: Evaluation, data: dict[str, Any], log: Log) -> Evaluation:

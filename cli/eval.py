@@ -156,6 +156,7 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
     help="Bootstrap replicates of --ci.",
 )
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Random seed of --ci.")
+@click.option("--bootstrap-areas", is_flag=True, help="Let --ci give area ranges intervals too (slower).")
 @click.option(
     "--tags",
     type=click.Path(),

@@ -87,7 +87,12 @@ def test_intervals_of_one_run(data):
     assert set(found["intervals"]) == set(found["summary"])
     low, high = found["intervals"]["AP50"]
     assert 0 <= low < found["summary"]["AP50"] < high <= 1
-    assert found["intervals"]["APm"] == [None, None]
+    assert found["summary"]["APs"] is not None
+    assert found["intervals"]["APs"] == [None, None]
+    areas = json.loads(evaluated("--ci", "--replicates", 100, "--bootstrap-areas", "--output", "json"))["results"][0]
+    low, high = areas["intervals"].pop("APs")
+    assert 0 <= low < found["summary"]["APs"] < high <= 1
+    assert areas["intervals"]["AP50"] == found["intervals"]["AP50"]
     assert found == json.loads(evaluated("--ci", "--replicates", 100, "--output", "json"))["results"][0]
 
 
@@ -179,6 +184,7 @@ def test_class_agnostic_has_no_meaning_where_classes_are_looked_at(data, name):
         (("--at-scores", "t.json", "--at-score", "0.5"), "cannot be combined"),
         (("--tags", "tags.csv"), "needs --analyze slices"),
         (("--ci", "--replicates", "0"), "--replicates 0"),
+        (("--bootstrap-areas",), "needs --ci"),
     ],
 )
 def test_options_that_make_no_sense(data, words, says):

@@ -40,6 +40,8 @@ class Resampling:
     replicates: int = REPLICATES
     seed: int = 0
     level: float = LEVEL
+    areas: bool = False
+    """Whether the summary's area ranges get intervals too."""
     images: Longs | None = None
     track: Track | None = None
 
@@ -90,7 +92,7 @@ def analyze(
             bounds = {
                 key: [plain(own.low), plain(own.high)]
                 for key, own in intervals(
-                    Plan(table),
+                    Plan(table, areas=resampling.areas),
                     replicates=resampling.replicates,
                     seed=resampling.seed,
                     level=resampling.level,
