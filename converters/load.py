@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm import checks, inputs
-from odm.codes import ALL_SCORED, NO_SCORES, NUMBERED_CLASSES, SCORE_MISSING, SCORE_UNEXPECTED, UNKNOWN_SPLIT
+from odm.codes import (
+    ALL_SCORED,
+    NO_REFERENCE,
+    NO_SCORES,
+    NUMBERED_CLASSES,
+    SCORE_MISSING,
+    SCORE_UNEXPECTED,
+    UNKNOWN_SPLIT,
+)
 from odm.converters.skipping import LeftOut, read_good_files, without_left_out
 from odm.files import MAX_SIZE, Source, open_source
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
@@ -234,6 +242,9 @@ def _read_pair(
         dataset = one.read(functools.partial(_ask, one, two))
         assert dataset is not None
         datasets.append(dataset)
+    for one, two in (sides, sides[::-1]):
+        if two.log.errors:
+            one.log.withdraw(NO_REFERENCE.name)  # the other side was to be it, and is wrong itself
     datasets = [
         without_left_out(own, two.left_out, other)
         for own, two, other in zip(datasets, sides[::-1], datasets[::-1], strict=True)

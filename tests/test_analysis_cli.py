@@ -89,7 +89,8 @@ def test_intervals_of_one_run(data):
     assert 0 <= low < found["summary"]["AP50"] < high <= 1
     assert found["summary"]["APs"] is not None
     assert found["intervals"]["APs"] == [None, None]
-    areas = json.loads(evaluated("--ci", "--replicates", 100, "--bootstrap-areas", "--output", "json"))["results"][0]
+    words = "--ci", "--replicates", 100, "--bootstrap-areas", "--output", "json"
+    areas = json.loads(evaluated(*words))["results"][0]
     low, high = areas["intervals"].pop("APs")
     assert 0 <= low < found["summary"]["APs"] < high <= 1
     assert areas["intervals"]["AP50"] == found["intervals"]["AP50"]

@@ -49,6 +49,12 @@ def run(tmp_path, monkeypatch, capsys):
     return run
 
 
+def test_results_as_ground_truth_are_one_error(run):
+    """That the detections have no ground truth either follows from it."""
+    _, err = run("results.json", "results.json", code=1)
+    assert "\n1 error (results-as-ground-truth 1)\n" in err
+
+
 @pytest.mark.parametrize("sides", [("det", "gt"), ("ydet", "ygt", *SIZE), ("results.json", "voc")])
 def test_swapped_sides_are_one_error(run, sides):
     _, err = run(*sides, code=1)

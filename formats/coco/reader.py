@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import NO_REFERENCE
 from odm.files import Source
 from odm.formats._shared.class_lists import DUPLICATE_CLASS
 from odm.formats._shared.codes import (
@@ -62,13 +63,6 @@ from odm.issues import Code, Log, Trusted, plural, printable
 from odm.names import accept_name, refuse_class
 from odm.tables import Builder, Dataset, Id
 
-NO_REFERENCE = Code(
-    "results-without-reference",
-    "error",
-    "a results file contains only image and category ids, no names",
-    "give the ground truth it belongs to with --gt GT.json",
-    "The ids in a results file have a meaning only together with the ground truth they refer to.",
-)
 RESULTS_BESIDE_IMAGES = Code(
     "results-beside-images",
     "error",

@@ -36,6 +36,13 @@ NO_SCORES = Code(
     "Detections are ranked by score and cannot be evaluated without. Boxes without any scores are usually "
     "ground truth.",
 )
+NO_REFERENCE = Code(
+    "results-without-reference",
+    "error",
+    "a results file contains only image and category ids, no names",
+    "give the ground truth it belongs to with --gt GT.json",
+    "The ids in a results file have a meaning only together with the ground truth they refer to.",
+)
 NUMBERED_CLASSES = Code(
     "numbered-classes",
     "warning",
