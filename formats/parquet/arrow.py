@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable
-from odm.issues import Log, Trusted, UsageError
+from odm.issues import Log, Trusted, UsageError, printable
 from odm.tables import Ints
 
 MAGIC = b"PAR1"
@@ -23,13 +23,15 @@ METADATA_KEY = b"odm"
 
 
 def pyarrow() -> Any:
-    """The library, with ``parquet`` and ``compute``. UsageError if it is not installed."""
+    """The library, with ``parquet`` and ``compute``. UsageError if it is not installed, or not usable."""
     try:
         import pyarrow as pa
         import pyarrow.compute
         import pyarrow.parquet
-    except ImportError:
-        raise UsageError("Parquet needs pyarrow: pip install 'odm-toolkit[parquet]'") from None
+    except ImportError as e:
+        missing = isinstance(e, ModuleNotFoundError) and e.name == "pyarrow"
+        reason = "" if missing else f", which cannot be imported ({printable(str(e))})"
+        raise UsageError(f"Parquet needs pyarrow{reason}: pip install 'odm-toolkit[parquet]'") from None
     return pa
 
 
