@@ -106,6 +106,9 @@ class Screen(io.TextIOBase):
         except (OSError, ValueError) as e:
             self._failed(e)
 
+    def __del__(self) -> None:
+        """Leave the stream as it is: it belongs to the process, and may be closed by now."""
+
     def _failed(self, error: OSError | ValueError) -> None:
         if self._required:
             raise Unwritten(error if isinstance(error, OSError) else OSError(str(error))) from None
