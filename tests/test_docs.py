@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import odm
 from odm.cli import _app
-from odm.evaluate import PROTOCOLS
+from odm.evaluate import PROTOCOLS, evaluate
 from odm.evaluate.outcomes import REASONS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,6 +28,11 @@ def test_generated_parts_are_up_to_date(file):
     assert (ROOT / file).read_text(encoding="utf-8") == generator().rewritten(file), (
         "run: python docs/generate.py"
     )
+
+
+def test_drawings_are_up_to_date():
+    for file, text in generator().drawings().items():
+        assert (ROOT / file).read_text(encoding="utf-8") == text, f"{file}: run python docs/generate.py"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -51,6 +57,23 @@ def test_commands_use_options_that_exist(line, capsys, tmp_path, monkeypatch):
     words = shlex.split(line.split("  #")[0].split(" > ")[0])
     code = _app.run(words[1:])
     assert code in (0, 3), capsys.readouterr().err
+
+
+def test_what_the_page_about_metrics_says_of_single_detections():
+    folder = ROOT / "fixtures" / "illustrated"
+    truth, found = (odm.read(str(folder / side)) for side in ("groundtruths", "detections"))
+
+    def row(rank, **rules):
+        result = evaluate(truth, found, **rules).result
+        table = result.detections
+        at = result.curve_table.row[rank - 1]
+        return REASONS[table.reason[at]] if table.reason[at] >= 0 else "", table.best_iou[at]
+
+    assert [row(rank, iou=0.3)[0] for rank in (1, 17, 18, 20)] == ["", *["duplicate"] * 3]
+    assert row(14, iou=0.3) == ("", pytest.approx(0.306, abs=5e-4))
+    assert row(14, iou=0.3, pixels="edges")[1] < 0.3
+    assert row(12, iou=0.5)[0] == "localisation"
+    assert row(18, iou=0.5)[0] == ""
 
 
 def test_every_reason_of_a_false_positive_is_explained():
