@@ -105,8 +105,8 @@ DIFFERENCES = (
     ("--iou 0.3 --pixels edges", "mAP", "without the extra pixel"),
     ("--protocol voc2012", "mAP", "IoU of at least 0.5"),
     ("--protocol coco", "AP50", "IoU of at least 0.5, read at 101 points"),
-    ("--protocol ultralytics", "mAP50", "straight lines between the points"),
-    ("--protocol yolov5", "mAP50", "also a line from the last point down to recall 1"),
+    ("--protocol ultralytics", "mAP50", "trapezoids between 101 points"),
+    ("--protocol yolov5", "mAP50", "the same, and a line from the last point down to recall 1"),
     ("--protocol coco", "AP", "mean over ten thresholds"),
 )
 
@@ -185,7 +185,8 @@ def tools() -> str:
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"quick start": quick_start, "formats": formats},
-    "docs/evaluating.md": {"protocols": protocols, "doubts": doubts},
+    "docs/evaluating.md": {"doubts": doubts},
+    "docs/protocols.md": {"protocols": protocols},
     "docs/formats.md": {"tools": tools, "pages": pages},
     "docs/metrics-explained.md": {"accumulated": accumulated, "differences": differences},
     **{f"docs/{page.name}": {} for page in sorted((ROOT / "docs").glob("from-*.md"))},
