@@ -81,8 +81,8 @@ def accumulated() -> str:
         with Path(folder, "result", "accumulated.csv").open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
     lines = [
-        "| rank | image | score | best IoU | TP | FP | accumulated TP | accumulated FP | precision | recall |",
-        "|-----:|------:|------:|---------:|---:|---:|---------------:|---------------:|----------:|-------:|",
+        "| rank | image | score | best IoU | TP | FP | acc. TP | acc. FP | precision | recall |",
+        "|-----:|------:|------:|---------:|---:|---:|--------:|--------:|----------:|-------:|",
     ]
     for row in rows:
         shares = [f"{float(row[key]):.4f}" for key in ("precision", "recall")]

@@ -30,12 +30,13 @@ OF_ROOT = {
 """Pages in the root of the repository, if they are there, and where the site has them."""
 
 REFERENCE = {
-    "odm": "What `import odm` gives.",
-    "odm.evaluate": "Evaluating data sets in memory.",
+    "odm": "What `import odm` gives. [From Python](../python.md) shows how it is used.",
+    "odm.evaluate": "",
     "odm.evaluate.Metric": "",
-    "odm.converters.bridges": "Exchanging data with other libraries.",
-    "odm.sharding": "Evaluating more than fits into memory.",
+    "odm.converters.bridges": "",
+    "odm.sharding": "",
 }
+"""The modules and classes that have a page, with an introduction in place of their docstring."""
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]+\.?[^)\s#]*)(#[^)\s]*)?\)")
 
 
@@ -88,9 +89,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def reference(name: str) -> str:
     """The reference of a module, name by name from where each is defined, or of one class."""
     if name.rpartition(".")[2][:1].isupper():
-        return directive(home(name), heading=1)
+        return directive(home(name), heading=1, called=name)
     module = importlib.import_module(name)
-    parts = [f"# {name}\n\n{REFERENCE[name]}\n", directive(name, heading=2, members=False, show_root_heading=False)]
+    hidden = {"members": False, "show_root_heading": False, "show_root_toc_entry": False}
+    parts = [f"# {name}\n", REFERENCE[name] + "\n" if REFERENCE[name] else directive(name, heading=2, **hidden)]
     listed = getattr(module, "__all__", None) or [
         key
         for key, value in vars(module).items()
@@ -98,7 +100,7 @@ def reference(name: str) -> str:
     ]
     for key in listed:
         if not key.startswith("_") and f"{name}.{key}" not in REFERENCE:
-            parts.append(directive(home(f"{name}.{key}"), heading=2))
+            parts.append(directive(home(f"{name}.{key}"), heading=2, called=f"{name}.{key}"))
     return "\n".join(parts)
 
 
@@ -116,9 +118,11 @@ def home(name: str) -> str:
     return name
 
 
-def directive(path: str, *, heading: int, **options: Any) -> str:
-    """What mkdocstrings replaces by the documentation of an object."""
+def directive(path: str, *, heading: int, called: str = "", **options: bool) -> str:
+    """What mkdocstrings replaces by the documentation of an object, under the name it is `called` by users."""
     lines = [f"::: {path}", "    options:", f"      heading_level: {heading}"]
+    if called:
+        lines += [f"      heading: {called}", f"      toc_label: {called.rpartition('.')[2]}"]
     lines += [f"      {key}: {str(value).lower()}" for key, value in options.items()]
     return "\n".join(lines) + "\n"
 
