@@ -63,6 +63,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn links to files of the repository into links of the site, or into plain text if it has none."""
+    del config
     source = next((f"{old}" for old, new in OF_ROOT.items() if new == page.file.src_uri), None)
     folder = "" if source else posixpath.dirname(f"docs/{page.file.src_uri}")
 
@@ -83,6 +84,15 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return LINK.sub(moved, markdown)
 
 
+SHORT = re.compile(r"(?<!<pre>)(?<!</span>)<code>(?=[^<]{1,30}</code>)")
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Mark short inline code, which the style sheet keeps on one line."""
+    del page, config, files
+    return SHORT.sub('<code class="short">', html)
+
+
 # ------------------------------------------------------------------------------------------------ reference
 
 
@@ -92,7 +102,10 @@ def reference(name: str) -> str:
         return directive(home(name), heading=1, called=name)
     module = importlib.import_module(name)
     hidden = {"members": False, "show_root_heading": False, "show_root_toc_entry": False}
-    parts = [f"# {name}\n", REFERENCE[name] + "\n" if REFERENCE[name] else directive(name, heading=2, **hidden)]
+    parts = [
+        f"# {name}\n",
+        REFERENCE[name] + "\n" if REFERENCE[name] else directive(name, heading=2, **hidden),
+    ]
     listed = getattr(module, "__all__", None) or [
         key
         for key, value in vars(module).items()
@@ -110,10 +123,14 @@ def home(name: str) -> str:
     value = getattr(importlib.import_module(module), key)
     if inspect.isclass(value) or inspect.isroutine(value):
         return f"{value.__module__}.{value.__qualname__}"
-    for other in (n for n in list(vars(importlib.import_module("sys"))["modules"]) if n.startswith(f"{module}.")):
+    for other in (
+        n for n in list(vars(importlib.import_module("sys"))["modules"]) if n.startswith(f"{module}.")
+    ):
         with contextlib.suppress(AttributeError, OSError, TypeError):
             source = importlib.import_module(other)
-            if getattr(source, key) is value and re.search(rf"^{key}\b.* = ", inspect.getsource(source), re.MULTILINE):
+            if getattr(source, key) is value and re.search(
+                rf"^{key}\b.* = ", inspect.getsource(source), re.MULTILINE
+            ):
                 return f"{other}.{key}"
     return name
 
@@ -131,7 +148,9 @@ def command_line() -> str:
     """All options of every command, as ``odm COMMAND --help`` prints them."""
     from odm.cli import _app
 
-    parts = ["# Command line\n\n`odm COMMAND -h` shows the common options and examples, `--help` all options:\n"]
+    parts = [
+        "# Command line\n\n`odm COMMAND -h` shows the common options and examples, `--help` all options:\n"
+    ]
     with mock.patch.dict(os.environ, {"COLUMNS": "80"}):
         for name in _app.COMMANDS:
             with contextlib.redirect_stdout(io.StringIO()) as out:
