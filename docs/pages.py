@@ -15,7 +15,6 @@ import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -111,9 +110,10 @@ def reference(name: str) -> str:
         for key, value in vars(module).items()
         if not key.startswith("_") and inspect.isroutine(value) and value.__module__ == name
     ]
-    for key in listed:
-        if not key.startswith("_") and f"{name}.{key}" not in REFERENCE:
-            parts.append(directive(home(f"{name}.{key}"), heading=2, called=f"{name}.{key}"))
+    public = [key for key in listed if not key.startswith("_") and f"{name}.{key}" not in REFERENCE]
+    kinds = (inspect.isroutine, inspect.isclass, lambda _: True)  # functions, classes, then constants
+    public.sort(key=lambda key: [kind(getattr(module, key)) for kind in kinds].index(True))
+    parts += [directive(home(f"{name}.{key}"), heading=2, called=f"{name}.{key}") for key in public]
     return "\n".join(parts)
 
 

@@ -23,6 +23,7 @@ from odm.screen import markdown as escaped
 from odm.tables import FREQUENCIES
 
 OUTPUTS = ("table", "json", "csv", "markdown")
+"""What `render` can write."""
 
 _HEAD = ("protocol", "iou")
 _ALWAYS = (

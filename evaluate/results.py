@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from odm.evaluate.report_data import ReportData
 
 VERSION = 1
+"""Of the JSON contract."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
