@@ -116,7 +116,7 @@ def differences() -> str:
     lines = ["| options of `odm eval` | number | value | rule |", "|---|---|--:|---|"]
     for options, key, rule in DIFFERENCES:
         (result,) = json.loads(command(*EXAMPLE, *options.split(), "--output", "json"))["results"]
-        lines.append(f"| `{options}` | {key} | {100 * result['summary'][key]:.2f} % | {rule} |")
+        lines.append(f"| `{options}` | {key} | {100 * result['summary'][key]:.2f}&nbsp;% | {rule} |")
     return "\n".join(lines)
 
 
