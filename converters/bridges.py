@@ -40,6 +40,8 @@ def from_supervision(
 ) -> Dataset:
     """A data set from a `supervision.DetectionDataset`, or `supervision.Detections` by image name.
 
+    Masks and tracker ids are counted in `Dataset.extras` and not kept.
+
     Parameters
     ----------
     detections
@@ -48,8 +50,6 @@ def from_supervision(
         The names that ``class_id`` counts; without them those of the data set, or ``data["class_name"]``.
     kind
         ``gt`` or ``det`` where that is not to be seen, as with no boxes at all.
-
-    Masks and tracker ids are counted in `Dataset.extras` and not kept.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Rewrite the generated parts of the pages, which stand between ``<!-- name -->`` and ``<!-- /name -->``.
+"""Rewrite the drawings, and the generated parts of the pages between ``<!-- name -->`` and ``<!-- /name -->``.
 
 ``<!-- output -->`` stands for what the commands of the block above it print, at 80 columns. The commands of a page
 run in one folder, one after the other; ``fixtures/`` is there.
@@ -10,30 +10,37 @@ python docs/generate.py --check  # exit with 1 if a page is out of date
 from __future__ import annotations
 
 import argparse
+import contextlib
+import csv
+import importlib.util
+import io
+import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def command(*args: str, cwd: Path | str = ROOT) -> str:
     """What ``odm`` prints on the standard output."""
-    environment = {**os.environ, "COLUMNS": "80", "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(
-        [sys.executable, "-m", "odm", *args],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        check=True,
-        encoding="utf-8",
-    )
-    return done.stdout.rstrip("\n")
+    from odm.cli import _app
+
+    errors = io.StringIO()
+    with (
+        mock.patch.dict(os.environ, {"COLUMNS": "80"}),
+        contextlib.chdir(cwd),
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(errors),
+    ):
+        if code := _app.run(list(args)):
+            raise SystemExit(f"odm {shlex.join(args)} ends with {code}:\n{errors.getvalue()}")
+    return out.getvalue().rstrip("\n")
 
 
 def block(text: str) -> str:
@@ -61,6 +68,55 @@ def protocols() -> str:
         f"| `{name}` | {rules.definition.split(': ', 1)[1]} |"
         for name, rules in {**PROTOCOLS, **TUBE_PROTOCOLS}.items()
     ]
+    return "\n".join(lines)
+
+
+EXAMPLE = ("eval", "-q", "fixtures/illustrated/groundtruths", "fixtures/illustrated/detections")
+
+
+def accumulated() -> str:
+    """The accumulated table of the illustrated example, without the columns that are the same in every row."""
+    with tempfile.TemporaryDirectory() as folder:
+        command(*EXAMPLE, "--iou", "0.3", "--save", f"{folder}/result")
+        with Path(folder, "result", "accumulated.csv").open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    lines = [
+        "| rank | image | score | best IoU | TP | FP | acc. TP | acc. FP | precision | recall |",
+        "|-----:|------:|------:|---------:|---:|---:|--------:|--------:|----------:|-------:|",
+    ]
+    for row in rows:
+        shares = [f"{float(row[key]):.4f}" for key in ("precision", "recall")]
+        outcome = [row[key] if row[key] == "1" else "" for key in ("tp", "fp")]
+        sums = [row["accumulated_tp"], row["accumulated_fp"]]
+        first = [
+            row["rank"],
+            row["image"].lstrip("0"),
+            f"{float(row['score']):.2f}",
+            f"{float(row['best_iou']):.3f}",
+        ]
+        lines.append(f"| {' | '.join([*first, *outcome, *sums, *shares])} |")
+    return "\n".join(lines)
+
+
+DIFFERENCES = (
+    ("--iou 0.3", "mAP", "all points, inclusive pixels"),
+    ("--iou 0.3 --interpolation 101", "mAP", "read at 101 points"),
+    ("--iou 0.3 --protocol voc2007", "mAP", "read at 11 points"),
+    ("--iou 0.3 --pixels edges", "mAP", "without the extra pixel"),
+    ("--protocol voc2012", "mAP", "IoU of at least 0.5"),
+    ("--protocol coco", "AP50", "IoU of at least 0.5, read at 101 points"),
+    ("--protocol ultralytics", "mAP50", "trapezoids between 101 points"),
+    ("--protocol yolov5", "mAP50", "the same, and a line from the last point down to recall 1"),
+    ("--protocol coco", "AP", "mean over ten thresholds"),
+)
+
+
+def differences() -> str:
+    """The illustrated example under several rules."""
+    lines = ["| options of `odm eval` | number | value | rule |", "|---|---|--:|---|"]
+    for options, key, rule in DIFFERENCES:
+        (result,) = json.loads(command(*EXAMPLE, *options.split(), "--output", "json"))["results"]
+        lines.append(f"| `{options}` | {key} | {100 * result['summary'][key]:.2f}&nbsp;% | {rule} |")
     return "\n".join(lines)
 
 
@@ -129,8 +185,10 @@ def tools() -> str:
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"quick start": quick_start, "formats": formats},
-    "docs/evaluating.md": {"protocols": protocols, "doubts": doubts},
+    "docs/evaluating.md": {"doubts": doubts},
+    "docs/protocols.md": {"protocols": protocols},
     "docs/formats.md": {"tools": tools, "pages": pages},
+    "docs/metrics-explained.md": {"accumulated": accumulated, "differences": differences},
     **{f"docs/{page.name}": {} for page in sorted((ROOT / "docs").glob("from-*.md"))},
 }
 
@@ -149,6 +207,18 @@ def rewritten(file: str) -> str:
     return outputs(text)
 
 
+def drawings() -> dict[str, str]:
+    """The drawings of the page about metrics, by file."""
+    spec = importlib.util.spec_from_file_location("docs_drawings", ROOT / "docs" / "drawings.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    made: dict[str, str] = module.drawings()
+    return made
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -156,12 +226,13 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     stale = []
-    for file in PARTS:
-        text = rewritten(file)
-        if text != (ROOT / file).read_text(encoding="utf-8"):
+    for file, text in [*((file, rewritten(file)) for file in PARTS), *drawings().items()]:
+        path = ROOT / file
+        if not path.exists() or text != path.read_text(encoding="utf-8"):
             stale.append(file)
             if not check:
-                (ROOT / file).write_text(text, encoding="utf-8")
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(text, encoding="utf-8")
     print("\n".join(f"{'out of date' if check else 'rewritten'}: {file}" for file in stale) or "up to date")
     sys.exit(bool(check and stale))
 

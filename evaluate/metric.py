@@ -116,6 +116,8 @@ class Metric:
     def update(self, preds: Any, target: Any, image_ids: Iterable[Any] | None = None) -> None:
         """Add a batch of images.
 
+        Arrays may come from any library: they are detached, moved to the CPU and copied.
+
         Parameters
         ----------
         preds
@@ -128,8 +130,6 @@ class Metric:
             An integer or a string per image. Without them, a repeated image (samplers pad their last batch)
             cannot be recognised and counts twice. In the form with ``image`` they list the images of the
             batch; by default these are the images named by either side.
-
-        Arrays may come from any library: they are detached, moved to the CPU and copied.
 
         Raises
         ------

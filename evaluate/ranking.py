@@ -151,6 +151,13 @@ def ranked_rows(matches: Matches) -> Longs:
     return base[argsort_descending(matches.score[base])]
 
 
+def pooled_rows(matches: Matches) -> Longs:
+    """Rows of the classes with ground truth by falling score, then class, image and input."""
+    rows = np.flatnonzero((matches.npos[:, 0] > 0)[matches.category])
+    rows = rows[np.lexsort((matches.row[rows], matches.image[rows], matches.category[rows]))]
+    return rows[argsort_descending(matches.score[rows])]
+
+
 def rows_by_class(matches: Matches, order: Longs) -> tuple[Longs, Longs]:
     """Rows by class and falling score, and how many there are of each class."""
     n_classes = len(matches.classes)

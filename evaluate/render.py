@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from odm.evaluate.analysis.sections import DETECTED_AS, class_columns, sections, summary_columns
 from odm.evaluate.class_table import class_table, percent
@@ -20,6 +23,7 @@ from odm.screen import markdown as escaped
 from odm.tables import FREQUENCIES
 
 OUTPUTS = ("table", "json", "csv", "markdown")
+"""What `render` can write."""
 
 _HEAD = ("protocol", "iou")
 _ALWAYS = (
@@ -74,6 +78,7 @@ def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
     if any(result.rules.tubes for result in evaluation.results):  # the rest is of single boxes
         return
     write("detections.csv", detections_csv(evaluation).encode())
+    write("accumulated.csv", accumulated_csv(evaluation).encode())
     write("confusion.csv", confusion_csv(evaluation).encode())
     write("images.csv", images_csv(evaluation).encode())
     for name, text in review_csv(evaluation).items():
@@ -120,35 +125,74 @@ def detections_csv(evaluation: Evaluation) -> str:
     Under several thresholds the outcome is that at the one which the counts are of, .5 if it is among them.
     ``detection`` and ``gt`` count the boxes of the two sides from 0, in the order of their files.
     """
-    from odm.evaluate.analysis.files import location_of
+    from odm.evaluate.analysis.files import places_of
     from odm.evaluate.outcomes import OUTCOMES, REASONS
 
     columns = [*_HEAD, "detection", "image", "class", "score", "left", "top", "right", "bottom"]
     columns += ["best_iou", "gt", "outcome", "reason", "gt_file", "gt_line"]
     reasons = (*REASONS, "")  # -1 = none
 
-    def rows() -> Iterator[Sequence[Any]]:
-        for result in evaluation.results:
-            table = result.detections
-            head = _reference(result)
-            for row, image, category, score, box, iou, gt, outcome, reason in zip(
-                table.row.tolist(),
-                table.image.tolist(),
-                table.category.tolist(),
-                table.score.tolist(),
-                table.xyxy.tolist(),
-                table.best_iou.tolist(),
-                table.gt.tolist(),
-                table.outcome.tolist(),
-                table.reason.tolist(),
-                strict=True,
-            ):
-                names = (table.images[image], table.classes[category])
-                found = "" if gt < 0 else gt
-                why = (OUTCOMES[outcome], reasons[reason])
-                yield (*head, row, *names, score, *box, iou, found, *why, *location_of(evaluation.truth, gt))
+    def columns_of(result: Result, part: slice) -> Iterator[Iterable[Any]]:
+        table = result.detections
+        gt = table.gt[part]
+        yield table.row[part].tolist()
+        yield map(table.images.__getitem__, table.image[part].tolist())
+        yield map(table.classes.__getitem__, table.category[part].tolist())
+        yield table.score[part].tolist()
+        yield from table.xyxy[part].T.tolist()
+        yield table.best_iou[part].tolist()
+        yield np.where(gt < 0, "", gt.astype(object)).tolist()
+        yield map(OUTCOMES.__getitem__, table.outcome[part].tolist())
+        yield map(reasons.__getitem__, table.reason[part].tolist())
+        yield from places_of(evaluation.truth, gt)
 
-    return csv_text(columns, rows())
+    rows = (_in_blocks(result, len(result.detections.row), columns_of) for result in evaluation.results)
+    return csv_text(columns, itertools.chain.from_iterable(rows))
+
+
+def accumulated_csv(evaluation: Evaluation) -> str:
+    """A row per result and detection down the curve of its class, with the sums up to it.
+
+    ``detection`` is its number in ``detections.csv``, ``rank`` its position on the curve. See
+    `odm.evaluate.curve_table.CurveTable`.
+    """
+    from odm.evaluate.analysis.files import places_of
+
+    columns = [*_HEAD, "class", "rank", "detection", "image", "file", "line", "score", "best_iou"]
+    columns += ["tp", "fp", "accumulated_tp", "accumulated_fp", "precision", "recall"]
+
+    def columns_of(result: Result, part: slice) -> Iterator[Iterable[Any]]:
+        table, by_row = result.curve_table, result.detections
+        row = table.row[part]
+        yield map(by_row.classes.__getitem__, table.category[part].tolist())
+        yield table.rank[part].tolist()
+        yield row.tolist()
+        yield map(by_row.images.__getitem__, table.image[part].tolist())
+        yield from places_of(evaluation.detections, row)
+        yield table.score[part].tolist()
+        yield by_row.best_iou[np.searchsorted(by_row.row, row)].tolist()
+        for flags in (table.tp, table.fp):
+            yield flags[part].astype(np.uint8).tolist()
+        for sums in (table.accumulated_tp, table.accumulated_fp):
+            yield sums[part].tolist()
+        for share in (table.precision[part], table.recall[part]):
+            yield np.where(np.isnan(share), "", share.astype(object)).tolist()
+
+    rows = (_in_blocks(result, len(result.curve_table), columns_of) for result in evaluation.results)
+    return csv_text(columns, itertools.chain.from_iterable(rows))
+
+
+_BLOCK = 2**16
+"""Rows of a CSV file that are held as Python objects at a time."""
+
+
+def _in_blocks(
+    result: Result, n: int, columns_of: Callable[[Result, slice], Iterable[Iterable[Any]]]
+) -> Iterator[tuple[Any, ...]]:
+    """The rows of `n` detections, of which only columns are made, after the result's protocol and IoU."""
+    head = [itertools.repeat(value) for value in _reference(result)]
+    for start in range(0, n, _BLOCK):
+        yield from zip(*head, *columns_of(result, slice(start, start + _BLOCK)), strict=False)
 
 
 def images_csv(evaluation: Evaluation) -> str:

@@ -21,10 +21,12 @@ from odm.issues import Log, UsageError, printable
 from odm.tables import Dataset
 
 if TYPE_CHECKING:
+    from odm.evaluate.curve_table import CurveTable
     from odm.evaluate.errors import DetectionTable
     from odm.evaluate.report_data import ReportData
 
 VERSION = 1
+"""Of the JSON contract."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -145,6 +147,13 @@ class Result:
         from odm.evaluate.errors import detection_table
 
         return detection_table(self.sides, self.matches)
+
+    @functools.cached_property
+    def curve_table(self) -> CurveTable:
+        """Detection by detection down each curve: true and false positives so far, precision and recall."""
+        from odm.evaluate.curve_table import curve_table
+
+        return curve_table(self)
 
     def confusion(self, *, score: float | None = None, iou: float = 0.5) -> Confusion:
         """The confusion matrix of detections with at least `score`: `at_score`, or else 0.25."""

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from odm.evaluate.curves import OperatingPoint, PrecisionReader
 from odm.evaluate.matches import Matches
-from odm.evaluate.order import argsort_descending
 from odm.evaluate.protocols import Protocol
-from odm.evaluate.ranking import Ranked
+from odm.evaluate.ranking import Ranked, pooled_rows
 from odm.tables import FREQUENCIES, Floats, Longs
 
 SHARED_KEYS = ("mAP50-95", "mAP50", "mAP75", "P", "R", "score")
@@ -145,11 +144,8 @@ def class_numbers(
 
 
 def _pooled_ap(matches: Matches) -> float:
-    """AP of all classes with ground truth in one ranking; ties by class, image, input."""
-    rules = matches.protocol
-    rows = np.flatnonzero((matches.npos[:, 0] > 0)[matches.category])
-    rows = rows[np.lexsort((matches.row[rows], matches.image[rows], matches.category[rows]))]
-    rows = rows[argsort_descending(matches.score[rows])]
+    """AP of all classes with ground truth in one ranking."""
+    rules, rows = matches.protocol, pooled_rows(matches)
     ranked = next(Ranked.of(matches, rows, np.array([len(rows)])))()
     npos = matches.npos[:, :1].sum(axis=0)
     return float(PrecisionReader(rules, npos).average(ranked.reference(rules))[0])

@@ -1,14 +1,13 @@
-"""The pages say what the program does: generated parts are up to date, commands run, links lead somewhere."""
+"""The pages say what the program does: generated parts are up to date, links lead somewhere."""
 
 import importlib.util
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
-from odm.cli import _app
-from odm.evaluate import PROTOCOLS
+import odm
+from odm.evaluate import PROTOCOLS, evaluate
 from odm.evaluate.outcomes import REASONS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,6 +28,17 @@ def test_generated_parts_are_up_to_date(file):
     )
 
 
+def test_every_page_is_in_the_navigation_of_the_site():
+    listed = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")}
+    assert {page for page in listed if "/" not in page} - {"index.md"} == pages
+
+
+def test_drawings_are_up_to_date():
+    for file, text in generator().drawings().items():
+        assert (ROOT / file).read_text(encoding="utf-8") == text, f"{file}: run python docs/generate.py"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
@@ -36,21 +46,21 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target).exists(), target
 
 
-def commands():
-    for page in PAGES:
-        for fence in re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
-            for line in fence.splitlines():
-                if line.startswith("odm ") and "SRC" not in line and "GT DET" not in line:
-                    yield pytest.param(line, id=line[:60])
+def test_what_the_page_about_metrics_says_of_single_detections():
+    folder = ROOT / "fixtures" / "illustrated"
+    truth, found = (odm.read(str(folder / side)) for side in ("groundtruths", "detections"))
 
+    def row(rank, **rules):
+        result = evaluate(truth, found, **rules).result
+        table = result.detections
+        at = result.curve_table.row[rank - 1]
+        return REASONS[table.reason[at]] if table.reason[at] >= 0 else "", table.best_iou[at]
 
-@pytest.mark.parametrize("line", list(commands()))
-def test_commands_use_options_that_exist(line, capsys, tmp_path, monkeypatch):
-    """A path that is not there may be refused; an option or a name that does not exist may not be shown."""
-    monkeypatch.chdir(tmp_path)
-    words = shlex.split(line.split("  #")[0].split(" > ")[0])
-    code = _app.run(words[1:])
-    assert code in (0, 3), capsys.readouterr().err
+    assert [row(rank, iou=0.3)[0] for rank in (1, 17, 18, 20)] == ["", *["duplicate"] * 3]
+    assert row(14, iou=0.3) == ("", pytest.approx(0.306, abs=5e-4))
+    assert row(14, iou=0.3, pixels="edges")[1] < 0.3
+    assert row(12, iou=0.5)[0] == "localisation"
+    assert row(18, iou=0.5)[0] == ""
 
 
 def test_every_reason_of_a_false_positive_is_explained():

@@ -428,7 +428,14 @@ def test_saved_files():
     evaluation, _ = reasons()
     files = {}
     save(evaluation, files.__setitem__)
-    of_all = ["confusion.csv", "curves.csv", "detections.csv", "per_class.csv", "results.json"]
+    of_all = [
+        "accumulated.csv",
+        "confusion.csv",
+        "curves.csv",
+        "detections.csv",
+        "per_class.csv",
+        "results.json",
+    ]
     assert sorted(files) == sorted([*of_all, "images.csv", "missed.csv", "suspects.csv"])
     assert ",FP,duplicate," in files["detections.csv"].decode().splitlines()[2]
     averaged = render(evaluate(side(["a"], [(0, 0)]), scored(["a"], [(0, 0)]), "coco"), "csv")

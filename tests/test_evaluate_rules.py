@@ -227,7 +227,8 @@ lots = settings(max_examples=examples(120), deadline=None, suppress_health_check
 
 
 def check(result, per_class, points):
-    """The rows of a result against the outcome of every class."""
+    """The rows of a result and of its accumulated table against the outcome of every class."""
+    check_curves(result.curve_table, per_class)
     for row, (outcome, npos) in zip(result.classes, per_class, strict=True):
         what = [w for _, w in outcome]
         assert (row.gt, row.tp, row.fp, row.ignored) == (npos, what.count(1), what.count(-1), what.count(0))
@@ -243,6 +244,22 @@ def check(result, per_class, points):
             np.testing.assert_allclose([row.f1, row.precision, row.recall], [f1, tp / (tp + fp), tp / npos])
     expected = mean([average_precision(o, n, points) for o, n in per_class])
     np.testing.assert_allclose(result.summary["mAP"], expected, atol=1e-12)
+
+
+def check_curves(table, rankings):
+    """Every row of the accumulated table against rankings of (score, outcome) and their npos, counted one by one."""
+    row = 0
+    for outcome, npos in rankings:
+        tp = fp = 0
+        for rank, (score, what) in enumerate(outcome, 1):
+            tp, fp = tp + (what > 0), fp + (what < 0)
+            shares = [tp / (tp + fp) if tp + fp else np.nan, tp / npos if npos else np.nan]
+            assert (table.rank[row], table.score[row]) == (rank, score)
+            assert (table.tp[row], table.fp[row]) == (what > 0, what < 0)
+            assert (table.accumulated_tp[row], table.accumulated_fp[row]) == (tp, fp)
+            np.testing.assert_array_equal([table.precision[row], table.recall[row]], shares)
+            row += 1
+    assert row == len(table)
 
 
 @lots
@@ -302,7 +319,9 @@ def test_tf(scene):
         if npos:
             rows += list(zip(places, outcome, strict=True))
     npos = sum(n for _, n in per_class)
-    expected = average_precision([o for _, o in sorted(rows)], npos, 0)
+    one_ranking = [o for _, o in sorted(rows)]
+    expected = average_precision(one_ranking, npos, 0)
+    check_curves(pooled.curve_table, [(one_ranking, npos)])
     np.testing.assert_allclose(pooled.summary["AP"], expected, atol=1e-12)
     assert all(np.isnan(row.ap) for row in pooled.classes)
     assert [r.tp for r in pooled.classes] == [r.tp for r in voc.classes]
@@ -526,6 +545,12 @@ def test_illustrated_example():
         atol=1e-12,
     )
     assert "0.3" in all_points.definition
+    table = all_points.curve_table
+    assert table.tp.astype(int).tolist() == TABLE["tp"]
+    assert (~table.fp).astype(int).tolist() == TABLE["tp"]
+    assert table.image.tolist() == TABLE["image"]
+    assert table.score.tolist() == TABLE["score"]
+    assert (table.accumulated_tp[-1], table.accumulated_fp[-1]) == (7, 17)
 
 
 def one_image(gt, det, scores, **kwargs):

@@ -3,14 +3,16 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from analysis_cases import random_pair
 
+import odm
 from odm.evaluate import PROTOCOLS, evaluate, render
 from odm.evaluate.class_table import class_table
-from odm.evaluate.render import confusion_csv, headline, per_class_csv
+from odm.evaluate.render import accumulated_csv, confusion_csv, detections_csv, headline, per_class_csv
 
 WIDTHS = (60, 80, 100, 140)
 
@@ -81,6 +83,66 @@ def test_the_csv_of_classes_has_no_column_twice_and_none_empty(pair, names):
         at = columns.index("ap")
         assert columns[at : at + 3] == ["ap", "AP50", "AP75"]
         assert all(row["AP50"] and row["AP75"] for row in rows)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_the_accumulated_table_leads_to_the_curve_the_counts_and_ap(pair, name):
+    evaluation = evaluate(*pair, name)
+    result = evaluation.result
+    rows = list(csv.DictReader(io.StringIO(accumulated_csv(evaluation))))
+    if result.rules.metric in ("corloc", "top-k"):
+        assert not rows
+        return
+    listed = {r["detection"]: r for r in csv.DictReader(io.StringIO(detections_csv(evaluation)))}
+    outcome = {"TP": ("1", "0"), "FP": ("0", "1"), "ignored": ("0", "0")}
+    for row in rows:
+        same = listed[row["detection"]]
+        assert all(
+            row[key] == same[key] for key in ("protocol", "iou", "class", "image", "score", "best_iou")
+        )
+        assert (row["tp"], row["fp"]) == outcome[same["outcome"]]
+    if result.rules.metric == "pooled":
+        assert [int(row["rank"]) for row in rows] == list(range(1, len(rows) + 1))
+        assert area(rows) == pytest.approx(result.summary["AP"], abs=1e-12)
+        return
+    assert len(rows) == len(listed)
+    assert {row["class"] for row in rows} == {c.name for c in result.classes if c.det}
+    for of_class in result.classes:
+        own = [row for row in rows if row["class"] == of_class.name]
+        assert [int(row["rank"]) for row in own] == list(range(1, len(own) + 1))
+        if not own:
+            continue
+        assert (int(own[-1]["accumulated_tp"]), int(own[-1]["accumulated_fp"])) == (of_class.tp, of_class.fp)
+        assert all(bool(row["recall"]) == (of_class.gt > 0) for row in own)
+        if of_class.gt:
+            curve = result.curves[of_class.name]
+            hits = [row for row in own if row["tp"] == "1"]
+            assert [float(row["recall"]) for row in hits] == curve.recall.tolist()
+            assert [float(row["precision"]) for row in hits] == curve.precision.tolist()
+            assert [float(row["score"]) for row in hits] == curve.score.tolist()
+            if result.rules.interpolation == "all":
+                assert area(own) == pytest.approx(of_class.ap, abs=1e-12)
+
+
+def area(rows):
+    """The area under the highest precision at each recall or more, step by step."""
+    points = [(float(row["recall"]), float(row["precision"])) for row in rows if row["precision"]]
+    total = before = 0.0
+    for i, (recall, _) in enumerate(points):
+        total += (recall - before) * max(p for _, p in points[i:])
+        before = recall
+    return total
+
+
+def test_the_accumulated_table_names_the_line_of_each_detection():
+    folder = Path(__file__).resolve().parent.parent / "fixtures" / "illustrated"
+    truth, found = (odm.read(str(folder / side)) for side in ("groundtruths", "detections"))
+    rows = list(csv.DictReader(io.StringIO(accumulated_csv(evaluate(truth, found, iou=0.3)))))
+    assert len(rows) == 24
+    for row in rows:
+        line = Path(row["file"]).read_text(encoding="utf-8").splitlines()[int(row["line"]) - 1]
+        assert float(line.split()[1]) == float(row["score"])
+        assert Path(row["file"]).stem == row["image"]
 
 
 def test_shares_of_the_confusion_matrix(pair):

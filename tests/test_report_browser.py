@@ -6,11 +6,10 @@ Every test also fails on a message in the console, a dialog, or a request that l
 
 import csv
 import json
-import os
 import re
-import shutil
 
 import pytest
+from browsers import ARGUMENTS, BROWSER, NARROW, WIDE, api
 from drawn import HOSTILE_CLASSES, HOSTILE_NAMES, make_data
 
 import odm
@@ -18,19 +17,7 @@ from odm.cli import _app
 from odm.evaluate import evaluate
 from odm.report import ClassDelta, Picture, changes_of, compare_page, write
 
-api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra [browser])")
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-BROWSER = os.environ.get("ODM_TEST_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
-if BROWSER is None:
-    pytest.skip("no Chromium: set ODM_TEST_BROWSER, or put one on PATH", allow_module_level=True)
-
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
-ARGUMENTS = [
-    *("--headless", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-    *(["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),
-]
-WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 390, "height": 800}
 
 
 def run(*words):

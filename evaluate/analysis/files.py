@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from odm.evaluate.analysis import images, review
 from odm.evaluate.analysis.overlaps import overlaps_of
@@ -22,6 +26,20 @@ def location_of(dataset: Dataset | None, row: int | None) -> tuple[str, Any]:
         return "", ""
     path, line, pointer = dataset.location(row)
     return (f"{path}#{pointer}" if pointer else path), line or ""
+
+
+def places_of(dataset: Dataset | None, rows: NDArray[Any]) -> tuple[list[str], list[Any]]:
+    """`location_of` of many boxes as two columns; -1 is no box."""
+    if dataset is None:
+        return [""] * len(rows), [""] * len(rows)
+    file, line = (np.append(column, -1)[rows] for column in (dataset.boxes.file, dataset.boxes.line))
+    files = dataset.files
+    heads = [f"{f.path}#{f.pointer.rstrip('/')}/" if f.pointer else f.path for f in files] + [""]
+    pointed = np.array([bool(f.pointer) for f in files] + [False])[file]
+    number = line.astype(object)
+    tails = map(str, np.where(pointed, number, "").tolist())
+    places = list(map(operator.add, map(heads.__getitem__, file.tolist()), tails))
+    return places, np.where(pointed | (line <= 0), "", number).tolist()
 
 
 def image_rows(result: Result) -> tuple[str, Iterator[list[Any]]]:
