@@ -121,7 +121,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'class-only-in-detections': (
         '{"id": 3, "image_id": 2, "category_id": 3, "bbox": [1, 1, 9, 9], "score": 0.5}',
-        "det.json#/annotations/2: warning class-only-in-detections class 'Dgo' of 1 detections is not in the ground truth (did you mean 'dog'?); rename it if it is the same class (eval --rename OLD=NEW)",
+        "det.json#/annotations/2: warning class-only-in-detections class 'Dgo' of 1 detection is not in the ground truth (did you mean 'dog'?); rename it if it is the same class (eval --rename OLD=NEW)",
     ),
     'class-only-in-ground-truth': (
         '{"id": 3, "image_id": 2, "category_id": 3, "bbox": [1, 1, 9, 9]}',

@@ -61,7 +61,7 @@ CLASS_ORDER_GUESSED = Code(
 CLASS_ONLY_IN_DETECTIONS = Code(
     "class-only-in-detections",
     "warning",
-    "class {value!r} of {n} detections is not in the ground truth{hint}",
+    "class {value!r} of {n} is not in the ground truth{hint}",
     "rename it if it is the same class (eval --rename OLD=NEW)",
     "Its detections are shown but not averaged. If it is only spelt differently, all objects of the class "
     "count as missed.",
@@ -358,7 +358,7 @@ def report_classes(
                 line=line,
                 pointer=pointer,
                 value=name,
-                n=n_of[name],
+                n=Trusted(plural(n_of[name], "detection")),
                 hint=Trusted(did_you_mean(near)),
             )
     return only, hints
