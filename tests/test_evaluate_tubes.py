@@ -295,6 +295,18 @@ def test_random_tubes_agree_with_the_definition(seed):
         assert {r.name: r.ap for r in result.classes if r.name in wanted} == pytest.approx(wanted, abs=1e-9)
 
 
+@pytest.mark.parametrize(("protocol", "ap"), [("stt", 0.5), ("tube", 1.0)])
+def test_equal_scores_are_taken_as_given_or_video_by_video(protocol, ap):
+    """A false positive of the second video comes first in the file, with the score of the only hit."""
+    videos = ("v0", "v1")
+    truth = dataset([(0, "x", range(3), [0, 0, 10, 10])], videos=videos)
+    found = [(1, "x", range(3), [50, 50, 10, 10], 0.5), (0, "x", range(3), [0, 0, 10, 10], 0.5)]
+    result = evaluate(
+        truth, dataset(found, videos=videos, kind="det"), protocol, extra_images="background"
+    ).result
+    assert result.classes[0].ap == pytest.approx(ap)
+
+
 # ------------------------------------------------------------------------------- what the original did oddly
 
 
