@@ -37,6 +37,7 @@ from odm.issues import (
     DataError,
     Issue,
     Log,
+    OdmError,
     UsageError,
     listed,
     printable,
@@ -48,6 +49,7 @@ EXAMPLES = """
 Examples:
   odm validate labels/ --images photos/
   odm validate labels/ --images photos/ --report check.html
+  odm validate Annotations/a.xml Annotations/b.xml --quiet
   odm validate results.json --gt instances.json
   odm validate groundtruths/ --against detections/ --strict
   odm validate annotations.json --output sarif > odm.sarif
@@ -64,7 +66,7 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
-@click.argument("source", metavar="SRC", type=click.Path(), required=False)
+@click.argument("sources", metavar="SRC...", type=click.Path(), nargs=-1)
 @format_choice("--format", "format_", help="Format of SRC; auto-detected if omitted")
 @click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
 @click.option(
@@ -109,20 +111,22 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
 @format_options("gt", "det", writing=("",))
 @common_options
 def command(
-    source: str | None, explained: str | None, options: dict[str, dict[str, Any]], **given: Any
+    sources: tuple[str, ...], explained: str | None, options: dict[str, dict[str, Any]], **given: Any
 ) -> int:
     """Report every problem in SRC, with its location and how to fix it.
 
-    SRC is annotations or detections in any format. Exit code 0: no errors; 1: errors, or warnings with
-    --strict.
+    SRC is annotations or detections in any format; several are checked one by one. Exit code 0: no errors;
+    1: errors, or warnings with --strict.
     """
     if explained is not None:
         return _explain(explained, given["output"])
-    if source is None:
+    if not sources:
         raise click.UsageError("Missing argument 'SRC'.")
     if given["gt"] is not None and given["against"] is not None:
         raise click.UsageError("--gt and --against exclude each other")
     _check_fix(given)
+    _check_number(sources, given)
+    source = sources[0]
     named = [path for path in (source, given["against"]) if path is not None]
     report_target(given, sources=named)
     if given["select"] or given["ignore"]:
@@ -133,13 +137,16 @@ def command(
         if given["output"] in MACHINE_OUTPUTS
         else max(KEPT_PER_CODE, given["max_per_code"] or 0)
     )
-    ledger, refused = None, None
+    ledger: Ledger | None = None
+    refused: OdmError | None = None
     loaded: tuple[Loaded, ...] = ()
     if given["fix"] is not None:
         try:
             ledger = _repair(source, options, given, log)
         except DataError as e:
             refused = e
+    elif len(sources) > 1:
+        loaded, refused = _examine_each(sources, options, given, log)
     else:
         loaded = _examine(source, options, given, log)
     log = chosen(log, select, ignore)
@@ -203,6 +210,35 @@ def _check_fix(given: dict[str, Any]) -> None:
         raise click.UsageError("--fix repairs SRC only: leave out --against")
     if not split_names(given["fix"]):
         raise click.UsageError(f"--fix needs at least one of {', '.join(REPAIRS)}")
+
+
+def _check_number(sources: tuple[str, ...], given: dict[str, Any]) -> None:
+    """UsageError for an option that concerns a single source, where there are several."""
+    for name in ("gt", "against", "fix", "report"):
+        if len(sources) > 1 and given[name] is not None:
+            raise click.UsageError(f"--{name} needs a single SRC, found {len(sources)}")
+
+
+def _examine_each(
+    sources: tuple[str, ...], options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log
+) -> tuple[tuple[Loaded, ...], OdmError | None]:
+    """Examine several sources one by one. Returns what was read, and the error of those that cannot be.
+
+    All of them are tried. Errors are printed once each, except for the last, which ends the run.
+    """
+    loaded: list[Loaded] = []
+    refused: dict[str, OdmError] = {}
+    for source in log.track(list(dict.fromkeys(sources)), "sources"):
+        own = log.fresh()
+        try:
+            loaded += _examine(source, options, given, own)
+        except OdmError as e:
+            refused.setdefault(str(e.args[0]), e)
+        log.extend(own)
+    errors = list(refused.values())
+    for error in errors[:-1]:
+        say(f"odm: error: {error.args[0]}")
+    return tuple(loaded), errors[-1] if errors else None
 
 
 def _examine(
