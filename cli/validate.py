@@ -23,6 +23,7 @@ from odm.cli._common import (
     terminal_log,
 )
 from odm.cli._explain import all_codes, explain
+from odm.cli._markdown import check_markdown, markdown_option, write_markdown
 from odm.cli._messages import PER_CODE_VALIDATE, first_of_each, issue_lines
 from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
@@ -105,6 +106,7 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
 @click.option(
     "--skip-bad-files", is_flag=True, help="Leave whole files with errors out of the copy; each is named."
 )
+@markdown_option
 @report_options()
 @click.option("--overwrite", is_flag=True, help="Replace existing files of DST, or the report; others stay.")
 @click.option("--dry-run", is_flag=True, help="Print the summary of --fix and write nothing.")
@@ -129,6 +131,7 @@ def command(
     source = sources[0]
     named = [path for path in (source, given["against"]) if path is not None]
     report_target(given, sources=named)
+    check_markdown(given)
     if given["select"] or given["ignore"]:
         all_codes()
     select, ignore = check_codes(_names(given["select"])), check_codes(_names(given["ignore"]))
@@ -199,7 +202,7 @@ def _explain(name: str, output: str) -> int:
 def _check_fix(given: dict[str, Any]) -> None:
     if given["fix"] is None:
         for name in ("out", "to", "skip_bad", "skip_bad_files", "overwrite", "dry_run"):
-            if given[name] and not (name == "overwrite" and given["report"]):
+            if given[name] and not (name == "overwrite" and (given["report"] or given["markdown"])):
                 raise click.UsageError(f"--{name.replace('_', '-')} has a meaning only with --fix")
         return
     if given["report"]:
@@ -321,22 +324,6 @@ def _repair(source: str, options: dict[str, dict[str, Any]], given: dict[str, An
 def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, given: dict[str, Any]) -> None:
     """The report on the standard output; notes, and the ledger beside a report for machines, elsewhere."""
     output, quiet = given["output"], given["quiet"]
-    per_code = given["max_per_code"]
-    asked = click.get_current_context().get_parameter_source("max_errors") is not ParameterSource.DEFAULT
-    lines: list[Issue | str]
-    if output in MACHINE_OUTPUTS:  # not cut unless a number was given
-        lines = [*sort_issues(log.issues if per_code is None else first_of_each(log.issues, per_code))]
-        lines = lines[: given["max_errors"]] if asked else lines
-    else:
-        lines = [
-            *issue_lines(
-                log,
-                only=log.counts,
-                limit=given["max_errors"],
-                per_code=PER_CODE_VALIDATE if per_code is None else per_code,
-                here=True,
-            )
-        ]
     sources = [
         {
             "path": printable(one.source.path) if one.source else "",
@@ -349,7 +336,9 @@ def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, given: d
         }
         for one in loaded
     ]
-    report = Report(log, lines, sources)
+    if given["markdown"]:
+        write_markdown(render(Report(log, _lines(log, "markdown", given), sources), "markdown"), (), given)
+    report = Report(log, _lines(log, output, given), sources)
     if not quiet:
         print_notes(log)
     people = output == "text"
@@ -363,3 +352,21 @@ def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, given: d
         say(report.verdict)
     if ledger is not None and not quiet:
         show(ledger, err=output != "text")
+
+
+def _lines(log: Log, output: str, given: dict[str, Any]) -> list[Issue | str]:
+    """The issues that an output shows, and among them what is said of those that it does not."""
+    per_code = given["max_per_code"]
+    if output in MACHINE_OUTPUTS:  # not cut unless a number was given
+        asked = click.get_current_context().get_parameter_source("max_errors") is not ParameterSource.DEFAULT
+        issues = sort_issues(log.issues if per_code is None else first_of_each(log.issues, per_code))
+        return [*issues[: given["max_errors"] if asked else None]]
+    return [
+        *issue_lines(
+            log,
+            only=log.counts,
+            limit=given["max_errors"],
+            per_code=PER_CODE_VALIDATE if per_code is None else per_code,
+            here=True,
+        )
+    ]

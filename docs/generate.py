@@ -127,8 +127,18 @@ def tools() -> str:
     return "\n".join(lines)
 
 
+def action_inputs() -> str:
+    """The inputs of ``action.yml``."""
+    import yaml
+
+    inputs = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["inputs"]
+    rows = [f"| `{name}` | {said['description']} | `{said['default']}` |" for name, said in inputs.items()]
+    return "\n".join(["| input | meaning | default |", "|---|---|---|", *rows]).replace("| `` |", "| |")
+
+
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"quick start": quick_start, "formats": formats},
+    "docs/ci.md": {"action inputs": action_inputs},
     "docs/evaluating.md": {"protocols": protocols, "doubts": doubts},
     "docs/formats.md": {"tools": tools, "pages": pages},
     **{f"docs/{page.name}": {} for page in sorted((ROOT / "docs").glob("from-*.md"))},
