@@ -17,6 +17,8 @@ from odm.cli._print import say, screens, show
 from odm.screen import Unwritten
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from odm.issues import DataError
 
 READER_LEFT = 141
@@ -30,6 +32,7 @@ COMMANDS = {
     "stats": "Summarise a data set: objects, classes, sizes.",
     "show": "Write an HTML page with boxes drawn on the images.",
     "formats": "List the formats, or describe one.",
+    "completion": "Print or install the completion of a shell.",
 }
 """Name and one line of help of each subcommand; its file is imported when it is called."""
 
@@ -56,6 +59,13 @@ class _Commands(click.Group):
             return None
         command: click.Command = importlib.import_module(f"odm.cli.{cmd_name}").command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands and options that begin so; the base class would import every command."""
+        from click.shell_completion import CompletionItem
+
+        commands = [CompletionItem(n, help=h) for n, h in COMMANDS.items() if n.startswith(incomplete)]
+        return commands or click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # The base class would import every command for its line of help.
@@ -126,6 +136,10 @@ def _let_go() -> None:
 def _run(args: list[str]) -> int:
     from odm.issues import DataError, OdmError
 
+    if instruction := os.environ.get("_ODM_COMPLETE"):
+        from odm.cli.completion import answer
+
+        return answer(instruction)
     try:
         result: Any = app.main(args, prog_name="odm", standalone_mode=False)
     except click.exceptions.Exit as e:

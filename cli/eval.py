@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -16,6 +16,7 @@ from odm.cli._common import (
     TargetPath,
     WordChoice,
     common_options,
+    complete_list,
     format_choice,
     format_options,
     lines_of_files,
@@ -88,6 +89,12 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
         ) from None
 
 
+def _analyses() -> Iterable[str]:
+    from odm.evaluate.analysis.attach import ANALYSES
+
+    return ANALYSES
+
+
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("gt", metavar="GT", type=click.Path())
 @click.argument("det", metavar="DET", type=click.Path())
@@ -139,6 +146,7 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
 @click.option(
     "--analyze",
     metavar="A,B|all",
+    shell_complete=complete_list(_analyses),
     help="Analyse errors: any of tide, lrp, calibration, images, slices.",
 )
 @click.option(

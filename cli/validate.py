@@ -15,6 +15,7 @@ from odm.cli._common import (
     FormatCommand,
     TargetPath,
     common_options,
+    complete_list,
     format_choice,
     format_options,
     print_notes,
@@ -85,8 +86,20 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
     show_default=True,
     help="Output format.",
 )
-@click.option("--select", multiple=True, metavar="CODES", help="Report only these codes; * is a wildcard.")
-@click.option("--ignore", multiple=True, metavar="CODES", help="Do not report these codes.")
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="CODES",
+    shell_complete=complete_list(all_codes),
+    help="Report only these codes; * is a wildcard.",
+)
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="CODES",
+    shell_complete=complete_list(all_codes),
+    help="Do not report these codes.",
+)
 @click.option("--strict", is_flag=True, help="Fail on warnings too (exit 1).")
 @click.option(
     "--tolerance",
@@ -96,9 +109,18 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
     show_default=True,
     help="How far a box may reach beyond its image, in pixels.",
 )
-@click.option("--explain", "explained", metavar="CODE", help="Explain a code, or `all` of them, and exit.")
 @click.option(
-    "--fix", metavar="A,B|all", help=f"Write a repaired copy to --out: any of {', '.join(REPAIRS)}, or all."
+    "--explain",
+    "explained",
+    metavar="CODE",
+    shell_complete=complete_list(all_codes),
+    help="Explain a code, or `all` of them, and exit.",
+)
+@click.option(
+    "--fix",
+    metavar="A,B|all",
+    shell_complete=complete_list(lambda: REPAIRS),
+    help=f"Write a repaired copy to --out: any of {', '.join(REPAIRS)}, or all.",
 )
 @click.option("--out", metavar="DST", type=TargetPath(), help="Where to write the repaired copy.")
 @format_choice("--to", help="Format of the repaired copy; that of SRC if omitted")
