@@ -48,7 +48,11 @@ def commands():
 def test_commands_use_options_that_exist(line, capsys, tmp_path, monkeypatch):
     """A path that is not there may be refused; an option or a name that does not exist may not be shown."""
     monkeypatch.chdir(tmp_path)
-    words = shlex.split(line.split("  #")[0].split(" > ")[0])
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ZDOTDIR"):
+        monkeypatch.delenv(name, raising=False)
+    words = shlex.split(re.split("  #| > | [|] ", line)[0])
     code = _app.run(words[1:])
     assert code in (0, 3), capsys.readouterr().err
 
