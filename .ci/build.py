@@ -3,9 +3,9 @@
 python .ci/build.py DIST [--check]
 
 setuptools writes the owner, permissions and time of every file, and the time of the build, into the source
-distribution. Here its archive is written again without them: files in the order of their names, owned by nobody, of
-the time of the last commit (`SOURCE_DATE_EPOCH`, if it is set). The wheel is built from this archive. Python, setuptools and
-zlib must be the same for the same bytes.
+distribution, and permissions into the wheel. Here both are written again without them: files in the order of their
+names, owned by nobody, of the time of the last commit (or `SOURCE_DATE_EPOCH`). The wheel is built from the source
+distribution. Python, setuptools and zlib must be the same for the same bytes.
 
 With ``--check`` both are built a second time, as is a wheel from a checkout, and all must be equal; then twine and
 check-wheel-contents look at them.
@@ -18,6 +18,7 @@ import filecmp
 import gzip
 import io
 import os
+import stat
 import subprocess
 import sys
 import tarfile
@@ -47,12 +48,12 @@ def run(*words: object, cwd: Path = ROOT) -> str:
 
 def build(what: str, source: Path, target: Path) -> Path:
     """Build ``sdist`` or ``wheel``; its path."""
-    run(sys.executable, "-m", "build", f"--{what}", "--outdir", target, source)
+    run(sys.executable, "-m", "build", "--no-isolation", f"--{what}", "--outdir", target, source)
     (made,) = target.glob("*.whl" if what == "wheel" else "*.tar.gz")
     return made
 
 
-def normalise(archive: Path, time: int) -> None:
+def normalise_sdist(archive: Path, time: int) -> None:
     """Write a source distribution again without what depends on the machine."""
     plain = io.BytesIO()
     with (
@@ -68,16 +69,30 @@ def normalise(archive: Path, time: int) -> None:
         packed.write(plain.getvalue())
 
 
+def normalise_wheel(archive: Path) -> None:
+    """Write a wheel again without the permissions of the machine; its times are `SOURCE_DATE_EPOCH` already."""
+    with zipfile.ZipFile(archive) as old:
+        files = [(info, old.read(info)) for info in old.infolist()]
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as new:
+        for info, data in files:
+            entry = zipfile.ZipInfo(info.filename, info.date_time)
+            entry.external_attr = (stat.S_IFREG | 0o644) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            new.writestr(entry, data)
+
+
 def make(target: Path) -> tuple[Path, Path]:
     """Build both from a clone of the last commit, so that nothing else gets in."""
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder, "odm")
         run("git", "clone", "-q", ROOT, clone)
         sdist = build("sdist", clone, target)
-        normalise(sdist, int(os.environ["SOURCE_DATE_EPOCH"]))
+        normalise_sdist(sdist, int(os.environ["SOURCE_DATE_EPOCH"]))
         with tarfile.open(sdist) as archive:
             archive.extractall(folder, filter="data")
-        return sdist, build("wheel", Path(folder, sdist.name.removesuffix(".tar.gz")), target)
+        wheel = build("wheel", Path(folder, sdist.name.removesuffix(".tar.gz")), target)
+        normalise_wheel(wheel)
+        return sdist, wheel
 
 
 def check(sdist: Path, wheel: Path) -> None:
