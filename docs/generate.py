@@ -136,10 +136,23 @@ def action_inputs() -> str:
     return "\n".join(["| input | meaning | default |", "|---|---|---|", *rows]).replace("| `` |", "| |")
 
 
+def python_names() -> str:
+    """The public names, as they are recorded."""
+    import json
+
+    record = json.loads((ROOT / "tests/data/contract.json").read_text(encoding="utf-8"))["python"]
+    lines = ["| module | names |", "|---|---|"]
+    lines += [
+        f"| `{module}` | {', '.join(f'`{n}`' for n in sorted(names))} |" for module, names in record.items()
+    ]
+    return "\n".join(lines)
+
+
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"quick start": quick_start, "formats": formats},
     "docs/ci.md": {"action inputs": action_inputs},
     "docs/evaluating.md": {"protocols": protocols, "doubts": doubts},
+    "docs/stability.md": {"python names": python_names},
     "docs/formats.md": {"tools": tools, "pages": pages},
     **{f"docs/{page.name}": {} for page in sorted((ROOT / "docs").glob("from-*.md"))},
 }
