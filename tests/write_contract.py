@@ -16,6 +16,7 @@ import json
 import os
 import re
 import tempfile
+import typing
 from pathlib import Path
 
 import click
@@ -81,16 +82,31 @@ MODULES = ("odm", "odm.converters", "odm.evaluate", "odm.formats", "odm.report")
 
 
 def documented():
-    """The names of other modules that the pages import."""
+    """The names of other modules that the pages import, and the classes that they return."""
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
             for module, names in re.findall(r"^\s*from (odm[\w.]*) import ([\w, ]+)", block, re.MULTILINE):
-                if module not in MODULES:
-                    yield from ((module, name.strip()) for name in names.split(","))
+                for name in names.split(","):
+                    yield from found_in(module, name.strip())
     for name in ("Boxes", "Dataset", "Flag", "LabelState"):
         yield "odm.tables", name
     for name in ("Code", "DataError", "Issue", "Log", "OdmError", "PathError", "UsageError"):
         yield "odm.issues", name
+
+
+def found_in(module, name):
+    """Where a name that is imported is: itself, the functions of a module, and the class that it returns."""
+    thing = getattr(importlib.import_module(module), name, None)
+    if inspect.ismodule(thing):
+        for inner in vars(thing).values():
+            if getattr(inner, "__module__", "") == thing.__name__ and not inner.__name__.startswith("_"):
+                yield thing.__name__, inner.__name__
+    elif module not in MODULES:
+        yield module, name
+        result = typing.get_type_hints(thing).get("return") if inspect.isfunction(thing) else None
+        homes = [importlib.import_module(m) for m in MODULES]
+        if inspect.isclass(result) and not any(getattr(h, result.__name__, None) is result for h in homes):
+            yield result.__module__, result.__name__
 
 
 def parameters(function):
@@ -112,7 +128,7 @@ def parameters(function):
 
 
 def described(thing):
-    """What of a function, a class, an enumeration or a module stays."""
+    """What of a function, a class or an enumeration stays."""
     if isinstance(thing, enum.EnumMeta):
         return {"members": {member.name: True for member in thing}}
     if inspect.isclass(thing):
@@ -124,10 +140,6 @@ def described(thing):
             members[name] = parameters(member) if callable(member) else "attribute"
         own = any("__init__" in vars(c) for c in homes)
         return {"members": members, **(parameters(thing) if own else {})}
-    if inspect.ismodule(thing):
-        inner = getattr(thing, "__all__", [n for n in vars(thing) if not n.startswith("_")])
-        own = {n: getattr(thing, n) for n in inner}
-        return {n: described(v) for n, v in own.items() if getattr(v, "__module__", "") == thing.__name__}
     return parameters(thing) if callable(thing) else "value"
 
 
