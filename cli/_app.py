@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 READER_LEFT = 141
 
+_NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # new in click 8.2
+
 COMMANDS = {
     "convert": "Convert annotations or detections from one format to another.",
     "eval": "Evaluate detections against ground truth.",
@@ -144,7 +146,7 @@ def _run(args: list[str]) -> int:
         result: Any = app.main(args, prog_name="odm", standalone_mode=False)
     except click.exceptions.Exit as e:
         return e.exit_code
-    except click.exceptions.NoArgsIsHelpError as e:
+    except _NO_ARGUMENTS as e:
         show(e.ctx.get_help() if e.ctx else str(e), err=True)
         return 2
     except click.ClickException as e:
