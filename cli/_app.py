@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 READER_LEFT = 141
 
-_NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # new in click 8.2
-
 COMMANDS = {
     "convert": "Convert annotations or detections from one format to another.",
     "eval": "Evaluate detections against ground truth.",
@@ -142,13 +140,13 @@ def _run(args: list[str]) -> int:
         from odm.cli.completion import answer
 
         return answer(instruction)
+    if not args:  # versions of click differ in what they do
+        show(app.make_context("odm", [], resilient_parsing=True).get_help(), err=True)
+        return 2
     try:
         result: Any = app.main(args, prog_name="odm", standalone_mode=False)
     except click.exceptions.Exit as e:
         return e.exit_code
-    except _NO_ARGUMENTS as e:
-        show(e.ctx.get_help() if e.ctx else str(e), err=True)
-        return 2
     except click.ClickException as e:
         _show_usage(e)
         return 2
