@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any
@@ -33,9 +34,11 @@ from odm.converters import Ledger, Loaded, Request, chosen, examine, repair
 from odm.converters.repairs import REPAIRS
 from odm.converters.validation import check_codes, sort_issues
 from odm.evaluate import join
+from odm.files import read_bytes
 from odm.issues import (
     CODES,
     KEPT_PER_CODE,
+    AmbiguousFormat,
     DataError,
     Issue,
     Log,
@@ -285,15 +288,22 @@ def _examine(
 
     side = "gt" if against is not None else "det" if gt is not None else ""
     kind = given["kind"] or (None if against is None else "gt")
-    loaded = examine(
-        request(source, side, "--format", format=given["format_"], kind=kind),
-        log,
-        gt=None if gt is None else request(gt, "gt", "--gt-format", format=given["gt_format"], kind="gt"),
-        against=None
-        if against is None
-        else request(against, "det", "--det-format", format=given["det_format"], kind="det"),
-        tolerance=given["tolerance"],
-    )
+    try:
+        loaded = examine(
+            request(source, side, "--format", format=given["format_"], kind=kind),
+            log,
+            gt=None if gt is None else request(gt, "gt", "--gt-format", format=given["gt_format"], kind="gt"),
+            against=None
+            if against is None
+            else request(against, "det", "--det-format", format=given["det_format"], kind="det"),
+            tolerance=given["tolerance"],
+        )
+    except AmbiguousFormat:
+        # The text file of an image without objects is right in whichever format it is meant.
+        if side or os.path.isdir(source) or read_bytes(source).strip():
+            raise
+        log.note(f"{printable(source)}: empty, as for an image without objects")
+        return ()
     if len(loaded) == 2:
         add_refusals(loaded, log)
     return loaded

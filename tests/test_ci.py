@@ -115,6 +115,22 @@ def test_the_sum_of_many_sources(voc, capsys):
     assert capsys.readouterr().out.endswith("9 boxes, 3 images, 3 sources (voc)\n")
 
 
+def test_an_empty_text_file_is_an_image_without_objects(voc, capsys):
+    (voc / "labels").mkdir()
+    for name, text in {"a.txt": "0 0.5 0.5 0.25 0.25\n", "b.txt": "", "c.txt": "\n"}.items():
+        (voc / "labels" / name).write_text(text, encoding="utf-8")
+    (voc / "data.yaml").write_text("names: [cat]\n", encoding="utf-8")
+    for names in (["a.txt", "b.txt", "c.txt"], ["b.txt"]):
+        assert (
+            _app.run(entry("odm-validate", *(f"labels/{name}" for name in names), "--image-size", "9x9")) == 0
+        )
+        assert capsys.readouterr().err == ""
+    assert _app.run(["validate", "labels/b.txt"]) == 0
+    assert "labels/b.txt: empty, as for an image without objects" in capsys.readouterr().err
+    (voc / "empty.json").write_text("", encoding="utf-8")
+    assert _app.run(["validate", "labels/b.txt", "empty.json"]) == 2, "an empty JSON file is a fault"
+
+
 @pytest.mark.parametrize(
     "options", [("--gt", "a"), ("--against", "a"), ("--fix", "clip", "--out", "b"), ("--report", "r.html")]
 )
