@@ -17,6 +17,8 @@ from odm.cli._print import say, screens, show
 from odm.screen import Unwritten
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from odm.issues import DataError
 
 READER_LEFT = 141
@@ -30,6 +32,7 @@ COMMANDS = {
     "stats": "Summarise a data set: objects, classes, sizes.",
     "show": "Write an HTML page with boxes drawn on the images.",
     "formats": "List the formats, or describe one.",
+    "completion": "Print or install the completion of a shell.",
 }
 """Name and one line of help of each subcommand; its file is imported when it is called."""
 
@@ -56,6 +59,13 @@ class _Commands(click.Group):
             return None
         command: click.Command = importlib.import_module(f"odm.cli.{cmd_name}").command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands and options that begin so; the base class would import every command."""
+        from click.shell_completion import CompletionItem
+
+        commands = [CompletionItem(n, help=h) for n, h in COMMANDS.items() if n.startswith(incomplete)]
+        return commands or click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # The base class would import every command for its line of help.
@@ -126,13 +136,17 @@ def _let_go() -> None:
 def _run(args: list[str]) -> int:
     from odm.issues import DataError, OdmError
 
+    if instruction := os.environ.get("_ODM_COMPLETE"):
+        from odm.cli.completion import answer
+
+        return answer(instruction)
+    if not args:  # versions of click differ in what they do
+        show(app.make_context("odm", [], resilient_parsing=True).get_help(), err=True)
+        return 2
     try:
         result: Any = app.main(args, prog_name="odm", standalone_mode=False)
     except click.exceptions.Exit as e:
         return e.exit_code
-    except click.exceptions.NoArgsIsHelpError as e:
-        show(e.ctx.get_help() if e.ctx else str(e), err=True)
-        return 2
     except click.ClickException as e:
         _show_usage(e)
         return 2

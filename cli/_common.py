@@ -25,6 +25,7 @@ __all__ = [
     "WordChoice",
     "common_options",
     "complete_format",
+    "complete_list",
     "format_choice",
     "format_options",
     "lines_of_files",
@@ -38,9 +39,13 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     _Choice = click.Choice[str]
 else:  # no generic class before click 8.2
     _Choice = click.Choice
+
+_Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -75,6 +80,43 @@ def complete_format(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [name for name in FORMATS if name.startswith(incomplete)]
 
 
+def complete_list(words: Callable[[], Iterable[str]]) -> _Completer:
+    """Completes the last of some words separated by commas; `words` answers those there are."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        del ctx, param
+        before, comma, last = incomplete.rpartition(",")
+        given = before.split(",")
+        return [f"{before}{comma}{w}" for w in words() if w.startswith(last) and w not in given]
+
+    return complete
+
+
+def _named(ctx: click.Context) -> list[str]:
+    """The formats that the words so far name; all of them if none."""
+    values = [v for value in ctx.params.values() for v in (value if isinstance(value, tuple) else (value,))]
+    return [name for name in FORMATS if name in values] or list(FORMATS)
+
+
+def _complete_option(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The options of formats that begin so, for ``-O``: those of the formats that were named, else of all."""
+    del param
+    names = {f"{spec.name}=" for name in _named(ctx) for spec in option_specs(FORMATS[name].options)}
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def _complete_file(*_: object) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem("", type="file")]
+
+
+def _complete_folder(*_: object) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem("", type="dir")]
+
+
 def format_options(*sides: str, writing: Sequence[str] = ()) -> Callable[[Function], Function]:
     """Add every long flag that a format declares, plain and for each side, and ``-O name=value``.
 
@@ -105,6 +147,7 @@ def format_options(*sides: str, writing: Sequence[str] = ()) -> Callable[[Functi
             TEXTS,
             multiple=True,
             metavar="NAME=VALUE",
+            shell_complete=_complete_option,
             help=f"Any option of a format; `odm formats FORMAT` lists them.{prefixes}",
         )
         texts(collect)
@@ -137,6 +180,10 @@ class FormatCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = {word.rpartition("=")[2] for word in args}
         named = [name for name in FORMATS if name in words]
+        if ctx.resilient_parsing:  # a shell asks for completions
+            own = {name for param in self.params for name in param.opts}
+            if all(word.partition("=")[0] in own for word in args if word.startswith("--")):
+                ctx.meta[_NAMED] = []
         if named and not ctx.resilient_parsing and words.isdisjoint({"-h", "--help"}):
             ctx.meta[_NAMED] = named
             try:
@@ -152,6 +199,11 @@ class FormatCommand(click.Command):
         sides, writing = (getattr(self.callback, name, ()) for name in ("sides", "writing"))
         flags = _flags(tuple(ctx.meta.get(_NAMED, FORMATS)), sides, writing)
         return [*params[: at + 1], *flags, *params[at + 1 :], self._brief]
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """What completes a word that begins an option; the formats of the words before it are enough."""
+        ctx.meta[_NAMED] = _named(ctx)
+        return super().shell_complete(ctx, incomplete)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options: the common ones for ``-h``, else all of them under headings."""
@@ -298,6 +350,7 @@ def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> clic
         is_folder = spec.help.startswith("folder")
         keywords["metavar"] = "DIR" if is_folder else "FILE"
         keywords["callback"] = _check_folder if is_folder else None
+        keywords["shell_complete"] = _complete_folder if is_folder else _complete_file
     else:
         keywords["metavar"] = _help.METAVARS.get(spec.name, "TEXT")
     return click.Option([name, f"fo__{side}__{spec.name}"], default=None, **keywords)

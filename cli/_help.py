@@ -50,7 +50,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Checks": ("select", "ignore", "strict", "tolerance", "explained", "against"),
     "Repair": ("fix", "out", "to", "dry_run"),
     "Output": (
-        *("output", "wide", "save_to", "plots", "report", "report_images", "report_size"),
+        *("output", "wide", "markdown", "save_to", "plots", "report", "report_images", "report_size"),
         *("report_title", "open_", "overwrite", "dry_run", "quiet", "max_errors", "max_per_code"),
     ),
     READING: (*("format_", "from_", "kind", "gt", "skip_bad", "skip_bad_files", "follow_links", "max_size"),),

@@ -100,6 +100,13 @@ def _styled(line: str, headlines: Collection[str], *, severities: bool) -> list[
     return [(match["before"], ""), (word, STYLES[word]), (line[match.end() :], "")]
 
 
+def reply(text: str) -> None:
+    """Print for a shell that asked for completions, in whose lines a tab separates."""
+    screen = Screen(_out().stream, required=True, keep="\n\t")
+    screen.write_commands(text.removesuffix("\n") + "\n")
+    screen.flush()
+
+
 def progress_screen() -> Screen | None:
     """The terminal that a progress bar is drawn on, which returns to the start of its line; None if none."""
     screen = _err()

@@ -47,7 +47,8 @@ class Report:
     def verdict(self) -> str:
         """One line: how many errors and warnings, and in what."""
         counts = f"{_count(self.log.errors, 'error')}, {_count(self.log.warnings, 'warning')}"
-        read = "; ".join(map(_contents, self.sources))
+        few = len(self.sources) <= 2
+        read = "; ".join(map(_contents, self.sources)) if few else _contents_of_many(self.sources)
         line = f"{counts} in {read}" if read else counts
         if len(self.issues) < self.total:
             line += f"; {grouped(len(self.issues))} of {grouped(self.total)} are printed"
@@ -55,11 +56,19 @@ class Report:
 
 
 def _contents(source: dict[str, Any]) -> str:
-    lost = f" and {_count(source['skipped'], 'row')} that could not be read" if source["skipped"] else ""
-    numbers = ", ".join(
-        _count(source[key], what) for key, what in (("images", "image"), ("classes", "class"))
-    )
-    return f"{_count(source['boxes'], 'box')}{lost}, {numbers} ({source['format']})"
+    return f"{_boxes([source])}, {_count(source['classes'], 'class')} ({source['format']})"
+
+
+def _contents_of_many(sources: Sequence[dict[str, Any]]) -> str:
+    formats = ", ".join(sorted({source["format"] for source in sources}))
+    return f"{_boxes(sources)}, {_count(len(sources), 'source')} ({formats})"
+
+
+def _boxes(sources: Sequence[dict[str, Any]]) -> str:
+    """The numbers of boxes and images of some sources."""
+    boxes, skipped, images = (sum(s[key] for s in sources) for key in ("boxes", "skipped", "images"))
+    lost = f" and {_count(skipped, 'row')} that could not be read" if skipped else ""
+    return f"{_count(boxes, 'box')}{lost}, {_count(images, 'image')}"
 
 
 def _count(n: int, what: str) -> str:

@@ -20,6 +20,7 @@ from odm.cli._common import (
     terminal_log,
     wide_option,
 )
+from odm.cli._markdown import check_markdown, markdown_option, write_markdown
 from odm.cli._messages import GITHUB, print_failed
 from odm.cli._print import show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
@@ -131,6 +132,7 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
 @click.option(
     "--save", "save_to", type=TargetPath(), metavar="DIR", help="Also write JSON and CSV files to DIR."
 )
+@markdown_option
 @report_options()
 @click.option(
     "--overwrite", is_flag=True, help="Replace existing files in the targets of --save and --report."
@@ -192,6 +194,7 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
     if given["save_to"]:
         Output(given["save_to"], overwrite=given["overwrite"], dry_run=True)
     report_target(given, sources=(gt, *runs))
+    check_markdown(given)
     shown: list[tuple[Evaluation, tuple[Dataset, Dataset]]] | None = [] if given["report"] else None
     try:
         tables = _tables(gt, runs, options, given, log, shown)
@@ -221,6 +224,8 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
         show(render_comparison(comparison, form, width=table_width(given)), headlines=lines)
     failed = regressions(comparison, gates)
     print_failed(failed, github=given["output"] == GITHUB)
+    if given["markdown"]:
+        write_markdown(render_comparison(comparison, "markdown"), failed, given)
     return 1 if failed else 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -16,6 +16,7 @@ from odm.cli._common import (
     TargetPath,
     WordChoice,
     common_options,
+    complete_list,
     format_choice,
     format_options,
     lines_of_files,
@@ -26,6 +27,7 @@ from odm.cli._common import (
     terminal_log,
     wide_option,
 )
+from odm.cli._markdown import check_markdown, markdown_option, write_markdown
 from odm.cli._messages import GITHUB, print_annotations, print_failed
 from odm.cli._parts import evaluate_in_parts, in_parts, parts_options
 from odm.cli._print import say, show
@@ -87,6 +89,12 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
         ) from None
 
 
+def _analyses() -> Iterable[str]:
+    from odm.evaluate.analysis.attach import ANALYSES
+
+    return ANALYSES
+
+
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("gt", metavar="GT", type=click.Path())
 @click.argument("det", metavar="DET", type=click.Path())
@@ -124,6 +132,7 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
 @click.option(
     "--plots", type=TargetPath(), metavar="DIR", help="Also draw plots, PNG and SVG (extra [plot])."
 )
+@markdown_option
 @report_options()
 @click.option(
     "--overwrite", is_flag=True, help="Replace existing files in the targets of --save, --plots, --report."
@@ -137,6 +146,7 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
 @click.option(
     "--analyze",
     metavar="A,B|all",
+    shell_complete=complete_list(_analyses),
     help="Analyse errors: any of tide, lrp, calibration, images, slices.",
 )
 @click.option(
@@ -264,6 +274,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
         if given[name]
     }
     report_target(given, sources=(gt, det))
+    check_markdown(given)
     if "plots" in outputs:
         from odm.evaluate.plots import require
 
@@ -280,13 +291,15 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
         print_messages(log, given)
     for output in outputs.values():  # before the numbers; every input is known by now
         output.check_apart()
+    failed, unknown = failures(evaluation, gates)
     try:  # before the numbers too, which are the last thing on the screen
         _write(evaluation, datasets, asked, (gt, det), options, given)
+        if given["markdown"]:
+            write_markdown(render(evaluation, "markdown"), (*failed, *unknown), given)
     except OdmError:
         _show(evaluation, given)
         raise
     _show(evaluation, given)
-    failed, unknown = failures(evaluation, gates)
     print_failed(failed, github=given["output"] == GITHUB)
     for line in unknown:
         say(f"odm: error: {line}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any
@@ -15,6 +16,7 @@ from odm.cli._common import (
     FormatCommand,
     TargetPath,
     common_options,
+    complete_list,
     format_choice,
     format_options,
     print_notes,
@@ -23,6 +25,7 @@ from odm.cli._common import (
     terminal_log,
 )
 from odm.cli._explain import all_codes, explain
+from odm.cli._markdown import check_markdown, markdown_option, write_markdown
 from odm.cli._messages import PER_CODE_VALIDATE, first_of_each, issue_lines
 from odm.cli._print import say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
@@ -31,12 +34,15 @@ from odm.converters import Ledger, Loaded, Request, chosen, examine, repair
 from odm.converters.repairs import REPAIRS
 from odm.converters.validation import check_codes, sort_issues
 from odm.evaluate import join
+from odm.files import read_bytes
 from odm.issues import (
     CODES,
     KEPT_PER_CODE,
+    AmbiguousFormat,
     DataError,
     Issue,
     Log,
+    OdmError,
     UsageError,
     listed,
     printable,
@@ -48,6 +54,7 @@ EXAMPLES = """
 Examples:
   odm validate labels/ --images photos/
   odm validate labels/ --images photos/ --report check.html
+  odm validate Annotations/a.xml Annotations/b.xml --quiet
   odm validate results.json --gt instances.json
   odm validate groundtruths/ --against detections/ --strict
   odm validate annotations.json --output sarif > odm.sarif
@@ -64,7 +71,7 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
-@click.argument("source", metavar="SRC", type=click.Path(), required=False)
+@click.argument("sources", metavar="SRC...", type=click.Path(), nargs=-1)
 @format_choice("--format", "format_", help="Format of SRC; auto-detected if omitted")
 @click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
 @click.option(
@@ -82,8 +89,20 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
     show_default=True,
     help="Output format.",
 )
-@click.option("--select", multiple=True, metavar="CODES", help="Report only these codes; * is a wildcard.")
-@click.option("--ignore", multiple=True, metavar="CODES", help="Do not report these codes.")
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="CODES",
+    shell_complete=complete_list(all_codes),
+    help="Report only these codes; * is a wildcard.",
+)
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="CODES",
+    shell_complete=complete_list(all_codes),
+    help="Do not report these codes.",
+)
 @click.option("--strict", is_flag=True, help="Fail on warnings too (exit 1).")
 @click.option(
     "--tolerance",
@@ -93,9 +112,18 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
     show_default=True,
     help="How far a box may reach beyond its image, in pixels.",
 )
-@click.option("--explain", "explained", metavar="CODE", help="Explain a code, or `all` of them, and exit.")
 @click.option(
-    "--fix", metavar="A,B|all", help=f"Write a repaired copy to --out: any of {', '.join(REPAIRS)}, or all."
+    "--explain",
+    "explained",
+    metavar="CODE",
+    shell_complete=complete_list(all_codes),
+    help="Explain a code, or `all` of them, and exit.",
+)
+@click.option(
+    "--fix",
+    metavar="A,B|all",
+    shell_complete=complete_list(lambda: REPAIRS),
+    help=f"Write a repaired copy to --out: any of {', '.join(REPAIRS)}, or all.",
 )
 @click.option("--out", metavar="DST", type=TargetPath(), help="Where to write the repaired copy.")
 @format_choice("--to", help="Format of the repaired copy; that of SRC if omitted")
@@ -103,28 +131,32 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
 @click.option(
     "--skip-bad-files", is_flag=True, help="Leave whole files with errors out of the copy; each is named."
 )
+@markdown_option
 @report_options()
 @click.option("--overwrite", is_flag=True, help="Replace existing files of DST, or the report; others stay.")
 @click.option("--dry-run", is_flag=True, help="Print the summary of --fix and write nothing.")
 @format_options("gt", "det", writing=("",))
 @common_options
 def command(
-    source: str | None, explained: str | None, options: dict[str, dict[str, Any]], **given: Any
+    sources: tuple[str, ...], explained: str | None, options: dict[str, dict[str, Any]], **given: Any
 ) -> int:
     """Report every problem in SRC, with its location and how to fix it.
 
-    SRC is annotations or detections in any format. Exit code 0: no errors; 1: errors, or warnings with
-    --strict.
+    SRC is annotations or detections in any format; several are checked one by one. Exit code 0: no errors;
+    1: errors, or warnings with --strict.
     """
     if explained is not None:
         return _explain(explained, given["output"])
-    if source is None:
+    if not sources:
         raise click.UsageError("Missing argument 'SRC'.")
     if given["gt"] is not None and given["against"] is not None:
         raise click.UsageError("--gt and --against exclude each other")
     _check_fix(given)
+    _check_number(sources, given)
+    source = sources[0]
     named = [path for path in (source, given["against"]) if path is not None]
     report_target(given, sources=named)
+    check_markdown(given)
     if given["select"] or given["ignore"]:
         all_codes()
     select, ignore = check_codes(_names(given["select"])), check_codes(_names(given["ignore"]))
@@ -133,13 +165,16 @@ def command(
         if given["output"] in MACHINE_OUTPUTS
         else max(KEPT_PER_CODE, given["max_per_code"] or 0)
     )
-    ledger, refused = None, None
+    ledger: Ledger | None = None
+    refused: OdmError | None = None
     loaded: tuple[Loaded, ...] = ()
     if given["fix"] is not None:
         try:
             ledger = _repair(source, options, given, log)
         except DataError as e:
             refused = e
+    elif len(sources) > 1:
+        loaded, refused = _examine_each(sources, options, given, log)
     else:
         loaded = _examine(source, options, given, log)
     log = chosen(log, select, ignore)
@@ -192,7 +227,7 @@ def _explain(name: str, output: str) -> int:
 def _check_fix(given: dict[str, Any]) -> None:
     if given["fix"] is None:
         for name in ("out", "to", "skip_bad", "skip_bad_files", "overwrite", "dry_run"):
-            if given[name] and not (name == "overwrite" and given["report"]):
+            if given[name] and not (name == "overwrite" and (given["report"] or given["markdown"])):
                 raise click.UsageError(f"--{name.replace('_', '-')} has a meaning only with --fix")
         return
     if given["report"]:
@@ -203,6 +238,35 @@ def _check_fix(given: dict[str, Any]) -> None:
         raise click.UsageError("--fix repairs SRC only: leave out --against")
     if not split_names(given["fix"]):
         raise click.UsageError(f"--fix needs at least one of {', '.join(REPAIRS)}")
+
+
+def _check_number(sources: tuple[str, ...], given: dict[str, Any]) -> None:
+    """UsageError for an option that concerns a single source, where there are several."""
+    for name in ("gt", "against", "fix", "report"):
+        if len(sources) > 1 and given[name] is not None:
+            raise click.UsageError(f"--{name} needs a single SRC, found {len(sources)}")
+
+
+def _examine_each(
+    sources: tuple[str, ...], options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log
+) -> tuple[tuple[Loaded, ...], OdmError | None]:
+    """Examine several sources one by one. Returns what was read, and the error of those that cannot be.
+
+    All of them are tried. Errors are printed once each, except for the last, which ends the run.
+    """
+    loaded: list[Loaded] = []
+    refused: dict[str, OdmError] = {}
+    for source in log.track(list(dict.fromkeys(sources)), "sources"):
+        own = log.fresh()
+        try:
+            loaded += _examine(source, options, given, own)
+        except OdmError as e:
+            refused.setdefault(str(e.args[0]), e)
+        log.extend(own)
+    errors = list(refused.values())
+    for error in errors[:-1]:
+        say(f"odm: error: {error.args[0]}")
+    return tuple(loaded), errors[-1] if errors else None
 
 
 def _examine(
@@ -224,15 +288,22 @@ def _examine(
 
     side = "gt" if against is not None else "det" if gt is not None else ""
     kind = given["kind"] or (None if against is None else "gt")
-    loaded = examine(
-        request(source, side, "--format", format=given["format_"], kind=kind),
-        log,
-        gt=None if gt is None else request(gt, "gt", "--gt-format", format=given["gt_format"], kind="gt"),
-        against=None
-        if against is None
-        else request(against, "det", "--det-format", format=given["det_format"], kind="det"),
-        tolerance=given["tolerance"],
-    )
+    try:
+        loaded = examine(
+            request(source, side, "--format", format=given["format_"], kind=kind),
+            log,
+            gt=None if gt is None else request(gt, "gt", "--gt-format", format=given["gt_format"], kind="gt"),
+            against=None
+            if against is None
+            else request(against, "det", "--det-format", format=given["det_format"], kind="det"),
+            tolerance=given["tolerance"],
+        )
+    except AmbiguousFormat:
+        # The text file of an image without objects is right in whichever format it is meant.
+        if side or os.path.isdir(source) or read_bytes(source).strip():
+            raise
+        log.note(f"{printable(source)}: empty, as for an image without objects")
+        return ()
     if len(loaded) == 2:
         add_refusals(loaded, log)
     return loaded
@@ -285,22 +356,6 @@ def _repair(source: str, options: dict[str, dict[str, Any]], given: dict[str, An
 def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, given: dict[str, Any]) -> None:
     """The report on the standard output; notes, and the ledger beside a report for machines, elsewhere."""
     output, quiet = given["output"], given["quiet"]
-    per_code = given["max_per_code"]
-    asked = click.get_current_context().get_parameter_source("max_errors") is not ParameterSource.DEFAULT
-    lines: list[Issue | str]
-    if output in MACHINE_OUTPUTS:  # not cut unless a number was given
-        lines = [*sort_issues(log.issues if per_code is None else first_of_each(log.issues, per_code))]
-        lines = lines[: given["max_errors"]] if asked else lines
-    else:
-        lines = [
-            *issue_lines(
-                log,
-                only=log.counts,
-                limit=given["max_errors"],
-                per_code=PER_CODE_VALIDATE if per_code is None else per_code,
-                here=True,
-            )
-        ]
     sources = [
         {
             "path": printable(one.source.path) if one.source else "",
@@ -313,7 +368,9 @@ def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, given: d
         }
         for one in loaded
     ]
-    report = Report(log, lines, sources)
+    if given["markdown"]:
+        write_markdown(render(Report(log, _lines(log, "markdown", given), sources), "markdown"), (), given)
+    report = Report(log, _lines(log, output, given), sources)
     if not quiet:
         print_notes(log)
     people = output == "text"
@@ -327,3 +384,21 @@ def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, given: d
         say(report.verdict)
     if ledger is not None and not quiet:
         show(ledger, err=output != "text")
+
+
+def _lines(log: Log, output: str, given: dict[str, Any]) -> list[Issue | str]:
+    """The issues that an output shows, and among them what is said of those that it does not."""
+    per_code = given["max_per_code"]
+    if output in MACHINE_OUTPUTS:  # not cut unless a number was given
+        asked = click.get_current_context().get_parameter_source("max_errors") is not ParameterSource.DEFAULT
+        issues = sort_issues(log.issues if per_code is None else first_of_each(log.issues, per_code))
+        return [*issues[: given["max_errors"] if asked else None]]
+    return [
+        *issue_lines(
+            log,
+            only=log.counts,
+            limit=given["max_errors"],
+            per_code=PER_CODE_VALIDATE if per_code is None else per_code,
+            here=True,
+        )
+    ]

@@ -183,10 +183,33 @@ def tools() -> str:
     return "\n".join(lines)
 
 
+def action_inputs() -> str:
+    """The inputs of ``action.yml``."""
+    import yaml
+
+    inputs = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["inputs"]
+    rows = [f"| `{name}` | {said['description']} | `{said['default']}` |" for name, said in inputs.items()]
+    return "\n".join(["| input | meaning | default |", "|---|---|---|", *rows]).replace("| `` |", "| |")
+
+
+def python_names() -> str:
+    """The public names, as they are recorded."""
+    import json
+
+    record = json.loads((ROOT / "tests/data/contract.json").read_text(encoding="utf-8"))["python"]
+    lines = ["| module | names |", "|---|---|"]
+    lines += [
+        f"| `{module}` | {', '.join(f'`{n}`' for n in sorted(names))} |" for module, names in record.items()
+    ]
+    return "\n".join(lines)
+
+
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"quick start": quick_start, "formats": formats},
+    "docs/ci.md": {"action inputs": action_inputs},
     "docs/evaluating.md": {"doubts": doubts},
     "docs/protocols.md": {"protocols": protocols},
+    "docs/stability.md": {"python names": python_names},
     "docs/formats.md": {"tools": tools, "pages": pages},
     "docs/metrics-explained.md": {"accumulated": accumulated, "differences": differences},
     **{f"docs/{page.name}": {} for page in sorted((ROOT / "docs").glob("from-*.md"))},

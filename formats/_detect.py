@@ -9,7 +9,7 @@ from odm.formats._contract import Format
 from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.json_preview import TOO_DEEP, line_column, too_deep
-from odm.issues import DataError, Log, Trusted, UsageError, printable
+from odm.issues import AmbiguousFormat, DataError, Log, Trusted, UsageError, printable
 from odm.names import stem
 
 
@@ -32,7 +32,7 @@ def detect(source: Source, log: Log, formats: Mapping[str, Format], flag: str) -
         _report_unreadable(source, log)
         reasons = "; ".join(f"{name}: {answer.reason}" for name, answer in winners.items())
         flags = " or ".join(f"{flag} {name}" for name in winners)
-        raise UsageError(f"{shown}: more than one format fits ({reasons}); set {flags}")
+        raise AmbiguousFormat(f"{shown}: more than one format fits ({reasons}); set {flags}")
     (name, answer), *_ = winners.items()
     log.note(f"{shown}: read as {name}, because {answer.reason}")
     return formats[name]

@@ -98,6 +98,9 @@ def files(tmp_path_factory):
         write(f"{name}.json", found, "coco")
     write("b", tables(prefix="b-"), "voc")
     write("b.json", tables(prefix="b-"), "coco")
+    (folder / "Annotations").mkdir()
+    for name, source in zip(("a.xml", "b.xml"), sorted((folder / "b").rglob("*.xml")), strict=False):
+        shutil.copy(source, folder / "Annotations" / name)
     photos = [*truth.images.name, *(f"b-{name}" for name in truth.images.name)]
     (folder / "photos").mkdir()
     for name in photos:
@@ -140,6 +143,10 @@ def files(tmp_path_factory):
 def test_commands_run(commands, files, tmp_path, monkeypatch, capsys):
     shutil.copytree(files, tmp_path / "work", symlinks=True)
     monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ZDOTDIR"):
+        monkeypatch.delenv(name, raising=False)
     for words in commands:
         line = shlex.join(words)
         too_slow = not SLOW and (words[1] == "compare" or "--plots" in words)

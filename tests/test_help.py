@@ -8,7 +8,7 @@ import pytest
 from odm.cli import _app, _help
 from odm.formats import FORMATS, option_specs
 
-COMMANDS = [name for name in _app.COMMANDS if name != "formats"]
+COMMANDS = [name for name in _app.COMMANDS if name not in ("formats", "completion")]
 BRIEF_LINES = 45
 
 

@@ -275,6 +275,10 @@ class UsageError(OdmError, ValueError):
     exit_code = 2
 
 
+class AmbiguousFormat(UsageError):
+    """More than one format fits a source."""
+
+
 class PathError(OdmError, OSError):
     """A source or a target is missing or not usable."""
 

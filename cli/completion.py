@@ -1,0 +1,148 @@
+"""``odm completion``, and the answers to the scripts that it prints."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from odm.cli._print import reply, show
+from odm.files import Output, Unreadable, read_bytes
+from odm.issues import PathError, UsageError, printable
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_ODM_COMPLETE"
+"""The environment variable by which a script asks: ``bash_complete``, ``zsh_complete``, ``fish_complete``."""
+
+EXAMPLES = """
+\b
+Examples:
+  odm completion --install
+  odm completion zsh --install
+  eval "$(odm completion bash)"
+"""
+
+BASH_COMPLETION = (
+    "/usr/share/bash-completion/bash_completion",
+    "/usr/local/share/bash-completion/bash_completion",
+    "/opt/homebrew/share/bash-completion/bash_completion",
+    "/opt/local/share/bash-completion/bash_completion",
+    "/etc/profile.d/bash_completion.sh",
+)
+"""What the package bash-completion installs; with it bash finds a script by its name."""
+
+ZSH_START = """\
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
+"""
+"""What the script of zsh needs where it is read without its completion system."""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("shell", required=False, type=click.Choice(SHELLS))
+@click.option("--install", is_flag=True, help="Put the script where the shell finds it, and say where.")
+def command(shell: str | None, install: bool) -> None:
+    """Print the completion script of SHELL, or install it for this user.
+
+    SHELL is bash, zsh or fish; without it the one in the variable SHELL. With --install, a line is added to
+    ~/.zshrc for zsh, and to ~/.bashrc for bash where the package bash-completion is not there.
+    """
+    chosen = shell or os.path.basename(os.environ.get("SHELL", ""))
+    if chosen not in SHELLS:
+        found = f"SHELL={printable(chosen)} is none of them" if chosen else "SHELL is not set"
+        raise UsageError(f"name the shell: {', '.join(SHELLS)} ({found})")
+    if not install:
+        show(script(chosen))
+        return
+    place, startup = places(chosen)
+    done = [_put(place, script(chosen).encode(), "completion script")]
+    if startup:
+        done.append(_add_line(startup, f"source {_quoted(place)}  # completion of odm"))
+    done.append(f"start a new {chosen}, or type: source {_quoted(place)}")
+    show("\n".join(done))
+
+
+def script(shell: str) -> str:
+    """The completion script of a shell."""
+    from click.shell_completion import ShellComplete, get_completion_class
+
+    made = get_completion_class(shell)
+    assert made is not None
+    # Not the method of the class for bash, which starts bash to learn its version.
+    text = ShellComplete.source(made(_app(), {}, "odm", VARIABLE)).strip() + "\n"
+    if shell == "zsh":
+        first, _, others = text.partition("\n")  # "#compdef odm" must come first
+        text = f"{first}\n{ZSH_START}{others}"
+    return text
+
+
+def answer(instruction: str) -> int:
+    """Print what completes the words that a script passes on; the exit code. Errors stay silent."""
+    from click.shell_completion import get_completion_class
+
+    shell, _, what = instruction.partition("_")
+    made = get_completion_class(shell) if shell in SHELLS else None
+    if made is None or what not in ("complete", "source"):
+        return 1
+    try:
+        text = made(_app(), {}, "odm", VARIABLE).complete() if what == "complete" else script(shell)
+    except Exception:  # noqa: BLE001 -- a message would be printed into the line that is being typed
+        return 1
+    reply(text)
+    return 0
+
+
+def places(shell: str) -> tuple[str, str]:
+    """Where the script of a shell belongs, and the startup file that must name it, or ``""``."""
+    home = os.path.expanduser("~")
+    data = os.environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    if shell == "fish":
+        return os.path.join(config, "fish", "completions", "odm.fish"), ""
+    if shell == "zsh":
+        startup = os.path.join(os.environ.get("ZDOTDIR") or home, ".zshrc")
+        return os.path.join(data, "odm", "completion.zsh"), startup
+    found = any(map(os.path.exists, BASH_COMPLETION))
+    place = os.path.join(data, "bash-completion", "completions", "odm")
+    return place, "" if found else os.path.join(home, ".bashrc")
+
+
+def _put(path: str, data: bytes, what: str) -> str:
+    """Write a file that does not hold this already. Returns what was done."""
+    if _content(path) == data:
+        return f"{what} is up to date: {printable(path)}"
+    with Output(path, single=True, overwrite=True) as output:
+        output.write("", data)
+    return f"{what} written to {printable(path)}"
+
+
+def _add_line(path: str, line: str) -> str:
+    """Add a line to the end of a file that does not have it. Returns what was done."""
+    held = _content(path) or b""
+    if line.encode() in held.splitlines():
+        return f"{printable(path)} has the line already: {printable(line)}"
+    gap = b"\n" if held and not held.endswith(b"\n") else b""
+    with Output(path, single=True, overwrite=True) as output:
+        output.write("", held + gap + line.encode() + b"\n")
+    return f"added to {printable(path)}: {printable(line)}"
+
+
+def _content(path: str) -> bytes | None:
+    """The content of a file; None if there is no such file. PathError if it cannot be read."""
+    if not os.path.exists(path):
+        return None
+    try:
+        return read_bytes(path)
+    except Unreadable as e:
+        raise PathError(f"{printable(path)}: {e}") from None
+
+
+def _quoted(path: str) -> str:
+    import shlex
+
+    return shlex.quote(path)
+
+
+def _app() -> click.Command:
+    from odm.cli._app import app
+
+    return app
