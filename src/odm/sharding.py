@@ -105,7 +105,6 @@ def evaluate_shards(
             path=detections.path,
             unread=unread,
             rows_per_task=rows,
-            most_of_class=None if memory is None else 2 * rows,
             log=log,
             **options,
         )
