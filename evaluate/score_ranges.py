@@ -91,7 +91,6 @@ def condense(matches: Matches, at_score: float | None) -> Columns:
     if rules.shared_score:
         counted = np.flatnonzero(outcomes(matches)[0][order] != OUTCOMES.index("ignored"))
         beside = counted[beside_confidences(score[counted], at_score)]
-        begins[beside] = True
         begins[beside[beside < n - 1] + 1] = True
     starts = np.flatnonzero(begins)
     lengths = np.diff(np.append(starts, n))
