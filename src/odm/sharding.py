@@ -57,7 +57,7 @@ def evaluate_shards(
         A folder that all processes of the executor share, for about 25 bytes per detection and
         protocol; it is left as it was. Without it the system's folder for temporary files.
     rows_per_task
-        About how many detections a task holds.
+        About how many detections a task holds. A class with more is ranked in ranges of its scores.
     memory
         Bytes that a process may take; `rows_per_task` follows from it.
 
@@ -90,10 +90,11 @@ def evaluate_shards(
             f"more than --memory {_size(memory)} leaves: split it, or write it with smaller row groups"
         )
     if tell is not None:
-        tell(
-            f"the detections are read in {plural(len(parts), 'part')}; a task takes up to about "
-            f"{_size(BASE + _most_rows(parts, rows) * BYTES_PER_ROW)}"
-        )
+        own, task = _held(truth), _most_rows(parts, rows) * BYTES_PER_ROW
+        takes = f"this takes up to about {_size(own + task)}"
+        if executor is not None:
+            takes = f"a worker takes up to about {_size(BASE + task)}, this process {_size(own)}"
+        tell(f"the detections are read in {plural(len(parts), 'part')}; {takes}")
     store = Scratch.below(scratch)
     try:
         return evaluate_parts(
@@ -113,19 +114,24 @@ def evaluate_shards(
 
 
 def _most_rows(parts: Sequence[DetectionPart], rows: int) -> int:
-    """How many detections the largest task holds, if no class has more."""
+    """How many detections the largest task holds."""
     most = max((part.rows for part in parts), default=0)
     return max(most, min(rows, sum(part.rows for part in parts)))
 
 
 def rows_within(memory: int, truth: Dataset) -> int:
     """How many detections fit into `memory` bytes at a time, beside the ground truth."""
-    held = BASE + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
+    held = _held(truth)
     rows = (memory - held) // BYTES_PER_ROW
     if rows < FEWEST_ROWS:
         least = held + FEWEST_ROWS * BYTES_PER_ROW
         raise UsageError(f"--memory {_size(memory)} is too little: this ground truth needs {_size(least)}")
     return rows
+
+
+def _held(truth: Dataset) -> int:
+    """What the main process takes beside the detections of a task."""
+    return BASE + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
 
 
 def parse_memory(text: str) -> int:
