@@ -79,6 +79,36 @@ def test_what_is_not_there_or_damaged_is_named(store):
     assert (done.returncode, "1 of 1 part" in done.stderr) == (1, True), done.stderr
 
 
+def keys(store):
+    client = boto3.client("s3", endpoint_url=store["AWS_ENDPOINT_URL"], region_name="us-east-1",
+                          aws_access_key_id="a", aws_secret_access_key="b")  # fmt: skip
+    return sorted(one["Key"] for one in client.list_objects_v2(Bucket="data")["Contents"])
+
+
+@pytest.mark.slow
+def test_scratch_in_a_bucket(store):
+    sides, before = ("s3://data/gt/instances.json", "s3://data/det/", "--output", "json"), keys(store)
+    whole = odm("eval", *sides, env=store)
+    parts = odm("eval", *sides, "--memory", "1GB", "--scratch", "s3://data/tmp", env=store)
+    assert (parts.returncode, parts.stdout) == (0, whole.stdout), parts.stderr
+    assert not [key for key in keys(store) if "odm-scratch" in key]
+    bad = odm("eval", "s3://data/gt/instances.json", "s3://data/bad", "--memory", "1GB",
+              "--scratch", "s3://data/tmp", env=store)  # fmt: skip
+    assert bad.returncode == 1
+    assert [key for key in keys(store) if key not in (*before, "tmp/")] == []
+
+
+@pytest.mark.slow
+def test_a_scratch_that_cannot_be_used_is_refused_before_anything_is_read(store):
+    sides = "s3://data/not-there.json", "s3://data/not-there/", "--memory", "1GB", "--scratch"
+    done = odm("eval", *sides, "s3://no-such-bucket/tmp", env=store)
+    assert done.returncode == 3
+    assert "odm: error: s3://no-such-bucket/tmp" in done.stderr
+    assert "check the address, the network and the credentials (AWS_PROFILE" in done.stderr
+    done = odm("eval", *sides, "hdfs://host/tmp", env=store)
+    assert (done.returncode, "hdfs:// is not read" in done.stderr) == (2, True)
+
+
 def test_addresses_that_cannot_be_listed_are_refused(store):
     done = odm("stats", "https://example.com/a.json", env=store)
     assert (done.returncode, "https:// is not read" in done.stderr) == (2, True)

@@ -54,8 +54,9 @@ def evaluate_shards(
         Runs the tasks: any executor of `concurrent.futures`, or of an engine, such as
         ``Client(...).get_executor(pure=False, retries=2)`` of Dask. Without one they run here, one by one.
     scratch
-        A folder that all processes of the executor share, for about 25 bytes per detection and
-        protocol; it is left as it was. Without it the system's folder for temporary files.
+        A folder that all processes of the executor share, or an address of an object store, for about 25
+        bytes per detection and protocol; it is left as it was. Without it the system's folder for temporary
+        files.
     rows_per_task
         About how many detections a task holds. A class with more is ranked in ranges of its scores.
     memory
@@ -75,6 +76,28 @@ def evaluate_shards(
     """
     log = Log() if log is None else log
     rules_in_parts(protocol, **options)
+    store = Scratch.below(scratch)
+    try:
+        return _evaluate(
+            truth, detections, protocol, executor, store, rows_per_task, memory, log=log, tell=tell, **options
+        )
+    finally:
+        store.remove()
+
+
+def _evaluate(
+    truth: str | Request | Dataset,
+    detections: str | Request,
+    protocol: str | Protocol | Sequence[str | Protocol],
+    executor: Executor | None,
+    store: Scratch,
+    rows_per_task: int | None,
+    memory: int | None,
+    *,
+    log: Log,
+    tell: Callable[[str], None] | None,
+    **options: Any,
+) -> Evaluation:
     if isinstance(truth, str):
         truth = Request(path=truth, kind="gt")
     if isinstance(truth, Request):
@@ -95,22 +118,18 @@ def evaluate_shards(
         if executor is not None:
             takes = f"a worker takes up to about {_size(BASE + task)}, this process {_size(own)}"
         tell(f"the detections are read in {plural(len(parts), 'part')}; {takes}")
-    store = Scratch.below(scratch)
-    try:
-        return evaluate_parts(
-            truth,
-            parts,
-            protocol,
-            executor=Inline() if executor is None else executor,
-            store=store,
-            path=detections.path,
-            unread=unread,
-            rows_per_task=rows,
-            log=log,
-            **options,
-        )
-    finally:
-        store.remove()
+    return evaluate_parts(
+        truth,
+        parts,
+        protocol,
+        executor=Inline() if executor is None else executor,
+        store=store,
+        path=detections.path,
+        unread=unread,
+        rows_per_task=rows,
+        log=log,
+        **options,
+    )
 
 
 def _most_rows(parts: Sequence[DetectionPart], rows: int) -> int:
