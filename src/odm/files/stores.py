@@ -66,8 +66,12 @@ def connect(address: str) -> tuple[Any, str]:
     if base.lower().startswith("g") and "retry_limit_seconds" not in query:
         query += f"{'&' if query else '?'}retry_limit_seconds={_SECONDS}"
     with refused(address):
-        found: tuple[Any, str] = fs.FileSystem.from_uri(base + query)
-    return found
+        system, top = fs.FileSystem.from_uri(base + query)
+        top = top.rstrip("/")
+        if base.lower().startswith("a"):
+            # Without credentials to ask about a container ends the process; to ask what is in one does not.
+            system.get_file_info(f"{top}/odm")
+    return system, top
 
 
 @contextlib.contextmanager
@@ -89,5 +93,7 @@ def faults() -> tuple[type[Exception], ...]:
 
 def reason(e: Exception) -> str:
     """The first line of what a provider says, without its diagnostics."""
-    text = str(e).strip().split("\n")[0].split("\\n")[0].split(" error_info=")[0]
+    text = str(e).strip().split("\n")[0].split("\\n")[0].rpartition("with a last message of ")[2]
+    for noise in (" error_info=", "; Details:", " The request was not sent"):
+        text = text.split(noise)[0]
     return text[:300] or type(e).__name__
