@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import CancelledError, Executor
 from typing import Any
 
 from odm.converters.load import Request, load
@@ -175,12 +176,13 @@ def dask_executor(address: str, tell: Callable[[str], None]) -> Iterator[Executo
     UsageError
         If Dask is not installed, or the address is not one.
     PathError
-        If there is no scheduler, or it has no worker.
+        If there is no scheduler, or it has no worker; if it goes away, or its workers end again and again.
     """
     if not re.match(r"(tcp|tls)://", address):
         raise UsageError(f"--cluster {address}: give the address of a Dask scheduler, as in tcp://host:8786")
     try:
         import distributed
+        from distributed.comm.core import CommClosedError
     except ImportError:
         raise UsageError("a cluster needs Dask: pip install 'odm-toolkit[cluster]'") from None
     connect: Any = distributed.Client
@@ -194,7 +196,37 @@ def dask_executor(address: str, tell: Callable[[str], None]) -> Iterator[Executo
         if not n:
             raise PathError(f"{address}: the scheduler has no workers")
         tell(f"{plural(n, 'worker')} at {address}; the dashboard is at {client.dashboard_link}")
-        with client.get_executor(pure=False, retries=2) as executor:
+        done = threading.Event()
+        threading.Thread(target=_watch, args=(client, address, tell, done), daemon=True).start()
+        executor = client.get_executor(pure=False, retries=2)
+        try:
             yield executor
+        except distributed.KilledWorker as e:
+            raise PathError(
+                f"{address}: one task ended {e.allowed_failures + 1} workers, most likely for lack of memory: "
+                f"give them more, or a smaller --rows-per-task, or smaller files or row groups"
+            ) from None
+        except (CancelledError, CommClosedError):
+            raise PathError(f"{address}: the scheduler is gone, and what was done so far is lost") from None
+        finally:
+            done.set()
+            with contextlib.suppress(Exception):  # the scheduler may be gone
+                executor.shutdown(wait=False)  # all is done, or nobody wants it any more
     finally:
-        client.close()
+        with contextlib.suppress(Exception):
+            client.close()
+
+
+def _watch(
+    client: Any, address: str, tell: Callable[[str], None], done: threading.Event, every: float = 5
+) -> None:
+    """Say so where all workers have gone: the tasks then wait for others, perhaps for ever."""
+    had_workers = True
+    while not done.wait(every):
+        try:
+            has_workers = bool(client.scheduler_info(n_workers=-1)["workers"])
+        except Exception:  # noqa: BLE001 -- the tasks tell what is wrong
+            return
+        if had_workers and not has_workers:
+            tell(f"{address}: no workers are left; the work goes on when there are new ones (Ctrl-C ends it)")
+        had_workers = has_workers

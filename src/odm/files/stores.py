@@ -96,4 +96,4 @@ def reason(e: Exception) -> str:
     text = str(e).strip().split("\n")[0].split("\\n")[0].rpartition("with a last message of ")[2]
     for noise in (" error_info=", "; Details:", " The request was not sent"):
         text = text.split(noise)[0]
-    return text[:300] or type(e).__name__
+    return text[:300].rstrip(".") or type(e).__name__
