@@ -202,9 +202,10 @@ def dask_executor(address: str, tell: Callable[[str], None]) -> Iterator[Executo
         try:
             yield executor
         except distributed.KilledWorker as e:
+            n = e.allowed_failures + 1
             raise PathError(
-                f"{address}: one task ended {e.allowed_failures + 1} workers, most likely for lack of memory: "
-                f"give them more, or a smaller --rows-per-task, or smaller files or row groups"
+                f"{address}: one task ended {n} workers, most likely for lack of memory: give them more, or "
+                f"a smaller --rows-per-task, or smaller files or row groups"
             ) from None
         except (CancelledError, CommClosedError):
             raise PathError(f"{address}: the scheduler is gone, and what was done so far is lost") from None
