@@ -119,6 +119,12 @@ def measured(command: list[str]) -> tuple[bytes, str]:
     )
 
 
+def processor_time(pid: int) -> float:
+    """The seconds of processor time that a process has had."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -128,6 +134,7 @@ def main() -> None:
     parser.add_argument("--memory", default="1.5GB")
     parser.add_argument("--workers", type=int, default=0, help="of Dask, on this machine")
     parser.add_argument("--skip-whole", action="store_true", help="where one process has not enough memory")
+    parser.add_argument("--skip-memory", action="store_true", help="only one process, and Dask")
     given = parser.parse_args()
     folder = given.folder / f"{given.detections}"
     if not (folder / "done").exists():
@@ -137,13 +144,14 @@ def main() -> None:
     command = [sys.executable, "-m", "odm", "eval", str(folder / "gt.json"), str(folder / "detections")]
     command += ["--protocol", "coco", "--output", "json", "--quiet"]
     ways = {} if given.skip_whole else {"one process": command}
-    ways[f"--memory {given.memory}"] = [
-        *command,
-        "--memory",
-        given.memory,
-        "--scratch",
-        str(folder / "scratch"),
-    ]
+    if not given.skip_memory:
+        ways[f"--memory {given.memory}"] = [
+            *command,
+            "--memory",
+            given.memory,
+            "--scratch",
+            str(folder / "scratch"),
+        ]
     answers = []
     for name, words in ways.items():
         out, figures = measured(words)
@@ -171,8 +179,10 @@ def main() -> None:
                 for w in cluster.workers.values()
             ]
             peaks = ", ".join(f"{n / 1e6:.2f}" for n in workers)
+            times = ", ".join(f"{processor_time(w.pid):.1f}" for w in cluster.workers.values())
             print(
-                f"{given.workers} workers of Dask    {figures} (this process); workers {peaks} GB", flush=True
+                f"{given.workers} workers of Dask    {figures} (this process); workers {times} s, {peaks} GB",
+                flush=True,
             )
     same = len(set(answers)) == 1 and answers[0]
     print("the same JSON" if same else "DIFFERENT JSON", os.cpu_count(), "cores")

@@ -14,9 +14,9 @@ import numpy as np
 from odm.evaluate.curves import Curve, OperatingPoint, PrecisionReader, class_curves, operating_points
 from odm.evaluate.matches import Matches
 from odm.evaluate.protocols import Protocol
-from odm.evaluate.ranking import BLOCK, Ranked, combinations, ranked_rows, rows_by_class
+from odm.evaluate.ranking import BLOCK, Ranked, Weights, combinations, ranked_rows, rows_by_class
 from odm.evaluate.results import Result, Row
-from odm.evaluate.shared_score import shared_points
+from odm.evaluate.shared_score import read_classes, shared_points
 from odm.evaluate.summary import class_numbers, mean_of_defined, share, summarize
 from odm.parallel import in_order, worker_count
 from odm.tables import Floats, Longs
@@ -51,16 +51,32 @@ def accumulate(
     blocks, (overall_point,) = _count_all(matches, order, at_score)
     counted = ClassCounts.together(blocks, rules)
     if rules.shared_score:
-        points, overall_point = shared_points(matches, order, at_score)
-        counted = dataclasses.replace(counted, points=points)
+        counted = dataclasses.replace(counted, read=read_classes(matches, order, at_score))
+        counted, overall_point = with_shared_points(counted, matches.npos[:, 0], at_score)
     return finish(matches, counted, overall_point, at_score)
 
 
-def count_classes(matches: Matches, at_score: float | None) -> ClassCounts:
-    """The numbers of the classes of `matches`, which are those of all images but not of all classes."""
-    rows, counts = rows_by_class(matches, ranked_rows(matches))
-    makers = Ranked.of(matches, rows, counts, BLOCK)
-    return ClassCounts.together([_count_classes(matches, at_score, m) for m in makers], matches.protocol)
+def count_classes(matches: Matches, at_score: float | None, weights: Weights | None = None) -> ClassCounts:
+    """The numbers of the classes of `matches`, which are those of all images but not of all classes.
+
+    With `weights` there is one class, and its rows stand for several detections each.
+    """
+    order = ranked_rows(matches)
+    rows, counts = rows_by_class(matches, order)
+    makers = Ranked.of(matches, rows, counts, BLOCK, weights)
+    counted = ClassCounts.together([_count_classes(matches, at_score, m) for m in makers], matches.protocol)
+    if matches.protocol.shared_score:
+        counted = dataclasses.replace(counted, read=read_classes(matches, order, at_score, weights))
+    return counted
+
+
+def with_shared_points(
+    counted: ClassCounts, npos: Longs, at_score: float | None
+) -> tuple[ClassCounts, OperatingPoint]:
+    """The numbers of all classes with the operating points at one score for all, and that of all together."""
+    assert counted.read is not None
+    points, overall_point = shared_points(counted.read, npos, at_score)
+    return dataclasses.replace(counted, points=points), overall_point
 
 
 def finish(
@@ -99,12 +115,15 @@ class ClassCounts:
     fp: Longs
     points: list[OperatingPoint]
     curves: dict[str, Curve]
+    read: Floats | None = None
+    """(classes, 2, confidences) precision and recall, where all classes have one operating point."""
 
     @classmethod
     def together(cls, blocks: Sequence[ClassCounts], rules: Protocol) -> ClassCounts:
         """All classes; there may be none."""
         shape = len(rules.caps), len(rules.ious), len(rules.areas), 0
         no_counts = np.zeros(0, np.int64)
+        read = [b.read for b in blocks if b.read is not None]
         return cls(
             ap=np.concatenate([np.zeros(shape[1:]), *(b.ap for b in blocks)], axis=-1),
             recall=np.concatenate([np.zeros(shape), *(b.recall for b in blocks)], axis=-1),
@@ -113,6 +132,7 @@ class ClassCounts:
             fp=np.concatenate([no_counts, *(b.fp for b in blocks)]),
             points=[point for b in blocks for point in b.points],
             curves={name: curve for b in blocks for name, curve in b.curves.items()},
+            read=np.concatenate(read) if read else None,
         )
 
     def ordered(self, order: Longs, names: Sequence[str]) -> ClassCounts:
@@ -125,6 +145,7 @@ class ClassCounts:
             fp=self.fp[order],
             points=[self.points[i] for i in order.tolist()],
             curves={name: self.curves[name] for name in names if name in self.curves},
+            read=None if self.read is None else self.read[order],
         )
 
 
@@ -201,7 +222,7 @@ def _count_classes(matches: Matches, at_score: float | None, rank_block: Callabl
     return ClassCounts(
         ap,
         recall,
-        det=ranked.counts,
+        det=ranked.n_detections,
         tp=reference.tp,
         fp=reference.fp,
         points=operating_points(matches, ranked, reference, npos[:, 0], at_score),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from typing import Any
 
 MOST_PENDING = 256
@@ -28,7 +28,8 @@ def run(
 ) -> Iterator[tuple[int, Any]]:
     """The number and result of each task as it is done, in any order.
 
-    What a task raises is raised here, once those that are running are done; no more are started.
+    What a task raises is raised here, once those that are running are done; no more are started. CancelledError
+    if the executor gave one up.
     """
     most = 1 if isinstance(executor, Inline) else MOST_PENDING
     pending: dict[Future[Any], int] = {}
@@ -43,6 +44,8 @@ def run(
         for future in done:
             number = pending.pop(future)
             if future.cancelled():
+                if failure is None:  # not by this function: the engine let go of it
+                    failure = CancelledError()
                 continue
             error = future.exception()
             if error is None:

@@ -57,7 +57,7 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
 
 
 _DROPPED = (
-    *(f"{TRUTHS}flagged", f"{TRUTHS}that repeat", "score", "beyond", "without area"),
+    *(f"{TRUTHS}flagged", f"{TRUTHS}that duplicate", "score", "over the limit", "without area"),
     *(f"{TRUTHS}without area", "class neither"),
 )
 

@@ -19,10 +19,23 @@ from odm.evaluate.protocols import AreaBits, Protocol
 from odm.evaluate.sides import Mask
 from odm.tables import Longs
 
-Counts = NDArray[np.int32]
+Counts = NDArray[np.int32 | np.int64]
 
 BLOCK = 2**16
 """Hits that are counted at a time: their columns stay in the processor's cache."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Weights:
+    """How many detections each row stands for, where it is not one."""
+
+    n: Longs
+    false: Longs | None
+    """(n, areas) how many of them are false positives if they match nothing; None = all."""
+
+    def false_in(self, area: int) -> Longs:
+        """(n,) the false positives of unmatched rows in an area range."""
+        return self.n if self.false is None else self.false[:, area]
 
 
 class Ranked:
@@ -33,10 +46,18 @@ class Ranked:
     """
 
     def __init__(
-        self, first_class: int, rows: Longs, counts: Longs, at: Longs, hits: Longs, matches: Matches
+        self,
+        first_class: int,
+        rows: Longs,
+        counts: Longs,
+        at: Longs,
+        hits: Longs,
+        matches: Matches,
+        weights: Weights | None = None,
     ) -> None:
         self.first_class = first_class
         self.rows, self.counts, self.at, self.hits = rows, counts, at, hits
+        self.weights = weights
         self.n_classes = len(counts)
         self.starts = np.cumsum(counts) - counts
         self.first_hit = np.searchsorted(at, self.starts)
@@ -47,11 +68,16 @@ class Ranked:
 
     @classmethod
     def of(
-        cls, matches: Matches, rows: Longs, counts: Longs, block: int = 2**62
+        cls,
+        matches: Matches,
+        rows: Longs,
+        counts: Longs,
+        block: int = 2**62,
+        weights: Weights | None = None,
     ) -> Iterator[Callable[[], Ranked]]:
         """Makers of the rankings of consecutive classes with about `block` hits each.
 
-        `rows` are those of all classes.
+        `rows` are those of all classes; `weights` are those of the rows of a single one.
         """
         hit_of_row = np.full(len(matches.score), -1, np.int32)
         hit_of_row[matches.hit] = np.arange(len(matches.hit), dtype=np.int32)
@@ -66,11 +92,20 @@ class Ranked:
             after = max(k + 1, int(np.searchsorted(hit_ends, first + block, side="right")))
             stop, last = int(ends[after - 1]), int(hit_ends[after - 1])
             own = rows[start:stop], counts[k:after], at[first:last] - start, of_hits[first:last]
-            yield functools.partial(cls, k, *own, matches)
+            yield functools.partial(cls, k, *own, matches, weights)
             k = after
+
+    @property
+    def n_detections(self) -> Longs:
+        """(classes,) how many detections there are."""
+        return self.counts if self.weights is None else self.weights.n.sum(keepdims=True)
 
     def unmatched(self, area: int) -> _Unmatched:
         """What would be false positives in an area range."""
+        if self.weights is not None:
+            n_false = self.weights.false_in(area)
+            sums = np.concatenate([[0], np.cumsum(n_false)])
+            return _Unmatched(sums, sums[self.at], n_false[self.at] > 0)
         if self.fp_if_unmatched is None:
             before = np.arange(len(self.rows) + 1, dtype=np.int32)
             return _Unmatched(before, before[self.at], np.ones(len(self.at), np.bool_))

@@ -17,10 +17,13 @@ from odm.evaluate.shard_tasks import (
     Outcome,
     Part,
     Store,
+    Sums,
     Survey,
     Totals,
     Work,
+    condense_range,
     count_bucket,
+    count_ranges,
     installed,
     match_cut,
     match_part,
@@ -103,25 +106,54 @@ class Job:
         self, outcomes: Sequence[Outcome], totals: Sequence[Totals], work: Work, at_score: float | None
     ) -> list[ClassCounts]:
         """The numbers of all classes under each protocol."""
+        pieces = [
+            [(i, o.ends[b], o.ends[b + 1]) for i, o in enumerate(outcomes)] for b in range(work.n_buckets)
+        ]
         owns = [np.array([work.bucket_of[name] for name in one.classes], np.int64) for one in totals]
-        tasks = []
-        for b in range(work.n_buckets):
-            pieces = [(i, o.ends[b], o.ends[b + 1]) for i, o in enumerate(outcomes)]
-            sums = []
+
+        def sums(b: int) -> list[Sums]:
+            found: list[Sums] = []
             for rules, one, own in zip(work.rules, totals, owns, strict=True):
                 rows = np.flatnonzero(own == b)
                 names = tuple(one.classes[k] for k in rows.tolist())
-                sums.append((rules, names, one.npos[rows], one.gt_ignored[rows]))
-            tasks.append((pieces, sums, self._store, at_score))
-        blocks: list[list[ClassCounts]] = [[] for _ in tasks]
-        for b, counted in self._run(count_bucket, tasks, "counting"):
-            blocks[b] = counted
+                found.append((rules, names, one.npos[rows], one.gt_ignored[rows]))
+            return found
+
+        blocks = self._count_buckets(pieces, sums, work, at_score)
         found = []
         for i, (rules, one, own) in enumerate(zip(work.rules, totals, owns, strict=True)):
-            together = ClassCounts.together([block[i] for block in blocks], rules)
+            together = ClassCounts.together([blocks[b][i] for b in sorted(blocks)], rules)
             back = np.argsort(np.argsort(own, kind="stable"), kind="stable")
             found.append(together.ordered(back, one.classes))
         return found
+
+    def _count_buckets(
+        self,
+        pieces: Sequence[Sequence[tuple[int, int, int]]],
+        sums: Callable[[int], list[Sums]],
+        work: Work,
+        at_score: float | None,
+    ) -> dict[int, list[ClassCounts]]:
+        """The numbers of the classes of each bucket; those of a cut class are under its first bucket."""
+        blocks: dict[int, list[ClassCounts]] = {}
+        cut = {work.bucket_of[name]: len(cuts) for name, cuts in work.cuts.items()}
+        whole = [b for b in range(work.n_buckets) if b < min(cut, default=work.n_buckets)]
+        tasks: list[tuple[Any, ...]] = [(pieces[b], sums(b), self._store, at_score) for b in whole]
+        for i, counted in self._run(count_bucket, tasks, "counting"):
+            blocks[whole[i]] = counted
+        if not cut:
+            return blocks
+        ends: dict[int, list[int]] = {}
+        ranges = [(first, b) for first, n in cut.items() for b in range(first, first + n)]
+        tasks = [(b, pieces[b], sums(first), self._store, at_score) for first, b in ranges]
+        for i, own in self._run(condense_range, tasks, "ranking ranges of scores"):
+            ends[ranges[i][1]] = own
+        firsts = list(cut)
+        parts = [[(b, ends[b]) for b in range(first, first + cut[first])] for first in firsts]
+        tasks = [(own, sums(b), self._store, at_score) for b, own in zip(firsts, parts, strict=True)]
+        for i, counted in self._run(count_ranges, tasks, "counting large classes"):
+            blocks[firsts[i]] = counted
+        return blocks
 
     def overall_points(
         self, outcomes: Sequence[Outcome], totals: Sequence[Totals], bins: ScoreBins, at_score: float | None

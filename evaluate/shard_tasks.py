@@ -23,13 +23,15 @@ from odm.evaluate.match import match_all
 from odm.evaluate.matches import Matches
 from odm.evaluate.pooling import ScoreBins, point_columns, reference_outcome
 from odm.evaluate.protocols import Protocol as Rules
+from odm.evaluate.score_ranges import Columns, Cuts, condense, put_together
 from odm.evaluate.selection import Choice, Kept, narrow
 from odm.evaluate.sides import Joined, JoinReport, SideTable
 from odm.issues import Log
 from odm.pairing import SAMPLE
 from odm.tables import NO_ID, Boxes, Builder, Dataset, Floats, Ints, Longs
 
-Columns = dict[str, NDArray[Any]]
+Sums = tuple[Rules, tuple[str, ...], Longs, Longs]
+"""A protocol, the names of some classes, and their counts of ground truth."""
 SIDE = ("image", "category", "xyxy", "wh", "flags", "area")
 _NO_BOXES = Builder().build().boxes
 _NO_REPORT = JoinReport(0, (), (), (), (), (), {}, {})
@@ -78,6 +80,9 @@ class Work:
     n_truth_images: int
     has_labels: bool
     bucket_of: Mapping[str, int]
+    """The bucket of each class, the first one of a class that is cut."""
+    cuts: Mapping[str, Cuts]
+    """Where classes are cut that are too large for a bucket; their ranges have the last buckets, in order."""
     n_buckets: int
     bins: ScoreBins
     n_parts: int
@@ -104,7 +109,8 @@ class Survey:
     dataset: Dataset
     facts: Facts
     log: Log
-    quantiles: Floats
+    sample: tuple[Longs, Floats]
+    """Classes and scores of some of its detections, drawn evenly."""
     per_image: Ints
     versions: tuple[str, str, str]
 
@@ -158,17 +164,23 @@ def survey(part: Part, store: Store) -> Survey:
     dataset, log = part.read(lambda: _skeleton(store), check=True)
     if not log.errors:
         check_rows(dataset, log)
-    boxes, score = dataset.boxes, dataset.boxes.score
-    known = np.sort(score[~np.isnan(score)])
-    at = np.linspace(0, max(len(known) - 1, 0), 257).astype(np.int64)
+    boxes = dataset.boxes
+    drawn = _drawn(len(boxes))
+    drawn = drawn[~np.isnan(boxes.score[drawn])]
     return Survey(
         dataset.take(_sample(boxes, len(dataset.categories))),
         Facts.of(dataset),
         log,
-        known[at] if len(known) else known,
+        (boxes.category[drawn].astype(np.int64), boxes.score[drawn]),
         np.bincount(boxes.image, minlength=len(dataset.images)).astype(np.int32),
         installed(),
     )
+
+
+def _drawn(n: int) -> Longs:
+    """Some of n rows, always the same ones: all of a few, at least one in 256 of many."""
+    some = 1024 + n // 256
+    return np.arange(n) if n <= some else np.random.default_rng(0).integers(0, n, some)
 
 
 def _sample(boxes: Boxes, n_classes: int) -> Longs:
@@ -328,14 +340,18 @@ def _by_bucket(matches: Matches, local: NDArray[Any], work: Work) -> Iterable[Co
     """What became of the detections of each bucket of classes."""
     buckets = np.array([work.bucket_of[name] for name in matches.classes], np.int64)
     within = _within(buckets)
+    image = local[matches.image].astype(np.int32)
     to = buckets[matches.category]
+    for k, name in enumerate(matches.classes):
+        if name in work.cuts:
+            own = np.flatnonzero(matches.category == k)
+            to[own] += work.cuts[name].range_of(matches.score[own], image[own])
     order = np.argsort(to, kind="stable")
     ends = np.searchsorted(to[order], np.arange(work.n_buckets + 1))
     hit_of_row = np.full(len(to), -1, np.int32)
     hit_of_row[matches.hit] = np.arange(len(matches.hit), dtype=np.int32)
     narrow = matches.score.astype(np.float32)
     score = narrow if (narrow == matches.score).all() else matches.score
-    image = local[matches.image].astype(np.int32)
     small = np.uint16 if len(buckets) < 2**16 else np.int32
     for b in range(work.n_buckets):
         rows = order[ends[b] : ends[b + 1]]
@@ -370,7 +386,7 @@ def _within(buckets: Longs) -> Longs:
 
 def count_bucket(
     pieces: Sequence[tuple[int, int, int]],
-    totals: Sequence[tuple[Rules, tuple[str, ...], Longs, Longs]],
+    totals: Sequence[Sums],
     store: Store,
     at_score: float | None,
 ) -> list[ClassCounts]:
@@ -379,17 +395,49 @@ def count_bucket(
     `pieces` are task, start and end of what was written of these classes; `totals` have for each protocol
     the names of the classes, and their counts of ground truth.
     """
+    return [count_classes(_matches_of(pieces, i, total, store), at_score) for i, total in enumerate(totals)]
+
+
+def condense_range(
+    bucket: int,
+    pieces: Sequence[tuple[int, int, int]],
+    totals: Sequence[Sums],
+    store: Store,
+    at_score: float | None,
+) -> list[int]:
+    """Rank the detections of a range of scores of one class, and write what its counts depend on.
+
+    Answers where in the file each protocol begins. `pieces` and `totals` are as `count_bucket` takes them.
+    """
+    found = []
+    for i, total in enumerate(totals):
+        found.append(pack(condense(_matches_of(pieces, i, total, store), at_score)))
+    return store.write(f"range-{bucket}", found)
+
+
+def count_ranges(
+    ranges: Sequence[tuple[int, list[int]]], totals: Sequence[Sums], store: Store, at_score: float | None
+) -> list[ClassCounts]:
+    """The numbers of one class under each protocol, from its condensed ranges, the highest scores first.
+
+    `ranges` are bucket, and what `condense_range` answered.
+    """
     counted = []
-    for i, (rules, classes, npos, gt_ignored) in enumerate(totals):
-        tables = []
-        for task, start, stop in pieces:
-            table = unpack(store.read(f"matches-{task}", start, stop))
-            prefix = f"{i}."
-            tables.append({k.removeprefix(prefix): v for k, v in table.items() if k.startswith(prefix)})
-        matches = _together(tables, rules, classes, npos, gt_ignored)
+    for i, (rules, names, npos, gt_ignored) in enumerate(totals):
+        tables = [unpack(store.read(f"range-{b}", ends[i], ends[i + 1])) for b, ends in ranges]
+        matches, weights = put_together(tables, rules, names, npos, gt_ignored)
         del tables
-        counted.append(count_classes(matches, at_score))
+        counted.append(count_classes(matches, at_score, weights))
     return counted
+
+
+def _matches_of(pieces: Sequence[tuple[int, int, int]], i: int, total: Sums, store: Store) -> Matches:
+    """What was written of some classes under the i-th protocol."""
+    tables, prefix = [], f"{i}."
+    for task, start, stop in pieces:
+        table = unpack(store.read(f"matches-{task}", start, stop))
+        tables.append({k.removeprefix(prefix): v for k, v in table.items() if k.startswith(prefix)})
+    return _together(tables, *total)
 
 
 def _together(
@@ -407,7 +455,7 @@ def _together(
     def column(name: str, kind: Any) -> NDArray[Any]:
         return np.concatenate([t[name] for t in tables]).astype(kind)
 
-    none = np.zeros(0, np.int32)
+    hit = np.concatenate([t["hit"] + start for t, start in zip(tables, starts[:-1], strict=True)])
     return Matches(
         protocol=rules,
         classes=classes,
@@ -418,11 +466,11 @@ def _together(
             int(starts[-1]), dtype=np.int32
         ),  # of one image all rows are in one table, in their order
         fp_if_unmatched=fp_if_unmatched,
-        hit=np.concatenate([t["hit"] + start for t, start in zip(tables, starts[:-1], strict=True)]),
+        hit=hit,
         positive=column("positive", np.uint64),
         ignored=column("ignored", np.uint64),
         hit_rank=column("hit_rank", np.int32),
-        hit_gt=none,
+        hit_gt=np.full(len(hit), -1, np.int32),
         npos=npos,
         gt_ignored=gt_ignored,
         guesses=np.zeros((0, 2), np.int64),

@@ -6,7 +6,8 @@ The stages are plain functions of parts, of files in a scratch folder, and of sm
 2. The plan, in this process: which images and classes are the same; which classes are counted together; which
    task matches each image. Images whose boxes lie in several parts are cut out of them and matched whole.
 3. Match: what became of every detection, written to a folder that all processes share.
-4. Count: rank the detections of some classes, and read their precision.
+4. Count: rank the detections of some classes, and read their precision; of a class with too many, those of
+   a range of scores (`odm.evaluate.score_ranges`).
 5. The operating point of all classes together, from histograms of scores (`odm.evaluate.pooling`).
 
 The tasks are in `odm.evaluate.shard_tasks`, what runs them in `odm.evaluate.shard_job`.
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.arrays import pack
-from odm.evaluate.accumulate import finish
+from odm.evaluate.accumulate import finish, with_shared_points
 from odm.evaluate.evaluation import checked_rules, common_switches, report_after, report_before
 from odm.evaluate.facts import Facts
 from odm.evaluate.join import Admitted, admit, with_what_is_known
@@ -34,9 +35,10 @@ from odm.evaluate.pooling import ScoreBins
 from odm.evaluate.prepare import drop_rank
 from odm.evaluate.protocols import Protocol as Rules
 from odm.evaluate.results import Evaluation, Result
+from odm.evaluate.score_ranges import Columns, Cuts
 from odm.evaluate.selection import Choice, ExtraImages, image_numbers, narrow
 from odm.evaluate.shard_job import Job
-from odm.evaluate.shard_tasks import SIDE, Columns, Outcome, Part, Store, Survey, Totals, Work, write_skeleton
+from odm.evaluate.shard_tasks import SIDE, Outcome, Part, Store, Survey, Totals, Work, write_skeleton
 from odm.evaluate.sides import Joined, Label
 from odm.issues import Log, UsageError
 from odm.pairing import source_of
@@ -147,16 +149,47 @@ def _owners(
     return owner, n_cut
 
 
-def _buckets(classes: Sequence[str], counts: Longs, rows: int) -> tuple[dict[str, int], int]:
-    """Which classes are counted together, about `rows` detections at a time."""
-    n = max(1, min(len(classes), -(-int(counts.sum()) // rows)))
+def _buckets(per_class: Mapping[str, int], cuts: Mapping[str, Cuts], rows: int) -> tuple[dict[str, int], int]:
+    """Which classes are counted together, about `rows` detections at a time, and how many buckets there are.
+
+    Those that are cut come last, with a bucket for each range.
+    """
+    whole = {name: count for name, count in per_class.items() if name not in cuts}
+    n = max(1, min(len(whole), -(-sum(whole.values()) // rows)))
     load = np.zeros(n, np.int64)
     bucket = {}
-    for k in np.argsort(-counts, kind="stable").tolist():
+    for name, count in sorted(whole.items(), key=lambda item: -item[1]):
         b = int(load.argmin())
-        bucket[classes[k]] = b
-        load[b] += counts[k] + 1
+        bucket[name] = b
+        load[b] += count + 1
+    for name, own in cuts.items():
+        bucket[name] = n
+        n += len(own)
     return bucket, n
+
+
+def _cuts(
+    per_class: Mapping[str, int],
+    names: Sequence[str],
+    whole: Whole,
+    surveys: Sequence[Survey],
+    rows: int,
+    n_images: int,
+) -> dict[str, Cuts]:
+    """Where the classes are cut that have more than `rows` detections; `names` are those of `whole`."""
+    large = {name: -(-count // rows) for name, count in per_class.items() if count > rows}
+    if not large:
+        return {}
+    own = [classes[one.sample[0]] for one, classes in zip(surveys, whole.classes, strict=True)]
+    category, score = np.concatenate(own), np.concatenate([one.sample[1] for one in surveys])
+    stands_for = [one.facts.n / max(len(one.sample[1]), 1) for one in surveys]
+    weight = np.repeat(stands_for, [len(one.sample[1]) for one in surveys])
+    found = {}
+    for name, n in large.items():
+        drawn = np.flatnonzero(np.array([other == name for other in names], np.bool_)[category])
+        if len(drawn):
+            found[name] = Cuts.of(score[drawn], weight[drawn], n, n_images)
+    return found
 
 
 def _detections_per_class(admitted: Admitted, whole: Whole, known: Joined) -> dict[str, int]:
@@ -179,19 +212,14 @@ def _plan(
     *,
     at_score: float | None,
     rows_per_task: int,
-    most_of_class: int | None,
 ) -> tuple[Work, Ints, list[tuple[Longs, Longs, Ints]]]:
-    """What every task has to know, (images,) which task matches each image, and the numbers of each part.
-
-    UsageError if a class has more than `most_of_class` detections.
-    """
+    """What every task has to know, (images,) which task matches each image, and the numbers of each part."""
     number, category = admitted.det_numbers(), np.array(admitted.det_classes(), np.int64)
     owner, n_cut = _owners(surveys, whole, number, len(base.images), rows_per_task)
     per_class = _detections_per_class(admitted, whole, known)
-    names, counts = list(per_class), np.array(list(per_class.values()), np.int64)
-    if most_of_class is not None and choice.score_min is None:
-        _refuse_large(names, counts, most_of_class)
-    bucket_of, n_buckets = _buckets(names, counts, rows_per_task)
+    names = admitted.pairing.det_names
+    cuts = _cuts(per_class, names, whole, surveys, rows_per_task, len(base.images))
+    bucket_of, n_buckets = _buckets(per_class, cuts, rows_per_task)
     work = Work(
         rules=tuple(rules),
         classes=base.classes,
@@ -202,8 +230,9 @@ def _plan(
         n_truth_images=base.n_truth_images,
         has_labels=known.image_labels is not None,
         bucket_of=bucket_of,
+        cuts=cuts,
         n_buckets=n_buckets,
-        bins=ScoreBins.of([s.quantiles for s in surveys], at_score),
+        bins=ScoreBins.of([s.sample[1] for s in surveys], at_score),
         n_parts=len(surveys),
         n_cut=n_cut,
     )
@@ -227,7 +256,6 @@ def evaluate_parts(
     path: str = "",
     unread: Log | None = None,
     rows_per_task: int = ROWS_PER_TASK,
-    most_of_class: int | None = None,
     only_classes: Sequence[str] | None = None,
     only_images: Sequence[str] | None = None,
     score_min: float | None = None,
@@ -255,9 +283,7 @@ def evaluate_parts(
     unread
         What was not read of the parts' files.
     rows_per_task
-        About how many detections a task holds; a class is never split.
-    most_of_class
-        UsageError if a class has more detections, where that is a limit.
+        About how many detections a task holds; a class with more is ranked in ranges of its scores.
     switches
         As `evaluate` takes them.
 
@@ -295,7 +321,6 @@ def evaluate_parts(
         rules,
         at_score=at_score,
         rows_per_task=rows_per_task,
-        most_of_class=most_of_class,
     )
     _write_truth(base, known, owner, len(parts) + work.n_cut, store)
     del surveys
@@ -315,20 +340,13 @@ def _results(
     """The result under each protocol, from what became of all detections."""
     counted = job.count(outcomes, totals, work, at_score)
     points = job.overall_points(outcomes, totals, work.bins, at_score)
+    for i, (rules, one) in enumerate(zip(work.rules, totals, strict=True)):
+        if rules.shared_score:
+            counted[i], points[i] = with_shared_points(counted[i], one.npos[:, 0], at_score)
     return [
         finish(_stub(one, rule), numbers, point, at_score)
         for one, rule, numbers, point in zip(totals, work.rules, counted, points, strict=True)
     ]
-
-
-def _refuse_large(classes: Sequence[str], counts: Longs, most: int) -> None:
-    """UsageError if a class, which is ranked at once, has too many detections."""
-    if len(counts) and counts.max() > most:
-        k = int(counts.argmax())
-        raise UsageError(
-            f"the class {classes[k]!r} has {counts[k]} detections, which are ranked at once, and --memory "
-            f"leaves room for {most}: give more memory, or drop low scores with --score-min"
-        )
 
 
 def rules_in_parts(
@@ -365,8 +383,6 @@ def check_rules(rules: Sequence[Rules]) -> None:
     for p in rules:
         if p.tubes:
             why = "measures tracks, whose boxes may lie in several parts"
-        elif p.shared_score:
-            why = "reads precision and recall of all classes at one confidence"
         elif p.metric != "ap":
             why = "ranks or counts the detections of all images and classes together"
         else:

@@ -5,16 +5,19 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import Executor
 
 import numpy as np
 import pytest
+from selection import slow
 
 from odm.converters import write
 from odm.evaluate import evaluate
-from odm.issues import Log
-from odm.sharding import evaluate_shards
+from odm.evaluate.engine import run
+from odm.issues import Log, PathError
+from odm.sharding import _watch, dask_executor, evaluate_shards
 from odm.tables import Dataset
 
 pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
@@ -98,6 +101,7 @@ class Killing(Executor):
         {"match_cut": 1},
         {"count_bucket": 0},
         {"points_between": 1},
+        pytest.param({"condense_range": 0, "count_ranges": 1}, marks=slow),
         {"match_part": 0, "count_bucket": 1},
     ],
     ids=lambda kills: "+".join(kills) or "none",
@@ -114,7 +118,7 @@ def test_a_worker_that_is_killed_changes_no_bit(cluster, data, tmp_path, kills):
                 PROTOCOLS,
                 executor=killing,
                 scratch=str(tmp_path),
-                rows_per_task=300,
+                rows_per_task=150 if "count_ranges" in kills else 300,
             )
     assert numbers(evaluation) == expected
     assert len(killing.killed) == len(kills)
@@ -142,6 +146,62 @@ def test_a_bad_part_is_named_and_not_retried_for_ever(cluster, data, tmp_path):
         "4.parquet",
     ]
     assert time.monotonic() - begin < 60
+
+
+@slow
+def test_a_task_that_ends_every_worker_is_given_up(cluster):
+    with (
+        pytest.raises(PathError, match=r"one task ended \d workers, most likely for lack of memory: give"),
+        dask_executor(cluster.scheduler_address, lambda _: None) as executor,
+    ):
+        list(run(executor, os._exit, [(1,)]))
+    with distributed.Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=60)
+
+
+@slow
+def test_a_scheduler_that_goes_away_is_named(tmp_path):
+    begin, where = [sys.executable, "-m"], tmp_path / "scheduler.json"
+    options = ["--port", "0", "--no-dashboard", "--scheduler-file", str(where)]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
+    scheduler = subprocess.Popen([*begin, "distributed.cli.dask_scheduler", *options], **quiet)
+    worker = None
+    try:
+        while not where.exists() or not where.read_text():
+            time.sleep(0.1)
+        address = json.loads(where.read_text())["address"]
+        worker = subprocess.Popen(
+            [*begin, "distributed.cli.dask_worker", address, "--no-nanny", "--nthreads", "1"], **quiet
+        )
+        with distributed.Client(address, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=60)
+        threading.Timer(1, scheduler.kill).start()
+        with (
+            pytest.raises(PathError, match="the scheduler is gone"),
+            dask_executor(address, lambda _: None) as executor,
+        ):
+            list(run(executor, time.sleep, [(300,)]))
+    finally:
+        for process in (scheduler, worker):
+            if process is not None:
+                process.kill()
+                process.wait()
+
+
+def test_a_cluster_without_workers_is_told_once():
+    told, answers = [], iter([["w"], [], [], ["w"], []])
+    done = threading.Event()
+
+    class Client:
+        def scheduler_info(self, n_workers):
+            del n_workers
+            workers = next(answers, None)
+            if workers is None:
+                raise OSError("closed")
+            return {"workers": workers}
+
+    _watch(Client(), "tcp://host:1", told.append, done, every=0.001)
+    assert [text.split(";")[0] for text in told] == ["tcp://host:1: no workers are left"] * 2
 
 
 def test_the_command(cluster, data, tmp_path):

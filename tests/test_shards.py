@@ -1,6 +1,7 @@
 """Detections read a part at a time give the JSON of one process, byte for byte, on any executor."""
 
 import concurrent.futures
+import dataclasses
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from odm.converters import write
 from odm.converters.load import Request, load
@@ -25,7 +27,8 @@ pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 import pyarrow.parquet as pq  # noqa: E402 -- only where it is there
 
 PROTOCOLS = [
-    *("coco", "voc2012", "voc2007", "openimages", "openimages-challenge", "tf-voc", "imagenet-det", "lvis")
+    *("coco", "voc2012", "voc2007", "openimages", "openimages-challenge", "tf-voc", "imagenet-det", "lvis"),
+    *("ultralytics", "yolov5"),
 ]
 HIERARCHY = {
     "LabelName": "Entity",
@@ -100,7 +103,7 @@ def both(truth, folder, protocols, *, rows, executor=None, **options):
     return json.dumps(one), json.dumps(parts)
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(40))
 @given(st.integers(0, 2**32 - 1), st.integers(0, 4), st.integers(40, 500), st.integers(60, 1200), st.data())
 def test_parts_give_the_json_of_one_process(tmp_path_factory, seed, n_cuts, group, rows, data):
     rng = np.random.default_rng(seed)
@@ -122,6 +125,26 @@ def test_parts_give_the_json_of_one_process(tmp_path_factory, seed, n_cuts, grou
     )
     one, parts = both(truth, str(folder), chosen, rows=rows, **options)
     assert parts == one
+
+
+@settings(max_examples=examples(40))
+@given(st.integers(0, 2**32 - 1), st.integers(20, 400), st.sampled_from([0, 1, 2, 9]), st.data())
+def test_a_class_that_is_cut_by_score_has_the_same_curves(tmp_path_factory, seed, rows, digits, data):
+    truth, found = sides(np.random.default_rng(seed), n_classes=1)
+    boxes = dataclasses.replace(found.boxes, score=np.round(found.boxes.score, digits))
+    found = dataclasses.replace(found, boxes=boxes)
+    folder = save_parquet(found, tmp_path_factory.mktemp("cut"), [250, 600], 200)
+    protocols = data.draw(st.lists(st.sampled_from(PROTOCOLS), min_size=1, max_size=2, unique=True))
+    options = {"at_score": data.draw(st.sampled_from([None, 0.5, 0.55])), "score_min": data.draw(
+        st.sampled_from([None, 0.3]))}  # fmt: skip
+    one = evaluate(truth, load(Request(path=folder, kind="det"), Log()).dataset, protocols, **options)
+    parts = evaluate_shards(truth, folder, protocols, rows_per_task=rows, **options)
+    for own, other in zip(one.results, parts.results, strict=True):
+        assert json.dumps(other.to_dict()) == json.dumps(own.to_dict())
+        assert other.curves.keys() == own.curves.keys()
+        for name, curve in own.curves.items():
+            for key in ("recall", "precision", "score"):
+                np.testing.assert_array_equal(getattr(other.curves[name], key), getattr(curve, key))
 
 
 def test_hierarchy_and_labels_of_images(tmp_path):
@@ -149,6 +172,8 @@ def test_hierarchy_and_labels_of_images(tmp_path):
         (["coco"], {"recall_at": [2, 5]}),
         (["coco"], {"recall_at": [7], "area": {"some": (100, 5000)}, "max_dets": 8}),
         (["openimages"], {"area": "0:5000"}),
+        (["lvis"], {"max_dets": 9}),
+        (["ultralytics", "yolov5"], {"max_dets": 9}),
     ],
 )
 def test_areas_and_recall_of_parts(tmp_path, protocols, options):
@@ -383,16 +408,6 @@ def test_what_a_task_raises_ends_the_job():
         list(run(concurrent.futures.ThreadPoolExecutor(2), work, [(n,) for n in range(1000)]))
 
 
-def test_a_class_beyond_the_memory_is_refused(tmp_path):
-    truth, detections = sides(np.random.default_rng(18), n_classes=1, n_det=900)
-    folder = save_parquet(detections, tmp_path / "det", [250, 600], 100)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("odm.sharding.rows_within", lambda *_: 300)
-        with pytest.raises(UsageError, match=r"the class 'c0' has .* give more memory"):
-            evaluate_shards(truth, folder, memory=10**9)
-        evaluate_shards(truth, folder, memory=10**9, score_min=0.5)
-
-
 def test_memory_is_parsed():
     assert [parse_memory(t) for t in ("2GB", "500MB", "1.5 GiB", "1g")] == [
         *(2_000_000_000, 500_000_000, 3 * 2**29, 1_000_000_000)
@@ -411,7 +426,7 @@ def test_memory_is_parsed():
         (["--memory", "10MB"], "is too little"),
         (["--memory", "1GB", "--save", "out"], "--save needs all detections at once"),
         (["--memory", "1GB", "--protocol", "tf-weighted"], "tf-weighted ranks or counts the detections"),
-        (["--memory", "1GB", "--protocol", "yolov5"], "yolov5 reads precision and recall of all classes"),
+        (["--memory", "1GB", "--protocol", "corloc"], "corloc ranks or counts the detections"),
         (
             ["--memory", "1GB", "--protocol", "stt"],
             "stt measures tracks, whose boxes may lie in several parts",
@@ -439,8 +454,8 @@ def test_refusals(tmp_path, options, says):
 @pytest.mark.parametrize(
     ("protocols", "options", "says"),
     [
-        *((p, {}, f"{p} .* evaluate it in one process") for p in ("stt", "tube", "ultralytics", "corloc")),
-        (["coco", "yolov5"], {}, "yolov5 .* evaluate it in one process"),
+        *((p, {}, f"{p} .* evaluate it in one process") for p in ("stt", "tube", "tf-weighted", "corloc")),
+        (["coco", "imagenet-loc"], {}, "imagenet-loc .* evaluate it in one process"),
         ("coco", {"class_agnostic": True}, "class_agnostic needs all detections at once"),
     ],
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import CancelledError, Executor
 from typing import Any
 
 from odm.converters.load import Request, load
@@ -54,10 +55,11 @@ def evaluate_shards(
         Runs the tasks: any executor of `concurrent.futures`, or of an engine, such as
         ``Client(...).get_executor(pure=False, retries=2)`` of Dask. Without one they run here, one by one.
     scratch
-        A folder that all processes of the executor share, for about 25 bytes per detection and
-        protocol; it is left as it was. Without it the system's folder for temporary files.
+        A folder that all processes of the executor share, or an address of an object store, for about 25
+        bytes per detection and protocol; it is left as it was. Without it the system's folder for temporary
+        files.
     rows_per_task
-        About how many detections a task holds.
+        About how many detections a task holds. A class with more is ranked in ranges of its scores.
     memory
         Bytes that a process may take; `rows_per_task` follows from it.
 
@@ -75,6 +77,28 @@ def evaluate_shards(
     """
     log = Log() if log is None else log
     rules_in_parts(protocol, **options)
+    store = Scratch.below(scratch)
+    try:
+        return _evaluate(
+            truth, detections, protocol, executor, store, rows_per_task, memory, log=log, tell=tell, **options
+        )
+    finally:
+        store.remove()
+
+
+def _evaluate(
+    truth: str | Request | Dataset,
+    detections: str | Request,
+    protocol: str | Protocol | Sequence[str | Protocol],
+    executor: Executor | None,
+    store: Scratch,
+    rows_per_task: int | None,
+    memory: int | None,
+    *,
+    log: Log,
+    tell: Callable[[str], None] | None,
+    **options: Any,
+) -> Evaluation:
     if isinstance(truth, str):
         truth = Request(path=truth, kind="gt")
     if isinstance(truth, Request):
@@ -90,43 +114,44 @@ def evaluate_shards(
             f"more than --memory {_size(memory)} leaves: split it, or write it with smaller row groups"
         )
     if tell is not None:
-        tell(
-            f"the detections are read in {plural(len(parts), 'part')}; a task takes up to about "
-            f"{_size(BASE + _most_rows(parts, rows) * BYTES_PER_ROW)}"
-        )
-    store = Scratch.below(scratch)
-    try:
-        return evaluate_parts(
-            truth,
-            parts,
-            protocol,
-            executor=Inline() if executor is None else executor,
-            store=store,
-            path=detections.path,
-            unread=unread,
-            rows_per_task=rows,
-            most_of_class=None if memory is None else 2 * rows,
-            log=log,
-            **options,
-        )
-    finally:
-        store.remove()
+        own, task = _held(truth), _most_rows(parts, rows) * BYTES_PER_ROW
+        takes = f"this takes up to about {_size(own + task)}"
+        if executor is not None:
+            takes = f"a worker takes up to about {_size(BASE + task)}, this process {_size(own)}"
+        tell(f"the detections are read in {plural(len(parts), 'part')}; {takes}")
+    return evaluate_parts(
+        truth,
+        parts,
+        protocol,
+        executor=Inline() if executor is None else executor,
+        store=store,
+        path=detections.path,
+        unread=unread,
+        rows_per_task=rows,
+        log=log,
+        **options,
+    )
 
 
 def _most_rows(parts: Sequence[DetectionPart], rows: int) -> int:
-    """How many detections the largest task holds, if no class has more."""
+    """How many detections the largest task holds."""
     most = max((part.rows for part in parts), default=0)
     return max(most, min(rows, sum(part.rows for part in parts)))
 
 
 def rows_within(memory: int, truth: Dataset) -> int:
     """How many detections fit into `memory` bytes at a time, beside the ground truth."""
-    held = BASE + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
+    held = _held(truth)
     rows = (memory - held) // BYTES_PER_ROW
     if rows < FEWEST_ROWS:
         least = held + FEWEST_ROWS * BYTES_PER_ROW
         raise UsageError(f"--memory {_size(memory)} is too little: this ground truth needs {_size(least)}")
     return rows
+
+
+def _held(truth: Dataset) -> int:
+    """What the main process takes beside the detections of a task."""
+    return BASE + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
 
 
 def parse_memory(text: str) -> int:
@@ -151,12 +176,13 @@ def dask_executor(address: str, tell: Callable[[str], None]) -> Iterator[Executo
     UsageError
         If Dask is not installed, or the address is not one.
     PathError
-        If there is no scheduler, or it has no worker.
+        If there is no scheduler, or it has no worker; if it goes away, or its workers end again and again.
     """
     if not re.match(r"(tcp|tls)://", address):
         raise UsageError(f"--cluster {address}: give the address of a Dask scheduler, as in tcp://host:8786")
     try:
         import distributed
+        from distributed.comm.core import CommClosedError
     except ImportError:
         raise UsageError("a cluster needs Dask: pip install 'odm-toolkit[cluster]'") from None
     connect: Any = distributed.Client
@@ -170,7 +196,38 @@ def dask_executor(address: str, tell: Callable[[str], None]) -> Iterator[Executo
         if not n:
             raise PathError(f"{address}: the scheduler has no workers")
         tell(f"{plural(n, 'worker')} at {address}; the dashboard is at {client.dashboard_link}")
-        with client.get_executor(pure=False, retries=2) as executor:
+        done = threading.Event()
+        threading.Thread(target=_watch, args=(client, address, tell, done), daemon=True).start()
+        executor = client.get_executor(pure=False, retries=2)
+        try:
             yield executor
+        except distributed.KilledWorker as e:
+            n = e.allowed_failures + 1
+            raise PathError(
+                f"{address}: one task ended {n} workers, most likely for lack of memory: give them more, or "
+                f"a smaller --rows-per-task, or smaller files or row groups"
+            ) from None
+        except (CancelledError, CommClosedError):
+            raise PathError(f"{address}: the scheduler is gone, and what was done so far is lost") from None
+        finally:
+            done.set()
+            with contextlib.suppress(Exception):  # the scheduler may be gone
+                executor.shutdown(wait=False)  # all is done, or nobody wants it any more
     finally:
-        client.close()
+        with contextlib.suppress(Exception):
+            client.close()
+
+
+def _watch(
+    client: Any, address: str, tell: Callable[[str], None], done: threading.Event, every: float = 5
+) -> None:
+    """Say so where all workers have gone: the tasks then wait for others, perhaps for ever."""
+    had_workers = True
+    while not done.wait(every):
+        try:
+            has_workers = bool(client.scheduler_info(n_workers=-1)["workers"])
+        except Exception:  # noqa: BLE001 -- the tasks tell what is wrong
+            return
+        if had_workers and not has_workers:
+            tell(f"{address}: no workers are left; the work goes on when there are new ones (Ctrl-C ends it)")
+        had_workers = has_workers

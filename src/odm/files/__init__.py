@@ -17,9 +17,10 @@ from odm.files.opening import (
     refuse_nuls,
 )
 from odm.files.output import CASE_COLLISION, COLLISION, HIDDEN_NAME, Output
-from odm.files.remote import is_address, open_source
+from odm.files.remote import open_source
 from odm.files.scratch import Scratch
 from odm.files.source import LEADS_OUTSIDE, Source
+from odm.files.stores import is_address
 
 __all__ = [
     "CASE_COLLISION",

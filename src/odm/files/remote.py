@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import IO, Any
 
 from odm.files.opening import HEAD, MAX_SIZE, NOT_TEXT, UNREADABLE, other_kind
 from odm.files.source import Source
-from odm.issues import Log, PathError, Trusted, UsageError, printable
+from odm.files.stores import connect, faults, is_address, reason, refuse_other, refused, split_query
+from odm.issues import Log, PathError, Trusted, printable
 from odm.names import BAD_NAME, refuse_name
-
-_ADDRESS = re.compile(r"(s3|gs|gcs|abfss?)://[^/]", re.IGNORECASE)
-_OTHER = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-
-
-def is_address(path: str) -> bool:
-    """Whether a path that the user typed is an address of an object store."""
-    return _ADDRESS.match(path) is not None
 
 
 def open_source(path: str, *, follow_links: bool = False, max_size: int = MAX_SIZE) -> Source:
@@ -32,30 +24,15 @@ def open_source(path: str, *, follow_links: bool = False, max_size: int = MAX_SI
     """
     if is_address(path):
         return RemoteSource(path, max_size=max_size)
-    if found := _OTHER.match(path):
-        raise UsageError(
-            f"{printable(path)}: {found[0]} is not read, because it cannot be listed; give s3://, gs:// or "
-            f"abfss://, or download it"
-        )
+    refuse_other(path)
     return Source(path, follow_links=follow_links, max_size=max_size)
-
-
-def _reason(e: Exception) -> str:
-    """The first line of what a provider says."""
-    return str(e).strip().split("\n")[0][:300] or type(e).__name__
 
 
 class RemoteSource(Source):
     """A file or folder of an object store. There are no links; names follow the same rules as on a disk."""
 
     def __init__(self, path: str, *, max_size: int = MAX_SIZE) -> None:
-        try:
-            from pyarrow import fs
-        except ImportError:
-            raise UsageError(
-                f"{printable(path)}: reading it needs pyarrow: pip install 'odm-toolkit[parquet]'"
-            ) from None
-        self.path = path.rstrip("/")
+        self.path, self._query = split_query(path)
         self.follow_links = False
         self.max_size = max_size
         self.hidden = []
@@ -65,20 +42,17 @@ class RemoteSource(Source):
         self._found = {}
         self._files = None
         self._heads: dict[str, bytes] = {}
-        self._selector = fs.FileSelector
-        try:
-            self._fs, self._top = fs.FileSystem.from_uri(self.path)
+        self._fs, self._top = connect(self.path + self._query)
+        with refused(path):
             info = self._fs.get_file_info(self._top)
-        except (OSError, ValueError) as e:
-            raise PathError(f"{printable(path)}: {_reason(e)}") from None
-        if info.type == fs.FileType.NotFound:
+        if not info.is_file and info.type.name != "Directory":
             raise PathError(f"{printable(path)}: there is no such file or folder")
-        self.is_dir = info.type == fs.FileType.Directory
+        self.is_dir = not info.is_file
         self._sizes: dict[str, int] = {} if self.is_dir else {"": info.size or 0}
 
     def full(self, file: str = "") -> str:
         """The address of one of `files`, as it is shown."""
-        return f"{self.path}/{file}" if file else self.path
+        return (f"{self.path}/{file}" if file else self.path) + self._query
 
     def size(self, file: str = "") -> int:
         """Bytes of one of `files`."""
@@ -93,18 +67,18 @@ class RemoteSource(Source):
     def read(self, file: str, log: Log) -> bytes | None:
         """The content of one of `files`; None, and an issue in the log, where it cannot be had."""
         path = self.full(file)
-        if file and (reason := refuse_name(file)) is not None:
-            log.report(BAD_NAME, path, value=file, reason=reason)
+        if file and (why := refuse_name(file)) is not None:
+            log.report(BAD_NAME, path, value=file, reason=why)
             return None
         if self.size(file) > self.max_size:
-            reason = f"it has {self.size(file)} bytes, the limit is {self.max_size} (--max-size)"
-            log.report(UNREADABLE, path, reason=reason)
+            large = f"it has {self.size(file)} bytes, the limit is {self.max_size} (--max-size)"
+            log.report(UNREADABLE, path, reason=large)
             return None
         try:
             with self._fs.open_input_stream(self._inner(file)) as stream:
                 data: bytes = stream.read()
-        except OSError as e:
-            log.report(UNREADABLE, path, reason=_reason(e))
+        except faults() as e:
+            log.report(UNREADABLE, path, reason=reason(e))
             return None
         if what := other_kind(data):
             log.report(NOT_TEXT, path, value=Trusted(what))
@@ -117,7 +91,7 @@ class RemoteSource(Source):
             try:
                 with self._fs.open_input_file(self._inner(file)) as stream:
                     self._heads[file] = stream.read(HEAD)
-            except OSError:
+            except faults():
                 return b""
         return self._heads[file]
 
@@ -135,10 +109,10 @@ class RemoteSource(Source):
         return f"{self._top}/{file}" if file else self._top
 
     def _walk(self) -> Iterator[str]:
-        try:
-            found: list[Any] = self._fs.get_file_info(self._selector(self._top, recursive=True))
-        except OSError as e:
-            raise PathError(f"{printable(self.path)}: {_reason(e)}") from None
+        from pyarrow.fs import FileSelector
+
+        with refused(self.full()):
+            found: list[Any] = self._fs.get_file_info(FileSelector(self._top, recursive=True))
         for info in found:
             if not info.is_file:
                 continue
