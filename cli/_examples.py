@@ -231,6 +231,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         'odm convert input.json out --to txt',
         "out: error hidden-name '.b.txt' would be written for '.b.jpg', but hidden files are not read; rename the image so that no part of its name begins with a dot",
     ),
+    'icdar-no-confidence': (
+        '',
+        'input: error icdar-no-confidence expected detections with a confidence, but no row has one (2); add the confidences, or give all detections the same with -O score=1',
+    ),
     'id-written-as-float': (
         '{"id": 3, "image_id": 1.0, "category_id": 1, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 0}',
         'input.json#/annotations/2/image_id: warning id-written-as-float [image_id] the id with a point, as in 1.0, is read as a whole number; write ids without a decimal point',

@@ -17,7 +17,7 @@ from odm.issues import DataError, Log
 from odm.tables import Dataset, Flag
 
 MIXED = Path(__file__).resolve().parent.parent / "fixtures" / "mixed"
-NAMES = ("cvat", "kitti", "mot", "visdrone", "widerface", "dota", "wheat", "automl", "vott")
+NAMES = ("cvat", "kitti", "mot", "visdrone", "widerface", "dota", "wheat", "automl", "vott", "icdar")
 
 
 TRACKS = """<?xml version="1.0" encoding="utf-8"?>
@@ -120,6 +120,58 @@ CASES = {
         {"input/Task1_plane.txt": "P0001 0.9 60 20 110 70 60 120 10 70\n"},
         [("P0001", "plane", 10, 20, 110, 120)],
         [0],
+    ),
+    "icdar-2015": (
+        "icdar",
+        {
+            "input/gt_img_1.txt": "\ufeff377,117,463,117,465,130,378,130,Genaxis Theatre\r\n10,20,60,20,60,40,10,40,$1,000\r\n"
+            "374,155,409,155,409,170,374,170,###\r\n",
+            "input/gt_img_2.txt": "\ufeff",
+        },
+        [("img_1", "text", 377, 117, 465, 130), ("img_1", "text", 10, 20, 60, 40), ("img_1", "text", 374, 155, 409, 170)],
+        [0, 0, Flag.CROWD],
+    ),
+    "icdar-2015-results": (
+        "icdar",
+        {"input/res_img_1.txt": "377,117,463,117,463,130,377,130,0.9\n10,20,60,20,60,40,10,40,1,to\n"},
+        [("img_1", "text", 377, 117, 463, 130), ("img_1", "text", 10, 20, 60, 40)],
+        [0, 0],
+    ),
+    "icdar-2013-blanks": (
+        "icdar",
+        {"input/gt_100.txt": '158 128 411 181 "Footpath"\n64 200 363 243 "Colchester and"\n10 10 20 20 "###"\n'},
+        [("100", "text", 158, 128, 411, 181), ("100", "text", 64, 200, 363, 243), ("100", "text", 10, 10, 20, 20)],
+        [0, 0, Flag.CROWD],
+    ),
+    "icdar-2013-results": (
+        "icdar",
+        {"input/res_img_1.txt": "158,128,411,181,0.5\n443,128,501,169,0.25\n"},
+        [("img_1", "text", 158, 128, 411, 181), ("img_1", "text", 443, 128, 501, 169)],
+        [0, 0],
+    ),
+    "icdar-mlt": (
+        "icdar",
+        {"input/gt_img_1.txt": "1,2,9,2,9,5,1,5,Latin,Hotel, Bar\n1,7,9,7,9,9,1,9,None,###\n1,12,9,12,9,19,1,19,Arabic,7\n"},
+        [("img_1", "Latin", 1, 2, 9, 5), ("img_1", "None", 1, 7, 9, 9), ("img_1", "Arabic", 1, 12, 9, 19)],
+        [0, Flag.CROWD, 0],
+    ),
+    "icdar-mlt-results": (
+        "icdar",
+        {"input/res_img_1.txt": "1,2,9,2,9,5,1,5,0.9,Latin\n1,7,9,7,9,9,1,9,0.8,Bangla\n"},
+        [("img_1", "Latin", 1, 2, 9, 5), ("img_1", "Bangla", 1, 7, 9, 9)],
+        [0, 0],
+    ),
+    "icdar-rctw": (
+        "icdar",
+        {"input/image_0.txt": '1,2,9,2,9,5,1,5,0,"a,b"\n1,7,9,7,9,9,1,9,1,"###"\n'},
+        [("image_0", "text", 1, 2, 9, 5), ("image_0", "text", 1, 7, 9, 9)],
+        [0, Flag.DIFFICULT | Flag.CROWD],
+    ),
+    "icdar-one-class": (
+        "icdar",
+        {"input/gt/gt_img_1.txt": "1,2,9,2,9,5,1,5,25\n1,7,9,7,9,9,1,9,0\n", "input/classes.txt": "digits\n"},
+        [("img_1", "digits", 1, 2, 9, 5), ("img_1", "digits", 1, 7, 9, 9)],
+        [0, 0],
     ),
     "mot-gt": (
         "mot",
@@ -289,6 +341,8 @@ def test_damaged_input_never_raises(name, kind, tmp_path):
         ("dota", {"results": True}, "a 5.jpg", "x", "bad-name"),
         ("dota", {"results": True}, "a.jpg", "x/y", "unwritable-class"),
         ("dota", {"results": True}, "a.jpg", "x/", "unwritable-class"),
+        ("icdar", {}, "a.jpg", "x,y", "unwritable-class"),
+        ("icdar", {}, "a.jpg", " x", "unwritable-class"),
         ("widerface", {}, "a.jpg", "x.jpg", "unwritable-class"),
         ("widerface", {}, "1 2 3", "face", "bad-name"),
         ("widerface", {}, " a.jpg", "face", "bad-name"),
