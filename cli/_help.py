@@ -22,7 +22,7 @@ SIDES = {
 """The heading for the options of one side."""
 FORMATS_HEADING = "Options of formats"
 
-METAVARS = {"image_size": "WxH", "split": "NAME", "sep": "CHAR"}
+METAVARS = {"image_size": "WxH", "split": "NAME", "sep": "CHAR", "names": "RULE"}
 """What stands for the value of an option of formats in the help, by its name, where it is no plain text."""
 
 GROUPS: dict[str, tuple[str, ...]] = {

@@ -16,6 +16,7 @@ from odm.converters.skipping import LeftOut, read_good_files, without_left_out
 from odm.files import MAX_SIZE, Source, open_source
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
 from odm.issues import CODES, Code, DataError, Log, PathError, UsageError, plural, printable
+from odm.names import BAD_NAME, SAME_SHORT_NAME, NameRule, refuse_name, shortened
 from odm.tables import Builder, Dataset, Kind
 
 NO_IMAGES = Code(
@@ -532,10 +533,37 @@ class PendingSource:
 
     def _read_with(self, counterpart: Callable[[], Dataset | None] | None, log: Log) -> Dataset:
         assert self.format is not None
-        builder = self._builder(counterpart)
-        with np.errstate(over="ignore", invalid="ignore"):  # what becomes infinite is checked afterwards
-            self.format.read(self.source, builder, log, self._decided_options(log))
-        return builder.build()
+        builder, options = self._builder(counterpart), self._decided_options(log)
+        rule: NameRule | None = getattr(options, "names", None)
+        # What becomes infinite is checked afterwards.
+        with np.errstate(over="ignore", invalid="ignore"), shortened(rule):
+            self.format.read(self.source, builder, log, options)
+        dataset = builder.build()
+        return dataset if rule is None else _shorten(dataset, self.source.path, rule, log)
+
+
+def _shorten(dataset: Dataset, source: str, rule: NameRule, log: Log) -> Dataset:
+    """The dataset with shortened image names; as it is where two would be equal, which is reported."""
+    names = dataset.images.name
+    short = tuple(map(rule, names))
+    first: dict[str, int] = {}
+    errors = log.errors
+    for row, name in enumerate(short):
+        path, line, pointer = dataset.image_place(row)
+        if (reason := refuse_name(name)) is not None:  # of names that no reader has judged
+            log.report(BAD_NAME, path, line=line, pointer=pointer, value=names[row], reason=reason)
+        elif (other := first.setdefault(name, row)) != row:
+            one, two = names[other], names[row]
+            log.report(SAME_SHORT_NAME, path, line=line, pointer=pointer, first=one, second=two, value=name)
+    if log.errors > errors:
+        return dataset
+    changed = [i for i, name in enumerate(short) if name != names[i]]
+    what = f"no image name is changed by --names {printable(str(rule))}"
+    if changed:
+        old, new = names[changed[0]], short[changed[0]]
+        what = f"{plural(len(changed), 'image name is', 'image names are')} shortened, {old!r} to {new!r}"
+    log.note(f"{printable(source)}: {what}{', ...' if len(changed) > 1 else ''}")
+    return dataclasses.replace(dataset, images=dataclasses.replace(dataset.images, name=short))
 
 
 def report_unread(source: Source, log: Log) -> None:
