@@ -41,7 +41,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Gates": ("fail_under", "fail_on_regression", "require_no_worse"),
     "What to convert": (
-        *("only_classes", "drop", "rename", "class_list", "coco_ids", "clip", "keep_groups", "strict"),
+        *("only_classes", "drop", "rename", "class_list", "category_ids", "clip", "keep_groups", "strict"),
     ),
     "Merge, sample and split": (
         *("same_image", "min_box", "min_area", "drop_empty", "sample", "split_into", "folds", "group_by"),

@@ -20,7 +20,7 @@ from odm.cli._common import (
 )
 from odm.cli._print import show
 from odm.converters import Edits, Ledger, Selection, StrictLoss, convert
-from odm.converters.edit import parse_renames
+from odm.converters.edit import CATEGORY_IDS, parse_renames
 from odm.converters.merging import SAME_IMAGE
 from odm.issues import UsageError, shorten
 
@@ -68,9 +68,9 @@ Examples:
     help="Write exactly these classes in this order; FILE: one name per line.",
 )
 @click.option(
-    "--coco-ids",
-    type=click.Choice(["80", "91"]),
-    help="Number COCO's 80 classes 0 to 79, or 1 to 90 as in its annotation files.",
+    "--category-ids",
+    type=click.Choice(CATEGORY_IDS),
+    help="Number the classes from 0 or 1; or COCO's 80 classes 0 to 79, or 1 to 90 as in its files.",
 )
 @click.option("--only-classes", metavar="A,B", help="Keep only these classes.")
 @click.option(
@@ -110,7 +110,7 @@ def command(
     rename: tuple[str, ...],
     drop: tuple[str, ...],
     only_classes: str | None,
-    coco_ids: Any,
+    category_ids: Any,
     class_list: str | None,
     options: dict[str, dict[str, Any]],
     **given: Any,
@@ -135,7 +135,7 @@ def command(
                 only=split_names(only_classes),
                 drop=drop,
                 rename=parse_renames(lines_of_files(rename)),
-                coco_ids=coco_ids,
+                category_ids=category_ids,
                 order=_names_of_classes(class_list) if class_list else (),
             ),
             selection=Selection(

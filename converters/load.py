@@ -410,7 +410,9 @@ class PendingSource:
         except UsageError:
             given = {name.replace("-", "_") for name in (*self.request.options, *self.request.shared)}
             owners = {name: [f for f in FORMATS if name in reading_options(FORMATS[f])] for name in given}
-            meant = {formats[0] for formats in owners.values() if len(formats) == 1}
+            with_files = {f for f in FORMATS if self.source.with_suffix(*FORMATS[f].suffixes)}
+            fitting = [[f for f in found if f in with_files] or found for found in owners.values()]
+            meant = {formats[0] for formats in fitting if len(formats) == 1}
             if len(meant) != 1:
                 if self.source.is_dir and not self.source.files and not self.source.bad_links:
                     raise PathError(f"{printable(self.source.path)}: this folder contains no files") from None

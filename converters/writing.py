@@ -111,12 +111,13 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger | None
     format_ = target.format.adapted(target.options)
     if ledger is None:
         ledger = open_ledger(loaded, format_.name, dry_run=target.dry_run)
+    _check_ids(target, format_)
     dataset = _edit(loaded.dataset, target, ledger, log)
     dataset = select(target.selection, dataset, ledger, log)
     if target.selection.divides:
         dataset = _without_splits(dataset, ledger)
     dataset = drop_unsupported(dataset, loaded.format, format_, ledger, keep_groups=target.keep_groups)
-    if not (target.edits.order or target.edits.coco_ids):
+    if not (target.edits.order or target.edits.category_ids):
         _note_order(dataset, format_, log)
     ledger.written = len(dataset)
     ledger.images, ledger.categories = len(dataset.images), len(dataset.categories)
@@ -137,6 +138,16 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger | None
     _put(dataset, pieces, output, format_, target.options, log)
     ledger.files, ledger.stayed = tuple(output.written), tuple(output.stayed)
     return ledger
+
+
+def _check_ids(target: Target, format_: Format) -> None:
+    """UsageError if classes are to be numbered where the numbers are not written."""
+    if target.edits.category_ids in ("0", "1") and "category_id" not in format_.keeps:
+        raise UsageError(
+            f"--category-ids {target.edits.category_ids}: {format_.name} does not store class ids"
+        )
+    if target.edits.category_ids and getattr(target.options, "reference", None) is not None:
+        raise UsageError("--category-ids: with --gt, results have the class ids of the ground truth")
 
 
 def _edit(dataset: Dataset, target: Target, ledger: Ledger, log: Log) -> Dataset:

@@ -89,7 +89,9 @@ class DotaOptions(ImageOptions):
 
 def sniff(source: Source) -> Sniff | None:
     """Lines of eight numbers, a word, and 0, 1 or 2; or files named like results."""
-    if not are_text(source):
+    files = label_files(source, GRAMMAR) if source.is_dir else []
+    in_folder = any(map(GRAMMAR.folders.fullmatch, files[0].split("/")[:-1])) if files else False
+    if not (in_folder or are_text(source)):
         return None
     if results := _results(source):
         what = plural(len(results), "file is", "files are")

@@ -115,6 +115,16 @@ CASES = {
         [("P0001", "small-vehicle", 10, 20, 110, 220), ("P0001", "plane", 10, 20, 110, 120)],
         [Flag.DIFFICULT, 0],
     ),
+    "dota-roboflow": (
+        "dota",
+        {
+            "input/data.yaml": "train: ../train/images\nnc: 2\nnames: [plane, small-vehicle]\n",
+            "input/train/labelTxt/a.txt": "60 20 110 70 60 120 10 70 plane 0\n",
+            "input/valid/labelTxt/b.txt": "10 20 110 20 110 220 10 220 small-vehicle 0\n",
+        },
+        [("train/a", "plane", 10, 20, 110, 120), ("valid/b", "small-vehicle", 10, 20, 110, 220)],
+        [0, 0],
+    ),
     "dota-task1": (
         "dota",
         {"input/Task1_plane.txt": "P0001 0.9 60 20 110 70 60 120 10 70\n"},
