@@ -342,6 +342,22 @@ def test_damaged_input_never_raises(name, kind, tmp_path):
             assert data.skipped == 0 or log.errors
 
 
+@pytest.mark.parametrize("given", ["", "wider_face_split", "wider_face_split/wider_face_train_bbx_gt.txt"])
+def test_the_official_tree_of_wider_face_has_its_pictures(tmp_path, given):
+    lay(
+        tmp_path,
+        {"input/wider_face_split/wider_face_train_bbx_gt.txt": "0--Parade/a.jpg\n1\n1 2 3 4 0 0 0 0 0 0 \n"},
+    )
+    folder = tmp_path / "input" / "WIDER_train" / "images" / "0--Parade"
+    folder.mkdir(parents=True)
+    Image.new("L", (64, 48)).save(folder / "a.jpg")
+    data, log = read(tmp_path / "input" / given, "widerface")
+    assert not list(map(str, log))
+    assert (data.images.name, data.images.split) == (("0--Parade/a.jpg",), ("train",))
+    assert (data.images.width.tolist(), data.images.height.tolist()) == ([64], [48])
+    assert data.images.path[0].endswith("a.jpg")
+
+
 @pytest.mark.parametrize(
     ("name", "options", "image", "category", "code"),
     [
