@@ -1,5 +1,7 @@
 """Formats of lines, of text or of JSON: files as their own tools write them, quirks, and damaged input."""
 
+import dataclasses
+import json
 import random
 from pathlib import Path
 
@@ -255,3 +257,76 @@ def test_the_json_of_vott_is_written_as_it_is_read(tmp_path, kind):
     source, target = MIXED / f"vott-json{kind}" / "input.json", tmp_path / "out.json"
     odm.convert(str(source), str(target), to="vott", to_options={"dialect": "json"})
     assert target.read_bytes() == source.read_bytes()
+
+
+def test_vott_1_counts_what_nobody_opened_and_keeps_numbered_frames(tmp_path):
+    region = {
+        "x1": 1,
+        "y1": 2,
+        "x2": 30,
+        "y2": 40,
+        "width": 64,
+        "height": 48,
+        "type": "Rectangle",
+        "tags": ["a"],
+    }
+    point = {**region, "type": "point"}
+    frames = {"0": [region, {**region, "tags": ["b", "a"]}, point], "1": [], "2": []}
+    text = json.dumps({"frames": frames, "inputTags": "b,a", "visitedFrames": [0, 1, 3]})
+    data, log = read(lay(tmp_path, {"a.json": text}), "vott", image_size="64x48")
+    assert not log.counts
+    assert data.images.name == ("0", "1", "3")
+    assert data.categories.name == ("b", "a")
+    assert [box[:2] for box in seen(data)] == [("0", "a"), ("0", "b"), ("0", "a")]
+    assert data.extras == {"pictures that nobody opened": 1, "point regions": 1}
+
+
+def test_annotations_json_of_superannotate_takes_the_classes_beside_it(tmp_path):
+    points = {"x1": 1, "y1": 2, "x2": 30, "y2": 40}
+    item = {
+        "instances": [{"type": "bbox", "classId": 7, "points": points}],
+        "metadata": {"width": 64, "height": 48},
+    }
+    text = json.dumps({"___sa_version___": "1.0.0", "a.jpg": item})
+    files = {"input/annotations.json": text, "input/classes.json": json.dumps([{"id": 7, "name": "car"}])}
+    lay(tmp_path, files)
+    for given in ("input", "input/annotations.json"):
+        data, log = read(tmp_path / given, "superannotate")
+        assert not log.counts
+        assert seen(data) == [("a.jpg", "car", 1, 2, 30, 40)]
+    (tmp_path / "input" / "classes.json").unlink()
+    data, log = read(tmp_path / "input", "superannotate")
+    assert seen(data) == [("a.jpg", "7", 1, 2, 30, 40)]
+    assert log.counts == {"numbered-classes": 1}
+
+
+@pytest.mark.parametrize("kind", ["", "-detections"])
+def test_samples_of_fiftyone_are_written(tmp_path, kind):
+    source = MIXED / f"fiftyone-samples{kind}" / "input"
+    first = odm.read(source, "fiftyone")
+    ledger = odm.convert(
+        source, tmp_path / "out", to="fiftyone", to_options={"layout": "samples"}, strict=True
+    )
+    assert ledger.lossless
+    back = odm.read(tmp_path / "out", "fiftyone")
+    assert (tmp_path / "out" / "samples.json").is_file()
+    for column in ("name", "split"):
+        assert getattr(back.images, column) == getattr(first.images, column)
+    assert back.images.width.tolist() == first.images.width.tolist()
+    assert back.boxes.flags.tolist() == first.boxes.flags.tolist()
+    np.testing.assert_allclose(back.boxes.xyxy, first.boxes.xyxy, rtol=0, atol=1e-6)
+    np.testing.assert_array_equal(back.boxes.score, first.boxes.score)
+
+
+def test_samples_of_fiftyone_keep_splits_and_the_field(tmp_path):
+    data = Dataset.from_arrays(
+        images=["a/x.jpg", "b.jpg"], width=[64, 64], height=[48, 48], categories=["car"], image=[0], category=[0],
+        xyxy=[[1, 2, 3, 4]],
+    )  # fmt: skip
+    data = dataclasses.replace(data, images=dataclasses.replace(data.images, split=("train", "val")))
+    odm.write(data, tmp_path / "s.json", "fiftyone", layout="samples", field="mine")
+    sample = json.loads((tmp_path / "s.json").read_text())["samples"][0]
+    assert sample["filepath"] == "data/a/x.jpg"
+    assert sample["mine"]["detections"][0]["label"] == "car"
+    back = odm.read(tmp_path / "s.json", field="mine")
+    assert (back.images.name, back.images.split) == (data.images.name, data.images.split)
