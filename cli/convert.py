@@ -102,7 +102,7 @@ Examples:
 @click.option("--seed", metavar="SEED", help="Seed of --sample, --split-into and --folds. [default: 0]")
 @click.option("--overwrite", is_flag=True, help="Replace existing files of DST; others stay.")
 @click.option("--dry-run", is_flag=True, help="Print the summary and write nothing.")
-@format_options("from", "to", writing=("", "to"))
+@format_options("from", "to", writing=("", "to"), numbered=True)
 @common_options
 def command(
     sources: tuple[str, ...],
@@ -130,6 +130,7 @@ def command(
             target,
             options=options[""],
             from_options=options["from"],
+            source_options=_by_source(options, len(sources)),
             to_options=options["to"],
             edits=Edits(
                 only=split_names(only_classes),
@@ -168,6 +169,17 @@ def command(
     if not quiet:
         show(ledger)
     return 0
+
+
+def _by_source(options: dict[str, dict[str, Any]], n: int) -> list[dict[str, Any]]:
+    """The options that were given with the number of a source."""
+    for side, own in options.items():
+        if side.isdigit() and int(side) > n:
+            name = next(iter(own))
+            raise UsageError(
+                f"-O {side}.{name}: there {'is only 1 source' if n == 1 else f'are only {n} sources'}"
+            )
+    return [options.get(str(i), {}) for i in range(1, n + 1)]
 
 
 def _names_of_classes(path: str) -> tuple[str, ...]:

@@ -48,6 +48,8 @@ class Request:
     format: str | None = None
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     shared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    spare: frozenset[str] = frozenset()
+    """Names of `options` that go to other sources too, so the format need not have them."""
     kind: Kind | None = None
     flag: str = "--format"
     """How the user names the format by hand; for messages."""
@@ -112,7 +114,7 @@ def load(
     side.format = side.find_format()
     if spare:
         known = reading_options(side.format)
-        fitting = {k: v for k, v in request.options.items() if k not in spare or k in known}
+        fitting = {k: v for k, v in request.options.items() if k not in spare or k.replace("-", "_") in known}
         side.request = dataclasses.replace(request, options=fitting)
     dataset = side.read(counterpart)
     assert dataset is not None
@@ -153,14 +155,16 @@ def load_all(requests: Sequence[Request], log: Log, read: Callable[..., Loaded])
     for request in requests:
         own = log.fresh()
         try:
-            found.append(read(request, own, spare=request.options))
+            found.append(read(request, own, spare=request.spare))
         except DataError as e:
             failed.append(e)
         finally:
             log.extend(own)
     if failed:
         raise DataError("; ".join(e.args[0] for e in failed), log)
-    check_shared(requests[0].options, [(one.format, "read") for one in found])
+    for request in requests:
+        spare = {name: value for name, value in request.options.items() if name in request.spare}
+        check_shared(spare, [(one.format, "read") for one in found])
     return found
 
 

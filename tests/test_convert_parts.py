@@ -13,7 +13,7 @@ import odm
 from odm.cli import _app
 from odm.converters import Selection
 from odm.formats import FORMATS
-from odm.issues import DataError, Log
+from odm.issues import DataError, Log, UsageError
 from odm.names import stem
 from odm.tables import Dataset
 
@@ -346,3 +346,27 @@ def test_one_split_that_was_chosen_may_be_one_file(tmp_path, run):
     _, err = run(tmp_path / "in", tmp_path / "b.json", "--strict", code=1)
     assert "there would be a loss: 2 the split of an image" in err
     assert f"{tmp_path / 'b'} --to coco" in err
+
+
+def test_options_of_one_of_several_sources(tmp_path, run):
+    for name, names in (("a", "car\n"), ("b", "bus\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.txt").write_text("0 .5 .5 .5 .5\n")
+        (tmp_path / f"{name}.names").write_text(names)
+    out = tmp_path / "out.csv"
+    sizes = ["-O", "1.image_size=100x100", "-O", "2.image-size=200x200"]
+    names = ["-O", f"1.classes={tmp_path / 'a.names'}", "-O", f"2.classes={tmp_path / 'b.names'}"]
+    sources = tmp_path / "a", tmp_path / "b"
+    run(*sources, out, *sizes, *names)
+    data = odm.read(out)
+    assert data.categories.name == ("car", "bus")
+    assert data.boxes.xyxy.tolist() == [[25, 25, 75, 75], [50, 50, 150, 150]]
+    _, err = run(*sources, tmp_path / "c.csv", *sizes, "-O", "3.split=x", code=2)
+    assert "-O 3.split: there are only 2 sources" in err
+    _, err = run(*sources, tmp_path / "c.csv", *sizes, "-O", "2.box=ltrb", code=2)
+    assert "yolo has no option 'box'" in err
+    options = [{"image_size": (100, 100)}, {"image_size": (200, 200)}]
+    ledger = odm.convert(sources, tmp_path / "p.csv", source_options=options)
+    assert (ledger.read, ledger.images) == (2, 2)
+    with pytest.raises(UsageError, match="one for each of 2 sources, found 1"):
+        odm.convert(sources, tmp_path / "q.csv", source_options=options[:1])
