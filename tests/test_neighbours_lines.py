@@ -13,8 +13,8 @@ from PIL import Image
 import odm
 from odm import checks
 from odm.files import Source
-from odm.formats import FORMATS, detect
-from odm.issues import DataError, Log
+from odm.formats import FORMATS
+from odm.issues import DataError
 from odm.tables import Dataset, Flag
 
 MIXED = Path(__file__).resolve().parent.parent / "fixtures" / "mixed"
@@ -61,53 +61,6 @@ AUTOTRAIN = (
     '{"file_name": "0001.png", "objects": {"bbox": [[302.0, 109.0, 73.0, 52.0]], "category": [0]}}\n'
     '{"file_name": "0002.png", "objects": {"bbox": [], "category": []}}\n'
 )
-CASES = {
-    "crowdhuman": (
-        "crowdhuman",
-        {"annotation_val.odgt": CROWD},
-        [("273271,c9db000d5146c15", "person", 72, 202, 235, 705), ("273271,c9db000d5146c15", "person", 199, 180, 343, 679)],
-        [Flag.OCCLUDED, Flag.CROWD],
-    ),
-    "darwin-1": (
-        "darwin", {"a.json": DARWIN_POLYGON}, [("in/b/a.jpg", "leaf", 1, 2, 9, 6), ("in/b/a.jpg", "leaf", 1, 0, 3, 3)], [0, 0],
-    ),
-    "imagefolder-autotrain": ("imagefolder", {"metadata.jsonl": AUTOTRAIN}, [("0001.png", "0", 302, 109, 375, 161)], [0]),
-    "sagemaker-roboflow": ("sagemaker", {"train.manifest": ROBOFLOW_MANIFEST}, [("img001.jpg", "helmet", 350, 82, 414, 154)], [0]),
-    "labelbox-export": (
-        "labelbox",
-        {"export.ndjson": LABELBOX},
-        [("a b.jpg", "Car", 5.5, 98, 104.5, 178), ("a b.jpg", "Car", 1, 2, 9, 6)],
-        [0, 0],
-    ),
-    "yolokeras-voc-annotation": (
-        "yolokeras",
-        {"input/2007_train.txt": VOC_LINES, "input/model_data/voc_classes.txt": "bird\nchair\n"},
-        [("VOCdevkit/VOC2007/JPEGImages/000005.jpg", "chair", 263, 211, 324, 339),
-         ("VOCdevkit/VOC2007/JPEGImages/000005.jpg", "chair", 165, 264, 253, 372),
-         ("my pictures/a b.JPG", "bird", 1, 2, 3, 4)],
-        [0, 0, 0],
-    ),
-    "yolokeras-roboflow": (
-        "yolokeras",
-        {"input/train/_annotations.txt": "a_jpg.rf.0f.jpg 0,10,50,60,0\n", "input/train/_classes.txt": "helmet\n",
-         "input/README.dataset.txt": "exported via roboflow.com\n", "input/README.roboflow.txt": "x\n"},
-        [("a_jpg.rf.0f.jpg", "helmet", 0, 10, 50, 60)],
-        [0],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_files_as_their_tools_write_them(case, tmp_path):
-    name, files, boxes, flags = CASES[case]
-    path = lay(tmp_path, files)
-    assert detect(Source(str(path)), Log()).name == name
-    data, log = read(path, name)
-    assert not log.errors, list(map(str, log))
-    assert not checks.run(data, log).any()
-    assert [b[:2] for b in seen(data)] == [b[:2] for b in boxes]
-    np.testing.assert_allclose([b[2:] for b in seen(data)], [b[2:] for b in boxes], rtol=0, atol=1e-9)
-    assert data.boxes.flags.tolist() == [int(f) for f in flags]
 
 
 # ------------------------------------------------------------------------------------------- damaged files

@@ -216,7 +216,7 @@ FORMAT = Format(
     name="yolo",
     title="YOLO (Ultralytics, darknet)",
     use="training",
-    written_by="Ultralytics YOLOv5 to YOLO11, Roboflow, CVAT, Label Studio, labelImg, darknet (boxes, "
+    written_by="Ultralytics, Roboflow, CVAT, Label Studio, labelImg, darknet (boxes, "
     "outlines, OBB)",
     doc=__doc__ or "",
     suffixes=(".txt",),
