@@ -254,13 +254,6 @@ def test_files_as_their_tools_write_them(folder, log):
     assert detect(case.source(), Log()).name == name
 
 
-def test_every_format_is_tried_with_files_of_a_tool():
-    """The page of formats lists these, so none may be without."""
-    tried = {named(folder)[0] for folder in TOOLS} | {named(p)[0] for p in MIXED if "tool" in Case(p).said}
-    assert set(FORMATS) - tried == set()
-    assert all(Case(folder).said["tool"] for folder in TOOLS)
-
-
 # -------------------------------------------------------------------------------------------- bad input
 
 VALIDATE_ONLY = {rule.code.name for rule in checks.RULES if rule.validate_only}

@@ -216,8 +216,7 @@ FORMAT = Format(
     name="yolo",
     title="YOLO (Ultralytics, darknet)",
     use="training",
-    written_by="Ultralytics, Roboflow, CVAT, Label Studio, labelImg, darknet (boxes, "
-    "outlines, OBB)",
+    written_by="Ultralytics, Roboflow, CVAT, Label Studio, labelImg, darknet (boxes, outlines, OBB)",
     doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,
