@@ -117,12 +117,15 @@ def _complete_folder(*_: object) -> list[CompletionItem]:
     return [CompletionItem("", type="dir")]
 
 
-def format_options(*sides: str, writing: Sequence[str] = ()) -> Callable[[Function], Function]:
+def format_options(
+    *sides: str, writing: Sequence[str] = (), numbered: bool = False
+) -> Callable[[Function], Function]:
     """Add every long flag that a format declares, plain and for each side, and ``-O name=value``.
 
     Options that matter only in writing are added for the sides in `writing`, which write; those that matter
     only in reading, for the plain flags and the other sides. The command's function gets one argument
-    ``options``: for ``""`` (whichever side has it) and for each of `sides` a dict of option values by name.
+    ``options``: for ``""`` (whichever side has it) and for each of `sides` a dict of option values by name;
+    if `numbered`, ``-O 2.name=value`` is for the second source, in a dict under ``"2"``.
     """
 
     def decorate(function: Function) -> Function:
@@ -135,13 +138,14 @@ def format_options(*sides: str, writing: Sequence[str] = ()) -> Callable[[Functi
                 if value not in (None, False):
                     values[side][name] = value
             for text in given.pop(TEXTS):
-                side, name, value = _split_option(text, sides)
+                side, name, value = _split_option(text, sides, numbered=numbered)
                 if side not in writing:
                     _check_reading(name, text)
-                values[side][name] = value
+                values.setdefault(side, {})[name] = value
             return function(*args, options=values, **given)
 
         prefixes = "" if not sides else f" One side only: {' or '.join(f'{s}.name=value' for s in sides)}."
+        prefixes += " One of several SRC: 1.name=value." if numbered else ""
         texts = click.option(
             "-O",
             TEXTS,
@@ -356,11 +360,12 @@ def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> clic
     return click.Option([name, f"fo__{side}__{spec.name}"], default=None, **keywords)
 
 
-def _split_option(text: str, sides: Sequence[str]) -> tuple[str, str, str]:
+def _split_option(text: str, sides: Sequence[str], *, numbered: bool) -> tuple[str, str, str]:
     name, equals, value = text.partition("=")
     side = ""
-    if "." in name and name.split(".", 1)[0] in sides:
-        side, name = name.split(".", 1)
+    first, dot, rest = name.partition(".")
+    if dot and (first in sides or (numbered and re.fullmatch("[1-9][0-9]{0,5}", first, re.ASCII))):
+        side, name = first, rest
     if not equals or not name:
         raise click.UsageError(f"-O {text}: expected name=value")
     return side, name, value

@@ -69,7 +69,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'bad-name': (
         'images/b\\x01.jpg',
-        "input/train.txt:2: error bad-name 'images/b\\x01.jpg' is not a valid file name: it contains a control character; use a relative path without '..'",
+        "input/train.txt:2: error bad-name 'images/b\\x01.jpg' is not a valid file name: it contains a control character; use a relative path without '..', or shorten all names: --names basename or --names strip=PREFIX",
     ),
     'bad-size-row': (
         'b,10.5,20',
@@ -230,6 +230,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'hidden-name': (
         'odm convert input.json out --to txt',
         "out: error hidden-name '.b.txt' would be written for '.b.jpg', but hidden files are not read; rename the image so that no part of its name begins with a dot",
+    ),
+    'icdar-no-confidence': (
+        '',
+        'input: error icdar-no-confidence expected detections with a confidence, but no row has one (2); add the confidences, or give all detections the same with -O score=1',
     ),
     'id-written-as-float': (
         '{"id": 3, "image_id": 1.0, "category_id": 1, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 0}',
@@ -514,6 +518,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'same-name-in-folders': (
         '{"id": 2, "file_name": "val/1.jpg", "width": 640, "height": 480}',
         "input.json#/images/1: warning same-name-in-folders images with the same name as another in a different folder or split: 1, such as 'train/1.jpg' and 'val/1.jpg'; keep the folders when copying the images",
+    ),
+    'same-short-name': (
+        'https://host.org/1.jpg?v=2,640,480,cat,,1,2,3,4,0,0,0,0,0',
+        "input.csv:3: error same-short-name 'https://host.org/1.jpg?v=1' and 'https://host.org/1.jpg?v=2' would both be called '1.jpg'; use --names strip=PREFIX with the folder that all images share",
     ),
     'score-beyond-one': (
         '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [100, 100, 20, 30], "score": 1.5}',

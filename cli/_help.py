@@ -22,7 +22,7 @@ SIDES = {
 """The heading for the options of one side."""
 FORMATS_HEADING = "Options of formats"
 
-METAVARS = {"image_size": "WxH", "split": "NAME", "sep": "CHAR"}
+METAVARS = {"image_size": "WxH", "split": "NAME", "sep": "CHAR", "names": "RULE"}
 """What stands for the value of an option of formats in the help, by its name, where it is no plain text."""
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -41,7 +41,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Gates": ("fail_under", "fail_on_regression", "require_no_worse"),
     "What to convert": (
-        *("only_classes", "drop", "rename", "class_list", "coco_ids", "clip", "keep_groups", "strict"),
+        *("only_classes", "drop", "rename", "class_list", "category_ids", "clip", "keep_groups", "strict"),
     ),
     "Merge, sample and split": (
         *("same_image", "min_box", "min_area", "drop_empty", "sample", "split_into", "folds", "group_by"),

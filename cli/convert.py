@@ -20,7 +20,7 @@ from odm.cli._common import (
 )
 from odm.cli._print import show
 from odm.converters import Edits, Ledger, Selection, StrictLoss, convert
-from odm.converters.edit import parse_renames
+from odm.converters.edit import CATEGORY_IDS, parse_renames
 from odm.converters.merging import SAME_IMAGE
 from odm.issues import UsageError, shorten
 
@@ -68,9 +68,9 @@ Examples:
     help="Write exactly these classes in this order; FILE: one name per line.",
 )
 @click.option(
-    "--coco-ids",
-    type=click.Choice(["80", "91"]),
-    help="Number COCO's 80 classes 0 to 79, or 1 to 90 as in its annotation files.",
+    "--category-ids",
+    type=click.Choice(CATEGORY_IDS),
+    help="Number the classes from 0 or 1; or COCO's 80 classes 0 to 79, or 1 to 90 as in its files.",
 )
 @click.option("--only-classes", metavar="A,B", help="Keep only these classes.")
 @click.option(
@@ -102,7 +102,7 @@ Examples:
 @click.option("--seed", metavar="SEED", help="Seed of --sample, --split-into and --folds. [default: 0]")
 @click.option("--overwrite", is_flag=True, help="Replace existing files of DST; others stay.")
 @click.option("--dry-run", is_flag=True, help="Print the summary and write nothing.")
-@format_options("from", "to", writing=("", "to"))
+@format_options("from", "to", writing=("", "to"), numbered=True)
 @common_options
 def command(
     sources: tuple[str, ...],
@@ -110,7 +110,7 @@ def command(
     rename: tuple[str, ...],
     drop: tuple[str, ...],
     only_classes: str | None,
-    coco_ids: Any,
+    category_ids: Any,
     class_list: str | None,
     options: dict[str, dict[str, Any]],
     **given: Any,
@@ -130,12 +130,13 @@ def command(
             target,
             options=options[""],
             from_options=options["from"],
+            source_options=_by_source(options, len(sources)),
             to_options=options["to"],
             edits=Edits(
                 only=split_names(only_classes),
                 drop=drop,
                 rename=parse_renames(lines_of_files(rename)),
-                coco_ids=coco_ids,
+                category_ids=category_ids,
                 order=_names_of_classes(class_list) if class_list else (),
             ),
             selection=Selection(
@@ -168,6 +169,17 @@ def command(
     if not quiet:
         show(ledger)
     return 0
+
+
+def _by_source(options: dict[str, dict[str, Any]], n: int) -> list[dict[str, Any]]:
+    """The options that were given with the number of a source."""
+    for side, own in options.items():
+        if side.isdigit() and int(side) > n:
+            name = next(iter(own))
+            raise UsageError(
+                f"-O {side}.{name}: there {'is only 1 source' if n == 1 else f'are only {n} sources'}"
+            )
+    return [options.get(str(i), {}) for i in range(1, n + 1)]
 
 
 def _names_of_classes(path: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -12,7 +12,10 @@ from odm.coco80 import IDS, NAMES
 from odm.converters.ledger import Ledger
 from odm.issues import UsageError, hint, shorten
 from odm.names import refuse_class
-from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, ImageLabels, Ints, LabelState
+from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, ImageLabels, Ints, LabelState, frozen
+
+CategoryIds = Literal["0", "1", "coco80", "coco91"]
+CATEGORY_IDS = get_args(CategoryIds)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,11 +30,12 @@ class Edits:
     rename: Mapping[str, str] = dataclasses.field(default_factory=dict)
     order: tuple[str, ...] = ()
     """Then, the class list to be written: all names in their order, those without objects too."""
-    coco_ids: Literal["80", "91"] | None = None
-    """Last, number COCO's classes as its files do (1 to 90 with gaps: 91) or as trainers do (0 to 79: 80)."""
+    category_ids: CategoryIds | None = None
+    """Last, number the classes in their order from 0 or 1, or those of COCO as its files do (``coco91``: 1 to
+    90 with gaps) or as trainers do (``coco80``: 0 to 79)."""
 
     def __bool__(self) -> bool:
-        return bool(self.only or self.drop or self.rename or self.order or self.coco_ids)
+        return bool(self.only or self.drop or self.rename or self.order or self.category_ids)
 
 
 def apply(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
@@ -46,7 +50,9 @@ def apply(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
         dataset = _edit_names(edits, dataset, ledger)
     if edits.order:
         dataset = _put_in_order(dataset, edits.order, ledger)
-    return _number(dataset, edits.coco_ids, ledger) if edits.coco_ids else dataset
+    if edits.category_ids in ("0", "1"):
+        return _count(dataset, int(edits.category_ids), ledger)
+    return _number(dataset, edits.category_ids, ledger) if edits.category_ids else dataset
 
 
 def _put_in_order(dataset: Dataset, order: tuple[str, ...], ledger: Ledger) -> Dataset:
@@ -113,6 +119,17 @@ def _moved_labels(labels: ImageLabels, row_of: Ints, ledger: Ledger) -> ImageLab
     return moved.take(keep)
 
 
+def _count(dataset: Dataset, start: int, ledger: Ledger) -> Dataset:
+    """The dataset with its classes numbered in their order; classes that are only numbers are positions."""
+    categories = dataset.categories
+    positions = list(range(len(categories)))
+    if not categories.named and all(name.isascii() and name.isdigit() for name in categories.name):
+        positions = [int(name) for name in categories.name]
+    ids = frozen(np.array(positions, np.int64) + start)
+    ledger.change(f"class ids counted from {start}", int(np.count_nonzero(categories.source_id != ids)))
+    return dataclasses.replace(dataset, categories=dataclasses.replace(categories, source_id=ids))
+
+
 def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
     """The dataset with COCO's own names and ids; classes that are only numbers are positions, 0 to 79."""
     categories = dataset.categories
@@ -125,9 +142,9 @@ def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
     if strange:
         some = ", ".join(repr(shorten(name, 30)) for name in strange[:5])
         near = hint(strange[0], NAMES)
-        raise UsageError(f"--coco-ids: not among COCO's 80 classes: {some}{near}; use --rename or --drop")
+        raise UsageError(f"--category-ids: not among COCO's 80 classes: {some}{near}; use --rename or --drop")
     at = [position[name] for name in names]
-    ids = np.array(at if scheme == "80" else [IDS[p] for p in at], np.int64)
+    ids = np.array(at if scheme == "coco80" else [IDS[p] for p in at], np.int64)
     ledger.change("class ids set to COCO's", int(np.count_nonzero(categories.source_id != ids)))
     ledger.change(
         "classes given COCO's names", sum(a != b for a, b in zip(names, categories.name, strict=True))

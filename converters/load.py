@@ -24,6 +24,7 @@ from odm.converters.skipping import LeftOut, read_good_files, without_left_out
 from odm.files import MAX_SIZE, Source, open_source
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
 from odm.issues import CODES, Code, DataError, Log, PathError, UsageError, plural, printable
+from odm.names import BAD_NAME, SAME_SHORT_NAME, NameRule, refuse_name, shortened
 from odm.tables import Builder, Dataset, Kind
 
 NO_IMAGES = Code(
@@ -55,6 +56,8 @@ class Request:
     format: str | None = None
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     shared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    spare: frozenset[str] = frozenset()
+    """Names of `options` that go to other sources too, so the format need not have them."""
     kind: Kind | None = None
     flag: str = "--format"
     """How the user names the format by hand; for messages."""
@@ -119,7 +122,7 @@ def load(
     side.format = side.find_format()
     if spare:
         known = reading_options(side.format)
-        fitting = {k: v for k, v in request.options.items() if k not in spare or k in known}
+        fitting = {k: v for k, v in request.options.items() if k not in spare or k.replace("-", "_") in known}
         side.request = dataclasses.replace(request, options=fitting)
     dataset = side.read(counterpart)
     assert dataset is not None
@@ -160,14 +163,16 @@ def load_all(requests: Sequence[Request], log: Log, read: Callable[..., Loaded])
     for request in requests:
         own = log.fresh()
         try:
-            found.append(read(request, own, spare=request.options))
+            found.append(read(request, own, spare=request.spare))
         except DataError as e:
             failed.append(e)
         finally:
             log.extend(own)
     if failed:
         raise DataError("; ".join(e.args[0] for e in failed), log)
-    check_shared(requests[0].options, [(one.format, "read") for one in found])
+    for request in requests:
+        spare = {name: value for name, value in request.options.items() if name in request.spare}
+        check_shared(spare, [(one.format, "read") for one in found])
     return found
 
 
@@ -420,7 +425,9 @@ class PendingSource:
         except UsageError:
             given = {name.replace("-", "_") for name in (*self.request.options, *self.request.shared)}
             owners = {name: [f for f in FORMATS if name in reading_options(FORMATS[f])] for name in given}
-            meant = {formats[0] for formats in owners.values() if len(formats) == 1}
+            with_files = {f for f in FORMATS if self.source.with_suffix(*FORMATS[f].suffixes)}
+            fitting = [[f for f in found if f in with_files] or found for found in owners.values()]
+            meant = {formats[0] for formats in fitting if len(formats) == 1}
             if len(meant) != 1:
                 if self.source.is_dir and not self.source.files and not self.source.bad_links:
                     raise PathError(f"{printable(self.source.path)}: this folder contains no files") from None
@@ -543,10 +550,37 @@ class PendingSource:
 
     def _read_with(self, counterpart: Callable[[], Dataset | None] | None, log: Log) -> Dataset:
         assert self.format is not None
-        builder = self._builder(counterpart)
-        with np.errstate(over="ignore", invalid="ignore"):  # what becomes infinite is checked afterwards
-            self.format.read(self.source, builder, log, self._decided_options(log))
-        return builder.build()
+        builder, options = self._builder(counterpart), self._decided_options(log)
+        rule: NameRule | None = getattr(options, "names", None)
+        # What becomes infinite is checked afterwards.
+        with np.errstate(over="ignore", invalid="ignore"), shortened(rule):
+            self.format.read(self.source, builder, log, options)
+        dataset = builder.build()
+        return dataset if rule is None else _shorten(dataset, self.source.path, rule, log)
+
+
+def _shorten(dataset: Dataset, source: str, rule: NameRule, log: Log) -> Dataset:
+    """The dataset with shortened image names; as it is where two would be equal, which is reported."""
+    names = dataset.images.name
+    short = tuple(map(rule, names))
+    first: dict[str, int] = {}
+    errors = log.errors
+    for row, name in enumerate(short):
+        path, line, pointer = dataset.image_place(row)
+        if (reason := refuse_name(name)) is not None:  # of names that no reader has judged
+            log.report(BAD_NAME, path, line=line, pointer=pointer, value=names[row], reason=reason)
+        elif (other := first.setdefault(name, row)) != row:
+            one, two = names[other], names[row]
+            log.report(SAME_SHORT_NAME, path, line=line, pointer=pointer, first=one, second=two, value=name)
+    if log.errors > errors:
+        return dataset
+    changed = [i for i, name in enumerate(short) if name != names[i]]
+    what = f"no image name is changed by --names {printable(str(rule))}"
+    if changed:
+        old, new = names[changed[0]], short[changed[0]]
+        what = f"{plural(len(changed), 'image name is', 'image names are')} shortened, {old!r} to {new!r}"
+    log.note(f"{printable(source)}: {what}{', ...' if len(changed) > 1 else ''}")
+    return dataclasses.replace(dataset, images=dataclasses.replace(dataset.images, name=short))
 
 
 def report_unread(source: Source, log: Log) -> None:

@@ -158,6 +158,7 @@ def convert(
     to: str | None = None,
     options: Mapping[str, Any] | None = None,
     from_options: Mapping[str, Any] | None = None,
+    source_options: Sequence[Mapping[str, Any]] | None = None,
     to_options: Mapping[str, Any] | None = None,
     kind: Kind | None = None,
     gt: str | os.PathLike[str] | None = None,
@@ -184,8 +185,9 @@ def convert(
     from_, to
         Names of the formats; if omitted, that of the source is detected and that of the target taken from its
         suffix. For several sources, one format or a list with one for each.
-    options, from_options, to_options
-        Format options: for whichever of the two formats has them, for the source, for the target.
+    options, from_options, source_options, to_options
+        Format options: for whichever of the two formats has them, for all sources, for each source (a list as
+        long as that of the sources), for the target.
     gt
         The ground truth that a results file refers to; its ids are written into a results file.
     strict
@@ -235,9 +237,20 @@ def convert(
     output = open_output(target, to_format, overwrite=overwrite, dry_run=True)
     if selection.divides:
         check_parts(selection, output, to_format.adapted(to_chosen))
-    requests = _requests(
-        sources, formats, from_options, shared, kind, follow_links=follow_links, max_size=max_size
-    )
+    requests = [
+        Request(
+            path=path,
+            format=format_,
+            options={**(from_options or {}), **own},
+            spare=frozenset(from_options or ()) - set(own) if len(sources) > 1 else frozenset(),
+            shared=shared,
+            kind=kind,
+            flag="--from",
+            follow_links=follow_links,
+            max_size=max_size,
+        )
+        for path, format_, own in zip(sources, formats, _of_each(source_options, len(sources)), strict=True)
+    ]
     truth = reference(gt, log)
     reading = functools.partial(load, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=truth)
     all_loaded = [reading(requests[0], log)] if len(requests) == 1 else load_all(requests, log, reading)
@@ -258,30 +271,14 @@ def convert(
     return write_loaded(loaded, wanted, log, ledger)
 
 
-def _requests(
-    sources: Sequence[str],
-    formats: Sequence[str | None],
-    options: Mapping[str, Any] | None,
-    shared: Mapping[str, Any],
-    kind: Kind | None,
-    *,
-    follow_links: bool,
-    max_size: int,
-) -> list[Request]:
-    """What to read and how, for each source; `options` are those of the source formats."""
-    return [
-        Request(
-            path=path,
-            format=format_,
-            options=dict(options or {}),
-            shared=shared,
-            kind=kind,
-            flag="--from",
-            follow_links=follow_links,
-            max_size=max_size,
+def _of_each(options: Sequence[Mapping[str, Any]] | None, n: int) -> list[dict[str, Any]]:
+    """The options of each of n sources. UsageError if there are not as many."""
+    found = [{name.replace("-", "_"): value for name, value in own.items()} for own in options or [{}] * n]
+    if len(found) != n:
+        raise UsageError(
+            f"source_options: expected one for each of {plural(n, 'source')}, found {len(found)}"
         )
-        for path, format_ in zip(sources, formats, strict=True)
-    ]
+    return found
 
 
 def _as_one(

@@ -56,8 +56,12 @@ class StrictLoss(DataError):
 
 def open_output(path: str, format_: Format, *, overwrite: bool, dry_run: bool) -> Output:
     """The output for a target; PathError if it cannot be used. Nothing is touched before it is entered."""
-    single = format_.single and path.lower().endswith(format_.suffixes) and not os.path.isdir(path)
-    return Output(path, single=single, overwrite=overwrite, dry_run=dry_run)
+    return Output(path, single=_is_single(path, format_), overwrite=overwrite, dry_run=dry_run)
+
+
+def _is_single(path: str, format_: Format) -> bool:
+    """Whether a target is one file."""
+    return format_.single and path.lower().endswith(format_.suffixes) and not os.path.isdir(path)
 
 
 def open_ledger(loaded: Loaded, target: str, *, dry_run: bool) -> Ledger:
@@ -111,12 +115,14 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger | None
     format_ = target.format.adapted(target.options)
     if ledger is None:
         ledger = open_ledger(loaded, format_.name, dry_run=target.dry_run)
+    _check_ids(target, format_)
     dataset = _edit(loaded.dataset, target, ledger, log)
     dataset = select(target.selection, dataset, ledger, log)
     if target.selection.divides:
         dataset = _without_splits(dataset, ledger)
-    dataset = drop_unsupported(dataset, loaded.format, format_, ledger, keep_groups=target.keep_groups)
-    if not (target.edits.order or target.edits.coco_ids):
+    held = _held_by(target.path, format_, dataset, ledger, log)
+    dataset = drop_unsupported(dataset, loaded.format, held, ledger, keep_groups=target.keep_groups)
+    if not (target.edits.order or target.edits.category_ids):
         _note_order(dataset, format_, log)
     ledger.written = len(dataset)
     ledger.images, ledger.categories = len(dataset.images), len(dataset.categories)
@@ -137,6 +143,32 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger | None
     _put(dataset, pieces, output, format_, target.options, log)
     ledger.files, ledger.stayed = tuple(output.written), tuple(output.stayed)
     return ledger
+
+
+def _held_by(path: str, format_: Format, dataset: Dataset, ledger: Ledger, log: Log) -> Format:
+    """The format as the target holds it: one file loses splits of which a folder has a file for each."""
+    splits = set(dataset.images.split)
+    if not format_.split_is_file or not _is_single(path, format_) or splits <= {""}:
+        return format_
+    if len(splits) == 1:  # whoever chose it knows which it is
+        ledger.change("images whose split is not written", len(dataset.images))
+        return format_
+    folder = printable(os.path.splitext(path)[0])
+    log.note(
+        f"{printable(path)}: one file does not keep the splits; a folder has a file for each: "
+        f"{folder} --to {format_.name}"
+    )
+    return dataclasses.replace(format_, keeps=format_.keeps - {"split"})
+
+
+def _check_ids(target: Target, format_: Format) -> None:
+    """UsageError if classes are to be numbered where the numbers are not written."""
+    if target.edits.category_ids in ("0", "1") and "category_id" not in format_.keeps:
+        raise UsageError(
+            f"--category-ids {target.edits.category_ids}: {format_.name} does not store class ids"
+        )
+    if target.edits.category_ids and getattr(target.options, "reference", None) is not None:
+        raise UsageError("--category-ids: with --gt, results have the class ids of the ground truth")
 
 
 def _edit(dataset: Dataset, target: Target, ledger: Ledger, log: Log) -> Dataset:

@@ -172,14 +172,18 @@ def tools() -> str:
     """For each format which tools write it, in which versions, and what it cannot hold."""
     from odm.formats import FORMATS
 
-    head = "| format | written by | examples that are tested | what it cannot hold |"
+    head = "| format | written by | versions and layouts that are tested | what it cannot hold |"
     lines = [head, "|---|---|---|---|"]
-    folders = sorted(path.name for path in (ROOT / "fixtures" / "mixed").iterdir() if path.is_dir())
+    tried: dict[str, dict[str, None]] = {name: {} for name in FORMATS}
+    for case in sorted((ROOT / "fixtures").glob("[mt]*/*/case.json")):
+        if tool := json.loads(case.read_text(encoding="utf-8")).get("tool"):
+            folder = case.parent.name
+            owner = next(name for name in FORMATS if re.fullmatch(rf"{name}(-.*)?", folder))
+            tried[owner][tool] = None
     for name, format_ in FORMATS.items():
-        own = [folder for folder in folders if re.fullmatch(rf"{name}(-.*)?", folder)]
-        tried = ", ".join(folder.removeprefix(name).removeprefix("-") or "plain" for folder in own)
+        tools = "; ".join(tried[name]) or "-"
         lost = ", ".join(shown for key, shown in LOSSES.items() if key not in format_.keeps) or "-"
-        lines.append(f"| [`{name}`](#{name}) | {format_.written_by} | {tried} | {lost} |")
+        lines.append(f"| [`{name}`](#{name}) | {format_.written_by} | {tools} | {lost} |")
     return "\n".join(lines)
 
 

@@ -35,20 +35,18 @@ import dataclasses
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.class_lists import UNWRITABLE
-from odm.formats._shared.codes import BAD_FLAG, OUTLINES, WRONG_COUNT
+from odm.formats._shared.codes import BAD_FLAG, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_rows import (
     Cell,
     Grammar,
-    ParsedRows,
     Part,
     add_boxes,
     add_images,
@@ -56,7 +54,6 @@ from odm.formats._shared.text_rows import (
     block,
     class_rows,
     class_text,
-    count_extra,
     file_names,
     gather_labels,
     label_files,
@@ -69,12 +66,13 @@ from odm.formats._shared.text_rows import (
     sampled,
     settle_kind,
     spans,
+    upright,
     write_files,
 )
 from odm.formats._shared.text_tokens import NUMBER, Chunk, lines_are
 from odm.issues import Log, UsageError, plural
 from odm.names import BAD_CLASS_NAME, BAD_NAME, refuse_class, stem
-from odm.tables import Builder, Dataset, Flag, Floats
+from odm.tables import Builder, Dataset, Flag
 
 FIELDS = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")
 EDGES = ("xmin", "ymin", "xmax", "ymax")
@@ -91,7 +89,9 @@ class DotaOptions(ImageOptions):
 
 def sniff(source: Source) -> Sniff | None:
     """Lines of eight numbers, a word, and 0, 1 or 2; or files named like results."""
-    if not are_text(source):
+    files = label_files(source, GRAMMAR) if source.is_dir else []
+    in_folder = any(map(GRAMMAR.folders.fullmatch, files[0].split("/")[:-1])) if files else False
+    if not (in_folder or are_text(source)):
         return None
     if results := _results(source):
         what = plural(len(results), "file is", "files are")
@@ -207,27 +207,9 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
     report_marks(found, log, BAD_FLAG, wrong, -2 if builder.kind == "det" else -1, "difficult", "0 or 1")
     good &= ~wrong
     flags = np.where(mark > 0, np.uint16(Flag.DIFFICULT), np.uint16(0))
-    xyxy = _upright(found, good, builder, log)
+    xyxy = upright(found, good, builder, log)
     score = found.score if builder.kind == "det" else None
     add_boxes(found, gather, images, good, class_rows(found, good, builder), xyxy, flags=flags, score=score)
-
-
-def _upright(found: ParsedRows, good: NDArray[np.bool_], builder: Builder, log: Log) -> Floats:
-    """The upright boxes around the corners; those that are not the corners themselves are reported."""
-    points = found.values[:, :8].reshape(-1, 4, 2)
-    low, high = (f(points, axis=1) if len(points) else points[:, 0] for f in (np.min, np.max))
-    at_edges = np.logical_and.reduce(
-        ((points == low[:, None]) | (points == high[:, None])).reshape(-1, 8), axis=1
-    )
-    # The corners of an upright box: each at two edges, and those opposite each other at no common one.
-    flat = low == high
-    apart = ((points[:, :2] != points[:, 2:]) | flat[:, None]).reshape(-1, 4)
-    turned = good & ~(at_edges & np.logical_and.reduce(apart, axis=1))
-    if n := int(turned.sum()):
-        count_extra(builder, "rotation", turned)
-        values = {"n": n, "total": int(good.sum()), "what": "rotated boxes"}
-        found.rows.report(log, OUTLINES, np.flatnonzero(turned)[:1], lambda _: values)
-    return np.concatenate([low, high], axis=1)
 
 
 def _read_results(source: Source, files: list[str], builder: Builder, log: Log, options: DotaOptions) -> None:
@@ -252,7 +234,7 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
             report_marks(found, log, SCORE_UNEXPECTED, good, 1, "score", "")
             good[:] = False
         category = builder.category(match[2])
-        xyxy = _upright(found, good, builder, log) if match[1] == "1" else found.values
+        xyxy = upright(found, good, builder, log) if match[1] == "1" else found.values
         builder.skipped += len(good) - int(good.sum())
         gather.add(
             image=rows[found.name][good],
@@ -327,7 +309,7 @@ FORMAT = Format(
     name="dota",
     title="DOTA oriented boxes",
     use="challenges",
-    written_by="DOTA 1.0 to 2.0 (label files, Task 1 and 2 results), Roboflow OBB",
+    written_by="DOTA (label files, Task 1 and 2 results), Roboflow OBB",
     doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,

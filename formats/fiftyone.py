@@ -32,13 +32,16 @@ or similar is the split. Other types of fields are counted but not read.
 ``index`` is the number of an object that is followed through images: its track id.
 
 Writing: a ``.json`` target is the file itself, any other target a folder with ``labels.json``; the pictures
-belong in ``data/`` beside it. Numbers have enough decimals to preserve pixels within 1e-6.
+belong in ``data/`` beside it. Numbers have enough decimals to preserve pixels within 1e-6. ``-O
+layout=samples`` writes ``samples.json`` instead, which FiftyOne imports as ``LegacyFiftyOneDataset``: it also
+keeps the names and sizes of images and their splits, but only classes with objects, in no order.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -84,7 +87,10 @@ _FLAGS = {**FLAG_NAMES, "iscrowd": Flag.CROWD}
 class FiftyoneOptions(SplitOptions):
     """Options of FiftyOne."""
 
-    field: str = option("", "which field of samples.json is read", side="read")
+    field: str = option("", "field of samples.json that is read, or written")
+    layout: str = option(
+        "labels", "which of the two exports is written", choices=("labels", "samples"), side="write"
+    )
 
 
 def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
@@ -304,12 +310,12 @@ def _read_box(
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) -> None:
-    """Write ``labels.json``."""
-    del options
+    """Write ``labels.json``, or ``samples.json``."""
     images, boxes = dataset.images, dataset.boxes
-    name = "" if target.single else "labels.json"
-    keys = [stem(image) for image in images.name]
+    by_sample = options.layout == "samples"
+    name = "" if target.single else f"{options.layout}.json"
     fits = may_write(dataset, log) and (not name or target.plan([name], ["the labels"], log))
+    keys = list(images.name) if by_sample else [stem(image) for image in images.name]
     first: dict[str, str] = {}
     for key, image in zip(keys, images.name, strict=True):
         if first.setdefault(key, image) != image:
@@ -322,6 +328,20 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
             fits = False
     if not fits:
         return
+    found = _detections(dataset, log, by_name=by_sample)
+    if by_sample:
+        field = options.field or (_TRUTH if dataset.kind == "gt" else "predictions")
+        samples = (_sample(dataset, row, field, own) for row, own in enumerate(found))
+        text = '{"samples": [\n' + ",\n".join(map(dump, samples)) + "\n]}\n"
+    else:
+        body = ",\n".join(f"{dump(key)}: {dump(own)}" for key, own in zip(keys, found, strict=True))
+        text = f'{{"classes": {dump(list(dataset.categories.name))},\n"labels": {{\n{body}\n}}}}\n'
+    target.write(name, text.encode())
+
+
+def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[list[dict[str, Any]]]:
+    """The objects of each image; with `by_name` as documents of FiftyOne, their classes as names."""
+    images, boxes = dataset.images, dataset.boxes
     size = np.stack([images.width, images.height], axis=1).astype(np.float64)
     relative = np.concatenate([boxes.xyxy[:, :2], boxes.wh], axis=1)
     relative /= np.concatenate([size, size], axis=1)[boxes.image]
@@ -330,23 +350,46 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
     texts = fixed_rows(relative, places)
     used = sorted(FLAG_NAMES)
     tracks = box_tracks(dataset, track_numbers(dataset, log, apart=True), -1)
-    entries = []
-    for row, members in enumerate(groups(dataset)):
+    for members in groups(dataset):
         found = []
         for i in members:
             location = [number(float(text)) for text in texts[i]]
-            box: dict[str, Any] = {"label": int(boxes.category[i]), "bounding_box": location}
+            category = int(boxes.category[i])
+            box: dict[str, Any] = {"label": category, "bounding_box": location}
+            if by_name:
+                box = {
+                    "_cls": "Detection",
+                    "label": dataset.categories.name[category],
+                    "bounding_box": location,
+                }
             if dataset.kind == "det":
                 box["confidence"] = number(float(boxes.score[i]))
-            if names := flags_of(int(boxes.flags[i]), used):
-                box["attributes"] = dict.fromkeys(names, True)
+            if names := dict.fromkeys(flags_of(int(boxes.flags[i]), used), True):
+                box |= names if by_name else {"attributes": names}
             if tracks is not None and tracks[i] >= 0:
                 box["index"] = int(tracks[i])
             found.append(box)
-        entries.append(f"{dump(keys[row])}: {dump(found)}")
-    body = ",\n".join(entries)
-    text = f'{{"classes": {dump(list(dataset.categories.name))},\n"labels": {{\n{body}\n}}}}\n'
-    target.write(name, text.encode())
+        yield found
+
+
+def _sample(dataset: Dataset, row: int, field: str, found: list[dict[str, Any]]) -> dict[str, Any]:
+    """The sample of an image."""
+    images = dataset.images
+    sample: dict[str, Any] = {"filepath": f"data/{images.name[row]}", "tags": []}
+    if images.split[row]:
+        sample["tags"] = [images.split[row]]
+    if images.width[row] > 0 and images.height[row] > 0:
+        width, height = int(images.width[row]), int(images.height[row])
+        sample["metadata"] = {"_cls": "ImageMetadata", "width": width, "height": height}
+    return {**sample, field: {"_cls": "Detections", "detections": found}}
+
+
+def adapt(options: FiftyoneOptions) -> dict[str, Any]:
+    """What samples keep."""
+    if options.layout == "labels":
+        return {}
+    keeps = frozenset({"size", "extension", "empty", "split", "score", "track", *FLAG_NAMES})
+    return {"keeps": keeps, "split_names": SPLITS}
 
 
 FORMAT = Format(
@@ -364,4 +407,5 @@ FORMAT = Format(
     keeps=frozenset({"empty", "unused", "order", "score", "track", *FLAG_NAMES}),
     max_error_px=1e-6,
     needs_size=True,
+    adapt=adapt,
 )

@@ -1,4 +1,4 @@
-"""SuperAnnotate JSON: one file per image, of a vector project.
+"""SuperAnnotate JSON: one file per image, or one for all, of a vector project.
 
 Specification: "Vector JSON" in the documentation of SuperAnnotate
 (https://doc.superannotate.com/docs/vector-json)::
@@ -10,13 +10,20 @@ Specification: "Vector JSON" in the documentation of SuperAnnotate
 
 ``x1 y1`` and ``x2 y2`` are left, top, right and bottom in pixels, read and written unchanged. The older
 export ``a.jpg___objects.json`` is only the list of instances, in which one with ``type`` ``meta``, called
-``imageAttributes``, gives the size. Both are read.
+``imageAttributes``, gives the size. The desktop application wrote one ``annotations.json`` for all images::
+
+    {"___sa_version___": "1.0.0",
+     "a.jpg": {"instances": [{"type": "bbox", "classId": 1, "points": {"x1": 10, "y1": 20, "x2": 110, ...}}],
+               "tags": [], "metadata": {"name": "a.jpg", "status": "Completed"}}}
+
+All of these are read.
 
 Polygons, rotated boxes and ellipses are counted and read as their bounding boxes, with a warning. Points,
 polylines, cuboids, templates, tags and attributes are counted but not read.
 
-``classes.json``, in the folder or in ``classes/``, gives the classes and their order; each box has the name
-of its class as well.
+``classes.json``, in the folder or in ``classes/``, or beside the one file, gives the ids, names and order of
+the classes. Boxes without ``className`` have the name of their ``classId`` there; in ``annotations.json`` the
+number is the name if there is no list, with a warning.
 
 Detections are instances whose ``creationType`` is ``Prediction`` or ``Preannotation``: their ``probability``,
 0 to 100, divided by 100, is the score (a ``score`` beside it, written where the division would lose digits,
@@ -29,13 +36,16 @@ image and ``classes/classes.json``, with ids from 1.
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 from decimal import Decimal
 from typing import Any
 
+from odm.codes import NUMBERED_CLASSES
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
-from odm.formats._shared.codes import NO_FILES
+from odm.formats._shared.codes import NO_FILES, UNKNOWN_CLASS
 from odm.formats._shared.gather import NAN, At, Corners
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import (
@@ -50,7 +60,7 @@ from odm.formats._shared.json_values import (
     sniff_json,
 )
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
-from odm.issues import Log, Trusted
+from odm.issues import Log, PathError, Trusted
 from odm.tables import Builder, Dataset
 
 _TOP = frozenset({"metadata", "instances", "tags", "comments"})
@@ -64,6 +74,7 @@ _MADE = frozenset({"Prediction", "Preannotation"})
 _CORNERS = ("x1", "y1", "x2", "y2")
 _OLD = "___objects.json"
 _CLASSES = "classes.json"
+_VERSION = "___sa_version___"
 
 
 def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
@@ -71,6 +82,9 @@ def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
         if "instances" in look.keys or {"tags", "comments"} & look.keys.keys():
             return SURE, "it has metadata and instances of one image, as SuperAnnotate has"
         return None
+    several = look.top == "{" and set(look.keys.values()) <= {"{", "[", '"'} and b'"instances"' in head
+    if several and (_VERSION in look.keys or b'"classId"' in head):
+        return SURE, "it has the instances of several images, as SuperAnnotate has"
     first = look.first.get("", {})
     if (
         look.top == "["
@@ -89,43 +103,103 @@ def sniff(source: Source) -> Sniff | None:
 # ------------------------------------------------------------------------------------------------ reading
 
 
+class _Reader(Reader):
+    """A reader that knows the ids of classes."""
+
+    names: dict[int, str] | None = None
+    """The name of each id of a list of classes; None if there is no list."""
+    by_id = False
+    """Whether ids may stand for classes without a list."""
+    used: set[int]
+    """The ids that are used as names."""
+
+    def class_of(self, record: dict[str, Any], at: At) -> int | None:
+        """The class of an instance, by its name or else by its id; None, and an issue, if there is none."""
+        number = record.get("classId")
+        known = self.by_id or self.names is not None
+        if "className" in record or type(number) is not int or not known:
+            name = self.text(record, "className", at, row=True)
+            return None if name is None else self.category(name, at / "className")
+        if self.names is None:
+            self.used.add(number)
+            return self.category(str(number), at / "classId", source_id=number)
+        if number not in self.names:
+            here, n = (at / "classId").where, len(self.names)
+            self.log.report(UNKNOWN_CLASS, at.path, **here, value=number, n=n, where=_CLASSES)
+            return None
+        return self.category(self.names[number], at / "classId")
+
+    def report_numbers(self) -> None:
+        """Report that classes have only numbers."""
+        if self.used:
+            self.builder.named = len(self.used) < self.builder.n_categories
+            shown = ", ".join(map(str, sorted(self.used)[:10])) + (", ..." if len(self.used) > 10 else "")
+            self.log.report(NUMBERED_CLASSES, self.source.path, value=shown, near=f" (no {_CLASSES})")
+
+
 def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read the files one by one."""
-    reader = Reader(source, builder, log, options, (source.path,) if source.is_dir else (), sized=True)
+    reader = _Reader(source, builder, log, options, (source.path,) if source.is_dir else (), sized=True)
+    reader.used = set()
     files = source.with_suffix(".json") if source.is_dir else [""]
-    lists = [file for file in files if file.rpartition("/")[2].lower() == _CLASSES]
-    files = [file for file in files if file not in lists]
+    lists = [(source, file) for file in files if file.rpartition("/")[2].lower() == _CLASSES]
+    files = [file for file in files if (source, file) not in lists]
     if not files:
         log.report(NO_FILES, source.path, expected=Trusted("JSON of SuperAnnotate"), n=len(source.files))
-    for file in lists:
-        _read_classes(reader, file)
+    for home, file in lists if source.is_dir else _beside(source):
+        _read_classes(reader, home, file)
     for file in log.track(files_of_split(files, split_of, options.split, source, log), "reading"):
-        value = reader.value(file)
-        if value is not Nothing:
-            _read_image(reader, file, value)
+        value, at = reader.value(file), At(source.full(file))
+        if isinstance(value, dict) and not {"metadata", "instances"} & value.keys():
+            reader.by_id = True
+            for key, item in value.items():
+                if key != _VERSION:
+                    _read_image(reader, file, item, at / key, key)
+        elif value is not Nothing:
+            _read_image(reader, file, value, at)
     reader.finish(field="probability")
+    reader.report_numbers()
 
 
-def _read_classes(reader: Reader, file: str) -> None:
+def _beside(source: Source) -> list[tuple[Source, str]]:
+    """The list of classes beside a single file."""
+    folder = os.path.dirname(source.path)
+    for path in (os.path.join(folder, _CLASSES), os.path.join(folder, "classes", _CLASSES)):
+        with contextlib.suppress(PathError):
+            return [(Source(path, follow_links=source.follow_links, max_size=source.max_size), "")]
+    return []
+
+
+def _read_classes(reader: _Reader, home: Source, file: str) -> None:
     """Add the classes that a list names, in its order."""
-    value, at = reader.value(file), At(reader.source.full(file))
+    at = At(home.full(file))
+    value = reader.value(file) if home is reader.source else _value_of(home, reader)
     if value is Nothing:
         return
+    reader.names = reader.names or {}
     for i, item in enumerate(reader.items(value, at) or ()):
         record = reader.mapping(item, at / i)
         name = None if record is None else reader.text(record, "name", at / i)
-        if name is not None:
+        if name is not None and record is not None:
+            if type(number := record.get("id")) is int:
+                reader.names.setdefault(number, name)
             reader.category(name, at / i / "name", listed=True)
 
 
-def _read_image(reader: Reader, file: str, value: Any) -> None:
-    at = here = At(reader.source.full(file))
+def _value_of(home: Source, reader: Reader) -> Any:
+    """The content of a file of its own."""
+    return Reader(home, Builder(), reader.log, SplitOptions()).value("")
+
+
+def _read_image(reader: _Reader, file: str, value: Any, at: At, key: str = "") -> None:
+    """Read an image, which is a file of its own or, with its name as `key`, one of several in a file."""
+    here = at
     about: dict[str, Any] = {}
     instances: list[Any] | None
     if isinstance(value, list):
         metas = [item for item in value if isinstance(item, dict) and item.get("type") == "meta"]
         about = next((item for item in metas if item.get("name") == "imageAttributes"), {})
-        about = {key: about.get(key) for key in ("width", "height")}
+        about = {word: about.get(word) for word in ("width", "height")}
         instances = value
     else:
         record = reader.mapping(value, at)
@@ -144,12 +218,16 @@ def _read_image(reader: Reader, file: str, value: Any) -> None:
         about = given
     size = reader.size(about.get("width"), about.get("height"), at / "metadata", ("width", "height"))
     shown = file or reader.source.path.replace("\\", "/").rpartition("/")[2]
-    name = about.get("name") or shown.removesuffix(_OLD).removesuffix(".json")
-    split = split_of(file) if file else ""
+    name = key or about.get("name") or shown.removesuffix(_OLD).removesuffix(".json")
     image = None
     if size != (0, 0):
-        rows = reader.builder.file(at.path)
-        image = reader.image(name, at, field="metadata/name", size=size, split=split, file=rows)
+        columns: dict[str, Any] = {
+            "split": split_of(file) if file else "",
+            "file": reader.builder.file(at.path),
+        }
+        if key:
+            columns["file"] = reader.rows_of(at)
+        image = reader.image(name, at, field="" if key else "metadata/name", size=size, **columns)
     if image is None or instances is None:
         reader.builder.skipped += len(instances or ())
         return
@@ -161,7 +239,7 @@ def _read_image(reader: Reader, file: str, value: Any) -> None:
             reader.builder.skipped += 1
 
 
-def _read_instance(reader: Reader, value: Any, at: At, image: int, rows: int, line: int) -> bool:
+def _read_instance(reader: _Reader, value: Any, at: At, image: int, rows: int, line: int) -> bool:
     """Read one instance; False, and an issue, if it should be a box and cannot be one."""
     record = reader.mapping(value, at, row=True)
     if record is None:
@@ -174,8 +252,7 @@ def _read_instance(reader: Reader, value: Any, at: At, image: int, rows: int, li
         reader.count(f"{kind} instances")
         return True
     corners = read_shape(reader, record, at)
-    name = reader.text(record, "className", at, row=True)
-    category = None if name is None else reader.category(name, at / "className")
+    category = reader.class_of(record, at)
     score: float | None = NAN
     if record.get("creationType") in _MADE:
         key = "score" if "score" in record else "probability"
@@ -307,7 +384,7 @@ FORMAT = Format(
     name="superannotate",
     title="SuperAnnotate JSON",
     use="annotation tools",
-    written_by="SuperAnnotate vector JSON, and the older IMAGE___objects.json",
+    written_by="SuperAnnotate vector JSON, and the older IMAGE___objects.json and annotations.json",
     doc=__doc__ or "",
     suffixes=(".json",),
     single=False,

@@ -25,7 +25,8 @@ Reading
 - An image without faces has the number 0 and may have one row of zeros, which is not a face; neither is a row
   of ten zeros if it is the only one of its image.
 - The class is ``face``, unless a row ends with a class name.
-- Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
+- Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder, or
+  in ``WIDER_train/images``, ``WIDER_val/images`` and ``WIDER_test/images`` there or one level up.
 
 Writing
 -------
@@ -36,6 +37,7 @@ of other classes than ``face`` end with the class, which programs that count col
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Iterator
 
@@ -198,10 +200,22 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     reader.finish()
 
 
+def _folders(source: Source) -> tuple[str, ...]:
+    """Folders of pictures: those of the official tree, in the source or beside it, and the source itself."""
+    home = source.path if source.is_dir else os.path.dirname(source.path) or "."
+    official = [
+        os.path.join(base, f"WIDER_{split}", "images")
+        for base in (home, os.path.normpath(os.path.join(home, os.pardir)))
+        for split in ("train", "val", "test")
+    ]
+    found = tuple(folder for folder in official if os.path.isdir(folder))
+    return found or own_folder(source)
+
+
 class _Reader:
     def __init__(self, source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
         self.source, self.builder, self.log = source, builder, log
-        self.gather = Gather(source, builder, log, options, own_folder(source), ask_other="needed")
+        self.gather = Gather(source, builder, log, options, _folders(source), ask_other="needed")
         self.rows: list[tuple[int, int, int, int]] = []
         """Image, category, file and line of every row."""
         self.values: list[list[float]] = []

@@ -75,18 +75,59 @@ def test_cocos_ids():
     assert dict(zip(NAMES, IDS, strict=True)) | {"person": 1, "stop sign": 13, "toothbrush": 90} == dict(
         zip(NAMES, IDS, strict=True)
     )
-    result, _ = edited(data(), coco_ids="91")
+    result, _ = edited(data(), category_ids="coco91")
     assert result.categories.source_id.tolist() == [17, 18, 16]
-    assert edited(data(), coco_ids="80")[0].categories.source_id.tolist() == [15, 16, 14]
+    assert edited(data(), category_ids="coco80")[0].categories.source_id.tolist() == [15, 16, 14]
     numbered = data(names=("0", "79"), category=(0, 1))
     import dataclasses
 
     numbered = dataclasses.replace(numbered, categories=dataclasses.replace(numbered.categories, named=False))
-    result, _ = edited(numbered, coco_ids="91")
+    result, _ = edited(numbered, category_ids="coco91")
     assert result.categories.name == ("person", "toothbrush")
     assert result.categories.source_id.tolist() == [1, 90]
     with pytest.raises(UsageError, match="unicorn"):
-        edited(data(names=("unicorn",), category=(0,)), coco_ids="91")
+        edited(data(names=("unicorn",), category=(0,)), category_ids="coco91")
+
+
+def test_class_ids_counted_in_the_order_of_the_classes():
+    for start in (0, 1):
+        result, ledger = edited(data(), category_ids=str(start))
+        assert result.categories.source_id.tolist() == [start, start + 1, start + 2]
+        assert ledger.changed == {f"class ids counted from {start}": 3}
+        assert ledger.lossless
+    numbered = data(names=("7", "3"), category=(0, 1))
+    import dataclasses
+
+    numbered = dataclasses.replace(numbered, categories=dataclasses.replace(numbered.categories, named=False))
+    assert edited(numbered, category_ids="1")[0].categories.source_id.tolist() == [8, 4]
+
+
+def test_yolo_to_coco_counts_from_0_or_as_asked(tmp_path):
+    (tmp_path / "a.txt").write_text("1 .5 .5 .2 .2\n")
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
+    for ids, expected in ((None, [0, 1]), ("1", [1, 2]), ("0", [0, 1]), ("coco91", [17, 18])):
+        target = tmp_path.parent / f"{tmp_path.name}-{ids}.json"
+        odm.convert(
+            tmp_path,
+            target,
+            from_="yolo",
+            from_options={"image_size": "64x48"},
+            edits=Edits(category_ids=ids),
+        )
+        written = json.loads(target.read_text())
+        assert [c["id"] for c in written["categories"]] == expected
+        assert [a["category_id"] for a in written["annotations"]] == expected[1:]
+
+
+def test_class_ids_that_would_not_be_written_are_refused(tmp_path):
+    odm.write(data(), tmp_path / "a.json")
+    with pytest.raises(UsageError, match="voc does not store class ids"):
+        odm.convert(tmp_path / "a.json", tmp_path / "out", to="voc", edits=Edits(category_ids="1"))
+    odm.write(data(score=[0.5] * 4), tmp_path / "d.csv")
+    with pytest.raises(UsageError, match="with --gt"):
+        odm.convert(
+            tmp_path / "d.csv", tmp_path / "d.json", gt=tmp_path / "a.json", edits=Edits(category_ids="1")
+        )
 
 
 def test_results_counted_as_trainers_do(tmp_path):

@@ -1,5 +1,6 @@
 """Several sources, samples, splits and folds on the command line: what is written, said and refused."""
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -12,8 +13,9 @@ import odm
 from odm.cli import _app
 from odm.converters import Selection
 from odm.formats import FORMATS
-from odm.issues import DataError, Log
+from odm.issues import DataError, Log, UsageError
 from odm.names import stem
+from odm.tables import Dataset
 
 NAMES = [f"i{i:02d}.jpg" for i in range(20)]
 
@@ -311,3 +313,60 @@ def test_the_functions_of_python(here):
     assert sum(images for images, _ in ledger.parts.values()) == 24
     with pytest.raises(DataError, match="would get no images"):
         odm.write(merged, "more", "txt", selection=Selection(folds=25))
+
+
+@pytest.mark.parametrize(
+    ("name", "single"), [(name, single) for name in FORMATS for single in {False, FORMATS[name].single}]
+)
+def test_no_split_is_lost_in_silence(name, single, tmp_path):
+    format_ = FORMATS[name]
+    data = Dataset.from_arrays(
+        images=["x.jpg", "y.jpg"], width=[64] * 2, height=[48] * 2, categories=["wheat"], image=[0, 1],
+        category=[0, 0], xyxy=[[1, 2, 30, 40]] * 2,
+    )  # fmt: skip
+    data = dataclasses.replace(data, images=dataclasses.replace(data.images, split=("train", "val")))
+    target = tmp_path / f"out{format_.suffixes[0] if single else ''}"
+    log = Log()
+    ledger = odm.write(data, target, name, log=log)
+    if ledger.lost:
+        assert ledger.lost == {"the split of an image": 2}
+        keeps = "split" in format_.keeps
+        assert any("a folder has a file for each" in note for note in log.notes) == keeps
+        return
+    sized = {"image_size": "64x48"} if format_.needs_size else {}
+    assert sorted(odm.read(target, name, **sized).images.split) == ["train", "val"]
+
+
+def test_one_split_that_was_chosen_may_be_one_file(tmp_path, run):
+    (tmp_path / "in").mkdir()
+    for split in ("train", "val"):
+        coco(tmp_path / "in" / f"instances_{split}.json", [f"{split}.jpg"], first=1 + (split == "val"))
+    out, _ = run(tmp_path / "in", tmp_path / "a.json", "--split", "val", "--strict")
+    assert "images whose split is not written" in out
+    _, err = run(tmp_path / "in", tmp_path / "b.json", "--strict", code=1)
+    assert "there would be a loss: 2 the split of an image" in err
+    assert f"{tmp_path / 'b'} --to coco" in err
+
+
+def test_options_of_one_of_several_sources(tmp_path, run):
+    for name, names in (("a", "car\n"), ("b", "bus\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.txt").write_text("0 .5 .5 .5 .5\n")
+        (tmp_path / f"{name}.names").write_text(names)
+    out = tmp_path / "out.csv"
+    sizes = ["-O", "1.image_size=100x100", "-O", "2.image-size=200x200"]
+    names = ["-O", f"1.classes={tmp_path / 'a.names'}", "-O", f"2.classes={tmp_path / 'b.names'}"]
+    sources = tmp_path / "a", tmp_path / "b"
+    run(*sources, out, *sizes, *names)
+    data = odm.read(out)
+    assert data.categories.name == ("car", "bus")
+    assert data.boxes.xyxy.tolist() == [[25, 25, 75, 75], [50, 50, 150, 150]]
+    _, err = run(*sources, tmp_path / "c.csv", *sizes, "-O", "3.split=x", code=2)
+    assert "-O 3.split: there are only 2 sources" in err
+    _, err = run(*sources, tmp_path / "c.csv", *sizes, "-O", "2.box=ltrb", code=2)
+    assert "yolo has no option 'box'" in err
+    options = [{"image_size": (100, 100)}, {"image_size": (200, 200)}]
+    ledger = odm.convert(sources, tmp_path / "p.csv", source_options=options)
+    assert (ledger.read, ledger.images) == (2, 2)
+    with pytest.raises(UsageError, match="one for each of 2 sources, found 1"):
+        odm.convert(sources, tmp_path / "q.csv", source_options=options[:1])

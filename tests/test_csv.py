@@ -326,6 +326,14 @@ def test_columns_option(tmp_path):
         make_options(csv.FORMAT, {"sep": "ab"})
 
 
+def test_columns_make_a_file_csv_that_no_format_recognises(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b,c,d,e,f\nx.jpg,car,1,2,30,40\n")
+    with pytest.raises(UsageError, match="no format recognises"):
+        odm.read(tmp_path / "a.csv")
+    columns = "image:a,class:b,left:c,top:d,right:e,bottom:f"
+    assert odm.read(tmp_path / "a.csv", columns=columns).categories.name == ("car",)
+
+
 def test_told_separator(tmp_path):
     dataset, log = read_text(tmp_path, "filename|class|xmin|ymin|xmax|ymax\na|b,c|1|2|30|40\n", sep="|")
     assert not log.counts

@@ -9,6 +9,7 @@ import pytest
 import odm
 from odm.evaluate import PROTOCOLS, evaluate
 from odm.evaluate.outcomes import REASONS
+from odm.formats import FORMATS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -90,3 +91,11 @@ def test_the_examples_of_the_training_page_run():
         compiled = compile(code, "training.md", "exec")
         if run:
             exec(compiled, names)
+
+
+def test_the_page_of_formats_says_of_each_what_was_tried():
+    """The column is made from fixtures, each of which is a test; a format without any would have a dash."""
+    page = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
+    cells = [line.split("|")[3].strip() for line in page.splitlines() if line.startswith("| [`")]
+    assert len(cells) == len(FORMATS)
+    assert "-" not in cells

@@ -24,6 +24,7 @@ from odm.tables import Builder, Flag, LabelState
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 MIXED = sorted(p for p in FIXTURES.glob("mixed/*") if p.is_dir())
+TOOLS = sorted(p for p in FIXTURES.glob("tools/*") if p.is_dir())
 BAD = sorted(p for p in FIXTURES.glob("bad/*/*") if p.is_dir())
 
 STREET, YARD = "street", "yard"
@@ -54,7 +55,7 @@ class Case:
     def __post_init__(self):
         described = self.folder / "case.json"
         self.said = json.loads(described.read_text(encoding="utf-8")) if described.exists() else {}
-        known = {"format", "options", "kind", "gt", "place", "lacks", "doubts"}
+        known = {"format", "options", "kind", "gt", "place", "lacks", "doubts", "tool", "boxes"}
         assert set(self.said) <= known, f"{described}: unknown keys {set(self.said) - known}"
         others = [p for p in sorted(self.folder.iterdir()) if p.name != "case.json"]
         entries = [p for p in others if p.name.startswith("input")] or others
@@ -222,6 +223,35 @@ def test_reading_changes_nothing_on_the_disk(folder, log):
     case = Case(folder)
     case.read(case.format_of(name), log)
     assert state() == before
+
+
+# ------------------------------------------------------------------------------------ as tools write them
+
+
+def rows(data):
+    """What `boxes` of a case say: image, class, corners, flags and score of each box."""
+    boxes, found = data.boxes, []
+    for i in range(len(boxes)):
+        row = {"image": data.images.name[boxes.image[i]], "class": data.categories.name[boxes.category[i]]}
+        row["box"] = [round(v, 6) for v in boxes.xyxy[i].tolist()]
+        if flags := [flag.name.lower() for flag in Flag if boxes.flags[i] & flag]:
+            row["flags"] = flags
+        if not np.isnan(boxes.score[i]):
+            row["score"] = float(boxes.score[i])
+        found.append(row)
+    return found
+
+
+@pytest.mark.parametrize("folder", TOOLS, ids=[p.name for p in TOOLS])
+def test_files_as_their_tools_write_them(folder, log):
+    name, _ = named(folder)
+    case = Case(folder)
+    data = case.read(FORMATS[name], log)
+    assert not checks.run(data, log).any()
+    assert rows(data) == case.said["boxes"], list(map(str, log))
+    assert set(log.counts) == set(case.said.get("doubts", ())), list(map(str, log))
+    assert data.skipped == 0
+    assert detect(case.source(), Log()).name == name
 
 
 # -------------------------------------------------------------------------------------------- bad input

@@ -137,6 +137,7 @@ OWN = {
     },
     "dota": {"rows": times(b"", b"1 1 2 1 2 2 1 q x 0\n")},
     "fiftyone": {"labels": numbered(b'{"classes":[],"labels":{', b'"%d":[{"label":1}]', b"}}", b",")},
+    "icdar": {"rows": times(b"", b"1,1,2,1,2,2,1,q,x\n")},
     "imagefolder": {"boxes": times(b'{"file_name":"a.jpg","objects":[', b"{}", b"]}", b",")},
     "kitti": {"rows": times(b"", b"Car 0 0 0 1 2 q 4 1 1 1 1 1 1 1\n")},
     "labelme": {"shapes": times(b'{"imagePath":"a.jpg","shapes":[', b"{}", b"]}", b",")},

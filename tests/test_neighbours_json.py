@@ -13,7 +13,7 @@ from odm import checks
 from odm.converters import load, write
 from odm.converters.load import Request
 from odm.files import Source
-from odm.formats import FORMATS, detect, make_options
+from odm.formats import FORMATS, make_options
 from odm.issues import DataError, Log
 from odm.tables import Builder, Flag
 
@@ -85,240 +85,21 @@ NONE = Flag(0)
 RECT = {"name": "rect", "x": 10, "y": 20, "width": 30, "height": 40}
 BOX = [10, 20, 40, 60]
 
-CASES = {
-    "labelme: corners in any order, pictures in another folder, as Windows writes it": (
-        "labelme", {},
-        {"a.json": labelme({"label": "x", "points": [[40, 60], [10, 20]], "shape_type": "rectangle", "group_id": None,
-                            "flags": {}, "mask": None}, imagePath="..\\images\\a.jpg")},
-        [("a.jpg", "x", BOX, NONE, None)], {},
-    ),
-    "labelme: old files without shape_type, with null lists": (
-        "labelme", {},
-        {"a.json": labelme({"label": "x", "points": [[10, 20], [40, 60]], "line_color": None, "fill_color": None},
-                           {"label": "x", "points": [[0, 0], [9, 3], [4, 8]], "flags": None}),
-         "b.json": labelme(imagePath="b.png", shapes=None)},
-        [("a.jpg", "x", BOX, NONE, None), ("a.jpg", "x", [0, 0, 9, 8], NONE, None)], {"outlines-as-boxes": 1},
-    ),
-    "labelme: circle and points": (
-        "labelme", {},
-        {"a.json": labelme({"label": "x", "points": [[50, 50], [53, 54]], "shape_type": "circle", "flags": {}},
-                           {"label": "x", "points": [[50, 50]], "shape_type": "point", "flags": {}})},
-        [("a.jpg", "x", [45, 45, 55, 55], NONE, None)], {"outlines-as-boxes": 1},
-    ),
-    "labelme: X-AnyLabeling": (
-        "labelme", {},
-        {"a.json": labelme({"label": "x", "score": None, "points": [[10, 20], [40, 20], [40, 60], [10, 60]],
-                            "shape_type": "rectangle", "difficult": True, "flags": {}, "attributes": {}, "kie_linking": []},
-                           version="3.0.0", imageData=None)},
-        [("a.jpg", "x", BOX, Flag.DIFFICULT, None)], {},
-    ),
-    "labelme: a polygon that is a rectangle": (
-        "labelme", {},
-        {"a.json": labelme({"label": "x", "points": [[10, 20], [40, 20], [40, 60], [10, 60]], "shape_type": "polygon"})},
-        [("a.jpg", "x", BOX, NONE, None)], {},
-    ),
-    "createml: the spelling of Apple's page": (
-        "createml", {},
-        {"a.json": [{"imagefilename": "a.png", "annotation": [
-            {"coordinates": {"y": 156.062, "x": 195.122, "height": 148.872, "width": 148.03}, "label": "Waffle"}]}]},
-        [("a.png", "Waffle", [121.107, 81.626, 269.137, 230.498], NONE, None)], {},
-    ),
-    "createml: labelImg and null": (
-        "createml", {},
-        {"a.json": [{"image": "a.png", "verified": False, "annotations": [
-            {"label": "x", "coordinates": {"x": 25.0, "y": 40.0, "width": 30.0, "height": 40.0}}]},
-            {"image": "b.png", "annotations": None}]},
-        [("a.png", "x", BOX, NONE, None)], {},
-    ),
-    "createml: normalized": (
-        "createml", {"units": "normalized", "image_size": "200x100"},
-        {"a.json": [{"image": "a.png", "annotations": [
-            {"label": "x", "coordinates": {"x": 0.125, "y": 0.4, "width": 0.15, "height": 0.4}}]}]},
-        [("a.png", "x", BOX, NONE, None)], {},
-    ),
-    "via: version 1 with regions as an object": (
-        "via", {},
-        {"a.json": {"a.jpg99": {"fileref": "", "size": 99, "filename": "a.jpg", "base64_img_data": "",
-                                "file_attributes": {}, "regions": {"0": {"shape_attributes": RECT,
-                                                                         "region_attributes": {"kind": "x"}}}}}},
-        [("a.jpg", "x", BOX, NONE, None)], {},
-    ),
-    "via: a checkbox, an empty file_attributes list, an ellipse": (
-        "via", {},
-        {"a.json": {"_via_settings": {}, "_via_attributes": {"region": {}, "file": {}}, "_via_img_metadata": {
-            "a.jpg99": {"filename": "a.jpg", "size": 99, "file_attributes": [], "regions": [
-                {"shape_attributes": RECT, "region_attributes": {"type": {"x": True}, "age": "4"}},
-                {"shape_attributes": {"name": "ellipse", "cx": 50, "cy": 40, "rx": 20, "ry": 10, "theta": 0},
-                 "region_attributes": {"type": {"y": True, "x": False}}},
-                {"shape_attributes": {"name": "point", "cx": 5, "cy": 4}, "region_attributes": {"type": "x"}}]}}}},
-        [("a.jpg", "x", BOX, NONE, None), ("a.jpg", "y", [30, 30, 70, 50], NONE, None)], {"outlines-as-boxes": 1},
-    ),
-    "via: no attributes at all": (
-        "via", {"category": "thing"},
-        {"a.json": {"a.jpg99": {"filename": "a.jpg", "size": 99, "file_attributes": {},
-                                "regions": [{"shape_attributes": RECT, "region_attributes": {}}]}}},
-        [("a.jpg", "thing", BOX, NONE, None)], {},
-    ),
-    "via: CSV of version 1": (
-        "via", {},
-        {"a.csv": "#filename,file_size,file_attributes,region_count,region_id,region_shape_attributes,region_attributes\r\n"
-                  'a.jpg,99,"{}",1,0,"{""name"":""rect"",""x"":10,""y"":20,""width"":30,""height"":40}","{""name"":""x""}"\r\n'
-                  'b.jpg,98,"{}",0,0,"{}","{}"\r\n'},
-        [("a.jpg", "x", BOX, NONE, None)], {},
-    ),
-    "labelstudio: an export": (
-        "labelstudio", {},
-        {"a.json": [task(result(x=5, y=20, width=15, height=40, rotation=0, rectanglelabels=["x"])), task(
-            data={"image": "s3://bucket/folder/b.jpg"}, annotations=[{"result": []}])]},
-        [("a b.jpg", "x", BOX, NONE, None)], {},
-    ),
-    "labelstudio: rotated, polygon, brush": (
-        "labelstudio", {},
-        {"a.json": [task(result(x=50, y=20, width=15, height=40, rotation=90, rectanglelabels=["x"]),
-                         result("polygonlabels", points=[[5, 20], [20, 60], [5, 60]], polygonlabels=["y"]),
-                         result("brushlabels", rle=[1, 2], brushlabels=["z"]))]},
-        [("a b.jpg", "x", [60, 20, 100, 50], NONE, None), ("a b.jpg", "y", BOX, NONE, None)], {"outlines-as-boxes": 1},
-    ),
-    "labelstudio: label and shape apart, old completions, local files": (
-        "labelstudio", {},
-        {"a.json": [{"id": 1, "data": {"image": "/data/local-files/?d=my%20set/a.jpg"}, "completions": [
-            {"was_cancelled": True, "result": []},
-            {"result": [result("rectangle", x=5, y=20, width=15, height=40, rotation=0),
-                        result("labels", x=5, y=20, width=15, height=40, rotation=0, labels=["x"])]}]}]},
-        [("my set/a.jpg", "x", BOX, NONE, None)], {},
-    ),
-    "labelstudio: the short export": (
-        "labelstudio", {},
-        {"a.json": [{"image": "/data/upload/a.jpg", "id": 1, "annotator": 1, "annotation_id": 3, "lead_time": 2.5,
-                     "label": [{"x": 5, "y": 20, "width": 15, "height": 40, "rotation": 0, "rectanglelabels": ["x"],
-                                "original_width": 200, "original_height": 100}]}]},
-        [("a.jpg", "x", BOX, NONE, None)], {},
-    ),
-    "labelstudio: a file of one task": (
-        "labelstudio", {},
-        {"1.json": task(result(x=5, y=20, width=15, height=40, rotation=0, rectanglelabels=["x"])),
-         "2.json": {"id": 2, "data": {"image": "b.jpg"}, "annotations": []}},
-        [("a b.jpg", "x", BOX, NONE, None)], {},
-    ),
-    "labelstudio: predictions with one score": (
-        "labelstudio", {},
-        {"a.json": [{"data": {"image": "a.jpg"}, "predictions": [{"model_version": "m", "score": 0.25, "result": [
-            result(x=5, y=20, width=15, height=40, rotation=0, rectanglelabels=["x"])]}]}]},
-        [("a.jpg", "x", BOX, NONE, 0.25)], {},
-    ),
-    "bdd100k: frames with a configuration": (
-        "bdd100k", {},
-        {"a.json": {"frames": [{"name": "a.jpg", "labels": [
-            {"id": "1", "category": "y", "box2d": {"x1": 10, "y1": 20, "x2": 40, "y2": 60},
-             "attributes": {"occluded": True, "trafficLightColor": "NA", "ignored": True}},
-            {"id": "2", "category": "lane", "poly2d": [{"vertices": [[1, 2], [3, 4]], "types": "LL", "closed": False}]}]},
-            {"name": "b.jpg", "labels": None}, {"name": "c.jpg"}],
-            "config": {"imageSize": {"width": 200, "height": 100}, "categories": [{"name": "x"}, {"name": "y"}]}}},
-        [("a.jpg", "y", BOX, Flag.OCCLUDED | Flag.CROWD, None)], {},
-    ),
-    "bdd100k: the first release": (
-        "bdd100k", {},
-        {"a.json": {"name": "a-1", "attributes": {"weather": "clear"}, "frames": [{"timestamp": 10000, "objects": [
-            {"category": "x", "id": 0, "attributes": {"occluded": False, "truncated": True},
-             "box2d": {"x1": 10, "y1": 20, "x2": 40, "y2": 60}}]}]},
-         "b.json": {"name": "b-1", "attributes": {}, "frames": [{"timestamp": 10000, "objects": []}]}},
-        [("a-1", "x", BOX, Flag.TRUNCATED, None)], {},
-    ),
-    "bdd100k: the detection set, with null shapes and whole numbers for ids": (
-        "bdd100k", {},
-        {"a.json": [{"videoName": "a", "name": "a.jpg", "frameIndex": 0, "timestamp": 10000, "labels": [
-            {"category": "x", "poly2d": None, "box3d": None, "box2d": {"x2": 40, "y1": 20, "x1": 10, "y2": 60}, "id": 0,
-             "manualShape": True, "attributes": {"occluded": False, "truncated": False, "trafficLightColor": "NA"}}],
-            "attributes": {"weather": "overcast", "timeofday": "daytime", "scene": "city street"}}]},
-        [("a.jpg", "x", BOX, NONE, None)], {},
-    ),
-    "supervisely: a project of today, with who labelled what and when": (
-        "supervisely", {},
-        {"meta.json": {"classes": [{"title": "y", "shape": "bitmap", "color": "#000000", "geometry_config": {}, "id": 7},
-                                   {"title": "x", "shape": "rectangle", "color": "#000000", "id": 8, "hotkey": ""}],
-                       "tags": [{"name": "seen", "value_type": "none", "color": "#000000", "classes": []}],
-                       "projectType": "images"},
-         "ds1/ann/a.png.json": {"size": {"width": 200, "height": 100}, "description": "",
-                                "tags": [{"id": 1, "tagId": 2, "name": "seen", "value": None, "labelerLogin": "me"}],
-                                "objects": [
-             {"id": 1, "classId": 8, "description": "", "geometryType": "rectangle", "labelerLogin": "me",
-              "createdAt": "2020-08-07T11:09:51.054Z", "updatedAt": "2020-08-07T11:09:51.054Z", "tags": [],
-              "classTitle": "x", "points": {"exterior": [[10, 20], [40, 60]], "interior": []}},
-             {"id": 2, "classId": 7, "geometryType": "bitmap", "tags": [], "classTitle": "y",
-              "bitmap": {"data": "eJw=", "origin": [1, 2]}}]}},
-        [("a.png", "x", BOX, NONE, None)], {},
-    ),
-    "supervisely: an old project": (
-        "supervisely", {},
-        {"meta.json": {"classes": [{"title": "y", "shape": "bitmap", "color": "#000000"},
-                                   {"title": "x", "shape": "rectangle", "color": "#000000"}], "tags": []},
-         "lemons/ann/a.png.json": {"size": {"width": 200, "height": 100}, "tags": ["train"], "description": "", "objects": [
-             {"classTitle": "x", "tags": ["occluded"], "points": {"exterior": [[40, 60], [10, 20]], "interior": []}},
-             {"classTitle": "y", "tags": [], "bitmap": {"data": "eJw=", "origin": [1, 2]},
-              "points": {"exterior": [], "interior": []}}]}},
-        [("a.png", "x", BOX, Flag.OCCLUDED, None)], {},
-    ),
-    "fiftyone: names without a list, null": (
-        "fiftyone", {"image_size": "200x100"},
-        {"labels.json": {"classes": None, "labels": {"a": [{"label": "x", "bounding_box": [0.05, 0.2, 0.15, 0.4],
-                                                            "attributes": {"iscrowd": 1}}], "b": None}}},
-        [("a", "x", BOX, Flag.CROWD, None)], {},
-    ),
-    "lvis: version 0.5, whose classes stand first": (
-        "lvis", {},
-        {"a.json": {"categories": [{"name": "x", "image_count": 0, "frequency": "f", "synset": "x.n.01", "def": "an x",
-                                    "instance_count": 0, "id": 4, "synonyms": ["x"]}],
-            "annotations": [{"bbox": [10, 20, 30, 40], "category_id": 4, "image_id": 9, "id": 1, "area": 7.5,
-                             "segmentation": [[1, 2, 3, 4, 5, 6]]}],
-            "info": {}, "licenses": [{"id": 1, "name": "any", "url": "http://localhost"}],
-            "images": [{"flickr_url": "http://localhost/z.jpg", "height": 100, "license": 1, "id": 9, "width": 200,
-                        "coco_url": "http://images.cocodataset.org/val2017/000000000009.jpg",
-                        "not_exhaustive_category_ids": [4], "neg_category_ids": [],
-                        "file_name": "COCO_val2014_000000000009.jpg", "date_captured": "2013-11-20 13:34:38"}]}},
-        [("COCO_val2014_000000000009.jpg", "x", BOX, NONE, None)], {},
-    ),
-    "lvis: images by their address": (
-        "lvis", {},
-        {"a.json": {"info": {}, "images": [
-            {"id": 9, "coco_url": "http://images.cocodataset.org/val2017/000000000009.jpg", "width": 200, "height": 100,
-             "neg_category_ids": [4], "not_exhaustive_category_ids": [5, 6]}],
-            "annotations": [{"id": 1, "image_id": 9, "category_id": 4, "bbox": [10, 20, 30, 40], "area": 7.5,
-                             "segmentation": [[1, 2, 3, 4, 5, 6]]}],
-            "categories": [{"id": 4, "name": "x", "synset": "x.n.01", "frequency": "r", "def": "an x"}]}},
-        [("val2017/000000000009.jpg", "x", BOX, NONE, None)], {},
-    ),
-}  # fmt: skip
 
-
-@pytest.mark.parametrize("case", list(CASES))
-def test_files_as_the_tools_write_them(case, tmp_path):
-    name, options, files, expected, codes = CASES[case]
-    put(tmp_path, files)
-    path = tmp_path / next(iter(files)) if len(files) == 1 else tmp_path
-    data, log = read(path, name, **options)
-    assert rows(data) == expected, [str(i) for i in log]
-    assert dict(log.counts) == codes, [str(i) for i in log]
-    assert data.skipped == 0
-    assert detect(Source(str(path)), Log()).name == name
-    if path != tmp_path and name not in ("labelme", "supervisely", "fiftyone"):
-        assert detect(Source(str(tmp_path)), Log()).name == name
-        assert rows(read(tmp_path, name, **options)[0]) == expected
-
-
-def test_what_is_not_read_is_counted(tmp_path):
+def test_what_is_not_read_is_counted():
     def extras(case):
-        name, options, files, *_ = CASES[case]
-        put(tmp_path / name, files)
-        return read(tmp_path / name, name, **options)[0].extras
+        folder = FIXTURES / "tools" / case
+        name = case.split("-")[0]
+        return read(next(folder.glob("input*")), name)[0].extras
 
-    assert extras("labelme: circle and points") == {"point shapes": 1, "segmentation": 1}
-    assert extras("lvis: images by their address") == {
+    assert extras("labelme-circle") == {"point shapes": 1, "segmentation": 1}
+    assert extras("lvis-1.0") == {
         "segmentation": 1, "synset": 1, "def": 1, "not_exhaustive_category_ids of unlisted classes": 2,
     }  # fmt: skip
-    found = extras("labelstudio: rotated, polygon, brush")
+    found = extras("labelstudio-1-shapes")
     assert (found["brushlabels"], found["rotation"], found["segmentation"]) == (1, 1, 1)
-    assert extras("bdd100k: frames with a configuration")["poly2d"] == 1
-    assert extras("supervisely: an old project") == {"bitmap objects": 1, "tags of images": 1}
+    assert extras("bdd100k-scalabel")["poly2d"] == 1
+    assert extras("supervisely-old") == {"bitmap objects": 1, "tags of images": 1}
 
 
 def test_every_file_of_a_folder_is_read(tmp_path):

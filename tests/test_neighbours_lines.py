@@ -1,5 +1,7 @@
 """Formats of lines, of text or of JSON: files as their own tools write them, quirks, and damaged input."""
 
+import dataclasses
+import json
 import random
 from pathlib import Path
 
@@ -11,8 +13,8 @@ from PIL import Image
 import odm
 from odm import checks
 from odm.files import Source
-from odm.formats import FORMATS, detect
-from odm.issues import DataError, Log
+from odm.formats import FORMATS
+from odm.issues import DataError
 from odm.tables import Dataset, Flag
 
 MIXED = Path(__file__).resolve().parent.parent / "fixtures" / "mixed"
@@ -59,53 +61,6 @@ AUTOTRAIN = (
     '{"file_name": "0001.png", "objects": {"bbox": [[302.0, 109.0, 73.0, 52.0]], "category": [0]}}\n'
     '{"file_name": "0002.png", "objects": {"bbox": [], "category": []}}\n'
 )
-CASES = {
-    "crowdhuman": (
-        "crowdhuman",
-        {"annotation_val.odgt": CROWD},
-        [("273271,c9db000d5146c15", "person", 72, 202, 235, 705), ("273271,c9db000d5146c15", "person", 199, 180, 343, 679)],
-        [Flag.OCCLUDED, Flag.CROWD],
-    ),
-    "darwin-1": (
-        "darwin", {"a.json": DARWIN_POLYGON}, [("in/b/a.jpg", "leaf", 1, 2, 9, 6), ("in/b/a.jpg", "leaf", 1, 0, 3, 3)], [0, 0],
-    ),
-    "imagefolder-autotrain": ("imagefolder", {"metadata.jsonl": AUTOTRAIN}, [("0001.png", "0", 302, 109, 375, 161)], [0]),
-    "sagemaker-roboflow": ("sagemaker", {"train.manifest": ROBOFLOW_MANIFEST}, [("img001.jpg", "helmet", 350, 82, 414, 154)], [0]),
-    "labelbox-export": (
-        "labelbox",
-        {"export.ndjson": LABELBOX},
-        [("a b.jpg", "Car", 5.5, 98, 104.5, 178), ("a b.jpg", "Car", 1, 2, 9, 6)],
-        [0, 0],
-    ),
-    "yolokeras-voc-annotation": (
-        "yolokeras",
-        {"input/2007_train.txt": VOC_LINES, "input/model_data/voc_classes.txt": "bird\nchair\n"},
-        [("VOCdevkit/VOC2007/JPEGImages/000005.jpg", "chair", 263, 211, 324, 339),
-         ("VOCdevkit/VOC2007/JPEGImages/000005.jpg", "chair", 165, 264, 253, 372),
-         ("my pictures/a b.JPG", "bird", 1, 2, 3, 4)],
-        [0, 0, 0],
-    ),
-    "yolokeras-roboflow": (
-        "yolokeras",
-        {"input/train/_annotations.txt": "a_jpg.rf.0f.jpg 0,10,50,60,0\n", "input/train/_classes.txt": "helmet\n",
-         "input/README.dataset.txt": "exported via roboflow.com\n", "input/README.roboflow.txt": "x\n"},
-        [("a_jpg.rf.0f.jpg", "helmet", 0, 10, 50, 60)],
-        [0],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_files_as_their_tools_write_them(case, tmp_path):
-    name, files, boxes, flags = CASES[case]
-    path = lay(tmp_path, files)
-    assert detect(Source(str(path)), Log()).name == name
-    data, log = read(path, name)
-    assert not log.errors, list(map(str, log))
-    assert not checks.run(data, log).any()
-    assert [b[:2] for b in seen(data)] == [b[:2] for b in boxes]
-    np.testing.assert_allclose([b[2:] for b in seen(data)], [b[2:] for b in boxes], rtol=0, atol=1e-9)
-    assert data.boxes.flags.tolist() == [int(f) for f in flags]
 
 
 # ------------------------------------------------------------------------------------------- damaged files
@@ -255,3 +210,76 @@ def test_the_json_of_vott_is_written_as_it_is_read(tmp_path, kind):
     source, target = MIXED / f"vott-json{kind}" / "input.json", tmp_path / "out.json"
     odm.convert(str(source), str(target), to="vott", to_options={"dialect": "json"})
     assert target.read_bytes() == source.read_bytes()
+
+
+def test_vott_1_counts_what_nobody_opened_and_keeps_numbered_frames(tmp_path):
+    region = {
+        "x1": 1,
+        "y1": 2,
+        "x2": 30,
+        "y2": 40,
+        "width": 64,
+        "height": 48,
+        "type": "Rectangle",
+        "tags": ["a"],
+    }
+    point = {**region, "type": "point"}
+    frames = {"0": [region, {**region, "tags": ["b", "a"]}, point], "1": [], "2": []}
+    text = json.dumps({"frames": frames, "inputTags": "b,a", "visitedFrames": [0, 1, 3]})
+    data, log = read(lay(tmp_path, {"a.json": text}), "vott", image_size="64x48")
+    assert not log.counts
+    assert data.images.name == ("0", "1", "3")
+    assert data.categories.name == ("b", "a")
+    assert [box[:2] for box in seen(data)] == [("0", "a"), ("0", "b"), ("0", "a")]
+    assert data.extras == {"pictures that nobody opened": 1, "point regions": 1}
+
+
+def test_annotations_json_of_superannotate_takes_the_classes_beside_it(tmp_path):
+    points = {"x1": 1, "y1": 2, "x2": 30, "y2": 40}
+    item = {
+        "instances": [{"type": "bbox", "classId": 7, "points": points}],
+        "metadata": {"width": 64, "height": 48},
+    }
+    text = json.dumps({"___sa_version___": "1.0.0", "a.jpg": item})
+    files = {"input/annotations.json": text, "input/classes.json": json.dumps([{"id": 7, "name": "car"}])}
+    lay(tmp_path, files)
+    for given in ("input", "input/annotations.json"):
+        data, log = read(tmp_path / given, "superannotate")
+        assert not log.counts
+        assert seen(data) == [("a.jpg", "car", 1, 2, 30, 40)]
+    (tmp_path / "input" / "classes.json").unlink()
+    data, log = read(tmp_path / "input", "superannotate")
+    assert seen(data) == [("a.jpg", "7", 1, 2, 30, 40)]
+    assert log.counts == {"numbered-classes": 1}
+
+
+@pytest.mark.parametrize("kind", ["", "-detections"])
+def test_samples_of_fiftyone_are_written(tmp_path, kind):
+    source = MIXED / f"fiftyone-samples{kind}" / "input"
+    first = odm.read(source, "fiftyone")
+    ledger = odm.convert(
+        source, tmp_path / "out", to="fiftyone", to_options={"layout": "samples"}, strict=True
+    )
+    assert ledger.lossless
+    back = odm.read(tmp_path / "out", "fiftyone")
+    assert (tmp_path / "out" / "samples.json").is_file()
+    for column in ("name", "split"):
+        assert getattr(back.images, column) == getattr(first.images, column)
+    assert back.images.width.tolist() == first.images.width.tolist()
+    assert back.boxes.flags.tolist() == first.boxes.flags.tolist()
+    np.testing.assert_allclose(back.boxes.xyxy, first.boxes.xyxy, rtol=0, atol=1e-6)
+    np.testing.assert_array_equal(back.boxes.score, first.boxes.score)
+
+
+def test_samples_of_fiftyone_keep_splits_and_the_field(tmp_path):
+    data = Dataset.from_arrays(
+        images=["a/x.jpg", "b.jpg"], width=[64, 64], height=[48, 48], categories=["car"], image=[0], category=[0],
+        xyxy=[[1, 2, 3, 4]],
+    )  # fmt: skip
+    data = dataclasses.replace(data, images=dataclasses.replace(data.images, split=("train", "val")))
+    odm.write(data, tmp_path / "s.json", "fiftyone", layout="samples", field="mine")
+    sample = json.loads((tmp_path / "s.json").read_text())["samples"][0]
+    assert sample["filepath"] == "data/a/x.jpg"
+    assert sample["mine"]["detections"][0]["label"] == "car"
+    back = odm.read(tmp_path / "s.json", field="mine")
+    assert (back.images.name, back.images.split) == (data.images.name, data.images.split)

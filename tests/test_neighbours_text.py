@@ -17,7 +17,7 @@ from odm.issues import DataError, Log
 from odm.tables import Dataset, Flag
 
 MIXED = Path(__file__).resolve().parent.parent / "fixtures" / "mixed"
-NAMES = ("cvat", "kitti", "mot", "visdrone", "widerface", "dota", "wheat", "automl", "vott")
+NAMES = ("cvat", "kitti", "mot", "visdrone", "widerface", "dota", "wheat", "automl", "vott", "icdar")
 
 
 TRACKS = """<?xml version="1.0" encoding="utf-8"?>
@@ -71,106 +71,6 @@ gsd:0.146343590398
 60 20 110 70 60 120 10 70 plane 0
 """
 INI = "[Sequence]\nname=MOT17-02\nimDir=img1\nframeRate=30\nseqLength=3\nimWidth=1920\nimHeight=1080\nimExt=.jpg\n"
-
-CASES = {
-    "cvat-tracks": ("cvat", {"input.xml": TRACKS}, [("frame_000000", "car", 1.5, 2, 30, 40)], [Flag.OCCLUDED]),
-    "cvat-skeletons": ("cvat", {"input.xml": SKELETONS}, [("frame_000000", "car", 1.5, 2, 30, 40)], [Flag.OCCLUDED]),
-    "cvat-shapes": (
-        "cvat",
-        {"input.xml": SHAPES},
-        [("a.jpg", "x", 1, 2, 30, 60), ("a.jpg", "x", 40, 35, 60, 45), ("a.jpg", "x", 3, 4, 13, 24),
-         ("a.jpg", "x", 45, 35, 55, 55)],
-        [0, 0, 0, 0],
-    ),
-    "kitti-devkit": (
-        "kitti",
-        {"input/label_2/000000.txt": KITTI, "input/label_2/000001.txt": ""},
-        [("000000", "Pedestrian", 712.40, 143, 810.73, 307.92), ("000000", "Car", 0, 192.37, 402.31, 374),
-         ("000000", "DontCare", 800.38, 163.67, 825.45, 184.07)],
-        [0, Flag.TRUNCATED, Flag.CROWD],
-    ),
-    "visdrone-trailing-commas": (
-        "visdrone",
-        {"input/annotations/0000002.txt": "684,8,273,116,0,0,0,0,\n406,119,265,70,0,11,0,0,\n255,22,119,128,1,4,1,2,\n"},
-        [("0000002", "ignored regions", 684, 8, 957, 124), ("0000002", "others", 406, 119, 671, 189),
-         ("0000002", "car", 255, 22, 374, 150)],
-        [Flag.CROWD, Flag.CROWD, Flag.TRUNCATED | Flag.OCCLUDED],
-    ),
-    "widerface-official": (
-        "widerface",
-        {"input/wider_face_train_bbx_gt.txt": WIDER, "input/readme.txt": "x\n"},
-        [("0--Parade/a.jpg", "face", 449, 330, 571, 479), ("0--Parade/c.jpg", "face", 78, 221, 85, 229),
-         ("0--Parade/c.jpg", "face", 78, 238, 92, 255)],
-        [0, Flag.CROWD, Flag.OCCLUDED],
-    ),
-    "widerface-results": (
-        "widerface",
-        {"input/0--Parade/a.txt": "a\n1\n10 20 30 40 0.9\n", "input/0--Parade/b.txt": "b\n0\n"},
-        [("0--Parade/a", "face", 10, 20, 40, 60)],
-        [0],
-    ),
-    "dota-official": (
-        "dota",
-        {"input/labelTxt/P0001.txt": DOTA},
-        [("P0001", "small-vehicle", 10, 20, 110, 220), ("P0001", "plane", 10, 20, 110, 120)],
-        [Flag.DIFFICULT, 0],
-    ),
-    "dota-task1": (
-        "dota",
-        {"input/Task1_plane.txt": "P0001 0.9 60 20 110 70 60 120 10 70\n"},
-        [("P0001", "plane", 10, 20, 110, 120)],
-        [0],
-    ),
-    "mot-gt": (
-        "mot",
-        {"input/gt/gt.txt": "1,1,912,484,97,109,0,7,1\n2,1,912.5,484,97,109,1,1,0.86014\n", "input/seqinfo.ini": INI},
-        [("000001.jpg", "static person", 912, 484, 1009, 593), ("000002.jpg", "pedestrian", 912.5, 484, 1009.5, 593)],
-        [Flag.CROWD, 0],
-    ),
-    "mot-cvat": (
-        "mot",
-        {"input/gt/gt.txt": "1,1,10,20,30,40,1,2,1.0\n", "input/gt/labels.txt": "cat\ndog\n"},
-        [("000001", "dog", 10, 20, 40, 60)],
-        [0],
-    ),
-    "mot-det": (
-        "mot",
-        {"input/det/det.txt": "1,-1,1359.1,413.27,120.26,362.77,2.3092,-1,-1,-1\n", "input/seqinfo.ini": INI},
-        [("000001.jpg", "pedestrian", 1359.1, 413.27, 1359.1 + 120.26, 413.27 + 362.77)],
-        [0],
-    ),
-    "wheat-train": (
-        "wheat",
-        {"train.csv": 'image_id,width,height,bbox,source\nb6,1024,1024,"[834.0, 222.0, 56.0, 36.0]",usask_1\n'},
-        [("b6", "wheat", 834, 222, 890, 258)],
-        [0],
-    ),
-    "wheat-submission": (
-        "wheat",
-        {"submission.csv": "image_id,PredictionString\na,0.9 1 2 3 4 0.5 5 6 7 8\nb,\n"},
-        [("a", "wheat", 1, 2, 4, 6), ("a", "wheat", 5, 6, 12, 14)],
-        [0, 0],
-    ),
-    "vott-export": (
-        "vott",
-        {"x-export.csv": '"image","xmin","ymin","xmax","ymax","label"\n"a b.jpg",10.25,20,30,40,"say ""x"""\n'},
-        [("a b.jpg", 'say "x"', 10.25, 20, 30, 40)],
-        [0],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_files_as_their_tools_write_them(case, tmp_path):
-    name, files, boxes, flags = CASES[case]
-    path = lay(tmp_path, files)
-    assert detect(Source(str(path)), Log()).name == name
-    data, log = read(path, name)
-    assert not log.errors, list(map(str, log))
-    assert not checks.run(data, log).any()
-    assert [b[:2] for b in seen(data)] == [b[:2] for b in boxes]
-    np.testing.assert_allclose([b[2:] for b in seen(data)], [b[2:] for b in boxes], rtol=0, atol=1e-9)
-    assert data.boxes.flags.tolist() == [int(f) for f in flags]
 
 
 def test_automl_takes_two_or_four_corners_with_or_without_a_set(tmp_path):
@@ -280,6 +180,22 @@ def test_damaged_input_never_raises(name, kind, tmp_path):
             assert data.skipped == 0 or log.errors
 
 
+@pytest.mark.parametrize("given", ["", "wider_face_split", "wider_face_split/wider_face_train_bbx_gt.txt"])
+def test_the_official_tree_of_wider_face_has_its_pictures(tmp_path, given):
+    lay(
+        tmp_path,
+        {"input/wider_face_split/wider_face_train_bbx_gt.txt": "0--Parade/a.jpg\n1\n1 2 3 4 0 0 0 0 0 0 \n"},
+    )
+    folder = tmp_path / "input" / "WIDER_train" / "images" / "0--Parade"
+    folder.mkdir(parents=True)
+    Image.new("L", (64, 48)).save(folder / "a.jpg")
+    data, log = read(tmp_path / "input" / given, "widerface")
+    assert not list(map(str, log))
+    assert (data.images.name, data.images.split) == (("0--Parade/a.jpg",), ("train",))
+    assert (data.images.width.tolist(), data.images.height.tolist()) == ([64], [48])
+    assert data.images.path[0].endswith("a.jpg")
+
+
 @pytest.mark.parametrize(
     ("name", "options", "image", "category", "code"),
     [
@@ -289,6 +205,8 @@ def test_damaged_input_never_raises(name, kind, tmp_path):
         ("dota", {"results": True}, "a 5.jpg", "x", "bad-name"),
         ("dota", {"results": True}, "a.jpg", "x/y", "unwritable-class"),
         ("dota", {"results": True}, "a.jpg", "x/", "unwritable-class"),
+        ("icdar", {}, "a.jpg", "x,y", "unwritable-class"),
+        ("icdar", {}, "a.jpg", " x", "unwritable-class"),
         ("widerface", {}, "a.jpg", "x.jpg", "unwritable-class"),
         ("widerface", {}, "1 2 3", "face", "bad-name"),
         ("widerface", {}, " a.jpg", "face", "bad-name"),

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from PIL import Image
 from selection import examples
 
+import odm
 from odm.files import Output, Source
 from odm.formats import FORMATS, SURE, detect, make_options
 from odm.formats._shared.safe_yaml import load
@@ -111,6 +112,19 @@ def test_outlines_are_read_as_their_boxes(tmp_path):
     assert "2 of 3 objects" in log.issues[0].message
     assert rows(data)[:2] == [("x", "a", 10, 20, 50, 60), ("x", "b", 10, 10, 30, 20)]
     assert data.extras == {"segmentation": 1, "rotation": 1}
+
+
+@pytest.mark.parametrize(
+    ("row", "asked"), [("0 .5 .5 .4 .4 .4 .4 .5 .5 .6 .6", True), ("0 .1 .1 .3 .1 .4 .2 .3 .4 .1 .3", False)]
+)
+def test_polygons_that_may_be_key_points_name_the_key(tmp_path, row, asked):
+    folder = tmp_path / "labels"
+    folder.mkdir()
+    (folder / "a.txt").write_text(f"{row}\n{row}\n{row}\n")
+    log = Log()
+    odm.read(tmp_path, "yolo", image_size="10x10", log=log)
+    (text,) = [str(issue) for issue in log if issue.code == "outlines-as-boxes"]
+    assert ("set kpt_shape in data.yaml" in text) == asked
 
 
 def test_key_points_are_left_out(tmp_path):

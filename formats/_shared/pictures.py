@@ -20,7 +20,7 @@ from odm.codes import NO_SIZE, SIZE_OUT_OF_REACH
 from odm.files import MAX_SIZE, Source
 from odm.formats._contract import Options, option, parse_size
 from odm.issues import Code, Log, PathError, Trusted, printable, shorten
-from odm.names import PICTURE_SUFFIXES, stem
+from odm.names import PICTURE_SUFFIXES, NameRule, parse_name_rule, stem
 from odm.pictures import picture_size
 from odm.tables import Builder, Dataset, Floats
 
@@ -112,6 +112,13 @@ class ImageOptions(Options):
         side="read",
         path=True,
     )
+    names: NameRule | None = option(  # noqa: RUF009 -- as all options
+        None,
+        "shorten image names: basename, or strip=PREFIX",
+        flag="--names",
+        side="read",
+        parse=parse_name_rule,
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -161,6 +168,7 @@ class Pictures:
         self._builder = builder
         self._log = log
         self._fixed = options.image_size
+        self._short = options.names or str
         self._by_stem: dict[str, list[Picture]] = {}
         self._by_name: dict[str, Picture] = {}
         self._explicit: dict[str, tuple[int, int]] = {}
@@ -233,6 +241,7 @@ class Pictures:
 
         Where two differ only by their extension that is one issue, at `path`, and the first is answered.
         """
+        key = self._short(key)
         found = self._by_stem.get(key, ())
         if len(found) > 1 and key not in self._ambiguous:
             self._ambiguous.add(key)
@@ -244,6 +253,7 @@ class Pictures:
 
     def named(self, name: str) -> Picture | None:
         """The picture of exactly that name below the folder, else of that name without folders, else None."""
+        name = self._short(name)
         return self._by_name.get(name) or self._by_name.get(name.rsplit("/", 1)[-1])
 
     def size(self, name: str, picture: Picture | None = None) -> tuple[int, int] | None:
@@ -251,6 +261,7 @@ class Pictures:
 
         A picture whose header cannot be read is an issue.
         """
+        name = self._short(name)
         key = stem(name)
         explicit = self._explicit.get(name) or self._explicit.get(key) or self._fixed
         if explicit:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from odm.codes import SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Output, Source
 from odm.formats._shared.class_lists import UNWRITABLE
-from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE
+from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE, OUTLINES
 from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_tokens import (
@@ -69,6 +69,10 @@ class Grammar:
     """Folders that hold the labels in the usual layout."""
     pictures: tuple[str, ...] = ("images",)
     """Folders beside them that hold the pictures."""
+    prefixes: tuple[str, ...] = ()
+    """What precedes the image name in the names of files; removed where all of them have the same."""
+    name: Callable[[bytes], str | None] | None = None
+    """The text of a name, None if it cannot be one; `class_text` unless given."""
 
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False)
@@ -99,7 +103,7 @@ def label_files(source: Source, grammar: Grammar) -> list[str]:
 
 def parsed(source: Source, files: list[str], builder: Builder, log: Log, grammar: Grammar) -> ParsedRows:
     """Take all files apart. What is faulty is in the log, and counted in the builder."""
-    names = _Names()
+    names = _Names(grammar.name or class_text)
     parts: list[tuple[Ints, Floats, Floats, Ints, Ints]] = []
     for chunk in chunks(source, files, log, sep=grammar.sep):
         part = grammar.split(chunk)
@@ -122,14 +126,15 @@ def parsed(source: Source, files: list[str], builder: Builder, log: Log, grammar
 class _Names:
     """The distinct names met so far, judged once each; -1 for what cannot be one."""
 
-    def __init__(self) -> None:
+    def __init__(self, judge: Callable[[bytes], str | None]) -> None:
         self.texts: list[str] = []
+        self._judge = judge
         self._row: dict[bytes, int] = {}
 
     def rows(self, found: list[bytes]) -> Ints:
         for name in dict.fromkeys(found):
             if name not in self._row:
-                text = class_text(name)
+                text = self._judge(name)
                 self._row[name] = -1 if text is None else len(self.texts)
                 if text is not None:
                     self.texts.append(text)
@@ -222,7 +227,21 @@ def _keys(source: Source, files: Sequence[str], grammar: Grammar) -> tuple[list[
     if len(prefixes) == 1:
         (prefix,) = prefixes
         keys = [key[len(prefix) :] for key in keys]
+    if prefix := common_prefix(files if source.is_dir else [source.path.replace("\\", "/")], grammar):
+        keys = [_without(prefix, key) for key in keys]
+        others = [[_without(prefix, key) for key in found] for found in others]
     return keys, others
+
+
+def common_prefix(files: Sequence[str], grammar: Grammar) -> str:
+    """The one of the prefixes of a format that the names of all files begin with, else nothing."""
+    names = [file.rsplit("/", 1)[-1] for file in files]
+    return next((p for p in grammar.prefixes if names and all(name.startswith(p) for name in names)), "")
+
+
+def _without(prefix: str, key: str) -> str:
+    folder, slash, name = key.rpartition("/")
+    return f"{folder}{slash}{name.removeprefix(prefix)}"
 
 
 def settle_kind(found: ParsedRows, builder: Builder, log: Log) -> NDArray[np.bool_]:
@@ -317,6 +336,27 @@ def count_extra(builder: Builder, what: str, mask: NDArray[np.bool_]) -> None:
         builder.extras[what] = builder.extras.get(what, 0) + n
 
 
+def upright(found: ParsedRows, good: NDArray[np.bool_], builder: Builder, log: Log) -> Floats:
+    """The upright boxes around the four corners that values begin with, in any order; (n, 4).
+
+    Good ones that are not the corners themselves are reported.
+    """
+    points = found.values[:, :8].reshape(-1, 4, 2)
+    low, high = (f(points, axis=1) if len(points) else points[:, 0] for f in (np.min, np.max))
+    at_edges = np.logical_and.reduce(
+        ((points == low[:, None]) | (points == high[:, None])).reshape(-1, 8), axis=1
+    )
+    # The corners of an upright box: each at two edges, and those opposite each other at no common one.
+    flat = low == high
+    apart = ((points[:, :2] != points[:, 2:]) | flat[:, None]).reshape(-1, 4)
+    turned = good & ~(at_edges & np.logical_and.reduce(apart, axis=1))
+    if n := int(turned.sum()):
+        count_extra(builder, "rotation", turned)
+        values = {"n": n, "total": int(good.sum()), "what": "rotated boxes"}
+        found.rows.report(log, OUTLINES, np.flatnonzero(turned)[:1], lambda _: values)
+    return np.concatenate([low, high], axis=1)
+
+
 def report_numbers(cells: Sequence[Cell], fields: Sequence[str], path: str, line: int, log: Log) -> bool:
     """Report the first of these values that is no finite number; whether there is one."""
     for (column, value), field in zip(cells, fields, strict=True):
@@ -386,18 +426,21 @@ def are_text(source: Source) -> bool:
 
 
 def write_files(
-    dataset: Dataset, target: Output, log: Log, columns: Sequence[Sequence[str]], sep: str
+    dataset: Dataset, target: Output, log: Log, columns: Sequence[Sequence[str]], sep: str, prefix: str = ""
 ) -> None:
-    """Write one text file per image, its rows from `columns`; `plan_files` has accepted the names."""
-    names = file_names(dataset)
+    """Write one text file per image, its rows from `columns`; the target has accepted the names."""
+    names = file_names(dataset, prefix)
     written = pages(len(names), dataset.boxes.image, columns, sep)
     for name, data in zip(log.track(names, "writing"), written, strict=True):
         target.write(name, data)
 
 
-def file_names(dataset: Dataset) -> list[str]:
-    """The label files of the images."""
-    return [f"{stem(name)}.txt" for name in dataset.images.name]
+def file_names(dataset: Dataset, prefix: str = "") -> list[str]:
+    """The label files of the images, `prefix` before the name of each."""
+    if not prefix:
+        return [f"{stem(name)}.txt" for name in dataset.images.name]
+    parts = (stem(name).rpartition("/") for name in dataset.images.name)
+    return [f"{folder}{slash}{prefix}{name}.txt" for folder, slash, name in parts]
 
 
 def refuse_classes(dataset: Dataset, log: Log, *, words: bool = True, unused: bool = False) -> bool:

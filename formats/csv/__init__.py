@@ -167,8 +167,7 @@ FORMAT = Format(
     name="csv",
     title="CSV: canonical, TF Object Detection, Open Images, keras-RetinaNet",
     use="training",
-    written_by="odm, TF Object Detection, Open Images V4 to V7, keras-RetinaNet, SKU110K, makesense.ai, "
-    "Kaggle tables",
+    written_by="odm, TF Object Detection, Open Images, keras-RetinaNet, SKU110K, makesense.ai, Kaggle tables",
     doc=_doc(),
     suffixes=(".csv", ".tsv"),
     single=True,

@@ -217,8 +217,7 @@ FORMAT = Format(
     name="voc",
     title="Pascal VOC XML",
     use="training",
-    written_by="Pascal VOC 2007 to 2012, labelImg, CVAT, ImageNet DET, Roboflow (XML, and comp3/comp4 "
-    "results)",
+    written_by="Pascal VOC, labelImg, CVAT, ImageNet DET, Roboflow (XML, and comp3/comp4 results)",
     doc=__doc__ or "",
     suffixes=(".xml",),
     single=False,

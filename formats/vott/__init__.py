@@ -1,4 +1,4 @@
-"""VoTT: the CSV and the JSON that the Visual Object Tagging Tool exports.
+"""VoTT: the CSV and the JSON that the Visual Object Tagging Tool exports, of version 1 and 2.
 
 CSV has one row per box, with exactly these columns in this order (https://github.com/microsoft/VoTT)::
 
@@ -26,8 +26,18 @@ Detections have a seventh column ``score``, or a ``score`` in each region, which
 Sizes of images in CSV come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
 folder.
 
-Writing: one CSV file, or with ``-O dialect=json`` one JSON file, which also keeps the sizes of images and the
-order of classes. VoTT 1 (``frames`` of a video in JSON) is not read.
+VoTT 1 has one JSON file with the regions of each picture, or each frame of a video, by its name or number::
+
+    {"frames": {"street.jpg": [{"x1": 10, "y1": 20, "x2": 110, "y2": 220, "width": 640, "height": 480,
+                                "type": "Rectangle", "tags": ["person"], "id": 1}]},
+     "inputTags": "person,car", "visitedFrames": ["street.jpg", "empty.jpg"]}
+
+``x1 y1 x2 y2`` are pixels, read unchanged; ``width`` and ``height`` are the size of the picture, and
+``inputTags`` the classes in their order. Frames in ``visitedFrames`` without regions are images without
+objects; other frames without regions were never opened, and are left out and counted.
+
+Writing: one CSV file, or with ``-O dialect=json`` one JSON file of VoTT 2, which also keeps the sizes of
+images and the order of classes.
 """
 
 from __future__ import annotations
@@ -82,7 +92,7 @@ FORMAT = Format(
     name="vott",
     title="VoTT CSV and JSON",
     use="annotation tools",
-    written_by="VoTT 2 CSV and JSON (export, and one file per asset)",
+    written_by="VoTT 2 CSV and JSON (export, and one file per asset), VoTT 1 JSON",
     doc=__doc__ or "",
     suffixes=(".csv",),
     single=True,

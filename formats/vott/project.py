@@ -11,6 +11,7 @@ from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Nothing, Reader, dump, groups, may_write, number
 from odm.formats._shared.number_text import short_wh
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats.vott.frames import add_tagged, looks_like_frames, read_frames
 from odm.issues import Log, printable
 from odm.tables import Builder, Dataset
 
@@ -20,13 +21,13 @@ _REGION = frozenset({"id", "type", "tags", "boundingBox", "points", "score"})
 _SHAPE = frozenset({"POLYGON"})
 
 
-def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Whether the outermost keys are those of a project or of a picture of VoTT."""
     if look.top == "{" and look.keys.get("asset") == "{" and look.keys.get("regions", "[") == "[":
         return SURE, "it has an asset and its regions, as VoTT has"
     if look.top == "{" and look.keys.get("assets") == "{" and look.keys.get("tags", "[") == "[":
         return SURE, "it has assets, as a project of VoTT has"
-    return None
+    return looks_like_frames(look, head)
 
 
 def read_project(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
@@ -41,6 +42,9 @@ def read_project(source: Source, builder: Builder, log: Log, options: ImageOptio
         value, at = reader.value(file), At(source.full(file))
         record = None if value is Nothing else reader.mapping(value, at)
         if record is None:
+            continue
+        if "frames" in record:
+            read_frames(reader, record, at)
             continue
         if "assets" not in record:
             _read_asset(reader, record, at)
@@ -104,23 +108,16 @@ def _read_region(reader: Reader, value: Any, at: At, image: int, rows: int, line
             return False
     box = reader.mapping(region["boundingBox"], at / "boundingBox", row=True)
     values = None if box is None else reader.members(box, _PLACE, at / "boundingBox")
-    tags = reader.items(region["tags"], at / "tags", row=True)
     score = reader.score(region.get("score"), at / "score")
-    if values is None or tags is None or score is None:
+    if values is None or score is None:
         return False
     reader.count_unread(region, _REGION)
     if kind in _SHAPE:
         reader.outline("polygons", at)
     left, top, width, height = values
     corners = left, top, left + width, top + height
-    categories = [reader.category(tag, at / "tags" / i) for i, tag in enumerate(tags)]
-    for category in categories:
-        if category is not None:
-            place = {"file": rows, "line": line}
-            reader.box(image, category, corners, at, wh=(width, height), score=score, **place)
-    if len(tags) > 1:
-        reader.log.note(f"{printable(reader.source.path)}: a region with several tags is as many boxes")
-    return None not in categories
+    columns: dict[str, Any] = {"file": rows, "line": line, "wh": (width, height), "score": score}
+    return add_tagged(reader, region["tags"], at, image, corners, **columns)
 
 
 def write_project(dataset: Dataset, target: Output, log: Log) -> None:

@@ -44,6 +44,7 @@ Writing
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,8 @@ from odm.formats.yolo.writer import write
 from odm.issues import Log, printable
 from odm.tables import Builder
 
+_CORNERS = re.compile(rb"^(?:-?[0-9.]+ ){8}[^0-9\s]", re.MULTILINE)
+
 
 def sniff(source: Source) -> Sniff | None:
     """Whole numbers before values in 0..1, or one of the well-known layouts."""
@@ -89,6 +92,8 @@ def sniff(source: Source) -> Sniff | None:
             return None
         return _sniff_lines(source, [""])
     if (yaml_file := yaml_file_of(source)) is not None:
+        if _holds_corners(source):
+            return None
         return Sniff(SURE, f"{yaml_file} describes a YOLO data set")
     if (data_file := data_file_of(source)) is not None:
         return Sniff(SURE, f"{data_file} describes a darknet data set")
@@ -100,6 +105,15 @@ def sniff(source: Source) -> Sniff | None:
     if answer is not None and below and any("images" in f.split("/")[:-1] for f in found.pictures):
         return Sniff(SURE, f"labels/ is beside images/, and {answer.reason}")
     return answer
+
+
+def _holds_corners(source: Source) -> bool:
+    """Whether all labels lie in folders ``labelTxt`` and are corners, as in DOTA, with a word after them."""
+    labels = listing(source).labels
+    folders = {folder.lower() for file in labels for folder in file.split("/")[:-1]}
+    if "labeltxt" not in folders or "labels" in folders:
+        return False
+    return any(_CORNERS.search(source.head(file)) for file in labels[:20])
 
 
 def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
@@ -202,8 +216,7 @@ FORMAT = Format(
     name="yolo",
     title="YOLO (Ultralytics, darknet)",
     use="training",
-    written_by="Ultralytics YOLOv5 to YOLO11, Roboflow, CVAT, Label Studio, labelImg, darknet (boxes, "
-    "outlines, OBB)",
+    written_by="Ultralytics, Roboflow, CVAT, Label Studio, labelImg, darknet (boxes, outlines, OBB)",
     doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,

@@ -16,6 +16,7 @@ from odm.formats._shared.codes import OUTLINES, RELATIVE_RANGE, SCORE_RANGE, UNK
 from odm.formats._shared.gather import decide_kind
 from odm.formats._shared.pictures import FAR, are_far
 from odm.formats._shared.text_tokens import Chunk, Rows, check_number, chunks, every, explain_rows
+from odm.formats.yolo.key_points import may_be_points
 from odm.formats.yolo.layouts import Plan, YoloOptions
 from odm.issues import Code, Log, Trusted, plural, printable
 from odm.tables import Builder, Floats, Ints, Longs
@@ -344,6 +345,9 @@ def report_outlines(
         builder.extras["rotation"] = rotated
     if rotated < len(outlines):
         builder.extras["segmentation"] = len(outlines) - rotated
-    what = "polygons" if not rotated else "rotated boxes" if rotated == len(outlines) else "outlines"
-    values = {"n": len(outlines), "total": int(good.sum()), "what": what}
+    plain = "polygons"
+    if not rotated and may_be_points(where.source, list(where.files)):
+        plain = "polygons (if they are boxes with key points, set kpt_shape in data.yaml)"
+    what = plain if not rotated else "rotated boxes" if rotated == len(outlines) else "outlines"
+    values = {"n": len(outlines), "total": int(good.sum()), "what": Trusted(what)}
     where.report(log, OUTLINES, outlines[:1], lambda _: values)

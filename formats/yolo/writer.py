@@ -65,6 +65,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
             log.note(
                 f"there is no split {needed!r}, so data.yaml uses another in its place; trainers need both"
             )
+    if not named and dataset.kind == "gt" and len(images):
+        log.note("train and val of data.yaml are the same images (--split-into train:80,val:20 divides them)")
     if not wants:
         log.note("pictures were not added to images/ (use --link-images or --copy-images)")
 

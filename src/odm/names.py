@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import re
 import unicodedata
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 from odm.issues import Code, Log
@@ -12,10 +16,17 @@ BAD_NAME = Code(
     "bad-name",
     "error",
     "{value!r} is not a valid file name: {reason}",
-    "use a relative path without '..'",
+    "use a relative path without '..', or shorten all names: --names basename or --names strip=PREFIX",
     "A name in the data is used to find or write a file. Names that lead elsewhere, or that no file can "
     "have, are refused.",
     file=True,
+)
+SAME_SHORT_NAME = Code(
+    "same-short-name",
+    "error",
+    "{first!r} and {second!r} would both be called {value!r}",
+    "use --names strip=PREFIX with the folder that all images share",
+    "Shortened names must still tell the images apart, or their boxes would be mixed.",
 )
 DEVICE_NAME = Code(
     "device-name",
@@ -106,11 +117,56 @@ def is_hidden(name: str) -> bool:
     return name.startswith((".", "__MACOSX/")) or "/." in name or "/__MACOSX/" in name
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class NameRule:
+    """How the image names of a source are shortened: to their last part, or by a prefix."""
+
+    prefix: str | None = None
+    """What is removed from the beginning; None for everything but the last part."""
+
+    def __call__(self, name: str) -> str:
+        """The shortened name; of a URL without its query."""
+        if "://" in name:
+            name = re.split("[?#]", name, maxsplit=1)[0]
+        short = name.replace("\\", "/")
+        if self.prefix is None:
+            return short.rstrip("/").rpartition("/")[2]
+        return short.removeprefix(self.prefix).lstrip("/") if short.startswith(self.prefix) else name
+
+    def __str__(self) -> str:
+        return "basename" if self.prefix is None else f"strip={self.prefix}"
+
+
+def parse_name_rule(text: str) -> NameRule:
+    """``basename`` or ``strip=PREFIX``."""
+    word, equals, prefix = text.partition("=")
+    if text == "basename":
+        return NameRule()
+    if word != "strip" or not equals or not prefix:
+        raise ValueError("expected basename or strip=PREFIX")
+    return NameRule(prefix.replace("\\", "/"))
+
+
+_rule: ContextVar[NameRule | None] = ContextVar("odm.names", default=None)
+
+
+@contextlib.contextmanager
+def shortened(rule: NameRule | None) -> Iterator[None]:
+    """Judge names by what the rule will make of them; whoever reads within shortens them afterwards."""
+    token = _rule.set(rule)
+    try:
+        yield
+    finally:
+        _rule.reset(token)
+
+
 def accept_name(name: str, log: Log, path: str, **location: Any) -> bool:
     """Whether a name from the data may be used to read or write; if not, it is reported at that place.
 
     Every reader asks this of every image name that it takes from inside a file.
     """
+    if (rule := _rule.get()) is not None:
+        name = rule(name)
     if len(name) < 100 and _USUAL_NAME.fullmatch(name):
         return True  # cheaply
     reason = refuse_name(name)

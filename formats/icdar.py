@@ -1,0 +1,433 @@
+"""ICDAR text detection: one ``.txt`` file per image, one word or line of text per line.
+
+::
+
+    377,117,463,117,465,130,378,130,Genaxis Theatre
+    493,115,519,115,519,131,493,131,###
+
+Syntax: the tasks of the Robust Reading Competition (https://rrc.cvc.uab.es), challenges 2 (ICDAR 2013), 4
+(ICDAR 2015) and 8 and 15 (multi-lingual text, MLT 2017 and 2019), and RCTW-17. Coordinates are pixels,
+unchanged:
+
+- 2015: ``x1,y1,x2,y2,x3,y3,x4,y4,transcription``, four corners, clockwise
+- 2013: ``left, top, right, bottom, "transcription"``, between commas or spaces
+- MLT: ``x1,...,y4,script,transcription``
+- RCTW: ``x1,...,y4,difficulty,"transcription"``, with a difficulty of 0 or 1
+
+Results have no transcription but may have a confidence: ``x1,...,y4,confidence`` or
+``left,top,right,bottom,confidence``. Anything after the confidence is a transcription, or the script of MLT.
+
+Reading
+-------
+- A folder of files, flat or with ``gt/`` beside ``images/``, or one file. The file name without ``.txt``, and
+  without ``gt_`` or ``res_`` if all files begin with it, is the image name; an empty file is an image without
+  text.
+- The transcription ``###`` ("do not care") means that evaluations ignore the text: it is read as crowd. Other
+  transcriptions are counted but not kept.
+- Each text is read as the axis-aligned box around its corners. If that is larger than the text, there is a
+  warning, and the rotation is counted as lost.
+- All rows of a source have the same layout, which the first rows of its files show. Files named ``res_*`` are
+  detections, files named ``gt_*`` ground truth; with other names, rows with a number in 0..1 after the
+  coordinates are detections. ``--kind`` overrides this.
+- Detections without a confidence are an error, because metrics rank by it; ``-O score=1`` gives all of them
+  the same.
+- The class is ``text``, in MLT the script. With ``--classes FILE``, or a ``classes.txt`` in the folder, of
+  several names, the class is where MLT has the script; a list of one name gives the class of all.
+- Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
+
+Writing
+-------
+``gt_<image>.txt``, or ``res_<image>.txt`` for detections, in the layout of 2015, or of 2013 with ``-O
+style=2013``. The transcription is ``text``, or ``###`` for crowd boxes. If there is any class but ``text``,
+the classes are written where MLT has the script, and listed in ``classes.txt``. Official programs read only
+whole numbers: ``-O round=true`` writes these.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._shared.class_lists import UNWRITABLE, class_list_option, read_list
+from odm.formats._shared.codes import BAD_FLAG, UNKNOWN_CLASS, WRONG_COUNT
+from odm.formats._shared.number_text import decimals
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.text_rows import (
+    Cell,
+    Grammar,
+    ParsedRows,
+    Part,
+    add_boxes,
+    add_images,
+    are_text,
+    block,
+    class_rows,
+    common_prefix,
+    count_extra,
+    file_names,
+    gather_labels,
+    label_files,
+    parsed,
+    refuse_classes,
+    report_files,
+    report_marks,
+    report_numbers,
+    sampled,
+    settle_kind,
+    upright,
+    write_files,
+)
+from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are
+from odm.issues import Code, Log, Trusted, plural
+from odm.names import BAD_CLASS_NAME, refuse_class
+from odm.tables import Builder, Dataset, Flag, Kind
+
+NO_CONFIDENCE = Code(
+    "icdar-no-confidence",
+    "error",
+    "expected detections with a confidence, but no row has one ({n})",
+    "add the confidences, or give all detections the same with -O score=1",
+    "Results of ICDAR may lack the confidence, but most metrics rank detections by it. With the same "
+    "confidence for all, precision and recall are still meaningful, average precision is not.",
+)
+CLASS = "text"
+IGNORED = (b"###", b'"###"')
+SCRIPTS = frozenset(
+    b"Arabic Latin Chinese Japanese Korean Bangla Hindi Symbols Mixed None".split()
+)  # of MLT 2017 and 2019
+FIELDS = {
+    8: ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4"),
+    4: ("left", "top", "right", "bottom"),
+}
+_KINDS: dict[str, Kind] = {"gt_": "gt", "res_": "det"}
+
+
+def _class_name(name: bytes) -> str | None:
+    """The text of a class, which may be any words; None if it cannot be one."""
+    try:
+        text = name.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if name == EMPTY or refuse_class(text) is not None else text
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class IcdarOptions(ImageOptions):
+    """Which classes there are, and how rows are written."""
+
+    classes: str | None = class_list_option()
+    score: float | None = option(None, "confidence of detections that have none", side="read")
+    style: str = option("2015", "layout of the rows", choices=("2015", "2013"), side="write")
+    round: bool = option(False, "write whole numbers only", side="write")
+
+
+# ---------------------------------------------------------------------------------------------- the layout
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Layout:
+    """What the rows of a source hold, in this order."""
+
+    sep: str | None = ","
+    width: int = 8
+    """Coordinates: 8 or 4."""
+    scored: bool = False
+    marked: bool = False
+    """Whether a difficulty follows the coordinates."""
+    classed: bool = False
+
+    @property
+    def needed(self) -> int:
+        """How many values come before the transcription."""
+        return self.width + self.scored + self.marked + self.classed
+
+    def __str__(self) -> str:
+        parts = [f"{self.width} numbers"]
+        parts += ["a confidence"] * self.scored + ["a difficulty"] * self.marked + ["a class"] * self.classed
+        tail = ["a transcription"] if not self.scored else []
+        return " and ".join(filter(None, [", ".join([*parts, *tail][:-1]), [*parts, *tail][-1]]))
+
+
+def _leading(cells: Sequence[bytes]) -> int:
+    """How many values, at most eight, are numbers before the first that is none."""
+    return next((i for i, cell in enumerate(cells[:8]) if not NUMBER.fullmatch(cell)), min(8, len(cells)))
+
+
+def _sampled(source: Source, files: Sequence[str]) -> tuple[str | None, int, list[list[bytes]], int]:
+    """The separator and the number of coordinates of most rows, the rows with these, and how many there are.
+
+    Only some of the first rows of some files are looked at.
+    """
+    by_comma, by_blank = (list(sampled(source, files, sep)) for sep in (b",", None))
+    fits = [sum(_leading(cells) >= 4 for cells in rows) for rows in (by_comma, by_blank)]
+    sep, rows = (",", by_comma) if fits[0] >= fits[1] else (None, by_blank)
+    wide = [cells for cells in rows if _leading(cells) == 8]
+    if 2 * len(wide) >= max(fits) > 0:
+        return sep, 8, wide, len(rows)
+    return sep, 4, [cells for cells in rows if _leading(cells) >= 4], len(rows)
+
+
+def _layout(source: Source, files: Sequence[str], kind: Kind | None, names: Sequence[str]) -> Layout:
+    """The layout of most of the first rows. `kind` is that wanted, `names` are those of a list of classes."""
+    sep, width, rows, _ = _sampled(source, files)
+    rests = [cells[width:] for cells in rows]
+    prefix = _KINDS.get(common_prefix(_full_names(source, files), GRAMMAR))
+
+    def most(found: int) -> bool:
+        return 2 * found > len(rests)
+
+    numbers = [r for r in rests if r and NUMBER.fullmatch(r[0])]
+    marked = width == 8 and prefix != "det" and most(sum(_is_difficulty(r) for r in numbers))
+    if prefix == "gt" or marked:
+        scored = False
+    elif prefix == "det" or kind == "det":
+        scored = most(len(numbers))
+    else:
+        scored = most(sum(0 <= float(r[0]) <= 1 for r in numbers))
+    after = [r[scored + marked :] for r in rests]
+    known = {name.encode() for name in names} or SCRIPTS
+    classed = len(names) > 1 or most(sum(len(r) > (not scored) and r[0] in known for r in after))
+    return Layout(sep, width, scored, marked, classed)
+
+
+def _is_difficulty(rest: list[bytes]) -> bool:
+    return rest[0] in (b"0", b"1") and len(rest) > 1 and rest[1].startswith(b'"')
+
+
+def _full_names(source: Source, files: Sequence[str]) -> Sequence[str]:
+    return files if source.is_dir else [source.path.replace("\\", "/")]
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Rows of four corners and a text; or files named gt_* or res_* with rows of coordinates."""
+    if not are_text(source):
+        return None
+    files = label_files(source, GRAMMAR)
+    sep, width, rows, lines = _sampled(source, files)
+    named = common_prefix(_full_names(source, files), GRAMMAR)
+    rests = [cells[width:] for cells in rows]
+    quoted = sum(bool(r) and r[0].startswith(b'"') for r in rests)
+    texts = sum(any(cell and not NUMBER.fullmatch(cell) for cell in r) for r in rests)
+    fits = [width == 4 or _are_corners(list(map(float, cells[:8]))) for cells in rows]
+    if not lines or 3 * sum(fits) < 2 * lines:
+        return None
+    is_quoted = width == 4 and 2 * quoted > len(rows)
+    if not (is_quoted or (sep and (named or (texts and width == 8)))):
+        return None
+    what = "four corners" if width == 8 else "left, top, right and bottom"
+    tail = " and a text" if texts else f", and the files are named {named}*"
+    return Sniff(SURE, f"{lines_are(sum(fits), lines)} {what}{tail}, as in ICDAR")
+
+
+def _are_corners(values: list[float]) -> bool:
+    """Whether four points go round a shape without a dent."""
+    xs, ys = values[::2], values[1::2]
+    turns = [
+        (xs[(i + 1) % 4] - xs[i]) * (ys[(i + 2) % 4] - ys[(i + 1) % 4])
+        - (ys[(i + 1) % 4] - ys[i]) * (xs[(i + 2) % 4] - xs[(i + 1) % 4])
+        for i in range(4)
+    ]
+    return (min(turns) >= 0 or max(turns) <= 0) and any(turns)
+
+
+# ------------------------------------------------------------------------------------------------- reading
+
+
+def _split(layout: Layout, name: str, chunk: Chunk) -> Part:
+    """The rows of a chunk: coordinates, difficulty, and whether the text is to be ignored or given."""
+    width, needed = layout.width, layout.needed
+    rows = np.flatnonzero(chunk.count >= needed)
+    first = chunk.first[rows]
+    values, sound = block(chunk, first, width)
+    score, mark = np.full(len(rows), np.nan), np.zeros(len(rows))
+    for given, column in ((layout.scored, score), (layout.marked, mark)):
+        if given:
+            found, finite = block(chunk, first + width, 1)
+            column[:] = found[:, 0]
+            sound &= finite
+    sound &= np.isin(mark, (0, 1))
+    names = chunk.pick(first + needed - 1) if layout.classed else [name.encode()] * len(rows)
+    rest = chunk.count[rows] > needed
+    texts = chunk.pick((first + needed)[rest])
+    ignored, told = np.zeros(len(rows)), np.zeros(len(rows))
+    ignored[rest] = [text in IGNORED for text in texts]
+    ignored[chunk.count[rows] != needed + 1] = 0  # only the start of a transcription
+    told[rest] = [text != EMPTY for text in texts]
+    kept = np.flatnonzero(sound)
+    columns = [values, mark[:, None], ignored[:, None], told[:, None]]
+    faulty = np.setdiff1d(np.arange(len(chunk)), rows[kept])
+    return Part(
+        rows[kept],
+        [names[i] for i in kept.tolist()],
+        np.concatenate(columns, axis=1)[kept],
+        score[kept],
+        faulty,
+    )
+
+
+def _explain(layout: Layout, cells: list[Cell], path: str, line: int, log: Log) -> None:
+    n, width = len(cells), layout.width
+    if n < layout.needed:
+        column, found = cells[0][0], plural(n, "value")
+        log.report(WRONG_COUNT, path, line=line, column=column, expected=str(layout), found=found)
+        return
+    fields = (*FIELDS[width], *(["confidence"] if layout.scored else []))
+    if report_numbers(cells[: len(fields)], fields, path, line, log):
+        return
+    column, value = cells[width]
+    if layout.marked and (not NUMBER.fullmatch(value) or float(value) not in (0, 1)):
+        expected = Trusted("0 or 1")
+        log.report(
+            BAD_FLAG, path, line=line, column=column, field="difficulty", value=value, expected=expected
+        )
+        return
+    column, value = cells[layout.needed - 1]
+    try:
+        name = value.decode()
+    except UnicodeDecodeError:
+        return  # the file's encoding has been reported
+    reason = refuse_class(name)
+    log.report(BAD_CLASS_NAME, path, line=line, column=column, field="class", value=name, reason=reason)
+
+
+def _grammar(layout: Layout, name: str = CLASS) -> Grammar:
+    return Grammar(
+        functools.partial(_split, layout, name),
+        functools.partial(_explain, layout),
+        layout.width + 3,
+        sep=layout.sep,
+        folders=re.compile("gts?|labels|annotations", re.IGNORECASE),
+        prefixes=tuple(_KINDS),
+        name=_class_name,
+    )
+
+
+GRAMMAR = _grammar(Layout())
+
+
+def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> None:
+    """Read a folder of label files, or one."""
+    files = label_files(source, GRAMMAR)
+    report_files(source, files, log)
+    own = "classes.txt" if options.classes is None and "classes.txt" in source.files else ""
+    names: list[str] | None = []
+    if options.classes or own:
+        home = Source(options.classes, follow_links=True) if options.classes else source
+        names = read_list(home, own, log)
+    layout = _layout(source, files, builder.kind, names or ())
+    found = parsed(source, files, builder, log, _grammar(layout, names[0] if names else CLASS))
+    gather = gather_labels(source, builder, log, options)
+    images = add_images(found, gather, GRAMMAR)
+    named = _KINDS.get(common_prefix(_full_names(source, files), GRAMMAR))
+    good = _settle_kind(found, builder, log, options, named)
+    good &= _known(found, good, layout, names, builder, log, options.classes or source.full(own))
+    mark, ignored, told = found.values[:, layout.width :].T
+    flags = np.where(ignored > 0, np.uint16(Flag.CROWD), np.uint16(0))
+    flags |= np.where(mark > 0, np.uint16(Flag.DIFFICULT), np.uint16(0))
+    count_extra(builder, "transcriptions", good & (told > ignored))
+    xyxy = upright(found, good, builder, log) if layout.width == 8 else found.values[:, :4]
+    is_det = builder.kind == "det"
+    score, kept = (found.score, None) if is_det else (None, flags)
+    add_boxes(found, gather, images, good, class_rows(found, good, builder), xyxy, flags=kept, score=score)
+
+
+def _settle_kind(
+    found: ParsedRows, builder: Builder, log: Log, options: IcdarOptions, named: Kind | None
+) -> NDArray[np.bool_]:
+    """Decide on the kind, and report the rows of the other one; which rows are good."""
+    if builder.kind is None and named == "det":
+        builder.kind = "det"
+    if builder.kind == "det" and len(found) and np.isnan(found.score).all():
+        if options.score is None:
+            log.report(NO_CONFIDENCE, found.source.path, n=len(found))
+            return np.zeros(len(found), bool)
+        found.score[:] = options.score
+    return settle_kind(found, builder, log)
+
+
+def _known(
+    found: ParsedRows,
+    good: NDArray[np.bool_],
+    layout: Layout,
+    names: list[str] | None,
+    builder: Builder,
+    log: Log,
+    where: str,
+) -> NDArray[np.bool_]:
+    """Which rows have a class that is listed, if there is a list; the others are reported."""
+    for name in names or ():
+        builder.category(name)
+    listed = np.array([not names or text in names for text in found.texts] or [True], bool)
+    known: NDArray[np.bool_] = listed[found.name]
+    if names is None:  # the list has been reported
+        return np.zeros(len(found), bool)
+    values: dict[str, Any] = {"n": len(names), "where": where}
+    report_marks(found, log, UNKNOWN_CLASS, good & ~known, layout.needed - 1, "class", "", **values)
+    return known
+
+
+# ------------------------------------------------------------------------------------------------- writing
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> None:
+    """Write one file per image, and the list of classes if there is any but ``text``."""
+    det = dataset.kind == "det"
+    boxes, classes = dataset.boxes, dataset.categories.name
+    prefix = next(p for p, kind in _KINDS.items() if kind == dataset.kind)
+    names, owners = file_names(dataset, prefix), list(dataset.images.name)
+    classed = bool(set(classes) - {CLASS})
+    listed = classed or len(np.unique(boxes.category)) < len(classes)
+    if listed:
+        names, owners = [*names, "classes.txt"], [*owners, "the list of classes"]
+    refused = refuse_classes(dataset, log, words=False, unused=True) | _refuse(classes, log)
+    if not target.plan(names, owners, log) or refused:
+        return
+    if listed:
+        target.write("classes.txt", "".join(f"{name}\n" for name in classes).encode())
+    xyxy = np.rint(boxes.xyxy) + 0.0 if options.round else boxes.xyxy
+    texts = decimals(xyxy.ravel())
+    left, top, right, bottom = (texts[i::4] for i in range(4))
+    columns: list[Sequence[str]] = [left, top, right, bottom]
+    if options.style == "2015":
+        columns = [left, top, right, top, right, bottom, left, bottom]
+    if det:
+        columns.append(decimals(boxes.score))
+    if classed:
+        columns.append([classes[c] for c in boxes.category.tolist()])
+    if not det:
+        words = (CLASS, "###") if options.style == "2015" else (f'"{CLASS}"', '"###"')
+        columns.append([words[crowd] for crowd in boxes.has(Flag.CROWD).tolist()])
+    write_files(dataset, target, log, columns, "," if options.style == "2015" else ", ", prefix)
+
+
+def _refuse(classes: Sequence[str], log: Log) -> bool:
+    """Report classes that cannot stand between commas."""
+    found = [name for name in classes if "," in name]
+    for name in found:
+        reason = "a comma ends the class in a row"
+        log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
+    return bool(found)
+
+
+FORMAT = Format(
+    name="icdar",
+    title="ICDAR text detection",
+    use="challenges",
+    written_by="ICDAR 2013 and 2015 (ground truth and results), MLT 2017 and 2019, RCTW-17",
+    doc=__doc__ or "",
+    suffixes=(".txt",),
+    single=False,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=IcdarOptions,
+    keeps=frozenset("empty unused order score crowd".split()),
+)
