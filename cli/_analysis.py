@@ -12,6 +12,7 @@ from odm.cli._tags import read_tags
 from odm.evaluate import Evaluation, Protocol
 from odm.files import Output, Unreadable, read_bytes
 from odm.issues import Log, PathError, UsageError, printable, shorten
+from odm.screen import json_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Asked:
                 f"detections are kept ({len(chosen.unreachable)} of {len(chosen.classes)}): {names}"
             )
         data = {**chosen.to_dict(), "images": digest_of(evaluation.joined.evaluated)}
-        text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+        text = json_text(data) + "\n"
         if given["save_thresholds"]:
             with Output(given["save_thresholds"], overwrite=overwrite, single=True) as output:
                 output.write("", text.encode())
