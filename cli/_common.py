@@ -117,9 +117,9 @@ def format_options(*sides: str, writing: Sequence[str] = ()) -> Callable[[Functi
 class FormatCommand(click.Command):
     """A command with `format_options`, whose flags are made when it is called.
 
-    Where the words of the command line name formats, the flags of those are tried first, for then no other
-    format needs to be imported; if they do not suffice, those of all formats are there. ``-h`` shows the
-    common options and examples, ``--help`` all options under headings.
+    The flags of the formats that the words of the command line name, often none, are tried first, for then no
+    other format needs to be imported; if they do not suffice, those of all formats are there. ``-h`` shows
+    the common options and examples, ``--help`` all options under headings.
     """
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
@@ -136,9 +136,8 @@ class FormatCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = {word.rpartition("=")[2] for word in args}
-        named = [name for name in FORMATS if name in words]
-        if named and not ctx.resilient_parsing and words.isdisjoint({"-h", "--help"}):
-            ctx.meta[_NAMED] = named
+        if not ctx.resilient_parsing and words.isdisjoint({"-h", "--help"}):
+            ctx.meta[_NAMED] = [name for name in FORMATS if name in words]
             try:
                 return super().parse_args(ctx, list(args))
             except click.UsageError:
