@@ -88,7 +88,7 @@ from odm.formats._shared.text_tokens import (
 )
 from odm.issues import Code, Log, Trusted, plural, printable, shorten
 from odm.names import BAD_CLASS_NAME, refuse_class, stem
-from odm.tables import Builder, Dataset, Floats, Ints, Kind
+from odm.tables import Builder, Dataset, Floats, Ints, Kind, distinct
 
 LAYOUT_UNCLEAR = Code(
     "box-layout-unclear",
@@ -387,7 +387,8 @@ def _rows(chunk: Chunk, names: _Names) -> tuple[tuple[Ints, Floats, Floats, Ints
     name = names.rows(texts, chunk)
     sound &= name >= 0
     kept = rows[sound]
-    faulty = np.union1d(np.flatnonzero(~enough), rows[~sound])
+    enough[rows[~sound]] = False
+    faulty = np.flatnonzero(~enough)
     return (name[sound], score[sound], box[sound], chunk.file[kept], chunk.line[kept]), faulty
 
 
@@ -622,7 +623,7 @@ def _add_categories(
     parsed: ParsedRows, where: Rows, good: NDArray[np.bool_], builder: Builder, log: Log, options: TxtOptions
 ) -> tuple[Ints, NDArray[np.bool_]]:
     """The category row of each box, and which boxes have one."""
-    used = np.unique(parsed.name[good])
+    used = distinct(parsed.name[good])
     texts = [parsed.names[i] for i in used.tolist()]
     table = np.full(len(parsed.names) + 1, -1, np.int32)
     if options.classes is not None:

@@ -50,7 +50,6 @@ from odm.formats.parquet.arrow import MAGIC, METADATA_KEY, SUFFIXES, described, 
 from odm.formats.parquet.collect import Collect
 from odm.formats.parquet.flat import FlatLayout, FlatRows
 from odm.formats.parquet.nested import NestedRows, class_labels, find_nested
-from odm.formats.parquet.writer import to_bytes
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 
@@ -171,6 +170,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: ParquetOptions) -
     name = "" if target.single else ("detections.parquet" if dataset.kind == "det" else "annotations.parquet")
     if name and not target.plan([name], ["the boxes"], log):
         return
+    from odm.formats.parquet.writer import to_bytes
+
     target.write(name, memoryview(to_bytes(dataset)))
 
 

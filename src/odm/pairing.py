@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from odm.issues import Code, Log, Trusted, nearest, plural, shorten
 from odm.names import stem
-from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs
+from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs, distinct
 
 NO_IMAGE_IN_COMMON = Code(
     "no-image-in-common",
@@ -384,7 +384,7 @@ def check_numbers(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
         return False
     image = pairing.image[boxes.image[rows]]
     det, gt = _overlapping(truth, boxes.xyxy[rows], image)
-    now = len(np.unique(det))
+    now = len(distinct(det))
     if now <= FEW_AGREE * len(rows) and _images_shifted(truth, detections, rows, image, now, log):
         return True
     return _classes_misread(truth, detections, pairing, (rows[det], gt), log)
@@ -434,7 +434,7 @@ def _classes_misread(
 ) -> bool:
     """Whether classes of overlapping boxes, `pairs` of rows, agree in another reading, which is reported."""
     det, gt = pairs
-    n = len(np.unique(det))
+    n = len(distinct(det))
     theirs, ours = detections.boxes.category[det], truth.boxes.category[gt]
 
     def agreeing(read: NDArray[Any]) -> tuple[int, int]:
