@@ -22,7 +22,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from odm.files import Output, Source
@@ -174,10 +174,18 @@ def option(
     )
 
 
+_SPECS: dict[type[Options], tuple[OptionSpec, ...]] = {}
+
+
 def option_specs(options: type[Options]) -> tuple[OptionSpec, ...]:
     """The options that a format declares."""
+    if options not in _SPECS:
+        _SPECS[options] = tuple(_specs(options))
+    return _SPECS[options]
+
+
+def _specs(options: type[Options]) -> Iterator[OptionSpec]:
     hints = typing.get_type_hints(options)
-    specs = []
     for field in dataclasses.fields(options):
         if not field.metadata:  # not an option of the user: the framework fills it
             continue
@@ -185,20 +193,17 @@ def option_specs(options: type[Options]) -> tuple[OptionSpec, ...]:
         is_switch = kind is bool
         parse = field.metadata["parse"] or (parse_bool if is_switch else _plain_type(kind))
         meta = field.metadata
-        specs.append(
-            OptionSpec(
-                field.name,
-                meta["help"],
-                field.default,
-                parse,
-                meta["flag"],
-                meta["choices"],
-                meta["side"],
-                is_switch,
-                meta["path"],
-            )
+        yield OptionSpec(
+            field.name,
+            meta["help"],
+            field.default,
+            parse,
+            meta["flag"],
+            meta["choices"],
+            meta["side"],
+            is_switch,
+            meta["path"],
         )
-    return tuple(specs)
 
 
 def make_options(format: Format, given: Mapping[str, Any]) -> Any:  # noqa: A002 -- the field's word

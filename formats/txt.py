@@ -265,7 +265,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
         good &= ~far
         size = sizes[parsed.file]
         unknown = good & (size[:, 0] == 0)
-        for file in np.unique(parsed.file[unknown]).tolist():
+        for file in distinct(parsed.file[unknown]).tolist():
             code = LINKED_PICTURE if source.picture_links else NO_SIZE
             log.report(code, source.full(parsed.files[file]), value=_image_name(source, parsed.files[file]))
         good &= ~unknown
@@ -704,7 +704,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
     is_relative = options.coords == "rel"
     box = options.box or ("cxcywh" if is_relative else "ltrb")
     boxes = dataset.boxes
-    used = np.unique(boxes.category).tolist() if len(boxes) else []
+    used = distinct(boxes.category).tolist() if len(boxes) else []
     for row in used:
         refused = _unwritable(dataset.categories.name[row], options.sep, dataset.kind)
         if refused is not None:

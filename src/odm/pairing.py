@@ -403,8 +403,8 @@ def _images_shifted(
         other = np.where(ranked[at] == wanted, order[at], -1)
         held = np.flatnonzero(other >= 0)
         det, _ = _overlapping(truth, detections.boxes.xyxy[rows[held]], other[held])
-        fitting = np.unique(det)
-        if len(fitting) < max(ENOUGH, MOST_AGREE * len(rows)) or len(np.unique(other[held[fitting]])) < 2:
+        fitting = distinct(det)
+        if len(fitting) < max(ENOUGH, MOST_AGREE * len(rows)) or len(distinct(other[held[fitting]])) < 2:
             continue
         log.report(
             IMAGE_NUMBERS_SHIFTED,
@@ -439,7 +439,7 @@ def _classes_misread(
 
     def agreeing(read: NDArray[Any]) -> tuple[int, int]:
         same = read[theirs] == ours
-        return len(np.unique(det[same])), len(np.unique(ours[same]))
+        return len(distinct(det[same])), len(distinct(ours[same]))
 
     now, _ = agreeing(pairing.category)
     if n < ENOUGH or now > FEW_AGREE * n:
@@ -452,7 +452,7 @@ def _classes_misread(
         fitting, n_classes = agreeing(read)
         if fitting < max(ENOUGH, MOST_AGREE * n) or n_classes < 2:
             continue
-        used = np.unique(theirs[read[theirs] >= 0]).tolist()[:2]
+        used = distinct(theirs[read[theirs] >= 0]).tolist()[:2]
         names = pairing.gt_names
 
         def shown(rows: Mapping[int, str], used: list[int] = used) -> Trusted:
