@@ -58,9 +58,18 @@ class Sniff:
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Options:
-    """The base of the options of a format: a frozen dataclass whose fields are made by `option`."""
+    """The base of the options of a format: a frozen dataclass whose fields are made by `option`.
+
+    Options are compared here, so that no format has to have that generated, which takes a while for them all.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *vars(self).values()))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,7 +84,7 @@ class Part:
     """The options that read them, of `file` alone."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Format:
     """A file format: its name, what it keeps, and the functions that sniff, read and write it."""
 

@@ -62,7 +62,7 @@ _OBJECT = frozenset(
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LabelboxOptions(ImageOptions):
     """Options of Labelbox."""
 

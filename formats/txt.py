@@ -147,7 +147,7 @@ def parse_sep(text: str) -> str:
     return sep
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TxtOptions(ImageOptions):
     """What the four numbers mean, and how the values are separated."""
 

@@ -95,7 +95,7 @@ def _farthest(values: Floats) -> float:
     return float(values[np.argmax(np.abs(values - 0.5))])
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ImageOptions(Options):
     """Where the sizes of images come from; a format that may need them derives its options from this."""
 

@@ -67,7 +67,7 @@ from odm.issues import Log, UsageError, printable
 from odm.tables import Builder, Dataset
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CocoOptions(ImageOptions):
     """Options of COCO JSON."""
 

@@ -54,7 +54,7 @@ from odm.issues import Log
 from odm.tables import Builder, Dataset
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ParquetOptions(ImageOptions):
     """How a Parquet file is read."""
 

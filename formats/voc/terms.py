@@ -24,7 +24,7 @@ UNWRITABLE = Code(
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class VocOptions(ImageOptions):
     """What can be told about reading and writing Pascal VOC."""
 
