@@ -146,12 +146,18 @@ def once(command: list[str], out: Path) -> tuple[float, float]:
     return wall, usage.ru_maxrss / 1024
 
 
-def prepare(names: list[str]) -> str:
-    """Make the peers' environment and the data; the peers' Python is answered."""
+def peers() -> str:
+    """The Python of the peers' environment, which is made if it is not there."""
     peer = WORK / "peers" / "bin" / "python"
     if not peer.exists():
         venv.create(WORK / "peers", with_pip=True)
         subprocess.run([peer, "-m", "pip", "install", "-q", *PEERS], check=True)
+    return str(peer)
+
+
+def prepare(names: list[str]) -> str:
+    """Make the peers' environment and the data; the peers' Python is answered."""
+    peer = peers()
     generate = [sys.executable, str(HERE / "generate.py")]
     if not DATA.exists():
         subprocess.run([*generate, str(DATA)], check=True)
@@ -183,7 +189,7 @@ def prepare(names: list[str]) -> str:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     # Compiled modules are what an installation has, and what the peers have.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    return str(peer)
+    return peer
 
 
 def main() -> None:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from odm.cli._print import say, show
-from odm.cli._tags import read_tags
 from odm.evaluate import Evaluation, Protocol
 from odm.files import Output, Unreadable, read_bytes
 from odm.issues import Log, PathError, UsageError, printable, shorten
+from odm.screen import json_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,14 +25,19 @@ class Asked:
     @classmethod
     def of(cls, given: dict[str, Any], rules: Sequence[Protocol]) -> Asked:
         """UsageError, or PathError for a file of thresholds, where options make no sense."""
-        from odm.evaluate.analysis.attach import parse_analyses
-        from odm.evaluate.analysis.bootstrap import check_bootstrap
-        from odm.evaluate.analysis.thresholds import parse_rule
-
+        analyses: tuple[str, ...] = ()
         try:
-            analyses = parse_analyses(given["analyze"]) if given["analyze"] is not None else ()
-            check_bootstrap(replicates=given["replicates"], seed=given["seed"], level=0.95)
+            if given["analyze"] is not None:
+                from odm.evaluate.analysis.attach import parse_analyses
+
+                analyses = parse_analyses(given["analyze"])
+            if given["ci"] or given["replicates"] < 1 or given["seed"] < 0:
+                from odm.evaluate.analysis.bootstrap import check_bootstrap
+
+                check_bootstrap(replicates=given["replicates"], seed=given["seed"], level=0.95)
             if given["thresholds"] is not None:
+                from odm.evaluate.analysis.thresholds import parse_rule
+
                 parse_rule(given["thresholds"])
         except UsageError as e:
             raise UsageError(f"--{e.args[0]}") from None  # a message begins with the name of what is wrong
@@ -65,14 +70,15 @@ class Asked:
         return dataclasses.replace(evaluation, results=results)
 
     def _analyzed(self, evaluation: Evaluation, log: Log) -> Evaluation:
-        from odm.evaluate.analysis.attach import Resampling, analyze
-        from odm.evaluate.analysis.slices import slices_by_tags
-
         given = self.given
         if self.thresholds is not None:
             evaluation = self._at_scores(evaluation, self.thresholds, log)
         if not self.analyses and not given["ci"]:
             return evaluation
+        from odm.cli._tags import read_tags
+        from odm.evaluate.analysis.attach import Resampling, analyze
+        from odm.evaluate.analysis.slices import slices_by_tags
+
         images = evaluation.joined.images
         slices = slices_by_tags(images, read_tags(given["tags"], images, log)) if given["tags"] else []
         n = given["replicates"] if given["ci"] else 0
@@ -116,7 +122,7 @@ class Asked:
                 f"detections are kept ({len(chosen.unreachable)} of {len(chosen.classes)}): {names}"
             )
         data = {**chosen.to_dict(), "images": digest_of(evaluation.joined.evaluated)}
-        text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+        text = json_text(data) + "\n"
         if given["save_thresholds"]:
             with Output(given["save_thresholds"], overwrite=overwrite, single=True) as output:
                 output.write("", text.encode())

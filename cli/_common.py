@@ -164,9 +164,9 @@ def format_options(
 class FormatCommand(click.Command):
     """A command with `format_options`, whose flags are made when it is called.
 
-    Where the words of the command line name formats, the flags of those are tried first, for then no other
-    format needs to be imported; if they do not suffice, those of all formats are there. ``-h`` shows the
-    common options and examples, ``--help`` all options under headings.
+    The flags of the formats that the words of the command line name, often none, are tried first, for then no
+    other format needs to be imported; if they do not suffice, those of all formats are there. ``-h`` shows
+    the common options and examples, ``--help`` all options under headings.
     """
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
@@ -183,13 +183,12 @@ class FormatCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = {word.rpartition("=")[2] for word in args}
-        named = [name for name in FORMATS if name in words]
         if ctx.resilient_parsing:  # a shell asks for completions
             own = {name for param in self.params for name in param.opts}
             if all(word.partition("=")[0] in own for word in args if word.startswith("--")):
                 ctx.meta[_NAMED] = []
-        if named and not ctx.resilient_parsing and words.isdisjoint({"-h", "--help"}):
-            ctx.meta[_NAMED] = named
+        elif words.isdisjoint({"-h", "--help"}):
+            ctx.meta[_NAMED] = [name for name in FORMATS if name in words]
             try:
                 return super().parse_args(ctx, list(args))
             except click.UsageError:

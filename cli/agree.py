@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from typing import Any
 
@@ -27,7 +26,7 @@ from odm.converters import Request, load
 from odm.evaluate import OUTPUTS
 from odm.evaluate.analysis.agree import IOU, Agreement, agree, share
 from odm.issues import UsageError, printable, shorten
-from odm.screen import text_table
+from odm.screen import json_text, text_table
 from odm.tables import Dataset
 
 EXAMPLES = """
@@ -98,7 +97,7 @@ def command(first: str, other: str, options: dict[str, dict[str, Any]], **given:
 def render(found: Agreement, output: str, *, width: int | None = None) -> str:
     """The agreement as text that ends with a newline."""
     if output == "json":
-        return json.dumps(found.to_dict(), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+        return json_text(found.to_dict()) + "\n"
     headers = ["class", "f1", "first", "other", "pairs"]
     data = found.to_dict()["classes"]
     if output == "csv":

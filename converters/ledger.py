@@ -10,7 +10,7 @@ import numpy as np
 from odm.formats import Format
 from odm.issues import plural, printable
 from odm.names import stem
-from odm.tables import GROUPS, NO_ID, Dataset, Flag, LabelState
+from odm.tables import GROUPS, NO_ID, Dataset, Flag, LabelState, distinct
 
 BAD_FILES = "files left out, with their images"
 
@@ -160,9 +160,9 @@ def drop_unsupported(
     if "track_score" not in keeps:
         ledger.lose("scores of tracks", int(np.count_nonzero(~np.isnan(dataset.tracks.score))))
     if "empty" not in keeps:
-        ledger.lose("images without objects", len(images) - len(np.unique(boxes.image)))
+        ledger.lose("images without objects", len(images) - len(distinct(boxes.image)))
     if "unused" not in keeps:
-        ledger.lose("classes without objects", len(categories) - len(np.unique(boxes.category)))
+        ledger.lose("classes without objects", len(categories) - len(distinct(boxes.category)))
     if "parent" not in keeps:
         ledger.lose("parent classes", int(np.count_nonzero(categories.parent >= 0)))
     if "frequency" not in keeps:

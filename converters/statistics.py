@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.tables import Dataset, Flag, Floats, Kind
+from odm.tables import Dataset, Flag, Floats, Kind, distinct
 
 VERSION = 1
 """Of the JSON contract."""
@@ -179,7 +179,7 @@ def describe(dataset: Dataset) -> Statistics:
     ranges = {name: (area >= low) & (area < high) for name, (low, high) in AREAS.items()}
     by_range = {name: np.bincount(boxes.category[rows], minlength=n_classes) for name, rows in ranges.items()}
     per_class = np.bincount(boxes.category, minlength=n_classes)
-    pairs = np.unique(boxes.category.astype(np.int64) * max(n_images, 1) + boxes.image)
+    pairs = distinct(boxes.category.astype(np.int64) * max(n_images, 1) + boxes.image)
     shown_in = np.bincount(pairs // max(n_images, 1), minlength=n_classes)
     aspect = aspects_of(dataset)
     scored = boxes.score[np.isfinite(boxes.score)] if dataset.kind == "det" else np.zeros(0)

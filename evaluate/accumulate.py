@@ -17,7 +17,7 @@ from odm.evaluate.protocols import Protocol
 from odm.evaluate.ranking import BLOCK, Ranked, Weights, combinations, ranked_rows, rows_by_class
 from odm.evaluate.results import Result, Row
 from odm.evaluate.shared_score import read_classes, shared_points
-from odm.evaluate.summary import class_numbers, mean_of_defined, share, summarize
+from odm.evaluate.summary import class_numbers, mean_of_classes, share, summarize
 from odm.parallel import in_order, worker_count
 from odm.tables import Floats, Longs
 
@@ -85,7 +85,7 @@ def finish(
     """The result of what was counted for each class; of `matches` only the totals are looked at."""
     rules = matches.protocol
     summary, errors = summarize(matches, counted.ap, counted.recall, overall_point)
-    rows = tuple(_class_row(matches, counted, k) for k in range(len(matches.classes)))
+    rows = _class_rows(matches, counted)
     overall = _sum_of_rows(rows, overall_point)
     if rules.metric in ("ap", "pooled"):
         overall = dataclasses.replace(overall, ap=next(iter(summary.values())))
@@ -149,21 +149,27 @@ class ClassCounts:
         )
 
 
-def _class_row(matches: Matches, counted: ClassCounts, k: int) -> Row:
-    npos, det, tp, fp = (int(n[k]) for n in (matches.npos[:, 0], counted.det, counted.tp, counted.fp))
-    frequency = matches.frequency[k] if matches.frequency else ""
-    ap, recall = counted.ap[:, :, k], counted.recall[:, :, :, k]
-    return Row(
-        name=matches.classes[k],
-        gt=npos,
-        gt_ignored=int(matches.gt_ignored[k]),
-        det=det,
-        tp=tp,
-        fp=fp,
-        ignored=det - tp - fp,
-        ap=mean_of_defined(ap[:, 0]),
-        **counted.points[k],
-        extra=class_numbers(matches.protocol, ap, recall, tp, npos, frequency),
+def _class_rows(matches: Matches, counted: ClassCounts) -> tuple[Row, ...]:
+    npos = matches.npos[:, 0]
+    counts = npos, matches.gt_ignored, counted.det, counted.tp, counted.fp, mean_of_classes(counted.ap[:, 0])
+    extra = class_numbers(matches, counted.ap, counted.recall, counted.tp)
+    columns = zip(matches.classes, *(column.tolist() for column in counts), strict=True)
+    return tuple(
+        Row(
+            name=name,
+            gt=gt,
+            gt_ignored=gt_ignored,
+            det=det,
+            tp=tp,
+            fp=fp,
+            ignored=det - tp - fp,
+            ap=ap,
+            **point,
+            extra=own,
+        )
+        for (name, gt, gt_ignored, det, tp, fp, ap), point, own in zip(
+            columns, counted.points, extra, strict=True
+        )
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.tables import Dataset, Longs
+from odm.tables import Dataset, Longs, distinct
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +70,7 @@ class Facts:
             extent=max([-math.inf, *(p.extent for p in parts)]),
             fractional=any(p.fractional for p in parts),
             per_class=per_class,
-            images=np.unique(np.concatenate([np.zeros(0, np.int64), *used])),
+            images=distinct(np.concatenate([np.zeros(0, np.int64), *used])),
         )
 
     @property

@@ -16,7 +16,7 @@ from odm.pairing import (
     last_part,
     unique,
 )
-from odm.tables import NO_ID, Dataset, Images, LabelState, Longs
+from odm.tables import NO_ID, Dataset, Images, LabelState, Longs, distinct
 
 
 def own_labels(truth: Dataset, number: Longs, class_rows: Sequence[int]) -> Labels | None:
@@ -160,7 +160,7 @@ def check_hierarchy(joined: Joined) -> None:
 def added_classes(joined: Joined) -> tuple[str, ...]:
     """The classes that neither side names and that the boxes and labels of the ground truth belong to."""
     above = _above(joined)
-    named = {*np.unique(joined.truth.category).tolist()}
+    named = {*distinct(joined.truth.category).tolist()}
     if joined.image_labels is not None:
         named.update(joined.image_labels[1].tolist())
     found = {other for c in named for other in above.get(joined.classes[c], ())}

@@ -9,12 +9,12 @@ from odm.evaluate.order import argsort_int, best_of_each, first_of_runs, rank_in
 from odm.evaluate.pairs import Pairs
 from odm.evaluate.protocols import AreaBits, Protocol
 from odm.evaluate.sides import Joined, Mask
-from odm.tables import Ints, Longs
+from odm.tables import Ints, Longs, distinct
 
 
 def _images_per_class(joined: Joined) -> Longs:
     """(classes,) how many images have ground truth of each class."""
-    keys = np.unique(joined.keys_of(joined.truth))
+    keys = distinct(joined.keys_of(joined.truth))
     per_class: Longs = np.bincount(keys % max(len(joined.classes), 1), minlength=len(joined.classes))
     return per_class
 

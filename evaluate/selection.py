@@ -16,7 +16,7 @@ from odm.pairing import (
     some,
     unique,
 )
-from odm.tables import Longs
+from odm.tables import Longs, distinct
 
 NOTHING_LEFT = Code(
     "nothing-left",
@@ -102,7 +102,7 @@ def narrow(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
     if choice.classes is not None:
         joined = counted(1, keep_classes(joined, choice.classes))
     if choice.images is not None:
-        chosen = np.unique(np.asarray(choice.images, np.int64))
+        chosen = distinct(np.asarray(choice.images, np.int64))
         joined = counted(2, dataclasses.replace(joined.shard(chosen), chosen=chosen))
     if choice.score_min is not None:
         highest = float(joined.detections.score.max(initial=-np.inf))

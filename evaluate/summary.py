@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,8 @@ from odm.evaluate.matches import Matches
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.ranking import Ranked, pooled_rows
 from odm.tables import FREQUENCIES, Floats, Longs
+
+Mean = Callable[[Floats], Any]
 
 SHARED_KEYS = ("mAP50-95", "mAP50", "mAP75", "P", "R", "score")
 """The summary of protocols with one operating point for all classes; ``score`` is its confidence."""
@@ -39,7 +43,7 @@ def summarize(
         return {"mAP": mean_of_defined(ap[0, 0]), **named}, {}
     if rules.shared_score:
         return _of_yolo_val(rules, ap, point), {}
-    return _averages(rules, ap, recall, np.array(matches.frequency)), {}
+    return _averages(rules, ap, recall, mean_of_defined, np.array(matches.frequency)), {}
 
 
 def summary_keys(rules: Protocol) -> tuple[str, ...]:
@@ -73,74 +77,84 @@ def class_keys(rules: Protocol) -> tuple[str, ...]:
 
 def _no_averages(rules: Protocol, frequency: NDArray[np.str_] | None = None) -> dict[str, float]:
     undefined = np.full((len(rules.ious), len(rules.areas), 1), math.nan)
-    return _averages(rules, undefined, np.stack([undefined] * max(len(rules.caps), 1)), frequency)
+    recall = np.stack([undefined] * max(len(rules.caps), 1))
+    return _averages(rules, undefined, recall, mean_of_defined, frequency)
 
 
 def _averages(
-    rules: Protocol, ap: Floats, recall: Floats, frequency: NDArray[np.str_] | None = None
-) -> dict[str, float]:
-    """The numbers of COCO; `ap` is (T, A, ...), `recall` (M, T, A, ...).
+    rules: Protocol,
+    ap: Floats,
+    recall: Floats,
+    mean: Mean,
+    frequency: NDArray[np.str_] | None = None,
+) -> dict[str, Any]:
+    """The numbers of COCO; `ap` is (T, A, K), `recall` (M, T, A, K).
 
-    With the frequency of each class, ``ap`` being (T, A, K), also those of LVIS.
+    With the frequency of each class also those of LVIS. Each is a `mean` of (T, K) or (K,) numbers, if not of
+    all then of each class.
     """
     areas = {a.name: i for i, a in enumerate(rules.areas) if i}
     caps = {cap: i for i, cap in enumerate(rules.caps)}
     summary = {
-        "AP": mean_of_defined(ap[:, 0]),
-        "AP50": _ap_at(rules, ap, 0.5),
-        "AP75": _ap_at(rules, ap, 0.75),
+        "AP": mean(ap[:, 0]),
+        "AP50": _ap_at(rules, ap, 0.5, mean),
+        "AP75": _ap_at(rules, ap, 0.75, mean),
     }
     for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
-        summary[f"AP{letter}"] = mean_of_defined(ap[:, areas[name]]) if name in areas else math.nan
+        summary[f"AP{letter}"] = mean(ap[:, areas[name]]) if name in areas else math.nan
     if rules.by_frequency and frequency is not None:
         for letter in FREQUENCIES:
-            summary[f"AP{letter}"] = mean_of_defined(ap[:, 0, frequency == letter])
+            summary[f"AP{letter}"] = mean(ap[:, 0, frequency == letter])
     for cap in sorted({*rules.recall_at, *caps}):
-        summary[f"AR{cap}"] = mean_of_defined(recall[caps[cap], :, 0]) if cap in caps else math.nan
+        summary[f"AR{cap}"] = mean(recall[caps[cap], :, 0]) if cap in caps else math.nan
     for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
-        summary[f"AR{letter}"] = (
-            mean_of_defined(recall[-1, :, areas[name]]) if name in areas and caps else math.nan
-        )
+        summary[f"AR{letter}"] = mean(recall[-1, :, areas[name]]) if name in areas and caps else math.nan
     for i, own in rules.named_areas.items():
         summary |= {
-            f"AP@{own.name}": mean_of_defined(ap[:, i]),
-            f"AP50@{own.name}": _ap_at(rules, ap, 0.5, i),
+            f"AP@{own.name}": mean(ap[:, i]),
+            f"AP50@{own.name}": _ap_at(rules, ap, 0.5, mean, i),
         }
         if caps:
-            summary[f"AR{rules.max_dets}@{own.name}"] = mean_of_defined(recall[-1, :, i])
+            summary[f"AR{rules.max_dets}@{own.name}"] = mean(recall[-1, :, i])
     if rules.tubes:
         return {key: summary[key] for key in ("AP", "AP50", "AP75")} | {"AR": summary[f"AR{rules.max_dets}"]}
     return summary
 
 
-def _ap_at(rules: Protocol, ap: Floats, iou: float, area: int = 0) -> float:
-    """The AP at one IoU and in one area range; `ap` is (T, A, ...)."""
+def _ap_at(rules: Protocol, ap: Floats, iou: float, mean: Mean, area: int = 0) -> Any:
+    """The AP at one IoU and in one area range; `ap` is (T, A, K)."""
     near = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
-    return mean_of_defined(ap[near[0], area]) if len(near) else math.nan
+    return mean(ap[near[0], area]) if len(near) else math.nan
 
 
 def _of_yolo_val(rules: Protocol, ap: Floats, point: OperatingPoint) -> dict[str, float]:
     """The numbers that ``yolo val`` prints, and the confidence that P and R are read at."""
-    aps = mean_of_defined(ap[:, 0]), _ap_at(rules, ap, 0.5), _ap_at(rules, ap, 0.75)
+    aps = mean_of_defined(ap[:, 0]), *(_ap_at(rules, ap, iou, mean_of_defined) for iou in (0.5, 0.75))
     numbers = *aps, point["precision"], point["recall"], point["score"]
     return dict(zip(SHARED_KEYS, numbers, strict=True))
 
 
-def class_numbers(
-    rules: Protocol, ap: Floats, recall: Floats, tp: int, npos: int, frequency: str
-) -> dict[str, float | str | list[float]]:
-    """What only some protocols say of a class."""
+def class_numbers(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -> list[dict[str, Any]]:
+    """What only some protocols say of a class, for each; `ap` is (T, A, K), `recall` (M, T, A, K)."""
+    rules = matches.protocol
+    columns: dict[str, Any]
     if rules.metric == "corloc":
-        return {"corloc": tp / npos if npos else math.nan}
-    if not rules.averaged:
-        return {f"AP@{own.name}": float(ap[0, i]) for i, own in rules.named_areas.items()}
-    per_iou = {"ap_per_iou": ap[:, 0].tolist()}
-    if rules.shared_score:
-        return {"AP50": _ap_at(rules, ap, 0.5), "AP75": _ap_at(rules, ap, 0.75), **per_iou}
-    numbers = _averages(rules, ap, recall)
-    del numbers["AP"]
-    more = {"frequency": frequency} if rules.by_frequency else {}
-    return {**numbers, **per_iou, **more}
+        columns = {"corloc": share(tp, matches.npos[:, 0])}
+    elif not rules.averaged:
+        columns = {f"AP@{own.name}": ap[0, i] for i, own in rules.named_areas.items()}
+    elif rules.shared_score:
+        columns = {f"AP{n}": _ap_at(rules, ap, n / 100, mean_of_classes) for n in (50, 75)}
+        columns["ap_per_iou"] = ap[:, 0].T
+    else:
+        columns = _averages(rules, ap, recall, mean_of_classes)
+        del columns["AP"]
+        columns["ap_per_iou"] = ap[:, 0].T
+        if rules.by_frequency:
+            columns["frequency"] = np.array(matches.frequency or [""] * len(tp), object)
+    undefined = np.full(len(tp), math.nan)
+    lists = [(undefined if isinstance(column, float) else column).tolist() for column in columns.values()]
+    rows = zip(*lists, strict=True) if lists else ((),) * len(tp)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def _pooled_ap(matches: Matches) -> float:
@@ -185,3 +199,14 @@ def mean_of_defined(values: Floats) -> float:
     """The mean of what is defined, NaN if nothing is."""
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if len(defined) else math.nan
+
+
+def mean_of_classes(values: Floats) -> Floats:
+    """(K,) the same of each column of (T, K) values; those of (K,) are their own means."""
+    if values.ndim == 1:
+        return values
+    rows = np.ascontiguousarray(values.T)  # each row is summed as if it stood on its own, to the last bit
+    partly = np.isnan(rows).any(axis=1) & ~np.isnan(rows).all(axis=1)
+    means: Floats = rows.mean(axis=1) if rows.shape[1] else np.full(len(rows), math.nan)
+    means[partly] = [mean_of_defined(row) for row in rows[partly]]
+    return means

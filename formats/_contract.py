@@ -22,7 +22,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from odm.files import Output, Source
@@ -58,9 +58,18 @@ class Sniff:
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Options:
-    """The base of the options of a format: a frozen dataclass whose fields are made by `option`."""
+    """The base of the options of a format: a frozen dataclass whose fields are made by `option`.
+
+    Options are compared here, so that no format has to have that generated, which takes a while for them all.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *vars(self).values()))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,7 +84,7 @@ class Part:
     """The options that read them, of `file` alone."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Format:
     """A file format: its name, what it keeps, and the functions that sniff, read and write it."""
 
@@ -174,10 +183,18 @@ def option(
     )
 
 
+_SPECS: dict[type[Options], tuple[OptionSpec, ...]] = {}
+
+
 def option_specs(options: type[Options]) -> tuple[OptionSpec, ...]:
     """The options that a format declares."""
+    if options not in _SPECS:
+        _SPECS[options] = tuple(_specs(options))
+    return _SPECS[options]
+
+
+def _specs(options: type[Options]) -> Iterator[OptionSpec]:
     hints = typing.get_type_hints(options)
-    specs = []
     for field in dataclasses.fields(options):
         if not field.metadata:  # not an option of the user: the framework fills it
             continue
@@ -185,20 +202,17 @@ def option_specs(options: type[Options]) -> tuple[OptionSpec, ...]:
         is_switch = kind is bool
         parse = field.metadata["parse"] or (parse_bool if is_switch else _plain_type(kind))
         meta = field.metadata
-        specs.append(
-            OptionSpec(
-                field.name,
-                meta["help"],
-                field.default,
-                parse,
-                meta["flag"],
-                meta["choices"],
-                meta["side"],
-                is_switch,
-                meta["path"],
-            )
+        yield OptionSpec(
+            field.name,
+            meta["help"],
+            field.default,
+            parse,
+            meta["flag"],
+            meta["choices"],
+            meta["side"],
+            is_switch,
+            meta["path"],
         )
-    return tuple(specs)
 
 
 def make_options(format: Format, given: Mapping[str, Any]) -> Any:  # noqa: A002 -- the field's word

@@ -69,7 +69,7 @@ _WRITTEN = {"": "UNASSIGNED", "train": "TRAINING", "val": "VALIDATION", "test": 
 FIELDS = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AutomlOptions(SplitOptions):
     """Where the pictures will lie."""
 

@@ -72,7 +72,7 @@ _WRITTEN = ("occluded", "truncated", "crowd")
 _OTHER_SHAPES = ("poly2d", "box3d", "rle", "graph")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class BddOptions(SplitOptions):
     """Options of BDD100K."""
 

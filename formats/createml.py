@@ -56,7 +56,7 @@ _IMAGE = frozenset({"image", "imagefilename", "annotations", "annotation"})
 _BOX = frozenset({"label", "coordinates", "confidence"})
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CreatemlOptions(SplitOptions):
     """Options of Create ML JSON."""
 

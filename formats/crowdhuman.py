@@ -53,7 +53,7 @@ _WHAT = "4 numbers: left, top, width, height"
 PERSON = "person"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CrowdhumanOptions(SplitOptions):
     """Options of CrowdHuman."""
 

@@ -48,7 +48,6 @@ where they are set.
 
 from __future__ import annotations
 
-import html
 import math
 import re
 from typing import Any
@@ -93,7 +92,8 @@ _PLAIN = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?", re.ASCII)
 _EDGES = ("xtl", "ytl", "xbr", "ybr")
 _OTHER_SHAPES = frozenset(("polyline", "points", "cuboid", "skeleton", "tag"))
 _ROOT = re.compile(r"<([^\s>/!?<]+)")
-_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML = "[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+"""Compiled when it is needed, which takes a while."""
 MOST_FRAMES = 100_000
 """Frames without objects that a video may claim to have before they are no longer listed."""
 
@@ -527,12 +527,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
 def _check_names(dataset: Dataset, log: Log) -> None:
     for text in dataset.categories.name:
         reason = refuse_class(text) or (
-            "XML does not allow one of its characters" if _NOT_XML.search(text) else None
+            "XML does not allow one of its characters" if re.search(_NOT_XML, text) else None
         )
         if reason is not None:
             log.report(UNWRITABLE, "", value=text, reason=reason, way="rename the class")
     for i, text in enumerate(dataset.images.name):
-        if _NOT_XML.search(text):
+        if re.search(_NOT_XML, text):
             path, line, pointer = dataset.image_place(i)
             reason = "XML does not allow one of its characters"
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=text, reason=reason)
@@ -540,12 +540,14 @@ def _check_names(dataset: Dataset, log: Log) -> None:
 
 def _check_video_names(dataset: Dataset, log: Log) -> None:
     for text in (*dataset.videos.name, *map(str, dataset.tracks.source_id.tolist())):
-        if _NOT_XML.search(text):
+        if re.search(_NOT_XML, text):
             log.report(BAD_NAME, "", value=text, reason="XML cannot hold one of its characters")
 
 
 def _head(n_images: int, classes: tuple[str, ...]) -> list[str]:
     """The lines above the first image."""
+    import html
+
     lines = ['<?xml version="1.0" encoding="utf-8"?>', "<annotations>", "  <version>1.1</version>"]
     lines += ["  <meta>", "    <task>", f"      <size>{n_images}</size>", "      <mode>annotation</mode>"]
     lines.append("      <labels>")
@@ -575,6 +577,8 @@ def _track_marks(dataset: Dataset) -> list[str]:
 
 
 def _quote(text: str) -> str:
+    import html
+
     return '"' + html.escape(text, quote=False).replace('"', "&quot;") + '"'
 
 

@@ -80,7 +80,7 @@ _RESULT = re.compile(r"Task([12])_([^/]+)\.txt")
 _HEADERS = (b"imagesource:", b"gsd:")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class DotaOptions(ImageOptions):
     """How detections are written."""
 

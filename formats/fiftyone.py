@@ -83,7 +83,7 @@ _ABSOLUTE = re.compile(r"/|[A-Za-z]:/|[a-z0-9]+://")
 _FLAGS = {**FLAG_NAMES, "iscrowd": Flag.CROWD}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FiftyoneOptions(SplitOptions):
     """Options of FiftyOne."""
 

@@ -62,7 +62,7 @@ _WHAT = "4 numbers: left, top, width, height"
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ImagefolderOptions(SplitOptions):
     """Options of imagefolder."""
 

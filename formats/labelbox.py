@@ -31,7 +31,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
@@ -63,7 +62,7 @@ _OBJECT = frozenset(
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LabelboxOptions(ImageOptions):
     """Options of Labelbox."""
 
@@ -122,7 +121,10 @@ def _name(row: dict[str, Any]) -> tuple[str, Any]:
     place = row.get("row_data")
     if isinstance(place, str):
         with contextlib.suppress(ValueError):  # no URL after all
-            place = unquote(urlsplit(place).path).rpartition("/")[2] if "://" in place else place
+            if "://" in place:
+                from urllib.parse import unquote, urlsplit
+
+                place = unquote(urlsplit(place).path).rpartition("/")[2]
     return "row_data", place
 
 

@@ -69,7 +69,7 @@ _OPEN = frozenset({"point", "points", "line", "linestrip"})
 _OUTLINES = {"polygon": "polygons", "mask": "masks", "circle": "circles", "rotation": "rotated boxes"}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LabelmeOptions(ImageOptions):
     """Options of LabelMe JSON."""
 

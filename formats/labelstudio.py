@@ -86,7 +86,7 @@ _BARE = tuple(_SHAPES)
 _SIZE_KEYS = ("original_width", "original_height")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LabelstudioOptions(ImageOptions):
     """Options of Label Studio JSON."""
 

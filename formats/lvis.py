@@ -113,7 +113,7 @@ _OWN = {"neg_category_ids": LabelState.ABSENT, "not_exhaustive_category_ids": La
 _WHAT = "4 numbers: left, top, width, height"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LvisOptions(SplitOptions):
     """Options of LVIS JSON."""
 

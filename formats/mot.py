@@ -112,7 +112,7 @@ MOST_FRAMES = 200_000
 """Frames that a sequence may claim to have before those without boxes are no longer listed."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class MotOptions(ImageOptions):
     """What the numbers of the classes mean."""
 

@@ -52,7 +52,7 @@ _SPLIT = re.compile(r"(?:.*[-_.])?(train|val|valid|validation|test)(?:[-_.].*)?"
 _SPLITS = {"valid": "val", "validation": "val"}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SagemakerOptions(SplitOptions):
     """Options of manifests."""
 

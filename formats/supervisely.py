@@ -77,7 +77,7 @@ _WHOLE = re.compile(r"ds[ _-]?[0-9]*|data[ _-]?set[ _-]?[0-9]*|", re.IGNORECASE)
 """Names of data sets that say nothing of a split."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SuperviselyOptions(SplitOptions):
     """Options of Supervisely."""
 

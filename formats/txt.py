@@ -88,7 +88,7 @@ from odm.formats._shared.text_tokens import (
 )
 from odm.issues import Code, Log, Trusted, plural, printable, shorten
 from odm.names import BAD_CLASS_NAME, refuse_class, stem
-from odm.tables import Builder, Dataset, Floats, Ints, Kind
+from odm.tables import Builder, Dataset, Floats, Ints, Kind, distinct
 
 LAYOUT_UNCLEAR = Code(
     "box-layout-unclear",
@@ -147,7 +147,7 @@ def parse_sep(text: str) -> str:
     return sep
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TxtOptions(ImageOptions):
     """What the four numbers mean, and how the values are separated."""
 
@@ -265,7 +265,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
         good &= ~far
         size = sizes[parsed.file]
         unknown = good & (size[:, 0] == 0)
-        for file in np.unique(parsed.file[unknown]).tolist():
+        for file in distinct(parsed.file[unknown]).tolist():
             code = LINKED_PICTURE if source.picture_links else NO_SIZE
             log.report(code, source.full(parsed.files[file]), value=_image_name(source, parsed.files[file]))
         good &= ~unknown
@@ -387,7 +387,8 @@ def _rows(chunk: Chunk, names: _Names) -> tuple[tuple[Ints, Floats, Floats, Ints
     name = names.rows(texts, chunk)
     sound &= name >= 0
     kept = rows[sound]
-    faulty = np.union1d(np.flatnonzero(~enough), rows[~sound])
+    enough[rows[~sound]] = False
+    faulty = np.flatnonzero(~enough)
     return (name[sound], score[sound], box[sound], chunk.file[kept], chunk.line[kept]), faulty
 
 
@@ -622,7 +623,7 @@ def _add_categories(
     parsed: ParsedRows, where: Rows, good: NDArray[np.bool_], builder: Builder, log: Log, options: TxtOptions
 ) -> tuple[Ints, NDArray[np.bool_]]:
     """The category row of each box, and which boxes have one."""
-    used = np.unique(parsed.name[good])
+    used = distinct(parsed.name[good])
     texts = [parsed.names[i] for i in used.tolist()]
     table = np.full(len(parsed.names) + 1, -1, np.int32)
     if options.classes is not None:
@@ -703,7 +704,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
     is_relative = options.coords == "rel"
     box = options.box or ("cxcywh" if is_relative else "ltrb")
     boxes = dataset.boxes
-    used = np.unique(boxes.category).tolist() if len(boxes) else []
+    used = distinct(boxes.category).tolist() if len(boxes) else []
     for row in used:
         refused = _unwritable(dataset.categories.name[row], options.sep, dataset.kind)
         if refused is not None:

@@ -96,7 +96,7 @@ _NUMBERS = {
 _FIRST = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{\s*"(filename|fileref|size)"\s*:')
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ViaOptions(ImageOptions):
     """Options of VIA."""
 

@@ -89,7 +89,7 @@ CLASSES = (
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class VisdroneOptions(ImageOptions):
     """What the numbers of the categories mean."""
 

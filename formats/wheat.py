@@ -59,7 +59,7 @@ CLASS = "wheat"
 _BOX = ("bbox[0]", "bbox[1]", "bbox[2]", "bbox[3]")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class WheatOptions(ImageOptions):
     """How detections are written."""
 

@@ -74,7 +74,7 @@ _SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", 
 _SUFFIXES = tuple(PICTURE_SUFFIXES)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class YolokerasOptions(SplitOptions):
     """Where the names of classes come from, and how lines are written."""
 

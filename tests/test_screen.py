@@ -18,6 +18,7 @@ from odm.evaluate import OUTPUTS as TABLES
 from odm.issues import CODES, Issue
 from odm.screen import (
     CELL,
+    LONG,
     Screen,
     Unwritten,
     cell,
@@ -295,6 +296,16 @@ def test_json_is_escaped_and_exact_and_csv_of_any_language_is_exact(tmp_path, pr
         direction,
         "\x7f\x85\udc80\U000e0041",
     ]
+
+
+@pytest.mark.parametrize("name", ["é", "\x85", "\udc80"])
+def test_long_json_has_the_bytes_of_short_json(name):
+    record = {name: [2e-5, 1e16, -0.0, 1.0, 10**30, None, True], "": [[], {}, 'a\n"', name]}
+    text, one = json_text([record] * 2000), json_text(record)
+    assert len(text) > LONG > len(one)
+    assert text == "[\n " + ",\n ".join([one.replace("\n", "\n ")] * 2000) + "\n]"
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        json_text([float("nan")])
 
 
 @pytest.mark.parametrize("output", ["table", "markdown"])

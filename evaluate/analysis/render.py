@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import string
 from collections.abc import Callable, Iterator, Sequence
@@ -13,8 +12,8 @@ from odm.evaluate.analysis.images import DELTAS, ImageTable
 from odm.evaluate.class_table import percent
 from odm.evaluate.render import csv_text
 from odm.issues import plural, printable, shorten
+from odm.screen import json_text, text_table, wrapped
 from odm.screen import markdown as escaped
-from odm.screen import text_table, wrapped
 
 CLASSES_SHOWN = 40
 ENDS_SHOWN = 10
@@ -59,7 +58,7 @@ def save_comparison(comparison: Comparison, write: Callable[[str, bytes], object
 
 def comparison_json(comparison: Comparison) -> str:
     """The JSON contract."""
-    return json.dumps(comparison.to_dict(), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    return json_text(comparison.to_dict()) + "\n"
 
 
 def deltas_csv(deltas: Sequence[Delta]) -> str:

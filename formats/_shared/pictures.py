@@ -22,7 +22,7 @@ from odm.formats._contract import Options, option, parse_size
 from odm.issues import Code, Log, PathError, Trusted, printable, shorten
 from odm.names import PICTURE_SUFFIXES, NameRule, parse_name_rule, stem
 from odm.pictures import picture_size
-from odm.tables import Builder, Dataset, Floats
+from odm.tables import Builder, Dataset, Floats, distinct
 
 LINKED_PICTURE = Code(
     "picture-behind-link",
@@ -75,7 +75,7 @@ def relative_to_images(dataset: Dataset, values: Floats, log: Log) -> Floats | N
     """
     images, boxes = dataset.images, dataset.boxes
     errors = log.errors
-    for row in np.unique(boxes.image).tolist():
+    for row in distinct(boxes.image).tolist():
         if images.width[row] <= 0 or images.height[row] <= 0:
             path, line, pointer = dataset.image_place(row)
             log.report(NO_SIZE, path, line=line, pointer=pointer, value=images.name[row])
@@ -95,7 +95,7 @@ def _farthest(values: Floats) -> float:
     return float(values[np.argmax(np.abs(values - 0.5))])
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ImageOptions(Options):
     """Where the sizes of images come from; a format that may need them derives its options from this."""
 

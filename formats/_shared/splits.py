@@ -15,7 +15,7 @@ SPLITS = frozenset({"train", "val", "valid", "validation", "test", "dev", "miniv
 """Names of folders and files that say which part of a data set they hold, in lower case."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SplitOptions(ImageOptions):
     """Options of a format whose images have splits."""
 

@@ -35,7 +35,7 @@ from odm.formats._shared.text_tokens import (
 )
 from odm.issues import Code, Log, Trusted, printable
 from odm.names import refuse_class, stem
-from odm.tables import Builder, Dataset, Floats, Ints
+from odm.tables import Builder, Dataset, Floats, Ints, distinct
 
 Cell = tuple[int, bytes]
 """A value of a row as it stands in the file, with its column from 1."""
@@ -449,7 +449,7 @@ def refuse_classes(dataset: Dataset, log: Log, *, words: bool = True, unused: bo
     With `unused`, those without objects are written too.
     """
     errors = log.errors
-    rows = range(len(dataset.categories)) if unused else np.unique(dataset.boxes.category).tolist()
+    rows = range(len(dataset.categories)) if unused else distinct(dataset.boxes.category).tolist()
     for row in rows:
         name = dataset.categories.name[row]
         reason = refuse_class(name)

@@ -29,7 +29,7 @@ from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.number_text import Cells, fixed_cells
 from odm.issues import Code, Log, printable, shorten
 from odm.names import PICTURE_SUFFIXES
-from odm.tables import Floats, Ints, Longs
+from odm.tables import Floats, Ints, Longs, distinct
 
 CHUNK = 2**19
 """Bytes of text that are worked on at a time: large enough to be fast, small enough for the caches."""
@@ -547,7 +547,7 @@ def relative(values: Floats, width: Ints, height: Ints) -> Cells:
     """(4n,) cells of (n, 4) relative coordinates with the decimals that the (n,) sizes in pixels ask for."""
     largest = np.maximum(np.maximum(width, height), 2) - 1
     places = np.floor(np.log10(largest)).astype(np.int64) + 7
-    kinds = np.unique(places)
+    kinds = distinct(places)
     if len(kinds) <= 1:
         return fixed_cells(values.ravel(), int(kinds[0]) if len(kinds) else 7)
     rows = [np.flatnonzero(places == kind) for kind in kinds]

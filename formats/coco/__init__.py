@@ -62,15 +62,12 @@ from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.json_preview import JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.splits import SPLITS
-from odm.formats.coco.ids import result_ids
-from odm.formats.coco.reader import Reader
 from odm.formats.coco.videos import has_tubes
-from odm.formats.coco.writer import object_of, results_of
 from odm.issues import Log, UsageError, printable
 from odm.tables import Builder, Dataset
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CocoOptions(ImageOptions):
     """Options of COCO JSON."""
 
@@ -223,6 +220,8 @@ def _split_of(file: str) -> str:
 
 def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> None:
     """Read one file, or the files of a folder with one class order."""
+    from odm.formats.coco.reader import Reader
+
     if not source.is_dir:
         files = [("", "")]
         if options.split is not None and options.split != (own := _split_of(source.path)):
@@ -274,6 +273,9 @@ def parts(source: Source, options: CocoOptions, rows: int) -> list[Part]:
 
 def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> None:
     """Write one file, or one per split."""
+    from odm.formats.coco.ids import result_ids
+    from odm.formats.coco.writer import object_of, results_of
+
     results = options.results
     if results is None:
         results = dataset.kind == "det" and options.reference is not None

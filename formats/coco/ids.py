@@ -13,7 +13,7 @@ from odm.codes import CATEGORY_POSITION_GUESSED
 from odm.formats._shared.json_columns import show
 from odm.issues import Code, Log, Trusted, hint, printable, shorten
 from odm.names import stem
-from odm.tables import NO_ID, Categories, Dataset, Id, Longs
+from odm.tables import NO_ID, Categories, Dataset, Id, Longs, distinct
 
 NOT_IN_REFERENCE = Code(
     "not-in-reference",
@@ -233,7 +233,7 @@ def result_ids(dataset: Dataset, reference: Dataset | None, log: Log) -> tuple[l
     exact = {name: row for row, name in enumerate(theirs.name)}
     stems = _unique(map(stem, theirs.name))
     last = _unique(stem(name.rsplit("/", 1)[-1]) for name in theirs.name)
-    used = set(np.unique(dataset.boxes.image).tolist())
+    used = set(distinct(dataset.boxes.image).tolist())
     image_ids: list[Id] = []
     for row, name in enumerate(dataset.images.name):
         there = exact.get(name, stems.get(stem(name), last.get(stem(name.rsplit("/", 1)[-1]))))
@@ -244,7 +244,7 @@ def result_ids(dataset: Dataset, reference: Dataset | None, log: Log) -> tuple[l
     classes = reference.categories
     numbers = classes.source_id.tolist()
     rows = {name: row for row, name in enumerate(classes.name)}
-    used = set(np.unique(dataset.boxes.category).tolist())
+    used = set(distinct(dataset.boxes.category).tolist())
     category_ids: list[Id] = []
     for row, name in enumerate(dataset.categories.name):
         there = rows.get(name)

@@ -58,7 +58,6 @@ from odm.formats._shared.column_roles import ROLES
 from odm.formats._shared.csv_tables import NO_HEADER, Quote, head_rows, utf8_text
 from odm.formats.csv.classes import class_labels, find_class_names, names_classes
 from odm.formats.csv.layouts import CsvOptions, HeaderFaults, Layout, find_layout
-from odm.formats.csv.reader import Reader
 from odm.formats.csv.writer import DIALECTS, can_be_relative
 from odm.issues import Log, UsageError, hint, printable, shorten
 from odm.tables import Builder, Dataset
@@ -105,6 +104,8 @@ def _belongs(source: Source, file: str) -> bool:
 
 def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> None:
     """Read a file, or every CSV file of a folder."""
+    from odm.formats.csv.reader import Reader
+
     for role in options.columns or ():
         if role not in ROLES:
             raise UsageError(f"columns: unknown role {role!r}{hint(role, ROLES)}")

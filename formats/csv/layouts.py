@@ -51,7 +51,7 @@ def _parse_sep(text: str) -> str:
     return sep
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CsvOptions(ImageOptions):
     """How a CSV file is read and written."""
 

@@ -76,7 +76,7 @@ from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class KittiOptions(ImageOptions):
     """Options of KITTI labels."""
 

@@ -50,12 +50,11 @@ from odm.formats.parquet.arrow import MAGIC, METADATA_KEY, SUFFIXES, described, 
 from odm.formats.parquet.collect import Collect
 from odm.formats.parquet.flat import FlatLayout, FlatRows
 from odm.formats.parquet.nested import NestedRows, class_labels, find_nested
-from odm.formats.parquet.writer import to_bytes
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ParquetOptions(ImageOptions):
     """How a Parquet file is read."""
 
@@ -171,6 +170,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: ParquetOptions) -
     name = "" if target.single else ("detections.parquet" if dataset.kind == "det" else "annotations.parquet")
     if name and not target.plan([name], ["the boxes"], log):
         return
+    from odm.formats.parquet.writer import to_bytes
+
     target.write(name, memoryview(to_bytes(dataset)))
 
 

@@ -41,13 +41,12 @@ cannot be used for training.
 
 from __future__ import annotations
 
-from odm.files import Source
+from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats.tfrecord.layout import TfrecordOptions, files_of
-from odm.formats.tfrecord.reader import read
 from odm.formats.tfrecord.wire import begins_record
-from odm.formats.tfrecord.writer import write
-from odm.issues import printable
+from odm.issues import Log, printable
+from odm.tables import Builder, Dataset
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -58,6 +57,20 @@ def sniff(source: Source) -> Sniff | None:
             name = f"{printable(file)} begins" if file else "it begins"
             return Sniff(SURE, f"{name} with a record of TFRecord")
     return None
+
+
+def read(source: Source, builder: Builder, log: Log, options: TfrecordOptions) -> None:
+    """Read a file, or those of a folder."""
+    from odm.formats.tfrecord import reader
+
+    reader.read(source, builder, log, options)
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) -> None:
+    """Write the files of each split, and ``label_map.pbtxt``."""
+    from odm.formats.tfrecord import writer
+
+    writer.write(dataset, target, log, options)
 
 
 FORMAT = Format(

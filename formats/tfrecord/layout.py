@@ -63,7 +63,7 @@ SHARD = 100 * 2**20
 """Bytes of pictures in one file."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TfrecordOptions(SplitOptions):
     """Where the names of classes are, and what is written."""
 

@@ -64,13 +64,9 @@ from odm.formats._contract import LIKELY, SURE, Format, Sniff
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.gather import Gather
 from odm.formats._shared.safe_xml import DOCTYPE, after_prolog, narrow
-from odm.formats.voc.elements import Elements
-from odm.formats.voc.gather import Images, Rows
 from odm.formats.voc.results import RESULT_NAME, ResultReader, result_files, write_results
-from odm.formats.voc.shapes import Shapes
 from odm.formats.voc.terms import FLAGS, VocOptions
 from odm.formats.voc.trees import find_splits, name_strays, picture_folders, places
-from odm.formats.voc.writer import write_xml
 from odm.issues import Log, UsageError, plural
 from odm.tables import Builder, Dataset, Floats
 
@@ -153,6 +149,10 @@ def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> Non
 
 
 def _read_xml(source: Source, files: list[str], builder: Builder, log: Log, options: VocOptions) -> None:
+    from odm.formats.voc.elements import Elements
+    from odm.formats.voc.gather import Images, Rows
+    from odm.formats.voc.shapes import Shapes
+
     found = places(source, files)
     roots = sorted({root for _, _, root in found if root is not None})
     found.sort(key=lambda location: location[1])
@@ -188,6 +188,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> No
     if options.results:
         write_results(dataset, target, log, edges)
     else:
+        from odm.formats.voc.writer import write_xml
+
         write_xml(dataset, target, log, options, edges)
 
 

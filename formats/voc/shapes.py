@@ -191,11 +191,10 @@ class Shapes:
         start = 1 + data.count(b"\n", 0, end)
         rows.line.extend(range(start, start + n * spread, spread) if spread else [start] * n)
         if "pose" in at:
-            poses = sum(
-                pose.strip(WHITE).lower() not in (b"", b"unspecified") for pose in pieces[at["pose"] :: step]
-            )
-            if poses:
-                rows.count("pose", poses)
+            poses = pieces[at["pose"] :: step]
+            for pose in set(poses):
+                if pose.strip(WHITE).lower() not in (b"", b"unspecified"):
+                    rows.count("pose", poses.count(pose))
         return True
 
     def _match(self, body: bytes) -> tuple[_Shape, list[bytes], int] | None:

@@ -24,7 +24,7 @@ UNWRITABLE = Code(
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class VocOptions(ImageOptions):
     """What can be told about reading and writing Pascal VOC."""
 
@@ -77,7 +77,11 @@ def refuse_names(names: Iterable[str], log: Log) -> None:
     """Report the names that XML cannot hold, or that would come back as others."""
     for name in names:
         bad = refuse_class(name)
-        if bad is None and any(c in "\ufffe\uffff" or "\ud800" <= c <= "\udfff" for c in name):
+        if (
+            bad is None
+            and not name.isascii()
+            and any(c in "\ufffe\uffff" or "\ud800" <= c <= "\udfff" for c in name)
+        ):
             bad = "XML does not allow one of its characters"
         if bad is not None:
             log.report(UNWRITABLE, "", value=name, reason=bad)

@@ -55,7 +55,7 @@ from odm.issues import Log
 from odm.tables import Builder, Dataset
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class VottOptions(ImageOptions):
     """Which of the two exports is written."""
 

@@ -34,7 +34,7 @@ _BELONGS = frozenset(
 """Files that belong to a data set of this format, among them those of every Roboflow export."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class YoloOptions(ImageOptions):
     """Where names, splits, sizes and confidences come from."""
 

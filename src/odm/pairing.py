@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from odm.issues import Code, Log, Trusted, nearest, plural, shorten
 from odm.names import stem
-from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs
+from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs, distinct
 
 NO_IMAGE_IN_COMMON = Code(
     "no-image-in-common",
@@ -384,7 +384,7 @@ def check_numbers(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
         return False
     image = pairing.image[boxes.image[rows]]
     det, gt = _overlapping(truth, boxes.xyxy[rows], image)
-    now = len(np.unique(det))
+    now = len(distinct(det))
     if now <= FEW_AGREE * len(rows) and _images_shifted(truth, detections, rows, image, now, log):
         return True
     return _classes_misread(truth, detections, pairing, (rows[det], gt), log)
@@ -403,8 +403,8 @@ def _images_shifted(
         other = np.where(ranked[at] == wanted, order[at], -1)
         held = np.flatnonzero(other >= 0)
         det, _ = _overlapping(truth, detections.boxes.xyxy[rows[held]], other[held])
-        fitting = np.unique(det)
-        if len(fitting) < max(ENOUGH, MOST_AGREE * len(rows)) or len(np.unique(other[held[fitting]])) < 2:
+        fitting = distinct(det)
+        if len(fitting) < max(ENOUGH, MOST_AGREE * len(rows)) or len(distinct(other[held[fitting]])) < 2:
             continue
         log.report(
             IMAGE_NUMBERS_SHIFTED,
@@ -434,12 +434,12 @@ def _classes_misread(
 ) -> bool:
     """Whether classes of overlapping boxes, `pairs` of rows, agree in another reading, which is reported."""
     det, gt = pairs
-    n = len(np.unique(det))
+    n = len(distinct(det))
     theirs, ours = detections.boxes.category[det], truth.boxes.category[gt]
 
     def agreeing(read: NDArray[Any]) -> tuple[int, int]:
         same = read[theirs] == ours
-        return len(np.unique(det[same])), len(np.unique(ours[same]))
+        return len(distinct(det[same])), len(distinct(ours[same]))
 
     now, _ = agreeing(pairing.category)
     if n < ENOUGH or now > FEW_AGREE * n:
@@ -452,7 +452,7 @@ def _classes_misread(
         fitting, n_classes = agreeing(read)
         if fitting < max(ENOUGH, MOST_AGREE * n) or n_classes < 2:
             continue
-        used = np.unique(theirs[read[theirs] >= 0]).tolist()[:2]
+        used = distinct(theirs[read[theirs] >= 0]).tolist()[:2]
         names = pairing.gt_names
 
         def shown(rows: Mapping[int, str], used: list[int] = used) -> Trusted:

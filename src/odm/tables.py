@@ -824,3 +824,14 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     """The same array, which can no longer be written to, as all columns of a dataset."""
     array.flags.writeable = False
     return array
+
+
+def distinct(values: NDArray[Any]) -> NDArray[Any]:
+    """The distinct ones of some whole numbers, ascending.
+
+    Few are not left to `numpy.unique`, whose first call imports `numpy.ma`, as long as a tenth of NumPy.
+    """
+    if len(values) > 2**16:
+        return np.unique(values)
+    values = np.sort(values)
+    return values[np.concatenate([[True], values[1:] != values[:-1]])] if len(values) else values

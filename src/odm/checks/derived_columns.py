@@ -101,8 +101,7 @@ class DerivedColumns:
     @functools.cached_property
     def upright_suspects(self) -> NDArray[np.intp]:
         """The suspects that are finite and not inverted."""
-        wrong = np.union1d(self.not_finite, self.inverted)
-        return np.setdiff1d(self.suspects, wrong, assume_unique=True)
+        return self.suspects[self.upright[self.suspects]]
 
     @functools.cached_property
     def beyond(self) -> Floats:
