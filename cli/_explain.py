@@ -29,8 +29,8 @@ errors *of one file* together with the file with `--skip-bad-files`; no others c
 def all_codes() -> dict[str, Code]:
     """Every code by name, in the order of the names; the modules that declare them are imported for it."""
     for package in (odm.converters, odm.evaluate, odm.formats):
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{package.__name__}.{module.name}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
     return dict(sorted(CODES.items()))
 
 
