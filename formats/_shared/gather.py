@@ -299,6 +299,7 @@ class Gather:
         **columns: Any,
     ) -> None:
         """Add n boxes; the columns are those of `Builder.boxes`."""
+        self._pack()
         chunk = {"image": image, "category": category, "xyxy": xyxy, "score": score, **columns}
         where = self.where(file, line)
         self._chunks.append(({**chunk, "file": file, "line": line}, where))
