@@ -135,8 +135,10 @@ def _read_table(reader: Reader, files: Sequence[str], table: Table) -> None:
         lists.append(-1 if images[-1] is None else reader.rows_of(at / "shapes"))
     shapes = table["shapes"]
     points: Points = shapes["points"]
-    kinds = zip(shapes["shape_type"], points.lists, strict=True)
-    outline = [_OUTLINES.get(kind or ("polygon" if len(shape) > 2 else ""), "") for kind, shape in kinds]
+    outline: list[str] = []
+    if {*shapes["shape_type"]} != {"rectangle"}:
+        kinds = zip(shapes["shape_type"], points.lists, strict=True)
+        outline = [_OUTLINES.get(kind or ("polygon" if len(shape) > 2 else ""), "") for kind, shape in kinds]
     add_boxes(
         reader,
         shapes,
@@ -144,7 +146,7 @@ def _read_table(reader: Reader, files: Sequence[str], table: Table) -> None:
         points.bounds,
         images,
         lists,
-        outline=outlines(points, outline),
+        outline=outlines(points, outline) if outline else (),
         score=shapes["score"],
         flags=np.array(shapes["flags"], np.int64) | np.array(shapes["difficult"], np.int64),
     )

@@ -185,8 +185,8 @@ class Records:
             found = columns.of(self._kind, values)
         except _Unusual:
             return None
-        same = sum(map(count_colons, texts)) == columns.colons
-        return found if same and not any(map(_COLON.search, texts)) else None
+        text = b"".join(texts)
+        return found if count_colons(text) == columns.colons and not _COLON.search(text) else None
 
 
 _COLON = re.compile(rb"\\u003[aA]")
@@ -272,7 +272,7 @@ class _Columns:
                 self.colons += b"".join(values).count(b":")
             self.colons += keys * (1 + key.count(":"))
             if inner in (EMPTY, COUNTED):
-                filled = _filled(values)
+                filled = _filled(values) if keys else None
                 if filled is not None:
                     if inner == EMPTY or table.counted:  # the first of several would have to be found
                         _unusual()

@@ -371,7 +371,8 @@ class Reader(Gather):
         if type(name) is not str:
             self.wrong(at / field if field else at, "the name of an image as text", name)
             return None
-        picture = picture or self.picture(name, at, stem(name))
+        if picture is None and self.pictures:
+            picture = self.picture(name, at, stem(name))
         return super().image(name, at, field=field, picture=picture, **columns)
 
     def size(self, width: Any, height: Any, at: At, keys: tuple[str, str]) -> tuple[int, int] | None:

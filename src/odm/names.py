@@ -63,10 +63,15 @@ _USUAL_NAME = re.compile(
 _NOT_WINDOWS = frozenset('<>:"|?*')
 
 
+def is_usual(name: str) -> bool:
+    """Whether a name is of a kind that every system takes; others need a closer look, which costs more."""
+    return len(name) < 100 and _USUAL_NAME.fullmatch(name) is not None
+
+
 def refuse_name(name: str) -> str | None:
     """Why `name`, a ``/``-separated path from the data, cannot be used to read or write; None if it can."""
-    if len(name) < 100 and _USUAL_NAME.fullmatch(name):
-        return None  # cheaply
+    if is_usual(name):
+        return None
     if not name or not name.strip():
         return "it is empty"
     if "\0" in name:
@@ -111,8 +116,8 @@ def accept_name(name: str, log: Log, path: str, **location: Any) -> bool:
 
     Every reader asks this of every image name that it takes from inside a file.
     """
-    if len(name) < 100 and _USUAL_NAME.fullmatch(name):
-        return True  # cheaply
+    if is_usual(name):
+        return True
     reason = refuse_name(name)
     if reason is not None:
         log.report(BAD_NAME, path, value=name, reason=reason, **location)
