@@ -273,8 +273,8 @@ def _usual_flags(given: Any) -> int | None:
     """The flags of a shape; None where one is not known."""
     if given and type(given) is not dict:
         return None
-    found = [FLAG_NAMES.get(name) for name, value in (given or {}).items() if is_set(value)]
-    return None if None in found else sum(found)
+    names = [name for name, value in (given or {}).items() if is_set(value)]
+    return sum(FLAG_NAMES[name] for name in names) if FLAG_NAMES.keys() >= {*names} else None
 
 
 _RECORDS = Records(

@@ -55,7 +55,7 @@ class Maybe:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Held:
-    """Any value, or none, which is as null. Its column has what `read` makes of it; None says that it is unusual.
+    """Any value; none is as null. Its column has what `read` makes of it, where None says that it is unusual.
 
     Equal texts are read once, and give the same object.
     """
@@ -70,6 +70,8 @@ NUMBER = "number"
 INT = "int"
 POINTS = "points"
 """A list of two or more points, each two numbers."""
+FOUR = "four"
+"""A list of four numbers, whose column is (n, 4)."""
 ANY = "any"
 """What is not looked at, or none."""
 EMPTY = "empty"
@@ -93,7 +95,7 @@ class Points:
 class Table:
     """n records as columns by key; a list or an object of records is a table of its own.
 
-    ``lengths`` says how many of the records each list held, and ``names`` their keys if they stood in an object.
+    ``lengths`` says how many of the records each list held, and ``names`` their keys where an object held them.
     """
 
     n: int
@@ -160,10 +162,9 @@ class Records:
     def _tables(
         self, reader: Reader, batch: list[tuple[str, bytes, Any]]
     ) -> Iterator[tuple[Sequence[str], Any]]:
-        files, texts, values = [[row[i] for row in batch] for i in range(3)]
-        table = self._table(texts, values) if batch else None
+        table = self._table([text for _, text, _ in batch], [value for *_, value in batch]) if batch else None
         if table is not None:
-            yield files, table
+            yield [file for file, *_ in batch], table
             return
         for file, data, _ in batch:
             if (value := reader.decode(file, data)) is not Nothing:
@@ -217,8 +218,17 @@ def _type_of(kind: Kind) -> Any:
         return _type_of(kind.of) | None | msgspec.UnsetType
     if isinstance(kind, frozenset):
         return str
-    simple = {CLASS: str, TEXT: str, NUMBER: float, INT: int, POINTS: list[tuple[float, float]]}
-    return simple.get(kind, msgspec.Raw) if isinstance(kind, str) else msgspec.Raw
+    return _SIMPLE.get(kind, msgspec.Raw) if isinstance(kind, str) else msgspec.Raw
+
+
+_SIMPLE: dict[str, Any] = {
+    CLASS: str,
+    TEXT: str,
+    NUMBER: float,
+    INT: int,
+    FOUR: tuple[float, float, float, float],
+    POINTS: list[tuple[float, float]],
+}
 
 
 class _Columns:
@@ -250,6 +260,8 @@ class _Columns:
             return self._held(kind, list(map(bytes, values)))
         if kind == NUMBER:
             return _numbers(np.array(values, np.float64))
+        if kind == FOUR:
+            return _numbers(np.fromiter(itertools.chain.from_iterable(values), np.float64)).reshape(-1, 4)
         if kind == POINTS:
             return _points(values)
         if kind != INT:
@@ -329,7 +341,7 @@ def _points(lists: list[list[tuple[float, float]]]) -> Points:
 
 
 def outlines(points: Points, kinds: Sequence[str]) -> list[str]:
-    """The kind of each shape that is more than the rectangle around it; empty for others, and where it was."""
+    """The kind of each shape that is not just the rectangle around it, empty for others and where it was."""
     pairs = zip(kinds, points.lists, strict=True)
     return [kind if kind and not is_upright(shape) else "" for kind, shape in pairs]
 
