@@ -255,9 +255,7 @@ def _read_table(reader: Reader, files: Sequence[str], table: Table, *, several: 
     tags = np.array(objects["tags"], np.float64).reshape(-1, 2)
     columns = {"score": tags[:, 0], "flags": tags[:, 1]}
     label, corners = objects["classTitle"], points.bounds
-    add_boxes(
-        reader, objects, label, corners, images, lists, outline=outlines(points, outline), **columns
-    )
+    add_boxes(reader, objects, label, corners, images, lists, outline=outlines(points, outline), **columns)
 
 
 def _usual_tags(tags: Any) -> tuple[float, int] | None:

@@ -129,14 +129,16 @@ class Records:
 
         return msgspec.json.Decoder(_type_of(self._kind))
 
-    def read(self, reader: Reader, file: str) -> Any:
-        """The content of a file: a `Table`, Python values, or `Nothing`, and an issue."""
+    def read(self, reader: Reader, file: str, *others: Records) -> Any:
+        """The content of a file: a `Table` of these or `others`, Python values, or `Nothing`, and an issue."""
         data = reader.content(file)
         if data is None:
             return Nothing
-        value = self._decode(data)
-        table = None if value is Nothing else self._table([data], [value])
-        return reader.decode(file, data) if table is None else table
+        for records in (self, *others):
+            value = records._decode(data)
+            if value is not Nothing and (table := records._table([data], [value])) is not None:
+                return table
+        return reader.decode(file, data)
 
     def read_all(self, reader: Reader, files: Sequence[str]) -> Iterator[tuple[Sequence[str], Any]]:
         """Files with their content, in order: a `Table` with a row for each of several, or one's values."""
