@@ -212,7 +212,7 @@ def _read_table(reader: Reader, table: Table, at: At) -> bool:
 
 
 def _sizes(results: Table, counts: NDArray[np.int64]) -> list[tuple[int, int] | None] | None:
-    """The size that the results of each task say, None for a task without; None if two differ or one is bad."""
+    """The size that the results of each task say, None where there are none; None if that is not clear."""
     keys = [results[key] for key in _SIZE_KEYS]
     if results.n and not (min(map(min, keys)) >= 1 and max(map(max, keys)) < 2**31):
         return None
@@ -383,8 +383,8 @@ _TASK_META = frozenset(
 """What a task says of the work on it, which is not about the image."""
 _WORK_META = frozenset(
     (
-        "id completed_by ground_truth created_at updated_at draft_created_at lead_time prediction result_count "
-        "unique_id import_id last_action last_created_by bulk_created task project updated_by model "
+        "id completed_by ground_truth created_at updated_at draft_created_at lead_time prediction "
+        "result_count unique_id import_id last_action last_created_by bulk_created task project updated_by "
         "parent_prediction parent_annotation model_version model_run cluster neighbors mislabeling created_ago"
     ).split()
 )

@@ -1,13 +1,13 @@
 """Nested records of JSON as columns, where all of them are what a format says.
 
-The formats of annotation tools give every image a small list of boxes. `Records` decodes such a text into typed
-records at C speed, and each key of all of them becomes one column that is checked as a whole. Where anything
-is unusual there is no `Table`: the text then comes as Python values, which the format looks at one by one
-(`json_values`), so that there is one place for each message and both ways give the same tables.
+The formats of annotation tools give every image a small list of boxes. `Records` decodes such a text into
+typed records at C speed, and each key of all of them becomes one column that is checked as a whole. Where
+anything is unusual there is no `Table`: the text then comes as Python values, which the format looks at one by
+one (`json_values`), so that there is one place for each message and both ways give the same tables.
 
-Keys that the format does not name are refused, so the number of keys is known; each is followed by a colon, and if
-the text has just as many colons as keys (and as the texts and the values that are not looked at hold), no key stands
-twice.
+Keys that the format does not name are refused, so the number of keys is known; each is followed by a colon, and
+if the text has just as many colons as keys (and as the texts and the values that are not looked at hold), no
+key stands twice.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from odm.tables import Floats
 
 BATCH = 2**21
 """Bytes of the small files that become one table."""
+HEAD = 2**16
+"""Bytes that are searched for keys which a file may lack."""
+_NONE: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class Points:
 class Table:
     """n records as columns by key; a list or an object of records is a table of its own.
 
-    ``lengths`` says how many of the records each list held, and ``names`` their keys where an object held them.
+    ``lengths`` says how many of the records each list held, and ``names`` the keys in an object of them.
     """
 
     n: int
@@ -122,21 +125,16 @@ class Records:
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
-
-    @functools.cached_property
-    def _decoder(self) -> Any:
-        import msgspec
-
-        return msgspec.json.Decoder(_type_of(self._kind))
+        self._optional = frozenset(_optional_keys(kind))
+        self._decoders: dict[frozenset[str], Any] = {}
 
     def read(self, reader: Reader, file: str, *others: Records) -> Any:
-        """The content of a file: a `Table` of these or `others`, Python values, or `Nothing`, and an issue."""
+        """The content of a file: a `Table`, of these or of others, or Python values, or `Nothing`."""
         data = reader.content(file)
         if data is None:
             return Nothing
         for records in (self, *others):
-            value = records._decode(data)
-            if value is not Nothing and (table := records._table([data], [value])) is not None:
+            if (table := records.table(data)) is not None:
                 return table
         return reader.decode(file, data)
 
@@ -172,18 +170,33 @@ class Records:
             if (value := reader.decode(file, data)) is not Nothing:
                 yield [file], value
 
-    def _decode(self, data: bytes) -> Any:
+    def table(self, data: bytes) -> Table | None:
+        """The content of a text as columns; None where it is unusual."""
+        head = data[:HEAD]
+        absent = frozenset(key for key in self._optional if f'"{key}"'.encode() not in head)
+        for left_out in dict.fromkeys((absent, _NONE)):  # each key that is declared costs a column
+            value = self._decode(data, left_out)
+            if value is not Nothing:
+                return self._table([data], [value], left_out)
+        return None
+
+    def _decode(self, data: bytes, absent: frozenset[str] = _NONE) -> Any:
         """The typed value of a text; `Nothing` where it is of another kind, or not even JSON."""
         import msgspec
 
+        decoder = self._decoders.get(absent)
+        if decoder is None:
+            decoder = self._decoders[absent] = msgspec.json.Decoder(_type_of(self._kind, absent))
         try:
-            return self._decoder.decode(data)
+            return decoder.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return Nothing
 
-    def _table(self, texts: Sequence[bytes], values: list[Any]) -> Table | None:
+    def _table(
+        self, texts: Sequence[bytes], values: list[Any], absent: frozenset[str] = _NONE
+    ) -> Table | None:
         """The values of some texts as columns; None where one is unusual."""
-        columns = _Columns()
+        columns = _Columns(absent)
         try:
             found = columns.of(self._kind, values)
         except _Unusual:
@@ -196,28 +209,49 @@ _COLON = re.compile(rb"\\u003[aA]")
 """A colon in a text that is none in the file."""
 
 
-def _type_of(kind: Kind) -> Any:
-    """The type by which msgspec decodes a value of this kind."""
+def _is_raw(kind: Kind) -> bool:
+    """Whether a value of this kind stays as it is written."""
+    return kind in (ANY, EMPTY, COUNTED) or isinstance(kind, Held)
+
+
+def _optional_keys(kind: Kind) -> Iterator[str]:
+    """The keys that records may lack."""
+    if isinstance(kind, Mapping):
+        for key, inner in kind.items():
+            if isinstance(inner, Maybe) or _is_raw(inner):
+                yield key
+            yield from _optional_keys(inner)
+    elif isinstance(kind, (Each, Keyed)):
+        yield from _optional_keys(kind.of)
+
+
+def _lacks(kind: Kind, key: str, absent: frozenset[str]) -> bool:
+    return key in absent and (isinstance(kind, Maybe) or _is_raw(kind))
+
+
+def _type_of(kind: Kind, absent: frozenset[str]) -> Any:
+    """The type by which msgspec decodes a value of this kind, without the keys that are absent."""
     import msgspec
 
     if isinstance(kind, Mapping):
         members: list[tuple[Any, ...]] = []
-        for number, inner in enumerate(kind.values()):
-            member, name = _type_of(inner), f"f{number}"
+        kept = {key: inner for key, inner in kind.items() if not _lacks(inner, key, absent)}
+        for number, inner in enumerate(kept.values()):
+            member, name = _type_of(inner, absent), f"f{number}"
             if isinstance(inner, Maybe):
                 members.append((name, member, msgspec.UNSET))
             elif member is msgspec.Raw:
                 members.append((name, member, msgspec.Raw(b"")))
             else:
                 members.insert(0, (name, member))  # fields without a default come first
-        rename = {f"f{number}": key for number, key in enumerate(kind)}
+        rename = {f"f{number}": key for number, key in enumerate(kept)}
         return msgspec.defstruct("Record", members, rename=rename, forbid_unknown_fields=True, gc=False)
     if isinstance(kind, Each):
-        return list[_type_of(kind.of)]  # type: ignore[misc]
+        return list[_type_of(kind.of, absent)]  # type: ignore[misc]
     if isinstance(kind, Keyed):
-        return dict[str, _type_of(kind.of)]  # type: ignore[misc]
+        return dict[str, _type_of(kind.of, absent)]  # type: ignore[misc]
     if isinstance(kind, Maybe):
-        return _type_of(kind.of) | None | msgspec.UnsetType
+        return _type_of(kind.of, absent) | None | msgspec.UnsetType
     if isinstance(kind, frozenset):
         return str
     return _SIMPLE.get(kind, msgspec.Raw) if isinstance(kind, str) else msgspec.Raw
@@ -236,8 +270,9 @@ _SIMPLE: dict[str, Any] = {
 class _Columns:
     """Makes columns of decoded values, and counts the colons that their text has. `_Unusual` says why not."""
 
-    def __init__(self) -> None:
+    def __init__(self, absent: frozenset[str]) -> None:
         self.colons = 0
+        self._absent = absent
 
     def of(self, kind: Kind, values: list[Any]) -> Any:
         """The column of values of this kind."""
@@ -273,15 +308,20 @@ class _Columns:
     def _records(self, kind: Mapping[str, Kind], rows: list[Any]) -> Table:
         import msgspec
 
-        n, table = len(rows), Table(len(rows), {}, {})
-        for number, (key, inner) in enumerate(kind.items()):
+        n, table, number = len(rows), Table(len(rows), {}, {}), 0
+        for key, inner in kind.items():
+            if _lacks(inner, key, self._absent):
+                if inner not in (ANY, EMPTY, COUNTED):
+                    table.columns[key] = self.of(inner, [b"" if isinstance(inner, Held) else None] * n)
+                continue
             values = attribute(rows, number)
+            number += 1
             keys = n
             if isinstance(inner, Maybe):
                 if msgspec.UNSET in values:
                     keys -= values.count(msgspec.UNSET)
                     values = [None if v is msgspec.UNSET else v for v in values]
-            elif inner in (ANY, EMPTY, COUNTED) or isinstance(inner, Held):
+            elif _is_raw(inner):
                 keys -= list(map(len, values)).count(0)
                 self.colons += b"".join(values).count(b":")
             self.colons += keys * (1 + key.count(":"))
