@@ -171,7 +171,7 @@ def _read_table(reader: Reader, table: Table, at: At, split: str, *, relative: b
             image = None if size is None else image
         sizes.append(size or (1, 1))
         images.append(image)
-        lists.append(-1 if image is None else reader.rows_of(here / "annotations"))
+        lists.append(-1 if image is None else reader.builder.file(at.path, f"/{i}/annotations"))
     numbers = _numbers(boxes) * np.tile(np.repeat(np.array(sizes, np.float64), boxes.lengths, axis=0), 2)
     wh = numbers[:, 2:]
     low = numbers[:, :2] - wh / 2

@@ -132,7 +132,7 @@ def _read_table(reader: Reader, files: Sequence[str], table: Table) -> None:
         at = At(reader.source.full(file))
         name = _name(reader, file, path, at)
         images.append(None if name is None else _add_image(reader, name, at, *size))
-        lists.append(-1 if images[-1] is None else reader.rows_of(at / "shapes"))
+        lists.append(-1 if images[-1] is None else reader.builder.file(at.path, "/shapes"))
     shapes = table["shapes"]
     points: Points = shapes["points"]
     outline: list[str] = []

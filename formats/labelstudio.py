@@ -50,6 +50,7 @@ from odm.formats._shared.gather import NAN, At, Corners
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_records import (
     ANY,
+    CLASS,
     COUNTED,
     EMPTY,
     INT,
@@ -58,6 +59,7 @@ from odm.formats._shared.json_records import (
     Each,
     Held,
     Maybe,
+    One,
     Records,
     Table,
     add_boxes,
@@ -78,7 +80,7 @@ from odm.formats._shared.number_text import fixed_rows
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_tokens import decimals_for
 from odm.issues import Code, Log, Trusted, printable
-from odm.names import PICTURE_SUFFIXES, refuse_class
+from odm.names import PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset
 
 SIZES_DIFFER = Code(
@@ -181,23 +183,22 @@ def _read_table(reader: Reader, table: Table, at: At) -> bool:
     counts = np.zeros(table.n, np.int64)
     counts[np.array(work.lengths, np.int64) == 1] = results.lengths
     results.lengths = counts.tolist()
+    value: Table = results["value"]
     sizes = _sizes(results, counts)
-    if sizes is None:
+    if sizes is None or (value["rotation"] > 0).any() or (value["rotation"] < 0).any():
         return False
     reader.builder.kind = reader.builder.kind or ("det" if kind == "predictions" else "gt")
     file, data = reader.builder.file(at.path, "/"), table["data"]
     images, lists = [], []
     rows = list(zip(data["image"], data["width"], data["height"], sizes, strict=True))
     for i, (name, width, height, own) in enumerate(reader.log.track(rows, "reading")):
-        here = at / i
-        size = own or reader.size(width, height, here / "data", ("width", "height"))
-        name = image_name(name)  # noqa: PLW2901
-        image = reader.image(name, here / "data", field="image", size=size, file=file, line=i)
+        here = at / i / "data"
+        size = own or reader.size(width, height, here, ("width", "height"))
+        image = reader.image(image_name(name), here, field="image", size=size, file=file, line=i)
         images.append(image)
         listed = image is not None and own is not None
-        lists.append(reader.rows_of(here / kind / 0 / "result") if listed else -1)
+        lists.append(reader.builder.file(at.path, f"/{i}/{kind}/0/result") if listed else -1)
     own_sizes = np.array([size or (0, 0) for size in sizes], np.float64).reshape(-1, 2)
-    value: Table = results["value"]
     percent = np.stack([value[key] for key in ("x", "y", "width", "height")], axis=1)
     pixels = percent * np.tile(np.repeat(own_sizes, counts, axis=0), 2) / 100
     wh = pixels[:, 2:]
@@ -227,17 +228,6 @@ def _sizes(results: Table, counts: NDArray[np.int64]) -> list[tuple[int, int] | 
     return found
 
 
-def _usual_label(labels: Any) -> str | None:
-    """The one label of a result."""
-    label = labels[0] if type(labels) is list and len(labels) == 1 else None
-    return label if type(label) is str and not refuse_class(label) else None
-
-
-def _no_turn(value: Any) -> bool | None:
-    """True where there is no rotation."""
-    return True if value is None or (type(value) in (int, float) and value == 0) else None
-
-
 def _no_mark(value: Any) -> bool | None:
     """True where something is not marked."""
     return None if value is True else True
@@ -248,8 +238,8 @@ def _records(kind: str) -> Records:
     det = kind == "det"
     value = {
         **dict.fromkeys(("x", "y", "width", "height"), NUMBER),
-        "rotation": Held(_no_turn),
-        "rectanglelabels": Held(_usual_label),
+        "rotation": Maybe(NUMBER),
+        "rectanglelabels": One(CLASS),
     }
     result = {
         **dict.fromkeys(_RESULT, ANY),
@@ -384,8 +374,9 @@ _TASK_META = frozenset(
 _WORK_META = frozenset(
     (
         "id completed_by ground_truth created_at updated_at draft_created_at lead_time prediction "
-        "result_count unique_id import_id last_action last_created_by bulk_created task project updated_by "
-        "parent_prediction parent_annotation model_version model_run cluster neighbors mislabeling created_ago"
+        "result_count unique_id import_id last_action last_created_by bulk_created task project "
+        "updated_by parent_prediction parent_annotation model_version model_run cluster neighbors "
+        "mislabeling created_ago"
     ).split()
 )
 """What an annotation or a prediction says of itself."""

@@ -247,7 +247,7 @@ def _read_table(reader: Reader, files: Sequence[str], table: Table, *, several: 
         number_of = reader.builder.file(at.path)
         image = reader.image(name, at, size=size, picture=picture, split=split, file=number_of)
         images.append(image)
-        lists.append(-1 if image is None else reader.rows_of(at / "objects"))
+        lists.append(-1 if image is None else reader.builder.file(at.path, "/objects"))
     objects = table["objects"]
     points: Points = objects["points"]["exterior"]
     kinds = zip(objects["geometryType"], points.lists, strict=True)

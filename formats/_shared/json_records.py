@@ -43,6 +43,13 @@ class Each:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class One:
+    """A list of one such value."""
+
+    of: Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Keyed:
     """An object whose keys are data, with such values."""
 
@@ -81,7 +88,7 @@ EMPTY = "empty"
 """What holds nothing, or none."""
 COUNTED = "counted"
 """What is counted as unread where it holds something, or none."""
-Kind = str | frozenset[str] | Mapping[str, Any] | Each | Keyed | Maybe | Held
+Kind = str | frozenset[str] | Mapping[str, Any] | Each | One | Keyed | Maybe | Held
 """What the value of a key is; a set gives the texts that it may be, and a mapping the keys of an object."""
 
 
@@ -221,7 +228,7 @@ def _optional_keys(kind: Kind) -> Iterator[str]:
             if isinstance(inner, Maybe) or _is_raw(inner):
                 yield key
             yield from _optional_keys(inner)
-    elif isinstance(kind, (Each, Keyed)):
+    elif isinstance(kind, (Each, One, Keyed)):
         yield from _optional_keys(kind.of)
 
 
@@ -246,6 +253,8 @@ def _type_of(kind: Kind, absent: frozenset[str]) -> Any:
                 members.insert(0, (name, member))  # fields without a default come first
         rename = {f"f{number}": key for number, key in enumerate(kept)}
         return msgspec.defstruct("Record", members, rename=rename, forbid_unknown_fields=True, gc=False)
+    if isinstance(kind, One):
+        return tuple[_type_of(kind.of, absent)]  # type: ignore[misc]
     if isinstance(kind, Each):
         return list[_type_of(kind.of, absent)]  # type: ignore[misc]
     if isinstance(kind, Keyed):
@@ -282,6 +291,8 @@ class _Columns:
             found = self.of(kind.of, list(itertools.chain.from_iterable(values)))
             found.lengths = list(map(len, values))
             return found
+        if isinstance(kind, One):
+            return self.of(kind.of, list(itertools.chain.from_iterable(values)))
         if isinstance(kind, Keyed):
             names = list(itertools.chain.from_iterable(values))
             self.colons += len(names) + "".join(names).count(":")
@@ -294,7 +305,7 @@ class _Columns:
             self.of(kind.of, [v for v in values if v is not None])
             return values
         if isinstance(kind, Held):
-            return self._held(kind, list(map(bytes, values)))
+            return _held(kind, values)
         if kind == NUMBER:
             return _numbers(np.array(values, np.float64))
         if kind == FOUR:
@@ -322,8 +333,10 @@ class _Columns:
                     keys -= values.count(msgspec.UNSET)
                     values = [None if v is msgspec.UNSET else v for v in values]
             elif _is_raw(inner):
-                keys -= list(map(len, values)).count(0)
-                self.colons += b"".join(values).count(b":")
+                text = b"\0".join(values)  # which no JSON holds
+                values = text.split(b"\0") if n else []
+                keys -= values.count(b"")
+                self.colons += text.count(b":")
             self.colons += keys * (1 + key.count(":"))
             if inner in (EMPTY, COUNTED):
                 filled = _filled(values) if keys else None
@@ -344,20 +357,21 @@ class _Columns:
         elif isinstance(kind, frozenset) and not kind.issuperset(values):
             _unusual()
 
-    def _held(self, kind: Held, values: list[bytes]) -> list[Any]:
-        known: dict[bytes, Any] = dict.fromkeys(values)
-        for text in known:
-            known[text] = kind.read(_PYTHON.decode(text.decode()) if text else None)
-        if None in known.values():
-            _unusual()
-        return list(map(known.__getitem__, values))
+
+def _held(kind: Held, values: list[bytes]) -> list[Any]:
+    known: dict[bytes, Any] = dict.fromkeys(values)
+    for text in known:
+        known[text] = kind.read(_PYTHON.decode(text.decode()) if text else None)
+    if None in known.values():
+        _unusual()
+    return list(map(known.__getitem__, values))
 
 
-def _filled(values: list[Any]) -> NDArray[np.bool_] | None:
+def _filled(texts: list[bytes]) -> NDArray[np.bool_] | None:
     """Which of some values hold something; None if none of them does."""
-    texts = list(map(bytes, values))
     holds = {t: bool(t) and _PYTHON.decode(t.decode()) not in EMPTY_VALUES for t in dict.fromkeys(texts)}
-    return np.array([holds[text] for text in texts], bool) if any(holds.values()) else None
+    found = map(holds.__getitem__, texts)
+    return np.fromiter(found, bool, len(texts)) if any(holds.values()) else None
 
 
 def _numbers(values: Floats) -> Floats:
