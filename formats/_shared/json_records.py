@@ -2,10 +2,10 @@
 
 The formats of annotation tools give every image a small list of boxes. `Records` decodes such a text into
 typed records at C speed, and each key of all of them becomes one column that is checked as a whole. Where
-anything is unusual there is no `Table`: the text then comes as Python values, which the format looks at one by
-one (`json_values`), so that there is one place for each message and both ways give the same tables.
+anything is unusual there is no `Table`: the text then comes as Python values, which the format looks at one
+by one (`json_values`), so there is one place for each message, and both ways give the same tables.
 
-Keys that the format does not name are refused, so the number of keys is known; each is followed by a colon, and
+Keys that the format does not name are refused, so the number of keys is known. Each is followed by a colon:
 if the text has just as many colons as keys (and as the texts and the values that are not looked at hold), no
 key stands twice.
 """
