@@ -172,7 +172,8 @@ def _read_table(reader: Reader, table: Table, at: At, split: str, *, relative: b
         sizes.append(size or (1, 1))
         images.append(image)
         lists.append(-1 if image is None else reader.builder.file(at.path, f"/{i}/annotations"))
-    numbers = _numbers(boxes) * np.tile(np.repeat(np.array(sizes, np.float64), boxes.lengths, axis=0), 2)
+    scale = np.repeat(np.array(sizes, np.float64).reshape(-1, 2), boxes.lengths, axis=0)
+    numbers = _numbers(boxes) * np.tile(scale, 2)
     wh = numbers[:, 2:]
     low = numbers[:, :2] - wh / 2
     xyxy = np.concatenate([low, low + wh], axis=1)

@@ -187,7 +187,7 @@ def _read_table(reader: Reader, table: Table, at: At) -> bool:
     sizes = _sizes(results, counts)
     if sizes is None or (value["rotation"] > 0).any() or (value["rotation"] < 0).any():
         return False
-    reader.builder.kind = reader.builder.kind or ("det" if kind == "predictions" else "gt")
+    reader.builder.kind = reader.builder.kind or ("det" if kind == "predictions" and work.n else "gt")
     file, data = reader.builder.file(at.path, "/"), table["data"]
     images, lists = [], []
     rows = list(zip(data["image"], data["width"], data["height"], sizes, strict=True))

@@ -314,6 +314,8 @@ class _Columns:
             return _points(values)
         if kind != INT:
             self._texts(kind, values)
+        elif values and not -(2**63) < min(values) <= max(values) < 2**63:
+            _unusual()
         return values
 
     def _records(self, kind: Mapping[str, Kind], rows: list[Any]) -> Table:
