@@ -24,8 +24,9 @@ Reading
 - ``xtl ytl xbr ybr`` are the edges in pixels, from 0 at the top left, unchanged.
 - Tracks are read frame by frame: each ``<box>`` that is not ``outside`` is an object of the image
   ``frame_000003``, the name that CVAT itself uses for frames, with the size of ``<original_size>``. Nothing
-  is interpolated: CVAT writes a box for every frame. Tracks inside a track are the points of a skeleton and
-  are counted. The video is named after the task (``<task><name>``, or else ``<source>``, or else the file).
+  is interpolated: CVAT writes a box for every frame. In a folder of several files, the names begin with that
+  of the file (``street/frame_000003``). Tracks inside a track are the points of a skeleton and are counted.
+  The video is named after the task (``<task><name>``, or else ``<source>``, or else the file).
 - ``occluded`` is read as the flag of that name, and so are the attributes ``difficult``, ``truncated`` and
   ``is_crowd`` (``crowd``), which CVAT's own exports use; ``score`` (``confidence``) makes an object a
   detection. Other attributes are counted but not kept.
@@ -44,14 +45,20 @@ One file, as for a task of images, with all images, including those without obje
 (``video="street" frame="3"``), and a box names its track (``track_id="7"``); only odm reads these attributes.
 Whole numbers have no decimal point, others all their digits. Flags and scores are written as attributes, only
 where they are set.
+
+``-O layout=video`` writes the tracks of videos, as CVAT imports them into a task of a video: one file per
+video, with a ``<track>`` for each track and ``outside="1"`` where it ends or pauses. A box without a track
+becomes a track of one frame. The names of the frames' pictures are lost.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import LIKELY, SURE, Format, Sniff
+from odm.formats._contract import LIKELY, SURE, Format, Sniff, option
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.safe_xml import DOCTYPE, after_prolog, narrow
 from odm.formats._shared.splits import SplitOptions, miss_split
@@ -59,6 +66,18 @@ from odm.issues import Log
 from odm.tables import Builder, Dataset
 
 _ROOT = re.compile(r"<([^\s>/!?<]+)")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CvatOptions(SplitOptions):
+    """Options of CVAT XML."""
+
+    layout: str = option(
+        "images",
+        "all images in one file (images), or a file per video with tracks (video)",
+        choices=("images", "video"),
+        side="write",
+    )
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -85,17 +104,31 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
         log.report(NO_FILES, source.path, expected="annotations.xml", n=len(source.files))
     reader = Reader(source, builder, log, options)
     for file in log.track(files, "reading"):
-        reader.read_file(file)
+        reader.read_file(file, several=len(files) > 1)
     if not miss_split(options.split, reader.splits, source, log):
         reader.finish()
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> None:
-    """Write one file."""
+def adapt(options: CvatOptions) -> dict[str, Any]:
+    """What the layout can hold."""
+    return {"keeps": _KEEPS - {"extension", "split"} if options.layout == "video" else _KEEPS}
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> None:
+    """Write one file, or one per video."""
+    if options.layout == "video":
+        from odm.formats.cvat.tracks import write_videos
+
+        write_videos(dataset, target, log)
+        return
     from odm.formats.cvat.writer import write_file
 
-    del options
     write_file(dataset, target, log)
+
+
+_KEEPS = frozenset(
+    "size extension empty unused order score split difficult truncated occluded crowd video track".split()
+)
 
 
 FORMAT = Format(
@@ -109,8 +142,7 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     write=write,
-    options=SplitOptions,
-    keeps=frozenset(
-        "size extension empty unused order score split difficult truncated occluded crowd video track".split()
-    ),
+    options=CvatOptions,
+    keeps=_KEEPS,
+    adapt=adapt,
 )

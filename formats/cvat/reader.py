@@ -61,6 +61,8 @@ class Reader:
         self.door = SafeXmlParser()
         self.outlines: list[tuple[str, int, str]] = []
         self.path, self.file = "", -1
+        self.folder = ""
+        """What the names of the frames of a file begin with, where there are several files."""
         self.parts = False
         """Whether the subset of an image becomes a part of its name."""
 
@@ -70,8 +72,9 @@ class Reader:
 
     # -- one file
 
-    def read_file(self, file: str) -> None:
-        """Read one file."""
+    def read_file(self, file: str, *, several: bool = False) -> None:
+        """Read one file, which may be one of several."""
+        self.folder = f"{file.rpartition('.')[0]}/" if several else ""
         data = self.source.read(file, self.log)
         if data is None:
             return
@@ -260,7 +263,7 @@ class Reader:
         for frame in sorted(frames):
             found = shapes.get(frame, [])
             line = (found[0][0].sourceline or 0) if found else 0
-            image = self.image(f"frame_{frame:06d}", size, line, place=(video, frame))
+            image = self.image(f"{self.folder}frame_{frame:06d}", size, line, place=(video, frame))
             for shape, label, id_ in found:
                 if not self.flag(shape, "outside"):
                     track = -1 if id_ is None else self.builder.track(video, id_)

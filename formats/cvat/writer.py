@@ -25,13 +25,11 @@ def write_file(dataset: Dataset, target: Output, log: Log) -> None:
     errors = log.errors
     if name:
         target.plan([name], ["the annotations"], log)
-    for check in (_check_names, _check_video_names):
-        check(dataset, log)
-        if log.errors > errors:
-            return
+    if not allowed(dataset, log) or log.errors > errors:
+        return
     frames, tracks = _frame_marks(dataset), _track_marks(dataset)
-    labels = [_quote(text) for text in classes]
-    lines = _head(len(images), classes)
+    labels = [quoted(text) for text in classes]
+    lines = head([f"      <size>{len(images)}</size>", "      <mode>annotation</mode>"], classes)
     order = np.argsort(boxes.image, kind="stable")
     ends = np.searchsorted(boxes.image[order], np.arange(len(images)), side="right").tolist()
     texts = decimals(boxes.xyxy[order].ravel())
@@ -41,9 +39,9 @@ def write_file(dataset: Dataset, target: Output, log: Log) -> None:
     for i, (text, width, height, split) in enumerate(
         zip(images.name, images.width.tolist(), images.height.tolist(), images.split, strict=True)
     ):
-        said = (f" subset={_quote(split)}" if split else "", frames[i] if frames else "")
+        said = (f" subset={quoted(split)}" if split else "", frames[i] if frames else "")
         lines.append(
-            f'  <image id="{i}" name={_quote(text)}{said[0]} width="{width}" height="{height}"{said[1]}>'
+            f'  <image id="{i}" name={quoted(text)}{said[0]} width="{width}" height="{height}"{said[1]}>'
         )
         for row in range(at, ends[i]):
             left, top, right, bottom = texts[4 * row : 4 * row + 4]
@@ -52,16 +50,27 @@ def write_file(dataset: Dataset, target: Output, log: Log) -> None:
                 f'    <box label={labels[category[row]]} source="manual" occluded="{occluded}" xtl="{left}" '
                 f'ytl="{top}" xbr="{right}" ybr="{bottom}" z_order="0"{tracks[order[row]] if tracks else ""}>'
             )
-            for mark, bit in _WRITTEN:
-                if flags[row] & bit:
-                    lines.append(f'      <attribute name="{mark}">true</attribute>')
-            if scores:
-                lines.append(f'      <attribute name="score">{scores[row]}</attribute>')
+            lines += attributes(flags[row], scores[row] if scores else None)
             lines.append("    </box>")
         at = ends[i]
         lines.append("  </image>")
     lines.append("</annotations>\n")
     target.write(name, "\n".join(lines).encode())
+
+
+def attributes(flags: int, score: str | None) -> list[str]:
+    """The lines inside a box."""
+    lines = [f'      <attribute name="{mark}">true</attribute>' for mark, bit in _WRITTEN if flags & bit]
+    return lines if score is None else [*lines, f'      <attribute name="score">{score}</attribute>']
+
+
+def allowed(dataset: Dataset, log: Log) -> bool:
+    """Whether XML can hold all names; those that it cannot are reported."""
+    errors = log.errors
+    _check_names(dataset, log)
+    if log.errors == errors:
+        _check_video_names(dataset, log)
+    return log.errors == errors
 
 
 def _check_names(dataset: Dataset, log: Log) -> None:
@@ -84,11 +93,10 @@ def _check_video_names(dataset: Dataset, log: Log) -> None:
             log.report(BAD_NAME, "", value=text, reason="XML cannot hold one of its characters")
 
 
-def _head(n_images: int, classes: tuple[str, ...]) -> list[str]:
-    """The lines above the first image."""
+def head(about: list[str], classes: tuple[str, ...]) -> list[str]:
+    """The lines above the first image or track; `about` are those on the task."""
     lines = ['<?xml version="1.0" encoding="utf-8"?>', "<annotations>", "  <version>1.1</version>"]
-    lines += ["  <meta>", "    <task>", f"      <size>{n_images}</size>", "      <mode>annotation</mode>"]
-    lines.append("      <labels>")
+    lines += ["  <meta>", "    <task>", *about, "      <labels>"]
     for text in classes:
         lines += ["        <label>", f"          <name>{html.escape(text, quote=False)}</name>"]
         lines += ["          <type>any</type>", "        </label>"]
@@ -100,7 +108,7 @@ def _frame_marks(dataset: Dataset) -> list[str]:
     images = dataset.images
     if images.video is None:
         return []
-    names = [f" video={_quote(name)}" for name in (*dataset.videos.name,)] + [""]
+    names = [f" video={quoted(name)}" for name in (*dataset.videos.name,)] + [""]
     frames = np.full(len(images), -1) if images.frame is None else images.frame
     pairs = zip(images.video.tolist(), frames.tolist(), strict=True)
     return [names[video] + (f' frame="{frame}"' if min(video, frame) >= 0 else "") for video, frame in pairs]
@@ -110,9 +118,10 @@ def _track_marks(dataset: Dataset) -> list[str]:
     """What each box says of its track; nothing at all where there are none."""
     if dataset.boxes.track is None:
         return []
-    ids = [f" track_id={_quote(str(id_))}" for id_ in dataset.tracks.source_id.tolist()] + [""]
+    ids = [f" track_id={quoted(str(id_))}" for id_ in dataset.tracks.source_id.tolist()] + [""]
     return [ids[track] for track in dataset.boxes.track.tolist()]
 
 
-def _quote(text: str) -> str:
+def quoted(text: str) -> str:
+    """The text as the value of an attribute."""
     return '"' + html.escape(text, quote=False).replace('"', "&quot;") + '"'
