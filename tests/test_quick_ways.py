@@ -1,5 +1,6 @@
 """Formats of annotation tools are read as columns where all is as usual, else value by value: both agree on everything."""
 
+import copy
 import dataclasses
 import json
 import random
@@ -67,18 +68,18 @@ def change(value, rng):
     at = rng.randrange(len(inner)) if inner else None
     action = rng.choice(["odd", "odd", "odd", "drop", "twice", "add", "move"])
     if action == "add" or at is None:
-        odd = rng.choice(ODD)
+        odd = copy.deepcopy(rng.choice(ODD))
         inner.insert(rng.randint(0, len(inner)), [rng.choice(EXTRA), odd] if isinstance(inner, Pairs) else odd)
     elif action == "drop":
         del inner[at]
     elif action == "twice":
-        inner.append(inner[at])
+        inner.append(copy.deepcopy(inner[at]))
     elif action == "move":
         inner.insert(0, inner.pop(at))
     elif isinstance(inner, Pairs):
-        inner[at] = [inner[at][0], rng.choice(ODD)]
+        inner[at] = [inner[at][0], copy.deepcopy(rng.choice(ODD))]
     else:
-        inner[at] = rng.choice(ODD)
+        inner[at] = copy.deepcopy(rng.choice(ODD))
 
 
 XML_ODD = [
