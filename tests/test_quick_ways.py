@@ -284,6 +284,14 @@ def test_both_ways_give_the_same(tmp_path, monkeypatch, name):
     assert set(kinds) >= {(False, True), (True, False)}
 
 
+@pytest.mark.parametrize("number", ["-0.0", "1" * 305, "1e301", "1e999", "-1e999", "NaN", "true", '"5"', "null"])
+def test_numbers_that_only_python_reads_alike(tmp_path, monkeypatch, number):
+    shape = {"label": "cat", "points": [[0, 1], [0.0, 2]], "shape_type": "rectangle"}
+    text = json.dumps({"shapes": [shape, shape], "imageHeight": 9, "imageWidth": 9})
+    put(tmp_path, {"a.json": text.replace("[[0, 1]", f"[[{number}, 1]", 1)})
+    assert everything(tmp_path, "labelme", None) == slowly(monkeypatch, tmp_path, "labelme", None)
+
+
 def refuse(*_, **__):
     raise AssertionError("read value by value")
 
