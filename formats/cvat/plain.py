@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from odm.tables import Floats, Longs
 
-_GAP = rb"[ \t\n]{0,9999}"  # a parser has limits too
-_TEXT = rb'"[^"<&\x00-\x1f]{0,9999}"'
-_GROUP = rb'"([^"<&\x00-\x1f]{0,9999})"'
-_NUMBER = rb'"(-?[0-9]{1,15}(?:\.[0-9]{1,15})?)"'
+_GAP = rb"[ \t\n]{0,9999}+"  # a parser has limits too
+_TEXT = rb'"[^"<&\x00-\x1f]{0,9999}+"'
+_GROUP = rb'"([^"<&\x00-\x1f]{0,9999}+)"'
+_NUMBER = rb'"(-?(?:0|[1-9][0-9]{0,14}+)(?:\.[0-9]{1,15}+)?)"'  # as JSON has them too
 _START = re.compile(
-    rb"""(?:\xef\xbb\xbf)?(?:<\?xml version=["']1\.0["'](?: encoding=["'](?:utf-8|UTF-8)["'])?"""
+    rb"""\A(?:\xef\xbb\xbf)?(?:<\?xml version=["']1\.0["'](?: encoding=["'](?:utf-8|UTF-8)["'])?"""
     rb"""(?: standalone=["'](?:yes|no)["'])? ?\?>)?"""
 )
 _BOX = re.compile(
@@ -62,10 +62,11 @@ class Plain:
 
 def plain(data: bytes) -> Plain | None:
     """A file as columns; None if it is not plain."""
+    import msgspec
+
     start = data.find(b"<image ")
-    first = _START.match(data)
-    assert first is not None  # it matches nothing too
-    if start < 0 or b"<!" in data or b"\r" in data or b"\0" in data or data.find(b"<?", first.end()) >= 0:
+    head = _START.sub(b"", data[: max(start, 0)], count=1)
+    if start < 0 or any(mark in head for mark in (b"<!", b"<?", b"\r")) or b"\0" in data:
         return None
     if not data.isascii():
         try:
@@ -85,7 +86,8 @@ def plain(data: bytes) -> Plain | None:
         for name, subset, width, height, _ in _IMAGE.findall(between)
     ]
     image_lines, box_lines = _lines(data, start)
-    edges = [np.fromiter(map(float, parts[k::8]), np.float64) for k in range(3, 7)]
+    decode = msgspec.json.Decoder(list[float]).decode
+    edges = [np.array(decode(b"[%b]" % b",".join(parts[k::8])), np.float64) for k in range(3, 7)]
     names = {text: text.decode() for text in dict.fromkeys(parts[1::8])}
     known = {text: _attributes(text or b"") for text in dict.fromkeys(parts[7::8])}
     return Plain(
