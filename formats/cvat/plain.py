@@ -33,10 +33,12 @@ _BOX = re.compile(
 )  # fmt: skip
 _IMAGE = re.compile(
     rb"<image(?: id=" + _TEXT + rb")? name=" + _GROUP + rb"(?: subset=" + _GROUP + rb")?(?: task_id=" + _TEXT
-    + rb")? width=" + _GROUP + rb" height=" + _GROUP + rb" ?(/?)>"
+    + rb")? width=" + _GROUP + rb" height=" + _GROUP + rb" ?(?=/?>)"
 )  # fmt: skip
+_IMAGE_TEXT = re.compile(_IMAGE.pattern.decode())
+_KEYS = ("name", "subset", "width", "height")
 _ATTRIBUTE = re.compile(rb"<attribute name=" + _GROUP + rb">([^<]*)<")
-_NESTING = re.compile(rb"(?:I/|I\0*C)*A")
+_NESTING = re.compile(rb"(?:I/>|I>\0*C)*A")
 _NO_CHARACTER = re.compile(rb"\xef\xbf[\xbe\xbf]")
 """What UTF-8 can say and XML may not."""
 
@@ -77,14 +79,10 @@ def plain(data: bytes) -> Plain | None:
             return None
     parts = _BOX.split(data[start:])
     between = b"\0".join(parts[::8])  # a NUL for each box
-    nesting = _IMAGE.sub(rb"I\5", between).translate(None, b" \t\n")
+    nesting = _IMAGE.sub(b"I", between).translate(None, b" \t\n")
     nesting = nesting.replace(b"</image>", b"C").replace(b"</annotations>", b"A")
     if not _NESTING.fullmatch(nesting):
         return None
-    images = [
-        {"name": name.decode(), "subset": subset.decode(), "width": width.decode(), "height": height.decode()}
-        for name, subset, width, height, _ in _IMAGE.findall(between)
-    ]
     image_lines, box_lines = _lines(data, start)
     decode = msgspec.json.Decoder(list[float]).decode
     edges = [np.array(decode(b"[%b]" % b",".join(parts[k::8])), np.float64) for k in range(3, 7)]
@@ -92,9 +90,9 @@ def plain(data: bytes) -> Plain | None:
     known = {text: _attributes(text or b"") for text in dict.fromkeys(parts[7::8])}
     return Plain(
         data[:start] + b"</annotations>",
-        images,
+        [dict(zip(_KEYS, found, strict=True)) for found in _IMAGE_TEXT.findall(between.decode())],
         image_lines.tolist(),
-        [len(boxes) for boxes in re.findall(rb"I(?:/|(\0*)C)", nesting)],
+        [len(boxes) for boxes in re.findall(rb"I(?:/|>(\0*)C)", nesting)],
         [names[text] for text in parts[1::8]],
         np.array(parts[2::8], "S1") == b"1",
         np.stack(edges, axis=1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
@@ -152,6 +153,8 @@ class Reader:
     def shares_names(self, images: Sequence[Any]) -> bool:
         """Whether images of different subsets have one name, as in the export of a project."""
         subsets: dict[str, str] = {}
+        if len({element.get("subset") or "" for element in images}) < 2:
+            return False
         for element in images:
             subset = element.get("subset") or ""
             if subsets.setdefault(element.get("name", ""), subset) != subset:
@@ -178,8 +181,7 @@ class Reader:
         for field in ("width", "height"):
             text = (element.get(field) or "").strip(BLANKS)
             try:
-                zero = not text or (text.isascii() and NUMBER.fullmatch(text.encode()) and not float(text))
-                sizes.append(0 if zero else parse_pixels(text))
+                sizes.append(_pixels(text))
             except ValueError:
                 self.log.report(BAD_IMAGE_SIZE, self.path, line=line, field=field, value=text)
                 return None
@@ -425,6 +427,13 @@ class Reader:
                 what=what if same else "outlines",
             )
         self.gather.finish()
+
+
+@functools.lru_cache(maxsize=1000)
+def _pixels(text: str) -> int:
+    """The width or height of an image, 0 where it is unknown. ValueError if it can be neither."""
+    zero = not text or (text.isascii() and NUMBER.fullmatch(text.encode()) and not float(text))
+    return 0 if zero else parse_pixels(text)
 
 
 def _plain_marks(attributes: tuple[tuple[str, str], ...]) -> tuple[float, int, int] | None:
