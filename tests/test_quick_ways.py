@@ -332,6 +332,12 @@ def test_both_ways_give_the_same(tmp_path, monkeypatch, name):
     assert set(kinds) >= {(False, True), (True, False)}
 
 
+def test_a_minus_before_zero_is_kept_in_xml(tmp_path, monkeypatch):
+    box = '<box label="cat" occluded="0" xtl="-0" ytl="-0.0" xbr="-0.5" ybr="3" z_order="0"></box>'
+    put(tmp_path, {"a.xml": f'<annotations><image name="a" width="9" height="9">{box}</image></annotations>'})
+    assert everything(tmp_path, "cvat", None) == slowly(monkeypatch, tmp_path, "cvat", None)
+
+
 @pytest.mark.parametrize(
     "number", ["-0.0", "1" * 305, "1e301", "1e999", "-1e999", "NaN", "true", '"5"', "null"]
 )

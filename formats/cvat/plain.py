@@ -19,7 +19,7 @@ from odm.tables import Floats, Longs
 _GAP = rb"[ \t\n]{0,9999}+"  # a parser has limits too
 _TEXT = rb'"[^"<&\x00-\x1f]{0,9999}+"'
 _GROUP = rb'"([^"<&\x00-\x1f]{0,9999}+)"'
-_NUMBER = rb'"(-?(?:0|[1-9][0-9]{0,14}+)(?:\.[0-9]{1,15}+)?)"'  # as JSON has them too
+_NUMBER = rb'"((?:-(?!0"))?(?:0|[1-9][0-9]{0,14}+)(?:\.[0-9]{1,15}+)?)"'  # as JSON reads them too
 _START = re.compile(
     rb"""\A(?:\xef\xbb\xbf)?(?:<\?xml version=["']1\.0["'](?: encoding=["'](?:utf-8|UTF-8)["'])?"""
     rb"""(?: standalone=["'](?:yes|no)["'])? ?\?>)?"""
@@ -57,8 +57,10 @@ class Plain:
     labels: list[str]
     occluded: NDArray[np.bool_]
     xyxy: Floats
-    attributes: list[tuple[tuple[str, str], ...]]
-    """Name and text of each attribute of each box; equal ones are one object."""
+    attributes: list[list[tuple[str, str]]]
+    """What attributes boxes have: name and text of each."""
+    which: Longs
+    """(n,) which of those each box has."""
     box_lines: Longs
 
 
@@ -87,7 +89,7 @@ def plain(data: bytes) -> Plain | None:
     decode = msgspec.json.Decoder(list[float]).decode
     edges = [np.array(decode(b"[%b]" % b",".join(parts[k::8])), np.float64) for k in range(3, 7)]
     names = {text: text.decode() for text in dict.fromkeys(parts[1::8])}
-    known = {text: _attributes(text or b"") for text in dict.fromkeys(parts[7::8])}
+    held = {text: i for i, text in enumerate(dict.fromkeys(parts[7::8]))}
     return Plain(
         data[:start] + b"</annotations>",
         [dict(zip(_KEYS, found, strict=True)) for found in _IMAGE_TEXT.findall(between.decode())],
@@ -96,13 +98,14 @@ def plain(data: bytes) -> Plain | None:
         [names[text] for text in parts[1::8]],
         np.array(parts[2::8], "S1") == b"1",
         np.stack(edges, axis=1),
-        [known[text] for text in parts[7::8]],
+        [_attributes(text or b"") for text in held],
+        np.fromiter(map(held.__getitem__, parts[7::8]), np.int64),
         box_lines,
     )
 
 
-def _attributes(text: bytes) -> tuple[tuple[str, str], ...]:
-    return tuple((name.decode(), value.decode()) for name, value in _ATTRIBUTE.findall(text))
+def _attributes(text: bytes) -> list[tuple[str, str]]:
+    return [(name.decode(), value.decode()) for name, value in _ATTRIBUTE.findall(text)]
 
 
 def _lines(data: bytes, start: int) -> tuple[Longs, Longs]:

@@ -120,8 +120,8 @@ class Reader:
         root = self.door.root(found.head, self.path, aside)
         if root is None or aside.counts or root.tag != "annotations":
             return False
-        marks = {held: _plain_marks(held) for held in dict.fromkeys(found.attributes)}
-        bad = any(refuse_class(label) for label in dict.fromkeys(found.labels)) or None in marks.values()
+        marks = list(map(_plain_marks, found.attributes))
+        bad = any(refuse_class(label) for label in dict.fromkeys(found.labels)) or None in marks
         if bad or any(root.find(tag) is not None for tag in ("image", "track")):
             return False
         self.begin(root, found.images)
@@ -135,7 +135,7 @@ class Reader:
         kept = image >= 0
         labels = list(itertools.compress(found.labels, kept))
         known = {label: self.builder.category(label) for label in dict.fromkeys(labels)}
-        table = np.array([marks[held] for held in found.attributes], np.float64).reshape(-1, 3)
+        table = np.array(marks, np.float64).reshape(-1, 3)[found.which]
         if unread := int(table[looked_at, 2].sum()):
             self.count("attributes", unread)
         flags = table[:, 1].astype(np.int64) | np.where(found.occluded, int(Flag.OCCLUDED), 0)
@@ -436,7 +436,7 @@ def _pixels(text: str) -> int:
     return 0 if zero else parse_pixels(text)
 
 
-def _plain_marks(attributes: tuple[tuple[str, str], ...]) -> tuple[float, int, int] | None:
+def _plain_marks(attributes: list[tuple[str, str]]) -> tuple[float, int, int] | None:
     """Score, flags and how many others of the attributes of a box are; None if the score is unusual."""
     score, flags, unread = math.nan, Flag(0), 0
     for name, given in attributes:
