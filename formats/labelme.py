@@ -200,8 +200,9 @@ def _name(reader: Reader, file: str, path: Any, at: At) -> str | None:
     base = key.rpartition("/")[2]
     if said == base:
         return key
-    name = key + said[len(stem(said)) :]
-    if stem(said) != base:
+    given = stem(said)
+    name = key + said[len(given) :]
+    if given != base:
         reader.log.report(
             FILE_NAME_DIFFERS,
             at.path,

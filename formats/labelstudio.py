@@ -190,17 +190,16 @@ def _read_table(reader: Reader, table: Table, at: At) -> bool:
     reader.builder.kind = reader.builder.kind or ("det" if kind == "predictions" and work.n else "gt")
     file, data = reader.builder.file(at.path, "/"), table["data"]
     images, lists = [], []
-    rows = list(zip(data["image"], data["width"], data["height"], sizes, strict=True))
+    rows = list(zip(data["image"], data["width"], data["height"], sizes.tolist(), strict=True))
     for i, (name, width, height, own) in enumerate(reader.log.track(rows, "reading")):
         here = at / i / "data"
-        size = own or reader.size(width, height, here, ("width", "height"))
+        size = (own[0], own[1]) if own[0] else reader.size(width, height, here, ("width", "height"))
         image = reader.image(image_name(name), here, field="image", size=size, file=file, line=i)
         images.append(image)
-        listed = image is not None and own is not None
+        listed = image is not None and own[0]
         lists.append(reader.builder.file(at.path, f"/{i}/{kind}/0/result") if listed else -1)
-    own_sizes = np.array([size or (0, 0) for size in sizes], np.float64).reshape(-1, 2)
     percent = np.stack([value[key] for key in ("x", "y", "width", "height")], axis=1)
-    pixels = percent * np.tile(np.repeat(own_sizes, counts, axis=0), 2) / 100
+    pixels = percent * np.tile(np.repeat(sizes, counts, axis=0), 2) / 100
     wh = pixels[:, 2:]
     xyxy = np.concatenate([pixels[:, :2], pixels[:, :2] + wh], axis=1)
     label, score = value["rectanglelabels"], np.full(results.n, NAN)
@@ -212,25 +211,15 @@ def _read_table(reader: Reader, table: Table, at: At) -> bool:
     return True
 
 
-def _sizes(results: Table, counts: NDArray[np.int64]) -> list[tuple[int, int] | None] | None:
-    """The size that the results of each task say, None where there are none; None if that is not clear."""
+def _sizes(results: Table, counts: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """The size (n, 2) that the results of each task say, 0 where there are none; None where they differ."""
     keys = [results[key] for key in _SIZE_KEYS]
     if results.n and not (min(map(min, keys)) >= 1 and max(map(max, keys)) < 2**31):
         return None
     pairs = np.array(keys, np.int64).reshape(2, -1).T
-    some = counts > 0
-    first = pairs[(np.cumsum(counts) - counts)[some]]
-    if not (pairs == np.repeat(first, counts[some], axis=0)).all():
-        return None
-    found: list[tuple[int, int] | None] = [None] * len(counts)
-    for row, size in zip(np.flatnonzero(some).tolist(), first.tolist(), strict=True):
-        found[row] = size[0], size[1]
-    return found
-
-
-def _no_mark(value: Any) -> bool | None:
-    """True where something is not marked."""
-    return None if value is True else True
+    sizes = np.zeros((len(counts), 2), np.int64)
+    sizes[counts > 0] = pairs[(np.cumsum(counts) - counts)[counts > 0]]
+    return sizes if (pairs == np.repeat(sizes, counts, axis=0)).all() else None
 
 
 def _records(kind: str) -> Records:
@@ -252,7 +241,7 @@ def _records(kind: str) -> Records:
     work = {
         **dict.fromkeys(_WORK_META, ANY),
         "result": Each(result),
-        "was_cancelled": ANY if det else Held(_no_mark),
+        "was_cancelled": ANY if det else Held(lambda value: value is not True or None),
         "score": Maybe(NUMBER) if det else ANY,
     }
     return Records(
@@ -374,9 +363,8 @@ _TASK_META = frozenset(
 _WORK_META = frozenset(
     (
         "id completed_by ground_truth created_at updated_at draft_created_at lead_time prediction "
-        "result_count unique_id import_id last_action last_created_by bulk_created task project "
-        "updated_by parent_prediction parent_annotation model_version model_run cluster neighbors "
-        "mislabeling created_ago"
+        "result_count unique_id import_id last_action last_created_by bulk_created task project updated_by "
+        "parent_prediction parent_annotation model_version model_run cluster neighbors mislabeling"
     ).split()
 )
 """What an annotation or a prediction says of itself."""

@@ -95,7 +95,6 @@ _SHAPES = frozenset({"rectangle", "polygon"})
 _SIZE = ("width", "height")
 _SCORES = ("confidence", "score")
 _WHOLE = re.compile(r"ds[ _-]?[0-9]*|data[ _-]?set[ _-]?[0-9]*|", re.IGNORECASE)
-"""Names of data sets that say nothing of a split."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -160,14 +159,25 @@ def read(source: Source, builder: Builder, log: Log, options: SuperviselyOptions
 
 def _home(file: str) -> str:
     """The folder of the data set that an annotation file is part of."""
-    parts = file.split("/")
-    return "/".join(parts[: parts.index("ann")]) if "ann" in parts[:-1] else ""
+    return _home_of(file.rpartition("/")[0])
+
+
+@functools.lru_cache(maxsize=1000)
+def _home_of(folder: str) -> str:
+    parts = folder.split("/")
+    return "/".join(parts[: parts.index("ann")]) if "ann" in parts else ""
 
 
 def _split_of(file: str, *, several: bool) -> str:
     """The split that the folder of a data set names."""
     split = _home(file).rpartition("/")[2]
-    return "" if _WHOLE.fullmatch(split) and not several else split
+    return split if several or not _is_whole(split) else ""
+
+
+@functools.lru_cache(maxsize=1000)
+def _is_whole(name: str) -> bool:
+    """Whether the name of a data set says nothing of a split."""
+    return _WHOLE.fullmatch(name) is not None
 
 
 def _read_meta(reader: Reader, file: str, shapes: dict[str, str]) -> None:
@@ -225,7 +235,7 @@ def _name(reader: Reader, file: str, at: At) -> tuple[str, Picture | None]:
     """The name of the image of a file, and its picture."""
     home = _home(file)
     path = file or reader.source.path.replace("\\", "/").rpartition("/")[2]
-    key = path[len(f"{home}/ann/".lstrip("/")) :] if "ann" in path.split("/")[:-1] else path
+    key = path[len(f"{home}/ann/".lstrip("/")) :] if home or path.startswith("ann/") else path
     name = key[: -len(".json")] if key.lower().endswith(".json") else key
     picture = None
     if reader.pictures:
@@ -250,12 +260,15 @@ def _read_table(reader: Reader, files: Sequence[str], table: Table, *, several: 
         lists.append(-1 if image is None else reader.builder.file(at.path, "/objects"))
     objects = table["objects"]
     points: Points = objects["points"]["exterior"]
-    kinds = zip(objects["geometryType"], points.lists, strict=True)
-    outline = ["polygons" if kind == "polygon" or len(shape) > 2 else "" for kind, shape in kinds]
+    outline: list[str] = []
+    if {*objects["geometryType"]} != {"rectangle"} or max(map(len, points.lists)) > 2:
+        kinds = zip(objects["geometryType"], points.lists, strict=True)
+        outline = ["polygons" if kind == "polygon" or len(shape) > 2 else "" for kind, shape in kinds]
     tags = np.array(objects["tags"], np.float64).reshape(-1, 2)
     columns = {"score": tags[:, 0], "flags": tags[:, 1]}
     label, corners = objects["classTitle"], points.bounds
-    add_boxes(reader, objects, label, corners, images, lists, outline=outlines(points, outline), **columns)
+    outline = outlines(points, outline) if outline else []
+    add_boxes(reader, objects, label, corners, images, lists, outline=outline, **columns)
 
 
 def _usual_tags(tags: Any) -> tuple[float, int] | None:

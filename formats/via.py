@@ -51,7 +51,7 @@ from odm.formats._shared.gather import NAN, At, Corners
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_records import (
     ANY,
-    EMPTY,
+    COUNTED,
     NUMBER,
     TEXT,
     Each,
@@ -238,6 +238,8 @@ def _read_table(reader: Reader, table: Table, at: At) -> _Part:
     """Read the images of a file in which everything is as usual."""
     if "_via_img_metadata" in table.columns:
         table, at = table["_via_img_metadata"], at / "_via_img_metadata"
+    for what, filled in table.counted.items():
+        reader.count(what, int(np.count_nonzero(filled)))
     part = _Part(table["regions"], [], [], [])
     for key, name in zip(table.names, table["filename"], strict=True):
         here = at / key
@@ -308,25 +310,13 @@ _ENTRIES = Keyed(
                 "region_attributes": Held(_usual_object),
             }
         ),
-        "file_attributes": EMPTY,
+        "file_attributes": COUNTED,
         **dict.fromkeys(("size", "fileref", "base64_img_data"), ANY),
     }
 )
 _ANNOTATIONS = Records(_ENTRIES)
-_PROJECT = Records(
-    {
-        "_via_img_metadata": _ENTRIES,
-        **dict.fromkeys(
-            (
-                "_via_settings",
-                "_via_attributes",
-                "_via_data_format_version",
-                "_via_image_id_list",
-            ),
-            ANY,
-        ),
-    }
-)
+_ABOUT = "_via_settings _via_attributes _via_data_format_version _via_image_id_list".split()
+_PROJECT = Records({"_via_img_metadata": _ENTRIES, **dict.fromkeys(_ABOUT, ANY)})
 
 
 def _parts(reader: Reader, region: dict[str, Any], at: At) -> tuple[dict[str, Any], dict[str, Any]] | None:

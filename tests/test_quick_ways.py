@@ -1,5 +1,6 @@
 """Formats of annotation tools are read as columns where all is as usual, else value by value: both agree on everything."""
 
+import copy
 import dataclasses
 import json
 import random
@@ -50,7 +51,20 @@ ODD = [
     *map(Written, ("NaN", "-Infinity", "1e999", "-0.0", "-0", "1" * 305, "1" * 400, "1e301", "640.0", "[ ]", "{ }")),
     *map(Written, (r'"\ud800"', r'"\u003a"', r'"cat"', r'"\u0063at"', "nul", '"\x01"', "01")),
 ]  # fmt: skip
-EXTRA = ["id", "score", "confidence", "note", "flags", "mask", "attributes", "width", "meta", "a:b", "label", "tags"]
+EXTRA = [
+    "id",
+    "score",
+    "confidence",
+    "note",
+    "flags",
+    "mask",
+    "attributes",
+    "width",
+    "meta",
+    "a:b",
+    "label",
+    "tags",
+]
 
 
 def places(value):
@@ -67,18 +81,20 @@ def change(value, rng):
     at = rng.randrange(len(inner)) if inner else None
     action = rng.choice(["odd", "odd", "odd", "drop", "twice", "add", "move"])
     if action == "add" or at is None:
-        odd = rng.choice(ODD)
-        inner.insert(rng.randint(0, len(inner)), [rng.choice(EXTRA), odd] if isinstance(inner, Pairs) else odd)
+        odd = copy.deepcopy(rng.choice(ODD))
+        inner.insert(
+            rng.randint(0, len(inner)), [rng.choice(EXTRA), odd] if isinstance(inner, Pairs) else odd
+        )
     elif action == "drop":
         del inner[at]
     elif action == "twice":
-        inner.append(inner[at])
+        inner.append(copy.deepcopy(inner[at]))
     elif action == "move":
         inner.insert(0, inner.pop(at))
     elif isinstance(inner, Pairs):
-        inner[at] = [inner[at][0], rng.choice(ODD)]
+        inner[at] = [inner[at][0], copy.deepcopy(rng.choice(ODD))]
     else:
-        inner[at] = rng.choice(ODD)
+        inner[at] = copy.deepcopy(rng.choice(ODD))
 
 
 XML_ODD = [
@@ -107,7 +123,12 @@ def change_xml(text, rng):
 
 
 def rect(rng):
-    return [rng.choice([0, 1.5, 10, 100.25]), rng.choice([0.0, 2, 7.125]), rng.choice([1, 30.5]), rng.choice([2, 40])]
+    return [
+        rng.choice([0, 1.5, 10, 100.25]),
+        rng.choice([0.0, 2, 7.125]),
+        rng.choice([1, 30.5]),
+        rng.choice([2, 40]),
+    ]
 
 
 def boxes(rng):
@@ -124,8 +145,17 @@ def labelme(rng):
         points = rng.choice([[[x, y], [x + w, y + h]], [[x, y], [x + w, y], [x + w, y + h], [x, y + h]]])
         if kind == "polygon":
             points = rng.choice([points, [[x, y], [x + w, y], [x, y + h]]])
-        more = rng.choice([{}, {"score": 0.5}, {"score": None, "difficult": True}, {"flags": {"occluded": True}}])
-        return {"label": name, "points": points, "shape_type": kind, "group_id": None, "flags": {}, "mask": None} | more
+        more = rng.choice(
+            [{}, {"score": 0.5}, {"score": None, "difficult": True}, {"flags": {"occluded": True}}]
+        )
+        return {
+            "label": name,
+            "points": points,
+            "shape_type": kind,
+            "group_id": None,
+            "flags": {},
+            "mask": None,
+        } | more
 
     return {
         f"{name[:1]}.json": {
@@ -138,7 +168,9 @@ def labelme(rng):
 
 def supervisely(rng):
     def item(name, x, y, w, h):
-        tags = rng.choice([[], [], [{"name": "occluded", "value": None}], ["difficult"], [{"name": "score", "value": 0.5}]])
+        tags = rng.choice(
+            [[], [], [{"name": "occluded", "value": None}], ["difficult"], [{"name": "score", "value": 0.5}]]
+        )
         exterior = rng.choice([[[x, y], [x + w, y + h]], [[x, y], [x + w, y], [x, y + h]]])
         kind = rng.choice(["rectangle", "polygon"])
         points = {"exterior": exterior, "interior": []}
@@ -158,7 +190,9 @@ def labelstudio(rng):
     def result(name, x, y, w, h):
         value = {"x": x, "y": y, "width": w, "height": h, "rotation": 0, "rectanglelabels": [name]}
         size = {"original_width": 640, "original_height": 480, "image_rotation": 0}
-        return {"id": "r:1", "type": "rectanglelabels", "value": value, **size} | rng.choice([{}, {"score": 0.5}])
+        return {"id": "r:1", "type": "rectanglelabels", "value": value, **size} | rng.choice(
+            [{}, {"score": 0.5}]
+        )
 
     tasks = [
         {"id": i, "data": {"image": name} | rng.choice([{}, {"width": 640, "height": 480}]),
@@ -175,9 +209,10 @@ def via(rng):
         return {"shape_attributes": shape, "region_attributes": {"class": name} | more}
 
     entries = {
-        f"{name}-1": {"filename": name, "size": -1, "regions": [region(*box) for box in found], "file_attributes": {}}
+        f"{name}-1": {"filename": name, "size": -1, "regions": [region(*box) for box in found],
+                     "file_attributes": rng.choice([{}, {}, {"caption": "x"}])}
         for name, found in images(rng).items()
-    }
+    }  # fmt: skip
     return {"via.json": rng.choice([entries, {"_via_settings": {}, "_via_img_metadata": entries}])}
 
 
@@ -186,9 +221,15 @@ def createml(rng):
 
     def box(name, *xywh):
         place = dict(zip(("x", "y", "width", "height"), (v * scale for v in xywh), strict=True))
-        return {"label": name, "coordinates": place} | rng.choice([{}, {"confidence": 0.5}, {"confidence": None}])
+        return {"label": name, "coordinates": place} | rng.choice(
+            [{}, {"confidence": 0.5}, {"confidence": None}]
+        )
 
-    return {"a.json": [{"image": name, "annotations": [box(*b) for b in found]} for name, found in images(rng).items()]}
+    return {
+        "a.json": [
+            {"image": name, "annotations": [box(*b) for b in found]} for name, found in images(rng).items()
+        ]
+    }
 
 
 def fiftyone(rng):
@@ -204,7 +245,11 @@ def fiftyone(rng):
 
 
 def cvat_xml(rng):
-    lines = ['<?xml version="1.0" encoding="utf-8"?>', "<annotations>", "<meta><task><labels><label><name>dog</name>"]
+    lines = [
+        '<?xml version="1.0" encoding="utf-8"?>',
+        "<annotations>",
+        "<meta><task><labels><label><name>dog</name>",
+    ]
     lines.append("</label></labels></task></meta>")
     for name, found in images(rng).items():
         lines.append(f'  <image id="0" name="{name}" width="640" height="480">')
@@ -213,7 +258,9 @@ def cvat_xml(rng):
             edges = f'xtl="{x}" ytl="{y}" xbr="{x + w}" ybr="{y + h}" z_order="0"'
             more = rng.choice(['difficult">true', 'score">0.5', 'color">red', 'crowd">0', None, None])
             inner = f'<attribute name="{more}</attribute>' if more else ""
-            lines.append(f'<box label="{label}" {source}occluded="{rng.choice("01")}" {edges}>\n{inner}</box>')
+            lines.append(
+                f'<box label="{label}" {source}occluded="{rng.choice("01")}" {edges}>\n{inner}</box>'
+            )
         lines.append("  </image>")
     return {"annotations.xml": "\n".join([*lines, "</annotations>\n"])}
 
@@ -240,7 +287,9 @@ def everything(path, name, kind):
     options = {"image_size": (640, 480)} if name in ("createml", "fiftyone") else {}
     FORMATS[name].read(Source(str(path)), builder, log, make_options(FORMATS[name], options))
     data = builder.build()
-    tables = [columns(getattr(data, table)) for table in ("images", "categories", "boxes", "tracks", "videos")]
+    tables = [
+        columns(getattr(data, table)) for table in ("images", "categories", "boxes", "tracks", "videos")
+    ]
     rest = [data.kind, data.files, list(data.extras.items()), data.skipped]
     return tables, rest, log.issues, dict(log.counts), log.notes
 
@@ -283,6 +332,22 @@ def test_both_ways_give_the_same(tmp_path, monkeypatch, name):
     assert set(kinds) >= {(False, True), (True, False)}
 
 
+def test_a_minus_before_zero_is_kept_in_xml(tmp_path, monkeypatch):
+    box = '<box label="cat" occluded="0" xtl="-0" ytl="-0.0" xbr="-0.5" ybr="3" z_order="0"></box>'
+    put(tmp_path, {"a.xml": f'<annotations><image name="a" width="9" height="9">{box}</image></annotations>'})
+    assert everything(tmp_path, "cvat", None) == slowly(monkeypatch, tmp_path, "cvat", None)
+
+
+@pytest.mark.parametrize(
+    "number", ["-0.0", "1" * 305, "1e301", "1e999", "-1e999", "NaN", "true", '"5"', "null"]
+)
+def test_numbers_that_only_python_reads_alike(tmp_path, monkeypatch, number):
+    shape = {"label": "cat", "points": [[0, 1], [0.0, 2]], "shape_type": "rectangle"}
+    text = json.dumps({"shapes": [shape, shape], "imageHeight": 9, "imageWidth": 9})
+    put(tmp_path, {"a.json": text.replace("[[0, 1]", f"[[{number}, 1]", 1)})
+    assert everything(tmp_path, "labelme", None) == slowly(monkeypatch, tmp_path, "labelme", None)
+
+
 def refuse(*_, **__):
     raise AssertionError("read value by value")
 
@@ -297,7 +362,13 @@ def test_what_odm_writes_is_read_as_columns(tmp_path, monkeypatch, name):
     odm.write(dataset, target, name, **({"prefix": "images/"} if name == "labelstudio" else {}))
     monkeypatch.setattr(cvat.Reader, "add_shape", refuse)
     decode = Reader.decode
-    monkeypatch.setattr(Reader, "decode", lambda self, file, data: refuse() if "meta" not in file else decode(self, file, data))
+    monkeypatch.setattr(
+        Reader,
+        "decode",
+        lambda self, file, data: refuse() if "meta" not in file else decode(self, file, data),
+    )
     log, builder = Log(), Builder()
-    FORMATS[name].read(Source(str(target)), builder, log, make_options(FORMATS[name], {"image_size": (90, 70)}))
+    FORMATS[name].read(
+        Source(str(target)), builder, log, make_options(FORMATS[name], {"image_size": (90, 70)})
+    )
     assert len(builder.build()) == 3

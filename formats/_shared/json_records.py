@@ -127,6 +127,25 @@ def _unusual() -> NoReturn:
     raise _Unusual
 
 
+class _Batch:
+    """Small files that are to become one table."""
+
+    def __init__(self) -> None:
+        self.absent: frozenset[str] | None = None
+        """The keys that were left out of their types; None before the first file."""
+        self.size = 0
+        self._rows: list[tuple[str, bytes, Any]] = []
+
+    def add(self, file: str, data: bytes, value: Any) -> None:
+        self._rows.append((file, data, value))
+        self.size += len(data)
+
+    def take(self) -> tuple[list[str], list[bytes], list[Any]]:
+        """The files, their texts and their values, which are then forgotten."""
+        rows, self._rows, self.size = self._rows, [], 0
+        return [file for file, _, _ in rows], [data for _, data, _ in rows], [value for _, _, value in rows]
+
+
 class Records:
     """Reads files of one kind of records; it is made once, at the top of a module."""
 
@@ -147,18 +166,23 @@ class Records:
 
     def read_all(self, reader: Reader, files: Sequence[str]) -> Iterator[tuple[Sequence[str], Any]]:
         """Files with their content, in order: a `Table` with a row for each of several, or one's values."""
-        log, batch, size = reader.log, list[tuple[str, bytes, Any]](), 0
+        log, batch = reader.log, _Batch()
         aside = log.fresh()  # what is wrong with a file is told after those before it
         for file in log.track(files, "reading"):
             data = reader.content(file, aside)
-            value = Nothing if data is None else self._decode(data)
+            if batch.absent is None:
+                batch.absent = _NONE if data is None else self._absent(data)
+            value = Nothing if data is None else self._decode(data, batch.absent)
+            if data is not None and value is Nothing and batch.absent:
+                value = self._decode(data)
+                if value is not Nothing:
+                    yield from self._tables(reader, batch)
+                    batch.absent = _NONE
             if data is not None and value is not Nothing:
-                batch.append((file, data, value))
-                size += len(data)
-                if size < BATCH:
+                batch.add(file, data, value)
+                if batch.size < BATCH:
                     continue
             yield from self._tables(reader, batch)
-            batch, size = [], 0
             if aside.counts:
                 log.extend(aside)
                 aside = log.fresh()
@@ -166,26 +190,29 @@ class Records:
                 yield [file], slow
         yield from self._tables(reader, batch)
 
-    def _tables(
-        self, reader: Reader, batch: list[tuple[str, bytes, Any]]
-    ) -> Iterator[tuple[Sequence[str], Any]]:
-        table = self._table([text for _, text, _ in batch], [value for *_, value in batch]) if batch else None
+    def _tables(self, reader: Reader, batch: _Batch) -> Iterator[tuple[Sequence[str], Any]]:
+        """The content of the files of a batch, which is then empty."""
+        files, texts, values = batch.take()
+        table = self._table(texts, values, batch.absent or _NONE) if files else None
         if table is not None:
-            yield [file for file, *_ in batch], table
+            yield files, table
             return
-        for file, data, _ in batch:
+        for file, data in zip(files, texts, strict=True):
             if (value := reader.decode(file, data)) is not Nothing:
                 yield [file], value
 
     def table(self, data: bytes) -> Table | None:
         """The content of a text as columns; None where it is unusual."""
-        head = data[:HEAD]
-        absent = frozenset(key for key in self._optional if f'"{key}"'.encode() not in head)
-        for left_out in dict.fromkeys((absent, _NONE)):  # each key that is declared costs a column
-            value = self._decode(data, left_out)
+        for absent in dict.fromkeys((self._absent(data), _NONE)):
+            value = self._decode(data, absent)
             if value is not Nothing:
-                return self._table([data], [value], left_out)
+                return self._table([data], [value], absent)
         return None
+
+    def _absent(self, data: bytes) -> frozenset[str]:
+        """The keys that a text seems to lack; each that is declared costs a column."""
+        head = data[:HEAD]
+        return frozenset(key for key in self._optional if f'"{key}"'.encode() not in head)
 
     def _decode(self, data: bytes, absent: frozenset[str] = _NONE) -> Any:
         """The typed value of a text; `Nothing` where it is of another kind, or not even JSON."""
@@ -388,11 +415,24 @@ def _points(lists: list[list[tuple[float, float]]]) -> Points:
     lengths = np.fromiter(map(len, lists), np.int64, n)
     if not n or int(lengths.min()) < 2:
         return Points(lists, np.zeros((0, 4))) if not n else _unusual()
+    if lengths.max() == lengths[0] < 16 and lengths.min() == lengths[0]:
+        corners = _numbers(_same_points(lists, int(lengths[0])))
+        return Points(lists, np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1))
     inner = itertools.chain.from_iterable(itertools.chain.from_iterable(lists))
     xy = _numbers(np.fromiter(inner, np.float64)).reshape(-1, 2)
     begins = np.cumsum(lengths) - lengths
     low, high = np.minimum.reduceat(xy, begins), np.maximum.reduceat(xy, begins)
     return Points(lists, np.concatenate([low, high], axis=1))
+
+
+def _same_points(lists: list[list[tuple[float, float]]], count: int) -> Floats:
+    """(n, count, 2) of lists of so many points, through MessagePack, where all take the same bytes."""
+    import msgspec
+
+    packed = msgspec.msgpack.encode(lists)
+    width = 1 + 19 * count  # one byte before a list and each of its values, and eight for a float
+    begin = len(packed) - width * len(lists) + 3
+    return np.ndarray((len(lists), count, 2), ">f8", packed, begin, (width, 19, 9)).astype(np.float64)
 
 
 # ------------------------------------------------------------------------------------------------ boxes

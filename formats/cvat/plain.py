@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from odm.tables import Floats, Longs
 
-_GAP = rb"[ \t\n]{0,9999}"  # a parser has limits too
-_TEXT = rb'"[^"<&\x00-\x1f]{0,9999}"'
-_GROUP = rb'"([^"<&\x00-\x1f]{0,9999})"'
-_NUMBER = rb'"(-?[0-9]{1,15}(?:\.[0-9]{1,15})?)"'
+_GAP = rb"[ \t\n]{0,9999}+"  # a parser has limits too
+_TEXT = rb'"[^"<&\x00-\x1f]{0,9999}+"'
+_GROUP = rb'"([^"<&\x00-\x1f]{0,9999}+)"'
+_NUMBER = rb'"((?:-(?!0"))?(?:0|[1-9][0-9]{0,14}+)(?:\.[0-9]{1,15}+)?)"'  # as JSON reads them too
 _START = re.compile(
-    rb"""(?:\xef\xbb\xbf)?(?:<\?xml version=["']1\.0["'](?: encoding=["'](?:utf-8|UTF-8)["'])?"""
+    rb"""\A(?:\xef\xbb\xbf)?(?:<\?xml version=["']1\.0["'](?: encoding=["'](?:utf-8|UTF-8)["'])?"""
     rb"""(?: standalone=["'](?:yes|no)["'])? ?\?>)?"""
 )
 _BOX = re.compile(
@@ -33,10 +33,12 @@ _BOX = re.compile(
 )  # fmt: skip
 _IMAGE = re.compile(
     rb"<image(?: id=" + _TEXT + rb")? name=" + _GROUP + rb"(?: subset=" + _GROUP + rb")?(?: task_id=" + _TEXT
-    + rb")? width=" + _GROUP + rb" height=" + _GROUP + rb" ?(/?)>"
+    + rb")? width=" + _GROUP + rb" height=" + _GROUP + rb" ?(?=/?>)"
 )  # fmt: skip
+_IMAGE_TEXT = re.compile(_IMAGE.pattern.decode())
+_KEYS = ("name", "subset", "width", "height")
 _ATTRIBUTE = re.compile(rb"<attribute name=" + _GROUP + rb">([^<]*)<")
-_NESTING = re.compile(rb"(?:I/|I\0*C)*A")
+_NESTING = re.compile(rb"(?:I/>|I>\0*C)*A")
 _NO_CHARACTER = re.compile(rb"\xef\xbf[\xbe\xbf]")
 """What UTF-8 can say and XML may not."""
 
@@ -55,17 +57,20 @@ class Plain:
     labels: list[str]
     occluded: NDArray[np.bool_]
     xyxy: Floats
-    attributes: list[tuple[tuple[str, str], ...]]
-    """Name and text of each attribute of each box; equal ones are one object."""
+    attributes: list[list[tuple[str, str]]]
+    """What attributes boxes have: name and text of each."""
+    which: Longs
+    """(n,) which of those each box has."""
     box_lines: Longs
 
 
 def plain(data: bytes) -> Plain | None:
     """A file as columns; None if it is not plain."""
+    import msgspec
+
     start = data.find(b"<image ")
-    first = _START.match(data)
-    assert first is not None  # it matches nothing too
-    if start < 0 or b"<!" in data or b"\r" in data or b"\0" in data or data.find(b"<?", first.end()) >= 0:
+    head = _START.sub(b"", data[: max(start, 0)], count=1)
+    if start < 0 or any(mark in head for mark in (b"<!", b"<?", b"\r")) or b"\0" in data:
         return None
     if not data.isascii():
         try:
@@ -76,33 +81,31 @@ def plain(data: bytes) -> Plain | None:
             return None
     parts = _BOX.split(data[start:])
     between = b"\0".join(parts[::8])  # a NUL for each box
-    nesting = _IMAGE.sub(rb"I\5", between).translate(None, b" \t\n")
+    nesting = _IMAGE.sub(b"I", between).translate(None, b" \t\n")
     nesting = nesting.replace(b"</image>", b"C").replace(b"</annotations>", b"A")
     if not _NESTING.fullmatch(nesting):
         return None
-    images = [
-        {"name": name.decode(), "subset": subset.decode(), "width": width.decode(), "height": height.decode()}
-        for name, subset, width, height, _ in _IMAGE.findall(between)
-    ]
     image_lines, box_lines = _lines(data, start)
-    edges = [np.fromiter(map(float, parts[k::8]), np.float64) for k in range(3, 7)]
+    decode = msgspec.json.Decoder(list[float]).decode
+    edges = [np.array(decode(b"[%b]" % b",".join(parts[k::8])), np.float64) for k in range(3, 7)]
     names = {text: text.decode() for text in dict.fromkeys(parts[1::8])}
-    known = {text: _attributes(text or b"") for text in dict.fromkeys(parts[7::8])}
+    held = {text: i for i, text in enumerate(dict.fromkeys(parts[7::8]))}
     return Plain(
         data[:start] + b"</annotations>",
-        images,
+        [dict(zip(_KEYS, found, strict=True)) for found in _IMAGE_TEXT.findall(between.decode())],
         image_lines.tolist(),
-        [len(boxes) for boxes in re.findall(rb"I(?:/|(\0*)C)", nesting)],
+        [len(boxes) for boxes in re.findall(rb"I(?:/|>(\0*)C)", nesting)],
         [names[text] for text in parts[1::8]],
         np.array(parts[2::8], "S1") == b"1",
         np.stack(edges, axis=1),
-        [known[text] for text in parts[7::8]],
+        [_attributes(text or b"") for text in held],
+        np.fromiter(map(held.__getitem__, parts[7::8]), np.int64),
         box_lines,
     )
 
 
-def _attributes(text: bytes) -> tuple[tuple[str, str], ...]:
-    return tuple((name.decode(), value.decode()) for name, value in _ATTRIBUTE.findall(text))
+def _attributes(text: bytes) -> list[tuple[str, str]]:
+    return [(name.decode(), value.decode()) for name, value in _ATTRIBUTE.findall(text)]
 
 
 def _lines(data: bytes, start: int) -> tuple[Longs, Longs]:

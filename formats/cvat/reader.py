@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
@@ -122,8 +123,8 @@ class Reader:
         root = self.door.root(found.head, self.path, aside)
         if root is None or aside.counts or root.tag != "annotations":
             return False
-        marks = {held: _plain_marks(held) for held in dict.fromkeys(found.attributes)}
-        bad = any(refuse_class(label) for label in dict.fromkeys(found.labels)) or None in marks.values()
+        marks = list(map(_plain_marks, found.attributes))
+        bad = any(refuse_class(label) for label in dict.fromkeys(found.labels)) or None in marks
         if bad or any(root.find(tag) is not None for tag in ("image", "track")):
             return False
         self.begin(root, found.images)
@@ -137,7 +138,7 @@ class Reader:
         kept = image >= 0
         labels = list(itertools.compress(found.labels, kept))
         known = {label: self.builder.category(label) for label in dict.fromkeys(labels)}
-        table = np.array([marks[held] for held in found.attributes], np.float64).reshape(-1, 3)
+        table = np.array(marks, np.float64).reshape(-1, 3)[found.which]
         if unread := int(table[looked_at, 2].sum()):
             self.count("attributes", unread)
         flags = table[:, 1].astype(np.int64) | np.where(found.occluded, int(Flag.OCCLUDED), 0)
@@ -155,6 +156,8 @@ class Reader:
     def shares_names(self, images: Sequence[Any]) -> bool:
         """Whether images of different subsets have one name, as in the export of a project."""
         subsets: dict[str, str] = {}
+        if len({element.get("subset") or "" for element in images}) < 2:
+            return False
         for element in images:
             subset = element.get("subset") or ""
             if subsets.setdefault(element.get("name", ""), subset) != subset:
@@ -181,8 +184,7 @@ class Reader:
         for field in ("width", "height"):
             text = (element.get(field) or "").strip(BLANKS)
             try:
-                zero = not text or (text.isascii() and NUMBER.fullmatch(text.encode()) and not float(text))
-                sizes.append(0 if zero else parse_pixels(text))
+                sizes.append(_pixels(text))
             except ValueError:
                 self.log.report(BAD_IMAGE_SIZE, self.path, line=line, field=field, value=text)
                 return None
@@ -430,7 +432,14 @@ class Reader:
         self.gather.finish()
 
 
-def _plain_marks(attributes: tuple[tuple[str, str], ...]) -> tuple[float, int, int] | None:
+@functools.lru_cache(maxsize=1000)
+def _pixels(text: str) -> int:
+    """The width or height of an image, 0 where it is unknown. ValueError if it can be neither."""
+    zero = not text or (text.isascii() and NUMBER.fullmatch(text.encode()) and not float(text))
+    return 0 if zero else parse_pixels(text)
+
+
+def _plain_marks(attributes: list[tuple[str, str]]) -> tuple[float, int, int] | None:
     """Score, flags and how many others of the attributes of a box are; None if the score is unusual."""
     score, flags, unread = math.nan, Flag(0), 0
     for name, given in attributes:
