@@ -37,6 +37,16 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.gather import At
 from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_records import (
+    CLASS,
+    NUMBER,
+    TEXT,
+    Each,
+    Maybe,
+    Records,
+    Table,
+    add_boxes,
+)
 from odm.formats._shared.json_values import (
     Nothing,
     Reader,
@@ -87,7 +97,7 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
     reader = Reader(source, builder, log, options, ask_other=relative)
     files = reader.choose(_looks_like, "Create ML JSON")
     files = files_of_split(files, split_of, options.split, source, log)
-    values = [reader.value(file) for file in files]
+    values = [_RECORDS.read(reader, file) for file in files]
     if options.units == "auto" and _are_relative(values):
         log.note(
             f"{printable(source.path)}: all coordinates lie in 0..1, so they are read as relative to the "
@@ -97,6 +107,9 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
     for file, value in zip(files, values, strict=True):
         at = At(source.full(file))
         if value is Nothing:
+            continue
+        if isinstance(value, Table):
+            _read_table(reader, value, at, split_of(file), relative=relative)
             continue
         if not isinstance(value, list):
             reader.wrong(at, "a list of images", value)
@@ -110,6 +123,11 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
 def _are_relative(values: list[Any]) -> bool:
     """Whether there are boxes and all their numbers lie in 0..1, some of them not whole."""
     broken = False
+    for table in [value for value in values if isinstance(value, Table)]:
+        numbers = _numbers(table["annotations"])
+        if not ((numbers >= 0) & (numbers <= 1)).all():
+            return False
+        broken |= bool(((numbers > 0) & (numbers < 1)).any())
     for place in _places(values):
         for value in place.values():
             if type(value) in (int, float):
@@ -133,6 +151,60 @@ def _listed(record: dict[str, Any]) -> list[Any]:
     return boxes if isinstance(boxes, list) else []
 
 
+def _numbers(boxes: Table) -> Floats:
+    """(n, 4) the coordinates of boxes, as they were read."""
+    return np.stack([boxes["coordinates"][key] for key in _KEYS], axis=1)
+
+
+def _read_table(reader: Reader, table: Table, at: At, split: str, *, relative: bool) -> None:
+    """Read a file in which everything is as usual."""
+    boxes: Table = table["annotations"]
+    rows = reader.builder.file(at.path, "/")
+    images, lists, sizes = [], [], []
+    pairs = zip(table["image"], boxes.lengths, strict=True)
+    for i, (name, n) in enumerate(reader.log.track(list(pairs), "reading")):
+        here = at / i
+        image = reader.image(name, here, field="image", split=split, file=rows, line=i)
+        size = None
+        if relative and n and image is not None:
+            size = _size(reader, name, here)
+            image = None if size is None else image
+        sizes.append(size or (1, 1))
+        images.append(image)
+        lists.append(-1 if image is None else reader.builder.file(at.path, f"/{i}/annotations"))
+    scale = np.repeat(np.array(sizes, np.float64).reshape(-1, 2), boxes.lengths, axis=0)
+    numbers = _numbers(boxes) * np.tile(scale, 2)
+    wh = numbers[:, 2:]
+    low = numbers[:, :2] - wh / 2
+    xyxy = np.concatenate([low, low + wh], axis=1)
+    add_boxes(reader, boxes, boxes["label"], xyxy, images, lists, wh=wh, score=boxes["confidence"])
+
+
+def _size(reader: Reader, name: str, at: At) -> tuple[int, int] | None:
+    """The size of an image whose boxes are relative to it; None, and an issue, if it is not known."""
+    size = reader.pictures.size(name, reader.pictures.named(name))
+    if size is None:
+        reader.log.report(NO_SIZE, at.path, pointer=at.pointer, value=name)
+    return size
+
+
+_KEYS = ("x", "y", "width", "height")
+_RECORDS = Records(
+    Each(
+        {
+            "image": TEXT,
+            "annotations": Each(
+                {
+                    "label": CLASS,
+                    "coordinates": dict.fromkeys(_KEYS, NUMBER),
+                    "confidence": Maybe(NUMBER),
+                }
+            ),
+        }
+    )
+)
+
+
 def _read_image(
     reader: Reader, value: Any, at: At, file: int, line: int, split: str, *, relative: bool
 ) -> None:
@@ -151,9 +223,8 @@ def _read_image(
         return
     scale = (1.0, 1.0)
     if relative and boxes:
-        size = reader.pictures.size(record[key], reader.pictures.named(record[key]))
+        size = _size(reader, record[key], at)
         if size is None:
-            reader.log.report(NO_SIZE, at.path, pointer=at.pointer, value=record[key])
             reader.builder.skipped += len(boxes)
             return
         scale = float(size[0]), float(size[1])
@@ -179,7 +250,7 @@ def _read_box(
     location = reader.mapping(box["coordinates"], at / "coordinates", row=True)
     values = None
     if location is not None:
-        values = reader.members(location, ("x", "y", "width", "height"), at / "coordinates")
+        values = reader.members(location, _KEYS, at / "coordinates")
     score = reader.score(box.get("confidence"), at / "confidence")
     if category is None or values is None or score is None:
         return False
@@ -232,7 +303,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: CreatemlOptions) 
 
     def one(i: int) -> dict[str, Any]:
         numbers = map(number, places[i])
-        location = dict(zip(("x", "y", "width", "height"), numbers, strict=True))
+        location = dict(zip(_KEYS, numbers, strict=True))
         box: dict[str, Any] = {"label": classes[category[i]], "coordinates": location}
         return box | {"confidence": number(score[i])} if is_det else box
 

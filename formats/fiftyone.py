@@ -54,6 +54,18 @@ from odm.formats._shared.frames import box_tracks, track_numbers
 from odm.formats._shared.gather import At
 from odm.formats._shared.json_columns import show
 from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_records import (
+    EMPTY,
+    FOUR,
+    NUMBER,
+    Each,
+    Held,
+    Keyed,
+    Maybe,
+    Records,
+    Table,
+    add_boxes,
+)
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
     Nothing,
@@ -62,6 +74,7 @@ from odm.formats._shared.json_values import (
     fitting,
     flags_of,
     groups,
+    is_set,
     may_write,
     number,
     sniff_json,
@@ -70,7 +83,7 @@ from odm.formats._shared.number_text import fixed_rows
 from odm.formats._shared.splits import SPLITS, SplitOptions, files_of_split, miss_split, split_of
 from odm.formats._shared.text_tokens import decimals_for
 from odm.issues import Log, Trusted, printable
-from odm.names import stem
+from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag
 
 _BOX = frozenset({"label", "bounding_box", "confidence", "attributes", "index"})
@@ -118,13 +131,17 @@ def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -
         folders = (source.path[: -len(name)] + "data",)
     reader = Reader(source, builder, log, options, folders, ask_other=True)
     files = reader.choose(_looks_like, "the detection data set of FiftyOne")
-    values = {file: reader.value(file) for file in files}
+    values = {file: _RECORDS.read(reader, file) for file in files}
     samples = [file for file, value in values.items() if isinstance(value, dict) and "samples" in value]
     for file in samples:
         _read_samples(reader, values.pop(file), At(source.full(file)), options)
     for file in files_of_split(list(values), split_of, None if samples else options.split, source, log):
         value = values[file]
         at = At(source.full(file))
+        if isinstance(value, Table):
+            if _read_table(reader, value, at, split_of(file)):
+                continue
+            value = reader.value(file)
         record = None if value is Nothing else reader.mapping(value, at)
         if record is not None:
             _read_file(reader, record, at, split_of(file))
@@ -148,22 +165,101 @@ def _read_file(reader: Reader, record: dict[str, Any], at: At, split: str) -> No
     for key, value in labels.items():
         here = at / "labels" / key
         boxes = reader.items(value, here)
-        picture = reader.pictures.find(key, path=at.path) if reader.pictures else None
-        name = picture.name if picture else key
-        size = reader.pictures.size(name, picture) if boxes else None
-        image = reader.image(name, here, size=size, picture=picture, split=split)
+        image, size = _add_image(reader, key, here, split, sized=bool(boxes))
         if image is None or boxes is None:
             reader.builder.skipped += len(boxes or ())
-            continue
-        if boxes and size is None:
-            reader.log.report(NO_SIZE, here.path, **here.where, value=name)
-            reader.builder.skipped += len(boxes)
             continue
         rows = reader.rows_of(here)
         for i, box in enumerate(boxes):
             assert size is not None
             if not _read_box(reader, box, here / i, image, size, names, rows, i):
                 reader.builder.skipped += 1
+
+
+def _add_image(
+    reader: Reader, key: str, at: At, split: str, *, sized: bool
+) -> tuple[int | None, tuple[int, int] | None]:
+    """The row and the size of the image of a key; no row, and an issue, if it has none or lacks its size."""
+    picture = reader.pictures.find(key, path=at.path) if reader.pictures else None
+    name = picture.name if picture else key
+    size = reader.pictures.size(name, picture) if sized else None
+    image = reader.image(name, at, size=size, picture=picture, split=split)
+    if image is not None and sized and size is None:
+        reader.log.report(NO_SIZE, at.path, **at.where, value=name)
+        image = None
+    return image, size
+
+
+def _read_table(reader: Reader, table: Table, at: At, split: str) -> bool:
+    """Read a file in which everything is as usual; False, and nothing is done, if a class is not listed."""
+    names, boxes = table["classes"][0], table["labels"]
+    label = boxes["label"]
+    if names is not _UNLISTED:
+        rows = {name: name for name in names} | dict(enumerate(names))
+        label = list(map(rows.get, label))
+        if None in label:
+            return False
+        for i, name in enumerate(names):
+            reader.category(name, at / "classes" / i, listed=True)
+    elif any(type(name) is not str or refuse_class(name) for name in dict.fromkeys(label)):
+        return False
+    images, lists, sizes = [], [], []
+    for key, n in zip(boxes.names, boxes.lengths, strict=True):
+        here = at / "labels" / key
+        image, size = _add_image(reader, key, here, split, sized=n > 0)
+        images.append(image)
+        sizes.append(size or (0, 0))
+        lists.append(-1 if image is None else reader.rows_of(here))
+    scale = np.repeat(np.array(sizes, np.float64).reshape(-1, 2), boxes.lengths, axis=0)
+    values = boxes["bounding_box"] * np.tile(scale, 2)
+    wh = values[:, 2:]
+    xyxy = np.concatenate([values[:, :2], values[:, :2] + wh], axis=1)
+    flags = np.array(boxes["attributes"], np.int64)
+    add_boxes(reader, boxes, label, xyxy, images, lists, wh=wh, score=boxes["confidence"], flags=flags)
+    return True
+
+
+_UNLISTED = ("",)
+
+
+def _usual_classes(names: Any) -> Any:
+    """The list of classes, `_UNLISTED` where there is none; None if one of them cannot be a class."""
+    if names is None:
+        return _UNLISTED
+    good = type(names) is list and all(type(name) is str and not refuse_class(name) for name in names)
+    return names if good else None
+
+
+def _usual_flags(given: Any) -> int | None:
+    """The flags that attributes say; None where they say anything else."""
+    if given and (type(given) is not dict or not _FLAGS.keys() >= given.keys()):
+        return None
+    flags = Flag(0)
+    for name, value in (given or {}).items():
+        flags |= _FLAGS[name] if is_set(value) else 0
+    return int(flags)
+
+
+def _usual_label(label: Any) -> Any:
+    return label if type(label) in (int, str) else None
+
+
+_RECORDS = Records(
+    {
+        "classes": Held(_usual_classes),
+        "labels": Keyed(
+            Each(
+                {
+                    "label": Held(_usual_label),
+                    "bounding_box": FOUR,
+                    "confidence": Maybe(NUMBER),
+                    "attributes": Held(_usual_flags),
+                    "index": EMPTY,
+                }
+            )
+        ),
+    }
+)
 
 
 def _read_samples(reader: Reader, record: dict[str, Any], at: At, options: FiftyoneOptions) -> None:

@@ -34,16 +34,35 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._shared.codes import FILE_NAME_DIFFERS, NO_FILES, UNKNOWN_SHAPE
 from odm.formats._shared.gather import At, Corners
 from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_records import (
+    ANY,
+    CLASS,
+    COUNTED,
+    INT,
+    NUMBER,
+    POINTS,
+    TEXT,
+    Each,
+    Held,
+    Maybe,
+    Points,
+    Records,
+    Table,
+    add_boxes,
+    outlines,
+)
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
-    Nothing,
     Reader,
     below,
     bounds,
@@ -97,11 +116,40 @@ def read(source: Source, builder: Builder, log: Log, options: LabelmeOptions) ->
     if not files:
         log.report(NO_FILES, source.path, expected=Trusted("LabelMe JSON"), n=len(source.files))
     reader = Reader(source, builder, log, options, (source.path,) if source.is_dir else (), sized=True)
-    for file in log.track(files, "reading"):
-        value = reader.value(file)
-        if value is not Nothing:
-            _read_image(reader, file, value)
+    for some, found in _RECORDS.read_all(reader, files):
+        if isinstance(found, Table):
+            _read_table(reader, some, found)
+        else:
+            _read_image(reader, some[0], found)
     reader.finish()
+
+
+def _read_table(reader: Reader, files: Sequence[str], table: Table) -> None:
+    """Read files in which everything is as usual."""
+    images, lists = [], []
+    columns = zip(files, *(table[key] for key in ("imagePath", "imageWidth", "imageHeight")), strict=True)
+    for file, path, *size in columns:
+        at = At(reader.source.full(file))
+        name = _name(reader, file, path, at)
+        images.append(None if name is None else _add_image(reader, name, at, *size))
+        lists.append(-1 if images[-1] is None else reader.builder.file(at.path, "/shapes"))
+    shapes = table["shapes"]
+    points: Points = shapes["points"]
+    outline: list[str] = []
+    if {*shapes["shape_type"]} != {"rectangle"}:
+        kinds = zip(shapes["shape_type"], points.lists, strict=True)
+        outline = [_OUTLINES.get(kind or ("polygon" if len(shape) > 2 else ""), "") for kind, shape in kinds]
+    add_boxes(
+        reader,
+        shapes,
+        shapes["label"],
+        points.bounds,
+        images,
+        lists,
+        outline=outlines(points, outline) if outline else (),
+        score=shapes["score"],
+        flags=np.array(shapes["flags"], np.int64) | np.array(shapes["difficult"], np.int64),
+    )
 
 
 def _read_image(reader: Reader, file: str, value: Any) -> None:
@@ -114,12 +162,11 @@ def _read_image(reader: Reader, file: str, value: Any) -> None:
         return
     reader.count_unread(record, _TOP)
     shapes = reader.items(record["shapes"], at / "shapes")
-    name = _name(reader, file or reader.source.path.replace("\\", "/").rpartition("/")[2], record, at)
+    name = _name(reader, file, record.get("imagePath"), at)
     if shapes is None or name is None:
         reader.builder.skipped += len(shapes or ())
         return
-    size = reader.size(record.get("imageWidth"), record.get("imageHeight"), at, ("imageWidth", "imageHeight"))
-    image = reader.image(name, at, size=size, file=reader.builder.file(at.path))
+    image = _add_image(reader, name, at, record.get("imageWidth"), record.get("imageHeight"))
     if image is None:
         reader.builder.skipped += len(shapes)
         return
@@ -130,10 +177,16 @@ def _read_image(reader: Reader, file: str, value: Any) -> None:
             reader.builder.skipped += 1
 
 
-def _name(reader: Reader, file: str, record: dict[str, Any], at: At) -> str | None:
-    """The name of the image: the JSON file's own, with the extension of the picture."""
+def _add_image(reader: Reader, name: str, at: At, width: Any, height: Any) -> int | None:
+    """Add the image of a file; None, and an issue, if it cannot be."""
+    size = reader.size(width, height, at, ("imageWidth", "imageHeight"))
+    return reader.image(name, at, size=size, file=reader.builder.file(at.path))
+
+
+def _name(reader: Reader, file: str, path: Any, at: At) -> str | None:
+    """The name of the image: the JSON file's own, with the extension of the picture at `path`."""
+    file = file or reader.source.path.replace("\\", "/").rpartition("/")[2]
     key = file[: -len(".json")] if file.lower().endswith(".json") else file
-    path = record.get("imagePath")
     if path is None or path == "":
         picture = reader.pictures.find(key, path=at.path)
         return picture.name if picture else key
@@ -147,8 +200,9 @@ def _name(reader: Reader, file: str, record: dict[str, Any], at: At) -> str | No
     base = key.rpartition("/")[2]
     if said == base:
         return key
-    name = key + said[len(stem(said)) :]
-    if stem(said) != base:
+    given = stem(said)
+    name = key + said[len(given) :]
+    if given != base:
         reader.log.report(
             FILE_NAME_DIFFERS,
             at.path,
@@ -212,9 +266,46 @@ def _read_shape(reader: Reader, value: Any, at: At, image: int, rows: int, line:
     return True
 
 
+def _difficult(value: Any) -> int:
+    return int(FLAG_NAMES["difficult"]) if is_set(value) else 0
+
+
+def _usual_flags(given: Any) -> int | None:
+    """The flags of a shape; None where one is not known."""
+    if given and type(given) is not dict:
+        return None
+    names = [name for name, value in (given or {}).items() if is_set(value)]
+    return sum(FLAG_NAMES[name] for name in names) if FLAG_NAMES.keys() >= {*names} else None
+
+
+_RECORDS = Records(
+    {
+        "version": ANY,
+        "flags": ANY,
+        "shapes": Each(
+            {
+                "label": CLASS,
+                "points": POINTS,
+                "shape_type": Maybe(frozenset({"rectangle", "polygon", "rotation"})),
+                "score": Maybe(NUMBER),
+                "flags": Held(_usual_flags),
+                "difficult": Held(_difficult),
+                "group_id": ANY,
+                "description": ANY,
+                **dict.fromkeys(("mask", "attributes", "kie_linking", "direction"), COUNTED),
+            }
+        ),
+        "imagePath": Maybe(TEXT),
+        "imageData": ANY,
+        "imageHeight": Maybe(INT),
+        "imageWidth": Maybe(INT),
+    }
+)
+
+
 def _flags(reader: Reader, shape: dict[str, Any], at: At) -> int | None:
     given = shape.get("flags")
-    flags = int(FLAG_NAMES["difficult"]) if is_set(shape.get("difficult")) else 0
+    flags = _difficult(shape.get("difficult"))
     if not given:  # null, {} and the [] that some programs write
         return flags
     named = reader.mapping(given, at / "flags", row=True)

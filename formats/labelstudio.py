@@ -41,12 +41,29 @@ import re
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.codes import NO_SIZE
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.gather import NAN, At, Corners
 from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_records import (
+    ANY,
+    CLASS,
+    COUNTED,
+    EMPTY,
+    INT,
+    NUMBER,
+    TEXT,
+    Each,
+    Held,
+    Maybe,
+    One,
+    Records,
+    Table,
+    add_boxes,
+)
 from odm.formats._shared.json_values import (
     Nothing,
     Reader,
@@ -122,8 +139,15 @@ def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, ask_other=True)
     tasks: list[tuple[dict[str, Any], At, int, int]] = []
-    for file in reader.choose(_looks_like, "Label Studio JSON"):
-        value = reader.value(file)
+    files = reader.choose(_looks_like, "Label Studio JSON")
+    for file in files:
+        kinds = [_RECORDS[kind] for kind in ("gt", "det") if builder.kind in (None, kind)]
+        value = kinds[0].read(reader, file, *kinds[1:]) if len(files) == 1 else reader.value(file)
+        if isinstance(value, Table):
+            if _read_table(reader, value, At(source.full(file))):
+                reader.finish()
+                return
+            value = reader.value(file)
         at = At(source.full(file))
         if value is Nothing:
             continue
@@ -147,6 +171,90 @@ def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions
     for item in log.track(tasks, "reading"):
         _read_task(reader, *item)
     reader.finish()
+
+
+def _read_table(reader: Reader, table: Table, at: At) -> bool:
+    """Read a file in which everything is as usual; False, and nothing is done, if it is not after all."""
+    kind = "predictions" if "predictions" in table.columns else "annotations"
+    work: Table = table[kind]
+    results: Table = work["result"]
+    if work.lengths and max(work.lengths) > 1:
+        return False
+    counts = np.zeros(table.n, np.int64)
+    counts[np.array(work.lengths, np.int64) == 1] = results.lengths
+    results.lengths = counts.tolist()
+    value: Table = results["value"]
+    sizes = _sizes(results, counts)
+    if sizes is None or (value["rotation"] > 0).any() or (value["rotation"] < 0).any():
+        return False
+    reader.builder.kind = reader.builder.kind or ("det" if kind == "predictions" and work.n else "gt")
+    file, data = reader.builder.file(at.path, "/"), table["data"]
+    images, lists = [], []
+    rows = list(zip(data["image"], data["width"], data["height"], sizes.tolist(), strict=True))
+    for i, (name, width, height, own) in enumerate(reader.log.track(rows, "reading")):
+        here = at / i / "data"
+        size = (own[0], own[1]) if own[0] else reader.size(width, height, here, ("width", "height"))
+        image = reader.image(image_name(name), here, field="image", size=size, file=file, line=i)
+        images.append(image)
+        listed = image is not None and own[0]
+        lists.append(reader.builder.file(at.path, f"/{i}/{kind}/0/result") if listed else -1)
+    percent = np.stack([value[key] for key in ("x", "y", "width", "height")], axis=1)
+    pixels = percent * np.tile(np.repeat(sizes, counts, axis=0), 2) / 100
+    wh = pixels[:, 2:]
+    xyxy = np.concatenate([pixels[:, :2], pixels[:, :2] + wh], axis=1)
+    label, score = value["rectanglelabels"], np.full(results.n, NAN)
+    if kind == "predictions":
+        given = np.zeros(table.n)
+        given[np.array(work.lengths, np.int64) == 1] = work["score"]
+        score = np.where(np.isnan(results["score"]), np.repeat(given, counts), results["score"])
+    add_boxes(reader, results, label, xyxy, images, lists, wh=wh, score=score)
+    return True
+
+
+def _sizes(results: Table, counts: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """The size (n, 2) that the results of each task say, 0 where there are none; None where they differ."""
+    keys = [results[key] for key in _SIZE_KEYS]
+    if results.n and not (min(map(min, keys)) >= 1 and max(map(max, keys)) < 2**31):
+        return None
+    pairs = np.array(keys, np.int64).reshape(2, -1).T
+    sizes = np.zeros((len(counts), 2), np.int64)
+    sizes[counts > 0] = pairs[(np.cumsum(counts) - counts)[counts > 0]]
+    return sizes if (pairs == np.repeat(sizes, counts, axis=0)).all() else None
+
+
+def _records(kind: str) -> Records:
+    """The tasks of a project that has only annotations (``gt``) or predictions (``det``)."""
+    det = kind == "det"
+    value = {
+        **dict.fromkeys(("x", "y", "width", "height"), NUMBER),
+        "rotation": Maybe(NUMBER),
+        "rectanglelabels": One(CLASS),
+    }
+    result = {
+        **dict.fromkeys(_RESULT, ANY),
+        "type": frozenset({"rectanglelabels"}),
+        "value": value,
+        **dict.fromkeys(_SIZE_KEYS, INT),
+        "score": Maybe(NUMBER) if det else ANY,
+        **dict.fromkeys(("image_rotation", "meta", "parentID", "readonly", "hidden", "locked"), COUNTED),
+    }
+    work = {
+        **dict.fromkeys(_WORK_META, ANY),
+        "result": Each(result),
+        "was_cancelled": ANY if det else Held(lambda value: value is not True or None),
+        "score": Maybe(NUMBER) if det else ANY,
+    }
+    return Records(
+        Each(
+            {
+                "id": ANY,
+                **dict.fromkeys(_TASK_META, ANY),
+                "data": {"image": TEXT, "width": Maybe(INT), "height": Maybe(INT)},
+                "annotations": EMPTY if det else Each(work),
+                "predictions": Each(work) if det else EMPTY,
+            }
+        )
+    )
 
 
 def _read_task(reader: Reader, task: dict[str, Any], at: At, file: int, line: int) -> None:
@@ -252,6 +360,15 @@ _TASK_META = frozenset(
     ).split()
 )
 """What a task says of the work on it, which is not about the image."""
+_WORK_META = frozenset(
+    (
+        "id completed_by ground_truth created_at updated_at draft_created_at lead_time prediction "
+        "result_count unique_id import_id last_action last_created_by bulk_created task project updated_by "
+        "parent_prediction parent_annotation model_version model_run cluster neighbors mislabeling"
+    ).split()
+)
+"""What an annotation or a prediction says of itself."""
+_RECORDS = {kind: _records(kind) for kind in ("gt", "det")}
 
 
 def _short_results(task: dict[str, Any], at: At) -> _Results:

@@ -38,13 +38,32 @@ import colorsys
 import dataclasses
 import functools
 import re
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.gather import NAN, At
 from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_records import (
+    ANY,
+    CLASS,
+    COUNTED,
+    EMPTY,
+    INT,
+    POINTS,
+    Each,
+    Held,
+    Maybe,
+    Points,
+    Records,
+    Table,
+    add_boxes,
+    outlines,
+)
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
     Nothing,
@@ -59,6 +78,7 @@ from odm.formats._shared.json_values import (
     may_write,
     number,
 )
+from odm.formats._shared.pictures import Picture
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.issues import Log, Trusted, printable
 from odm.names import stem
@@ -72,9 +92,9 @@ _OBJECT = frozenset(
     }
 )  # fmt: skip
 _SHAPES = frozenset({"rectangle", "polygon"})
+_SIZE = ("width", "height")
 _SCORES = ("confidence", "score")
 _WHOLE = re.compile(r"ds[ _-]?[0-9]*|data[ _-]?set[ _-]?[0-9]*|", re.IGNORECASE)
-"""Names of data sets that say nothing of a split."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -129,23 +149,35 @@ def read(source: Source, builder: Builder, log: Log, options: SuperviselyOptions
     if files:
         split_of = functools.partial(_split_of, several=several)
         files = files_of_split(files, split_of, options.split, source, log)
-    for file in log.track(files, "reading"):
-        value = reader.value(file)
-        if value is not Nothing:
-            _read_image(reader, file, value, shapes, several=several)
+    for some, found in _RECORDS.read_all(reader, files):
+        if isinstance(found, Table):
+            _read_table(reader, some, found, several=several)
+        else:
+            _read_image(reader, some[0], found, shapes, several=several)
     reader.finish(field="tags")
 
 
 def _home(file: str) -> str:
     """The folder of the data set that an annotation file is part of."""
-    parts = file.split("/")
-    return "/".join(parts[: parts.index("ann")]) if "ann" in parts[:-1] else ""
+    return _home_of(file.rpartition("/")[0])
+
+
+@functools.lru_cache(maxsize=1000)
+def _home_of(folder: str) -> str:
+    parts = folder.split("/")
+    return "/".join(parts[: parts.index("ann")]) if "ann" in parts else ""
 
 
 def _split_of(file: str, *, several: bool) -> str:
     """The split that the folder of a data set names."""
     split = _home(file).rpartition("/")[2]
-    return "" if _WHOLE.fullmatch(split) and not several else split
+    return split if several or not _is_whole(split) else ""
+
+
+@functools.lru_cache(maxsize=1000)
+def _is_whole(name: str) -> bool:
+    """Whether the name of a data set says nothing of a split."""
+    return _WHOLE.fullmatch(name) is not None
 
 
 def _read_meta(reader: Reader, file: str, shapes: dict[str, str]) -> None:
@@ -182,22 +214,13 @@ def _read_image(reader: Reader, file: str, value: Any, shapes: dict[str, str], *
     size = None
     if sizes is not None:
         width, height = sizes.get("width"), sizes.get("height")
-        size = reader.size(width, height, at / "size", ("width", "height"))
-    home = _home(file)
-    path = file or reader.source.path.replace("\\", "/").rpartition("/")[2]
-    key = path[len(f"{home}/ann/".lstrip("/")) :] if "ann" in path.split("/")[:-1] else path
-    name = key[: -len(".json")] if key.lower().endswith(".json") else key
-    picture = None
-    if reader.pictures:
-        picture = reader.pictures.named(name) or reader.pictures.find(stem(name), path=at.path)
-        if picture and stem(name) == name:
-            name += picture.name[len(stem(picture.name)) :]
-    split = _split_of(file, several=several)
+        size = reader.size(width, height, at / "size", _SIZE)
+    name, picture = _name(reader, file, at)
     image = None
     if sizes is not None:
-        image = reader.image(
-            name, at, size=size, picture=picture, split=split, file=reader.builder.file(at.path)
-        )
+        split = _split_of(file, several=several)
+        number_of = reader.builder.file(at.path)
+        image = reader.image(name, at, size=size, picture=picture, split=split, file=number_of)
     if image is None or objects is None:
         reader.builder.skipped += len(objects or ())
         return
@@ -206,6 +229,83 @@ def _read_image(reader: Reader, file: str, value: Any, shapes: dict[str, str], *
     for i, item in enumerate(objects):
         if not _read_object(reader, item, here / i, image, shapes, rows, i):
             reader.builder.skipped += 1
+
+
+def _name(reader: Reader, file: str, at: At) -> tuple[str, Picture | None]:
+    """The name of the image of a file, and its picture."""
+    home = _home(file)
+    path = file or reader.source.path.replace("\\", "/").rpartition("/")[2]
+    key = path[len(f"{home}/ann/".lstrip("/")) :] if home or path.startswith("ann/") else path
+    name = key[: -len(".json")] if key.lower().endswith(".json") else key
+    picture = None
+    if reader.pictures:
+        picture = reader.pictures.named(name) or reader.pictures.find(stem(name), path=at.path)
+        if picture and stem(name) == name:
+            name += picture.name[len(stem(picture.name)) :]
+    return name, picture
+
+
+def _read_table(reader: Reader, files: Sequence[str], table: Table, *, several: bool) -> None:
+    """Read files in which everything is as usual."""
+    images, lists = [], []
+    sizes = zip(table["size"]["width"], table["size"]["height"], strict=True)
+    for file, (width, height) in zip(files, sizes, strict=True):
+        at = At(reader.source.full(file))
+        size = reader.size(width, height, at / "size", _SIZE)
+        name, picture = _name(reader, file, at)
+        split = _split_of(file, several=several)
+        number_of = reader.builder.file(at.path)
+        image = reader.image(name, at, size=size, picture=picture, split=split, file=number_of)
+        images.append(image)
+        lists.append(-1 if image is None else reader.builder.file(at.path, "/objects"))
+    objects = table["objects"]
+    points: Points = objects["points"]["exterior"]
+    outline: list[str] = []
+    if {*objects["geometryType"]} != {"rectangle"} or max(map(len, points.lists)) > 2:
+        kinds = zip(objects["geometryType"], points.lists, strict=True)
+        outline = ["polygons" if kind == "polygon" or len(shape) > 2 else "" for kind, shape in kinds]
+    tags = np.array(objects["tags"], np.float64).reshape(-1, 2)
+    columns = {"score": tags[:, 0], "flags": tags[:, 1]}
+    label, corners = objects["classTitle"], points.bounds
+    outline = outlines(points, outline) if outline else []
+    add_boxes(reader, objects, label, corners, images, lists, outline=outline, **columns)
+
+
+def _usual_tags(tags: Any) -> tuple[float, int] | None:
+    """Score and flags of an object; None where its tags say anything else."""
+    score, flags = NAN, 0
+    if tags is not None and type(tags) is not list:
+        return None
+    for item in tags or ():
+        tag = {"name": item} if isinstance(item, str) else item
+        name = tag.get("name") if type(tag) is dict else None
+        held = tag.get("value") if name else None
+        if name in _SCORES and type(held) is float:
+            score = held
+        elif isinstance(name, str) and name in FLAG_NAMES:
+            flags |= FLAG_NAMES[name] if held is None or is_set(held) else 0
+        else:
+            return None
+    return score, int(flags)
+
+
+_RECORDS = Records(
+    {
+        **dict.fromkeys(("description", "name"), ANY),
+        **dict.fromkeys(("tags", "customBigData"), EMPTY),
+        "size": {"height": Maybe(INT), "width": Maybe(INT)},
+        "objects": Each(
+            {
+                **dict.fromkeys(_OBJECT, ANY),
+                "classTitle": CLASS,
+                "geometryType": frozenset({*_SHAPES, "any"}),
+                "points": {"exterior": POINTS, "interior": EMPTY},
+                "tags": Held(_usual_tags),
+                **dict.fromkeys(("instance", "nnCreated", "nnUpdated"), COUNTED),
+            }
+        ),
+    }
+)
 
 
 def _read_object(

@@ -36,17 +36,31 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import itertools
 import math
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.codes import UNKNOWN_SHAPE, WRONG_COUNT
-from odm.formats._shared.gather import At, Corners
+from odm.formats._shared.gather import NAN, At, Corners
 from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_records import (
+    ANY,
+    COUNTED,
+    NUMBER,
+    TEXT,
+    Each,
+    Held,
+    Keyed,
+    Records,
+    Table,
+    add_boxes,
+)
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
     Nothing,
@@ -63,9 +77,10 @@ from odm.formats._shared.json_values import (
 )
 from odm.formats._shared.number_text import short_wh
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_tokens import text_of
+from odm.formats._shared.text_tokens import NUMBER_TEXT, text_of
 from odm.issues import Code, Log, Trusted, printable
-from odm.tables import Builder, Dataset
+from odm.names import refuse_class
+from odm.tables import Builder, Dataset, Flag
 
 NO_ATTRIBUTE = Code(
     "via-class-attribute",
@@ -114,6 +129,29 @@ class _Region:
     line: int
 
 
+@dataclasses.dataclass(slots=True)
+class _Part:
+    """The regions of a file in which everything is as usual, image by image."""
+
+    boxes: Table
+    images: list[int | None]
+    lists: list[int]
+    places: list[At]
+
+    def regions(self, builder: Builder) -> Iterator[_Region]:
+        """The same one by one, without those of images that could not be added."""
+        boxes, row = self.boxes, 0
+        shapes = boxes["shape_attributes"]
+        for image, file, at, n in zip(self.images, self.lists, self.places, boxes.lengths, strict=True):
+            if image is None:
+                builder.skipped += n
+            for i in range(0 if image is None else n):
+                shape = {"name": "rect"} | {key: float(shapes[key][row + i]) for key in _NUMBERS["rect"]}
+                attributes = boxes["region_attributes"][row + i]
+                yield _Region(image or 0, shape, attributes, at / "regions" / i, file, i)
+            row += n
+
+
 def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     head = head.removeprefix(b"\xef\xbb\xbf")
     if "_via_img_metadata" in look.keys or "_via_settings" in look.keys:
@@ -133,23 +171,30 @@ def sniff(source: Source) -> Sniff | None:
 def read(source: Source, builder: Builder, log: Log, options: ViaOptions) -> None:
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options)
-    regions: list[_Region] = []
+    parts: list[_Region | _Part] = []
     for file in reader.choose(_looks_like, "VIA annotations", _SUFFIXES):
-        if source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
-            _read_json(reader, file, regions)
-        else:
-            _read_csv(reader, file, regions)
-    attribute = _class_attribute(regions, source, log, options)
-    for region in regions:
-        if not _read_region(reader, region, attribute, options.category):
-            builder.skipped += 1
+        head = source.head(file)
+        if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
+            _read_csv(reader, file, parts)
+            continue
+        value = (_PROJECT if b'"_via_' in head else _ANNOTATIONS).read(reader, file)
+        if isinstance(value, Table):
+            parts.append(_read_table(reader, value, At(source.full(file))))
+        elif value is not Nothing:
+            _read_json(reader, file, value, parts)
+    attribute = _class_attribute(parts, source, log, options)
+    for part in parts:
+        if isinstance(part, _Part) and _add_part(reader, part, attribute, options.category):
+            continue
+        for region in part.regions(builder) if isinstance(part, _Part) else (part,):
+            if not _read_region(reader, region, attribute, options.category):
+                builder.skipped += 1
     reader.finish()
 
 
-def _read_json(reader: Reader, file: str, regions: list[_Region]) -> None:
+def _read_json(reader: Reader, file: str, value: Any, regions: list[_Region | _Part]) -> None:
     at = At(reader.source.full(file))
-    value = reader.value(file)
-    record = None if value is Nothing else reader.mapping(value, at)
+    record = reader.mapping(value, at)
     if record is None:
         return
     if "_via_img_metadata" in record or "_via_settings" in record:
@@ -189,6 +234,91 @@ def _read_json(reader: Reader, file: str, regions: list[_Region]) -> None:
             regions.append(_Region(row, *parts, location, rows, line))
 
 
+def _read_table(reader: Reader, table: Table, at: At) -> _Part:
+    """Read the images of a file in which everything is as usual."""
+    if "_via_img_metadata" in table.columns:
+        table, at = table["_via_img_metadata"], at / "_via_img_metadata"
+    for what, filled in table.counted.items():
+        reader.count(what, int(np.count_nonzero(filled)))
+    part = _Part(table["regions"], [], [], [])
+    for key, name in zip(table.names, table["filename"], strict=True):
+        here = at / key
+        image = reader.image(name, here, field="filename")
+        part.images.append(image)
+        part.lists.append(-1 if image is None else reader.rows_of(here / "regions"))
+        part.places.append(here)
+    return part
+
+
+def _add_part(reader: Reader, part: _Part, attribute: str | None, default: str | None) -> bool:
+    """Make boxes of the regions of a file; False, and nothing is done, if something about one is unusual."""
+    boxes, held = part.boxes, part.boxes["region_attributes"]
+    known = {id(value): _usual_attributes(value, attribute, default) for value in _distinct(held)}
+    if None in known.values():
+        return False
+    columns = list(zip(*(known[id(value)] or () for value in held), strict=True)) or [(), (), ()]
+    label, score, flags = columns
+    shapes = boxes["shape_attributes"]
+    xywh = np.stack([shapes[key] for key in _NUMBERS["rect"]], axis=1)
+    wh = xywh[:, 2:]
+    xyxy = np.concatenate([xywh[:, :2], xywh[:, :2] + wh], axis=1)
+    numbers, marks = np.array(score, np.float64), np.array(flags, np.int64)
+    add_boxes(reader, boxes, label, xyxy, part.images, part.lists, wh=wh, score=numbers, flags=marks)
+    return True
+
+
+def _usual_attributes(
+    attributes: dict[str, Any], attribute: str | None, default: str | None
+) -> tuple[str, float, int] | None:
+    """Class, score and flags of a region; None where one needs a closer look."""
+    label = None if attribute is None else attributes.get(attribute)
+    label = default if label is None or label == "" else label
+    score = attributes.get("score")
+    if type(score) is int or (isinstance(score, str) and NUMBER_TEXT.fullmatch(score)):
+        score = float(score)
+    score = NAN if score is None else score
+    if type(label) is not str or refuse_class(label) or type(score) is not float or abs(score) > 1e300:
+        return None
+    flags = Flag(0)
+    for key, held in attributes.items():
+        if key in (attribute, "score"):
+            continue
+        if key not in FLAG_NAMES:
+            return None
+        flags |= FLAG_NAMES[key] if is_set(held) else 0
+    return label, score, int(flags)
+
+
+def _distinct(values: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each of some objects once, in the order in which they come first."""
+    return list({id(value): value for value in values}.values())
+
+
+def _usual_object(value: Any) -> dict[str, Any] | None:
+    return value if type(value) is dict else None if value else {}
+
+
+_ENTRIES = Keyed(
+    {
+        "filename": TEXT,
+        "regions": Each(
+            {
+                "shape_attributes": {
+                    "name": frozenset({"rect"}),
+                    **dict.fromkeys(_NUMBERS["rect"], NUMBER),
+                },
+                "region_attributes": Held(_usual_object),
+            }
+        ),
+        "file_attributes": COUNTED,
+        **dict.fromkeys(("size", "fileref", "base64_img_data"), ANY),
+    }
+)
+_ANNOTATIONS = Records(_ENTRIES)
+_ABOUT = "_via_settings _via_attributes _via_data_format_version _via_image_id_list".split()
+_PROJECT = Records({"_via_img_metadata": _ENTRIES, **dict.fromkeys(_ABOUT, ANY)})
+
+
 def _parts(reader: Reader, region: dict[str, Any], at: At) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """The shape and the attributes of a region; None and an issue if one is not an object."""
     if "shape_attributes" not in region:
@@ -200,7 +330,7 @@ def _parts(reader: Reader, region: dict[str, Any], at: At) -> tuple[dict[str, An
     return None if shape is None or attributes is None else (shape, attributes)
 
 
-def _read_csv(reader: Reader, file: str, regions: list[_Region]) -> None:
+def _read_csv(reader: Reader, file: str, regions: list[_Region | _Part]) -> None:
     path, log = reader.source.full(file), reader.log
     data = reader.source.read(file, log)
     errors = log.errors
@@ -239,7 +369,12 @@ def _read_csv(reader: Reader, file: str, regions: list[_Region]) -> None:
 
 
 def _read_row(
-    reader: Reader, record: dict[str, str], image: int | None, at: At, file: int, regions: list[_Region]
+    reader: Reader,
+    record: dict[str, str],
+    image: int | None,
+    at: At,
+    file: int,
+    regions: list[_Region | _Part],
 ) -> None:
     parts: dict[str, Any] = {}
     for key in ("shape_attributes", "region_attributes"):
@@ -258,11 +393,24 @@ def _read_row(
         regions.append(_Region(image, *found, at, file, at.line))
 
 
-def _class_attribute(regions: list[_Region], source: Source, log: Log, options: ViaOptions) -> str | None:
+def _attributes(parts: Sequence[_Region | _Part]) -> Iterator[dict[str, Any]]:
+    """The attributes of all regions of images that could be added; those that repeat perhaps once."""
+    for part in parts:
+        if isinstance(part, _Region):
+            yield part.attributes
+        else:
+            added = np.repeat([image is not None for image in part.images], part.boxes.lengths)
+            yield from _distinct(list(itertools.compress(part.boxes["region_attributes"], added)))
+
+
+def _class_attribute(
+    parts: Sequence[_Region | _Part], source: Source, log: Log, options: ViaOptions
+) -> str | None:
     """The attribute that holds the class, decided over all regions; None if there is none."""
-    if options.attribute is not None or not regions:
+    held = list(_attributes(parts))
+    if options.attribute is not None or not held:
         return options.attribute
-    found = Counter(key for region in regions for key in region.attributes)
+    found = dict.fromkeys(key for attributes in held for key in attributes)
     names = [key for key in found if key not in FLAG_NAMES and key != "score"]
     if len(names) == 1:
         return names[0]

@@ -216,6 +216,27 @@ def test_cvat_tracks(tmp_path):
     assert "tracks" not in data.extras
 
 
+@pytest.mark.parametrize("kind", ["gt", "det"])
+@pytest.mark.parametrize(("first", "step"), [(0, 1), (1, 1), (5, 3)])
+def test_cvat_tracks_come_back(kind, first, step, tmp_path):
+    data = made(kind=kind, first=first, step=step)
+    odm.write(data, str(tmp_path / "a"), "cvat", layout="video")
+    back = odm.read(str(tmp_path / "a"))
+    assert [row[:4] for row in told(back)] == [row[:4] for row in told(data)]
+    for one, two in zip(told(data), told(back), strict=True):
+        assert two[4] == (8 if one[4] is None else one[4])  # a track of its own, by the next free number
+    assert back.kind == kind
+    assert back.videos.name == data.videos.name
+    assert set(data.images.frame.tolist()) <= set(back.images.frame.tolist())
+    outside = (tmp_path / "a" / "yard.xml").read_text().count('outside="1"')
+    assert outside == 1  # before the gap; the box without a track is in the last frame
+    with pytest.raises(odm.UsageError, match="one file cannot hold 2 videos"):
+        odm.write(data, str(tmp_path / "a.xml"), "cvat", layout="video")
+    still = Dataset.from_arrays(images=["a"], categories=["x"], image=[0], category=[0], xyxy=[[0, 0, 1, 1]])
+    with pytest.raises(odm.UsageError, match="frames of videos"):
+        odm.write(still, str(tmp_path / "b"), "cvat", layout="video")
+
+
 def test_trackers_results_are_sequences_of_their_files(tmp_path):
     for name in ("MOT17-02", "MOT17-04"):
         (tmp_path / f"{name}.txt").write_text("1,3,10,10,5,5,0.9,-1,-1,-1\n2,3,11,10,5,5,0.8,-1,-1,-1\n")

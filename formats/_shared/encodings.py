@@ -10,10 +10,13 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
+_BEGINNINGS = frozenset(mark[:1] for mark in _MARKS)
 
 
 def wide_encoding(data: bytes) -> str:
     """What text is that has two or four bytes to a character, as a message says it; empty if it is none."""
+    if data[:1] not in _BEGINNINGS and b"\0" not in data:
+        return ""
     for mark, name in _MARKS.items():
         if data.startswith(mark):
             return name

@@ -17,7 +17,7 @@ from odm.files import Source
 from odm.formats._shared.codes import BAD_LISTED_CLASS, DUPLICATE_IMAGE, SIZE_FROM_PICTURE, SIZE_MISSING
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
 from odm.issues import Log, Trusted, printable
-from odm.names import BAD_CLASS_NAME, PICTURE_SUFFIXES, accept_name, refuse_class, stem
+from odm.names import BAD_CLASS_NAME, PICTURE_SUFFIXES, accept_name, is_usual, refuse_class, stem
 from odm.tables import Builder, Floats, Id
 
 NAN = float("nan")
@@ -200,7 +200,7 @@ class Gather:
         is a name that was judged before.
         """
         log = self.log
-        if not accepted:
+        if not accepted and not is_usual(name):
             there = at / field if field else at
             if not accept_name(name, log, at.path, **there.where, field=field):
                 return None
@@ -299,6 +299,7 @@ class Gather:
         **columns: Any,
     ) -> None:
         """Add n boxes; the columns are those of `Builder.boxes`."""
+        self._pack()
         chunk = {"image": image, "category": category, "xyxy": xyxy, "score": score, **columns}
         where = self.where(file, line)
         self._chunks.append(({**chunk, "file": file, "line": line}, where))

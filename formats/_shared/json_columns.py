@@ -568,7 +568,7 @@ class _Shape:
         chunk = Chunk(start, n)
         colons = 0
         for number, (key, kind, always) in enumerate(self._spec):
-            values = _attribute(rows, number)
+            values = attribute(rows, number)
             keys = n
             if kind in ("id", "int", "any-id"):
                 try:
@@ -619,8 +619,7 @@ class _Shape:
                 continue
             chunk.columns[key] = column
             colons += keys * (1 + key.count(":"))
-        found = int(np.count_nonzero(np.frombuffer(piece, np.uint8) == 58))
-        return chunk if found == colons else None
+        return chunk if count_colons(piece) == colons else None
 
     def _floats(self, values: list[Any], n: int, count: int) -> NDArray[np.float64]:
         """(n, count) of a list of floats (count 1) or of records of floats, through MessagePack.
@@ -632,6 +631,11 @@ class _Shape:
         width = lead + 9 * count
         rows = np.ndarray((count, n), ">f8", packed, len(packed) - width * n + lead + 1, (9, width))
         return rows.astype(np.float64, order="C").T  # column by column, which is twice as fast
+
+
+def count_colons(text: Any) -> int:
+    """How many colons a text has."""
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == 58))
 
 
 _NO_FIELD = re.compile(r'[\x00-\x1f"\\]')
@@ -665,7 +669,7 @@ _GETTERS: tuple[Callable[[list[Any]], list[Any]], ...] = (
 )
 
 
-def _attribute(rows: list[Any], number: int) -> list[Any]:
+def attribute(rows: list[Any], number: int) -> list[Any]:
     """The attribute ``f<number>`` of each record."""
     if number < len(_GETTERS):
         return _GETTERS[number](rows)

@@ -54,7 +54,7 @@ from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag
 
 _NUMBER = frozenset({int, float})
-_EMPTY: tuple[Any, ...] = (None, [], {}, "")
+EMPTY_VALUES: tuple[Any, ...] = (None, [], {}, "")
 _MOST_EXTRAS = 30
 """Names of unread keys that are told apart."""
 FLAG_NAMES = {str(flag.name).lower(): flag for flag in Flag}
@@ -135,18 +135,28 @@ class Reader(Gather):
             source, builder, log, options, folders, ask_other=other, size_field=field, unanimous=True
         )
         self._outlines: Counter[str] = Counter()
-        self._first_outline: At | None = None
+        self._first_outline: tuple[str, dict[str, Any]] | None = None
 
     # -- files
 
     def value(self, file: str) -> Any:
         """The decoded content of a file; `Nothing` if it cannot be had."""
-        path = self.source.full(file)
-        data = self.source.read(file, self.log)
-        if data is None:
-            return Nothing
+        data = self.content(file)
+        return Nothing if data is None else self.decode(file, data)
+
+    def content(self, file: str, log: Log | None = None) -> bytes | None:
+        """The text of a file; None, and an issue, if it cannot be had."""
+        log = log or self.log
+        data = self.source.read(file, log)
         try:
-            document = Document(load(data, self.log, path), self.log, path)
+            return None if data is None else load(data, log, self.source.full(file))
+        except Broken:
+            return None
+
+    def decode(self, file: str, data: bytes) -> Any:
+        """The value of the text of a file; `Nothing`, and an issue, if it is no JSON."""
+        try:
+            document = Document(data, self.log, self.source.full(file))
             found = document.value()
             document.end()
         except Broken:
@@ -305,7 +315,7 @@ class Reader(Gather):
         if known.issuperset(record):
             return
         for key, held in record.items():
-            if key not in known and held not in _EMPTY:
+            if key not in known and held not in EMPTY_VALUES:
                 self.count(key)
 
     def flags(
@@ -319,7 +329,7 @@ class Reader(Gather):
         for key, held in attributes.items():
             if key in known:
                 flags |= known[key] if is_set(held) else 0
-            elif held not in _EMPTY and held not in unsaid:
+            elif held not in EMPTY_VALUES and held not in unsaid:
                 self.count(key)
         return int(flags)
 
@@ -331,10 +341,11 @@ class Reader(Gather):
             key = "other keys"
         extras[key] = extras.get(key, 0) + n
 
-    def outline(self, what: str, at: At) -> None:
+    def outline(self, what: str, at: At | Callable[[], tuple[str, dict[str, Any]]]) -> None:
         """Count a shape that is read as its box: ``polygons``, ``rotated boxes`` and the like."""
         self._outlines[what] += 1
-        self._first_outline = self._first_outline or at
+        if self._first_outline is None:
+            self._first_outline = (at.path, at.where) if isinstance(at, At) else at()
 
     # -- rows
 
@@ -360,7 +371,8 @@ class Reader(Gather):
         if type(name) is not str:
             self.wrong(at / field if field else at, "the name of an image as text", name)
             return None
-        picture = picture or self.picture(name, at, stem(name))
+        if picture is None and self.pictures:
+            picture = self.picture(name, at, stem(name))
         return super().image(name, at, field=field, picture=picture, **columns)
 
     def size(self, width: Any, height: Any, at: At, keys: tuple[str, str]) -> tuple[int, int] | None:
@@ -393,10 +405,10 @@ class Reader(Gather):
         if not self._outlines:
             return
         kinds = list(self._outlines)
-        at = self._first_outline or At(self.source.path)
+        path, where = self._first_outline or (self.source.path, {})
         n = self._outlines.total()
         what = Trusted(kinds[0] if len(kinds) == 1 else "outlines")
-        self.log.report(OUTLINES, at.path, **at.where, n=n, total=max(total, n), what=what)
+        self.log.report(OUTLINES, path, **where, n=n, total=max(total, n), what=what)
         rotated = self._outlines["rotated boxes"]
         for key, m in (("rotation", rotated), ("segmentation", n - rotated)):
             if m:

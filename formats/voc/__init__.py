@@ -161,13 +161,10 @@ def _read_xml(source: Source, files: list[str], builder: Builder, log: Log, opti
     gather = Gather(source, builder, log, options, picture_folders(source, roots), size_field="size")
     images, rows = Images(gather, splits), Rows(gather, options.origin)
     quick, careful = Shapes(builder, images, rows), Elements(builder, log, images, rows)
-    first = chosen[0][0] if chosen else ""
-    lead = source.full(first)[: -len(first) or None]
-    plain = source.is_dir and source.full(first) == lead + first and "\\" not in lead
     for file, key, _ in log.track(chosen, "reading"):
         data = source.read(file, log)
         if data is not None:
-            path = lead + file if plain else source.full(file)
+            path = source.full(file)
             if not quick.read(data, path, key):
                 careful.read(data, path, key)
             rows.pack()

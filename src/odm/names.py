@@ -74,10 +74,15 @@ _USUAL_NAME = re.compile(
 _NOT_WINDOWS = frozenset('<>:"|?*')
 
 
+def is_usual(name: str) -> bool:
+    """Whether a name is of a kind that every system takes, and is used as it is; others need a closer look."""
+    return len(name) < 100 and _USUAL_NAME.fullmatch(name) is not None and _rule.get() is None
+
+
 def refuse_name(name: str) -> str | None:
     """Why `name`, a ``/``-separated path from the data, cannot be used to read or write; None if it can."""
-    if len(name) < 100 and _USUAL_NAME.fullmatch(name):
-        return None  # cheaply
+    if is_usual(name):
+        return None
     if not name or not name.strip():
         return "it is empty"
     if "\0" in name:
@@ -148,6 +153,7 @@ def parse_name_rule(text: str) -> NameRule:
 
 
 _rule: ContextVar[NameRule | None] = ContextVar("odm.names", default=None)
+"""By which names are shortened after they were accepted."""
 
 
 @contextlib.contextmanager
@@ -167,8 +173,8 @@ def accept_name(name: str, log: Log, path: str, **location: Any) -> bool:
     """
     if (rule := _rule.get()) is not None:
         name = rule(name)
-    if len(name) < 100 and _USUAL_NAME.fullmatch(name):
-        return True  # cheaply
+    if is_usual(name):
+        return True
     reason = refuse_name(name)
     if reason is not None:
         log.report(BAD_NAME, path, value=name, reason=reason, **location)

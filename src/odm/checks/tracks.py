@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from odm import tracks
 from odm.checks.derived_columns import DerivedColumns
 from odm.checks.rules import BoxRule, Found, SetRule
-from odm.issues import Code, Log, plural
+from odm.issues import Code, Log
 
 
 def _repeated(columns: DerivedColumns) -> NDArray[np.intp]:
@@ -172,5 +172,5 @@ def note_gaps(columns: DerivedColumns, log: Log) -> None:
     n = np.bincount(key // max(len(images), 1), minlength=len(dataset.tracks))
     gaps = int(np.count_nonzero((n > 0) & (high - low + 1 > n)))
     if gaps:
-        total = plural(int(np.count_nonzero(n)), "track")
-        log.note(f"{gaps} of {total} have gaps: frames between their first and their last without a box")
+        total = int(np.count_nonzero(n))
+        log.note(f"tracks with gaps (frames between their first and last without a box): {gaps} of {total}")

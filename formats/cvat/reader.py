@@ -1,68 +1,22 @@
-"""CVAT XML 1.1: all images of a task in one file.
-
-Syntax: https://docs.cvat.ai/docs/other/xml_format. In a task of images::
-
-    <annotations>
-      <version>1.1</version>
-      <meta><task><labels><label><name>person</name></label></labels></task></meta>
-      <image id="0" name="street.jpg" width="640" height="480">
-        <box label="person" occluded="0" xtl="10" ytl="20" xbr="110" ybr="220" z_order="0">
-          <attribute name="difficult">false</attribute>
-        </box>
-      </image>
-    </annotations>
-
-and in a task of a video ("CVAT for video")::
-
-      <track id="0" label="car">
-        <box frame="3" outside="0" occluded="0" keyframe="1" xtl="1" ytl="2" xbr="30" ybr="40"></box>
-      </track>
-
-Reading
--------
-- A file, or a folder with ``annotations.xml`` (or any XML files with this root) and perhaps ``images/``.
-- ``xtl ytl xbr ybr`` are the edges in pixels, from 0 at the top left, unchanged.
-- Tracks are read frame by frame: each ``<box>`` that is not ``outside`` is an object of the image
-  ``frame_000003``, the name that CVAT itself uses for frames, with the size of ``<original_size>``. Nothing
-  is interpolated: CVAT writes a box for every frame. Tracks inside a track are the points of a skeleton and
-  are counted. The video is named after the task (``<task><name>``, or else ``<source>``, or else the file).
-- ``occluded`` is read as the flag of that name, and so are the attributes ``difficult``, ``truncated`` and
-  ``is_crowd`` (``crowd``), which CVAT's own exports use; ``score`` (``confidence``) makes an object a
-  detection. Other attributes are counted but not kept.
-- Polygons, ellipses, masks and rotated boxes are read as their bounding boxes, with a warning. Polylines,
-  points, cuboids, skeletons and tags are not boxes and are counted.
-- Classes are those of ``<labels>``, in that order, followed by those that occur only in objects. ``subset``
-  of an image is its split, and ``--split`` selects one. If images of two subsets have the same name, as in
-  the export of a project, names are prefixed with the subset.
-- A missing size, or 0, is taken from ``--image-sizes``, ``--image-size``, the picture (``--images``, or the
-  folder itself) or the other side of an evaluation; otherwise it stays unknown.
-- Encodings and restrictions are those of Pascal VOC XML.
-
-Writing
--------
-One file, as for a task of images, with all images, including those without objects. Frames of videos say so
-(``video="street" frame="3"``), and a box names its track (``track_id="7"``); only odm reads these attributes.
-Whole numbers have no decimal point, others all their digits. Flags and scores are written as attributes, only
-where they are set.
-"""
+"""Reading CVAT XML, element by element."""
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from odm.files import Output, Source
-from odm.formats._contract import LIKELY, SURE, Format, Sniff
-from odm.formats._shared.class_lists import UNWRITABLE
+from odm.files import Source
 from odm.formats._shared.codes import (
     BAD_FLAG,
     BAD_FRAME,
     BAD_IMAGE_SIZE,
     MISSING_BOX_KEY,
-    NO_FILES,
     NOT_A_NUMBER,
     NOT_FINITE,
     OUTLINES,
@@ -70,14 +24,14 @@ from odm.formats._shared.codes import (
     WRONG_COUNT,
 )
 from odm.formats._shared.gather import At, Corners, Gather, own_folder
-from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import parse_pixels
-from odm.formats._shared.safe_xml import BLANKS, DOCTYPE, WRONG_ROOT, SafeXmlParser, after_prolog, narrow
-from odm.formats._shared.splits import SplitOptions, miss_split
+from odm.formats._shared.safe_xml import BLANKS, WRONG_ROOT, SafeXmlParser
+from odm.formats._shared.splits import SplitOptions
 from odm.formats._shared.text_tokens import NON_FINITE, NUMBER
+from odm.formats.cvat.plain import Plain, plain
 from odm.issues import Log, printable
-from odm.names import BAD_CLASS_NAME, BAD_NAME, refuse_class
-from odm.tables import Builder, Dataset, Flag, Id
+from odm.names import BAD_CLASS_NAME, refuse_class
+from odm.tables import Builder, Flag, Id
 
 MARKS = {
     "difficult": Flag.DIFFICULT,
@@ -85,57 +39,22 @@ MARKS = {
     "is_crowd": Flag.CROWD,
     "crowd": Flag.CROWD,
 }
-_WRITTEN = (("difficult", Flag.DIFFICULT), ("truncated", Flag.TRUNCATED), ("is_crowd", Flag.CROWD))
 _TRUE, _FALSE = frozenset(("1", "true", "yes")), frozenset(("", "0", "false", "no"))
 _PLAIN = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?", re.ASCII)
 """Numbers that are surely finite, as nearly all are."""
 _EDGES = ("xtl", "ytl", "xbr", "ybr")
 _OTHER_SHAPES = frozenset(("polyline", "points", "cuboid", "skeleton", "tag"))
-_ROOT = re.compile(r"<([^\s>/!?<]+)")
-_NOT_XML = "[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
-"""Compiled when it is needed, which takes a while."""
 MOST_FRAMES = 100_000
 """Frames without objects that a video may claim to have before they are no longer listed."""
-
-
-# ----------------------------------------------------------------------------------------------- sniffing
-
-
-def sniff(source: Source) -> Sniff | None:
-    """Claim XML whose root is <annotations>."""
-    files = source.with_suffix(".xml") if source.is_dir else source.files
-    for file in files[:20]:
-        text = narrow(source.head(file)).decode("latin-1")
-        at = after_prolog(text)
-        if (doctype := DOCTYPE.match(text, at)) is not None:
-            at = after_prolog(text, doctype.end())
-        root = _ROOT.match(text, at)
-        if root is not None and root[1] == "annotations":
-            certain = any(f"<{tag}" in text for tag in ("version>", "meta>", "image ", "track "))
-            return Sniff(SURE if certain else LIKELY, f"{file or 'the file'} has the root <annotations>")
-    return None
-
-
-# ------------------------------------------------------------------------------------------------ reading
-
-
-def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
-    """Read a file, or every XML file of a folder."""
-    files = source.with_suffix(".xml") if source.is_dir else source.files
-    if not files:
-        log.report(NO_FILES, source.path, expected="annotations.xml", n=len(source.files))
-    reader = _Reader(source, builder, log, options)
-    for file in log.track(files, "reading"):
-        reader.read_file(file)
-    if not miss_split(options.split, reader.splits, source, log):
-        reader.finish()
 
 
 class _Bad(Exception):
     """The object cannot be a box, and that was reported."""
 
 
-class _Reader:
+class Reader:
+    """Reads the files of a source, one after another."""
+
     def __init__(self, source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
         self.source, self.builder, self.log = source, builder, log
         self.split, self.splits = options.split, set[str]()
@@ -143,19 +62,26 @@ class _Reader:
         self.door = SafeXmlParser()
         self.outlines: list[tuple[str, int, str]] = []
         self.path, self.file = "", -1
+        self.folder = ""
+        """What the names of the frames of a file begin with, where there are several files."""
         self.parts = False
         """Whether the subset of an image becomes a part of its name."""
 
-    def count(self, what: str) -> None:
-        self.builder.extras[what] = self.builder.extras.get(what, 0) + 1
+    def count(self, what: str, n: int = 1) -> None:
+        """Count what is not read."""
+        self.builder.extras[what] = self.builder.extras.get(what, 0) + n
 
     # -- one file
 
-    def read_file(self, file: str) -> None:
+    def read_file(self, file: str, *, several: bool = False) -> None:
+        """Read one file, which may be one of several."""
+        self.folder = f"{file.rpartition('.')[0]}/" if several else ""
         data = self.source.read(file, self.log)
         if data is None:
             return
         self.path = self.source.full(file)
+        if (found := plain(data)) is not None and self.read_plain(found):
+            return
         root = self.door.root(data, self.path, self.log)
         if root is None:
             return
@@ -169,16 +95,11 @@ class _Reader:
                 title="CVAT for images 1.1",
             )
             return
-        self.file = self.builder.file(self.path)
-        for label in root.iterfind("meta//labels/label"):
-            name = (label.findtext("name") or "").strip("\t\r\n")
-            if label.find("parent") is None and refuse_class(name) is None:
-                self.builder.category(name)
-        self.parts |= self.shares_names(root)
+        self.begin(root, list(root.iterchildren("image")))
         for element in root.iterchildren("image"):
             if not self.wants(element.get("subset") or ""):
                 continue
-            image = self.add_image(element)
+            image = self.add_image(element, element.sourceline or 0)
             video = self.builder.video(element.get("video")) if element.get("video") else -1
             for shape in element:
                 id_ = track_id(shape.get("track_id"))
@@ -187,10 +108,57 @@ class _Reader:
         if (tracks := root.findall("track")) and self.wants(""):
             self.read_tracks(root, tracks)
 
-    def shares_names(self, root: Any) -> bool:
+    def begin(self, root: Any, images: Sequence[Any]) -> None:
+        """Take the classes of a file, and look at the names of its images."""
+        self.file = self.builder.file(self.path)
+        for label in root.iterfind("meta//labels/label"):
+            name = (label.findtext("name") or "").strip("\t\r\n")
+            if label.find("parent") is None and refuse_class(name) is None:
+                self.builder.category(name)
+        self.parts |= self.shares_names(images)
+
+    def read_plain(self, found: Plain) -> bool:
+        """Add what a file holds; False, and nothing is done, if it needs a closer look."""
+        aside = self.log.fresh()
+        root = self.door.root(found.head, self.path, aside)
+        if root is None or aside.counts or root.tag != "annotations":
+            return False
+        marks = list(map(_plain_marks, found.attributes))
+        bad = any(refuse_class(label) for label in dict.fromkeys(found.labels)) or None in marks
+        if bad or any(root.find(tag) is not None for tag in ("image", "track")):
+            return False
+        self.begin(root, found.images)
+        rows = []
+        for about, line in zip(found.images, found.lines, strict=True):
+            wanted = self.wants(about["subset"])
+            rows.append((self.add_image(about, line), wanted) if wanted else (None, False))
+        image = np.repeat([-1 if row is None else row for row, _ in rows], found.n_boxes)
+        looked_at = np.repeat([wanted for _, wanted in rows], found.n_boxes)
+        self.builder.skipped += int(np.count_nonzero(looked_at & (image < 0)))
+        kept = image >= 0
+        labels = list(itertools.compress(found.labels, kept))
+        known = {label: self.builder.category(label) for label in dict.fromkeys(labels)}
+        table = np.array(marks, np.float64).reshape(-1, 3)[found.which]
+        if unread := int(table[looked_at, 2].sum()):
+            self.count("attributes", unread)
+        flags = table[:, 1].astype(np.int64) | np.where(found.occluded, int(Flag.OCCLUDED), 0)
+        self.gather.add(
+            image=image[kept],
+            category=np.array([known[label] for label in labels], np.int64),
+            xyxy=found.xyxy[kept],
+            score=table[kept, 0],
+            flags=flags[kept],
+            file=self.file,
+            line=found.box_lines[kept],
+        )
+        return True
+
+    def shares_names(self, images: Sequence[Any]) -> bool:
         """Whether images of different subsets have one name, as in the export of a project."""
         subsets: dict[str, str] = {}
-        for element in root.iterchildren("image"):
+        if len({element.get("subset") or "" for element in images}) < 2:
+            return False
+        for element in images:
             subset = element.get("subset") or ""
             if subsets.setdefault(element.get("name", ""), subset) != subset:
                 if not self.parts:
@@ -206,8 +174,9 @@ class _Reader:
         self.splits.add(split)
         return self.split in (None, split)
 
-    def add_image(self, element: Any) -> int | None:
-        name, line = element.get("name", ""), element.sourceline or 0
+    def add_image(self, element: Any, line: int) -> int | None:
+        """Add the image of an element, or of its attributes; None, and an issue, if it cannot be."""
+        name = element.get("name", "")
         if not name.strip():
             self.log.report(UNNAMED_IMAGE, self.path, line=line, field="name")
             return None
@@ -215,8 +184,7 @@ class _Reader:
         for field in ("width", "height"):
             text = (element.get(field) or "").strip(BLANKS)
             try:
-                zero = not text or (text.isascii() and NUMBER.fullmatch(text.encode()) and not float(text))
-                sizes.append(0 if zero else parse_pixels(text))
+                sizes.append(_pixels(text))
             except ValueError:
                 self.log.report(BAD_IMAGE_SIZE, self.path, line=line, field=field, value=text)
                 return None
@@ -226,9 +194,12 @@ class _Reader:
 
     def place(self, element: Any) -> tuple[int, int]:
         """Which frame of which video an image says to be, -1 for neither."""
-        video, text = element.get("video"), (element.get("frame") or "").strip(BLANKS)
+        video = element.get("video")
+        if not video:
+            return -1, -1
+        text = (element.get("frame") or "").strip(BLANKS)
         frame = int(text) if re.fullmatch("[0-9]{1,9}", text, re.ASCII) else -1
-        return (self.builder.video(video), frame) if video else (-1, -1)
+        return self.builder.video(video), frame
 
     def image(
         self,
@@ -294,7 +265,7 @@ class _Reader:
         for frame in sorted(frames):
             found = shapes.get(frame, [])
             line = (found[0][0].sourceline or 0) if found else 0
-            image = self.image(f"frame_{frame:06d}", size, line, place=(video, frame))
+            image = self.image(f"{self.folder}frame_{frame:06d}", size, line, place=(video, frame))
             for shape, label, id_ in found:
                 if not self.flag(shape, "outside"):
                     track = -1 if id_ is None else self.builder.track(video, id_)
@@ -366,6 +337,7 @@ class _Reader:
         return text in _TRUE
 
     def finite(self, text: str, line: int, field: str) -> float:
+        """A finite number; `_Bad`, and an issue, if the text is none."""
         text = text.strip(BLANKS)
         if _is_number(text):
             value = float(text)
@@ -399,6 +371,7 @@ class _Reader:
         return math.radians(self.numbers(shape, "rotation")[0]) if "rotation" in shape.attrib else 0.0
 
     def box(self, shape: Any) -> Corners:
+        """The edges of a box, or those around it if it is rotated."""
         left, top, right, bottom = self.numbers(shape, *_EDGES)
         turn = self.turn(shape)
         if not turn:
@@ -408,6 +381,7 @@ class _Reader:
         return _around((left + right) / 2, (top + bottom) / 2, w * cos + h * sin, w * sin + h * cos)
 
     def ellipse(self, shape: Any) -> Corners:
+        """The edges around an ellipse."""
         x, y, rx, ry = self.numbers(shape, "cx", "cy", "rx", "ry")
         turn = self.turn(shape)
         if not turn:
@@ -416,10 +390,12 @@ class _Reader:
         return _around(x, y, math.hypot(rx * cos, ry * sin), math.hypot(rx * sin, ry * cos))
 
     def mask(self, shape: Any) -> Corners:
+        """The edges of a mask."""
         left, top, width, height = self.numbers(shape, "left", "top", "width", "height")
         return left, top, left + width, top + height
 
     def polygon(self, shape: Any) -> Corners:
+        """The edges around the points of a polygon."""
         line = shape.sourceline or 0
         pairs = [point.split(",") for point in (shape.get("points") or "").split(";") if point.strip(BLANKS)]
         odd = next((pair for pair in pairs if len(pair) != 2), None)
@@ -456,6 +432,29 @@ class _Reader:
         self.gather.finish()
 
 
+@functools.lru_cache(maxsize=1000)
+def _pixels(text: str) -> int:
+    """The width or height of an image, 0 where it is unknown. ValueError if it can be neither."""
+    zero = not text or (text.isascii() and NUMBER.fullmatch(text.encode()) and not float(text))
+    return 0 if zero else parse_pixels(text)
+
+
+def _plain_marks(attributes: list[tuple[str, str]]) -> tuple[float, int, int] | None:
+    """Score, flags and how many others of the attributes of a box are; None if the score is unusual."""
+    score, flags, unread = math.nan, Flag(0), 0
+    for name, given in attributes:
+        text = given.strip(BLANKS)
+        if name in MARKS and text.lower() in _TRUE | _FALSE:
+            flags |= MARKS[name] if text.lower() in _TRUE else Flag(0)
+        elif name == "score" and _is_number(text):
+            score = float(text)
+            if not math.isfinite(score):
+                return None
+        else:
+            unread += 1
+    return score, int(flags), unread
+
+
 def track_id(text: str | None) -> Id | None:
     """The id of a track as a number where it is one; None where there is none."""
     if text is None or not text.strip(BLANKS) or text == "-1":
@@ -472,129 +471,3 @@ def _is_number(text: str) -> bool:
 
 def _around(x: float, y: float, w: float, h: float) -> Corners:
     return x - w, y - h, x + w, y + h
-
-
-# ------------------------------------------------------------------------------------------------ writing
-
-
-def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> None:
-    """Write one file."""
-    del options
-    name = "" if target.single else "annotations.xml"
-    images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
-    errors = log.errors
-    if name:
-        target.plan([name], ["the annotations"], log)
-    for check in (_check_names, _check_video_names):
-        check(dataset, log)
-        if log.errors > errors:
-            return
-    frames, tracks = _frame_marks(dataset), _track_marks(dataset)
-    labels = [_quote(text) for text in classes]
-    lines = _head(len(images), classes)
-    order = np.argsort(boxes.image, kind="stable")
-    ends = np.searchsorted(boxes.image[order], np.arange(len(images)), side="right").tolist()
-    texts = decimals(boxes.xyxy[order].ravel())
-    scores = decimals(boxes.score[order]) if dataset.kind == "det" else []
-    category, flags = boxes.category[order].tolist(), boxes.flags[order].tolist()
-    at = 0
-    for i, (text, width, height, split) in enumerate(
-        zip(images.name, images.width.tolist(), images.height.tolist(), images.split, strict=True)
-    ):
-        said = (f" subset={_quote(split)}" if split else "", frames[i] if frames else "")
-        lines.append(
-            f'  <image id="{i}" name={_quote(text)}{said[0]} width="{width}" height="{height}"{said[1]}>'
-        )
-        for row in range(at, ends[i]):
-            left, top, right, bottom = texts[4 * row : 4 * row + 4]
-            occluded = 1 if flags[row] & Flag.OCCLUDED else 0
-            lines.append(
-                f'    <box label={labels[category[row]]} source="manual" occluded="{occluded}" xtl="{left}" '
-                f'ytl="{top}" xbr="{right}" ybr="{bottom}" z_order="0"{tracks[order[row]] if tracks else ""}>'
-            )
-            for mark, bit in _WRITTEN:
-                if flags[row] & bit:
-                    lines.append(f'      <attribute name="{mark}">true</attribute>')
-            if scores:
-                lines.append(f'      <attribute name="score">{scores[row]}</attribute>')
-            lines.append("    </box>")
-        at = ends[i]
-        lines.append("  </image>")
-    lines.append("</annotations>\n")
-    target.write(name, "\n".join(lines).encode())
-
-
-def _check_names(dataset: Dataset, log: Log) -> None:
-    for text in dataset.categories.name:
-        reason = refuse_class(text) or (
-            "XML does not allow one of its characters" if re.search(_NOT_XML, text) else None
-        )
-        if reason is not None:
-            log.report(UNWRITABLE, "", value=text, reason=reason, way="rename the class")
-    for i, text in enumerate(dataset.images.name):
-        if re.search(_NOT_XML, text):
-            path, line, pointer = dataset.image_place(i)
-            reason = "XML does not allow one of its characters"
-            log.report(BAD_NAME, path, line=line, pointer=pointer, value=text, reason=reason)
-
-
-def _check_video_names(dataset: Dataset, log: Log) -> None:
-    for text in (*dataset.videos.name, *map(str, dataset.tracks.source_id.tolist())):
-        if re.search(_NOT_XML, text):
-            log.report(BAD_NAME, "", value=text, reason="XML cannot hold one of its characters")
-
-
-def _head(n_images: int, classes: tuple[str, ...]) -> list[str]:
-    """The lines above the first image."""
-    import html
-
-    lines = ['<?xml version="1.0" encoding="utf-8"?>', "<annotations>", "  <version>1.1</version>"]
-    lines += ["  <meta>", "    <task>", f"      <size>{n_images}</size>", "      <mode>annotation</mode>"]
-    lines.append("      <labels>")
-    for text in classes:
-        lines += ["        <label>", f"          <name>{html.escape(text, quote=False)}</name>"]
-        lines += ["          <type>any</type>", "        </label>"]
-    return [*lines, "      </labels>", "    </task>", "  </meta>"]
-
-
-def _frame_marks(dataset: Dataset) -> list[str]:
-    """What each image says of its video, with a blank before it; nothing at all where there are none."""
-    images = dataset.images
-    if images.video is None:
-        return []
-    names = [f" video={_quote(name)}" for name in (*dataset.videos.name,)] + [""]
-    frames = np.full(len(images), -1) if images.frame is None else images.frame
-    pairs = zip(images.video.tolist(), frames.tolist(), strict=True)
-    return [names[video] + (f' frame="{frame}"' if min(video, frame) >= 0 else "") for video, frame in pairs]
-
-
-def _track_marks(dataset: Dataset) -> list[str]:
-    """What each box says of its track; nothing at all where there are none."""
-    if dataset.boxes.track is None:
-        return []
-    ids = [f" track_id={_quote(str(id_))}" for id_ in dataset.tracks.source_id.tolist()] + [""]
-    return [ids[track] for track in dataset.boxes.track.tolist()]
-
-
-def _quote(text: str) -> str:
-    import html
-
-    return '"' + html.escape(text, quote=False).replace('"', "&quot;") + '"'
-
-
-FORMAT = Format(
-    name="cvat",
-    title="CVAT XML 1.1",
-    use="annotation tools",
-    written_by="CVAT for images 1.1 and for video 1.1 (tasks and projects)",
-    doc=__doc__ or "",
-    suffixes=(".xml",),
-    single=True,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=SplitOptions,
-    keeps=frozenset(
-        "size extension empty unused order score split difficult truncated occluded crowd video track".split()
-    ),
-)
