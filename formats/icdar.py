@@ -346,10 +346,11 @@ def _settle_kind(
     if builder.kind is None and named == "det":
         builder.kind = "det"
     if builder.kind == "det" and len(found) and np.isnan(found.score).all():
-        if options.score is None:
+        if options.score is None and named != "gt":
             log.report(NO_CONFIDENCE, found.source.path, n=len(found))
             return np.zeros(len(found), bool)
-        found.score[:] = options.score
+        if options.score is not None:
+            found.score[:] = options.score
     return settle_kind(found, builder, log)
 
 

@@ -247,3 +247,26 @@ def test_vott_names_with_and_without_the_extension_of_one_picture(tmp_path, name
     rows = "".join(f'"{name}",1,2,3,4,"x"\n' for name in names)
     (tmp_path / "x-export.csv").write_text(f'"image","xmin","ymin","xmax","ymax","label"\n{rows}')
     assert odm.read(tmp_path, "vott").images.name == names
+
+
+def test_icdar_results_without_a_confidence_take_one(tmp_path):
+    lay(tmp_path, {"input/res_img_1.txt": "10,20,60,20,60,40,10,40\n"})
+    with pytest.raises(DataError, match="1 error") as raised:
+        odm.read(tmp_path / "input")
+    assert "-O score=1" in str(raised.value.log.issues[0])
+    data = odm.read(tmp_path / "input", score=0.5)
+    assert (data.kind, data.boxes.score.tolist()) == ("det", [0.5])
+
+
+def test_icdar_is_written_in_both_styles(tmp_path):
+    data = Dataset.from_arrays(
+        images=["a/b.jpg"], width=[64], height=[48], categories=["text"], image=[0, 0], category=[0, 0],
+        xyxy=[[1.5, 2, 30, 40], [0, 0, 9, 9]], flags=[0, int(Flag.CROWD)],
+    )  # fmt: skip
+    odm.write(data, tmp_path / "new", "icdar", round=True)
+    text = "2,2,30,2,30,40,2,40,text\n0,0,9,0,9,9,0,9,###\n"
+    assert (tmp_path / "new" / "a" / "gt_b.txt").read_text() == text
+    odm.write(data, tmp_path / "old", "icdar", style="2013")
+    assert (tmp_path / "old" / "a" / "gt_b.txt").read_text() == '1.5, 2, 30, 40, "text"\n0, 0, 9, 9, "###"\n'
+    back = odm.read(tmp_path / "old", "icdar")
+    assert back.boxes.flags.tolist() == [0, int(Flag.CROWD)]
