@@ -75,7 +75,7 @@ _NOT_WINDOWS = frozenset('<>:"|?*')
 
 
 def is_usual(name: str) -> bool:
-    """Whether a name is of a kind that every system takes, and is used as it is; others need a closer look."""
+    """Whether a name is of a kind that every system takes, and used as it is; others need a closer look."""
     return len(name) < 100 and _USUAL_NAME.fullmatch(name) is not None and _rule.get() is None
 
 
