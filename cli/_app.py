@@ -26,21 +26,21 @@ READER_LEFT = 141
 COMMANDS = {
     "convert": "Convert annotations or detections from one format to another.",
     "eval": "Evaluate detections against ground truth.",
-    "compare": "Compare detections of several runs, with intervals.",
-    "agree": "Measure the agreement of two annotators.",
+    "compare": "Compare several runs, with confidence intervals.",
+    "agree": "Measure the agreement between two annotators.",
     "validate": "Report every problem in annotations or detections.",
     "stats": "Summarise a data set: objects, classes, sizes.",
     "show": "Write an HTML page with boxes drawn on the images.",
     "formats": "List the formats, or describe one.",
-    "completion": "Print or install the completion of a shell.",
+    "completion": "Print or install shell completion.",
 }
 """Name and one line of help of each subcommand; its file is imported when it is called."""
 
 EPILOG = """
 `odm COMMAND -h` shows the common options and examples, `odm COMMAND --help` all options.
 
-Exit codes: 0 done; 1 data errors, failed gate, or data loss under --strict; 2 usage error; 3 source or target
-not usable; 70 internal error; 130 interrupted; 141 output closed early.
+Exit codes: 0 done; 1 data errors, failed gate, or data loss under --strict; 2 usage error; 3 unusable source
+or target; 70 internal error; 130 interrupted; 141 output closed early.
 """
 
 

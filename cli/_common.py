@@ -144,15 +144,17 @@ def format_options(
                 values.setdefault(side, {})[name] = value
             return function(*args, options=values, **given)
 
-        prefixes = "" if not sides else f" One side only: {' or '.join(f'{s}.name=value' for s in sides)}."
-        prefixes += " One of several SRC: 1.name=value." if numbered else ""
+        prefixes = (
+            "" if not sides else f" For one side only: {' or '.join(f'{s}.name=value' for s in sides)}."
+        )
+        prefixes += " For one of several SRC: 1.name=value." if numbered else ""
         texts = click.option(
             "-O",
             TEXTS,
             multiple=True,
             metavar="NAME=VALUE",
             shell_complete=_complete_option,
-            help=f"Any option of a format; `odm formats FORMAT` lists them.{prefixes}",
+            help=f"Any format option, see `odm formats FORMAT`.{prefixes}",
         )
         texts(collect)
         collect.sides, collect.writing = sides, tuple(writing)  # type: ignore[attr-defined]
@@ -224,7 +226,7 @@ class FormatCommand(click.Command):
             rows = [row for p in own if (row := p.get_help_record(ctx))]
             side = next((s for s in sides if _help.SIDES[s] == heading), None)
             if side is not None:
-                rows.append((f"--{side}-OPTION", "An option of formats, below, for this side only."))
+                rows.append((f"--{side}-OPTION", "Any format option below, for this side only."))
             _section(formatter, heading, rows)
         rows = [row for p in params if p not in options and (row := p.get_help_record(ctx))]
         _section(formatter, "Help", rows)
@@ -377,7 +379,7 @@ def common_options(function: Function) -> Function:
             "-q",
             "--quiet",
             is_flag=True,
-            help="Print results and errors only, and warnings that put the numbers in doubt.",
+            help="Print only results, errors, and warnings that cast doubt on the results.",
         ),
         click.option(
             "--max-errors",
@@ -391,7 +393,8 @@ def common_options(function: Function) -> Function:
             "--max-per-code",
             type=click.IntRange(0),
             metavar="N",
-            help=f"Print at most N with the same code. [default: {PER_CODE}; validate: {PER_CODE_VALIDATE}]",
+            help="Print at most N issues with the same code. "
+            f"[default: {PER_CODE}; validate: {PER_CODE_VALIDATE}]",
         ),
         click.option(
             "--max-size",
@@ -401,7 +404,7 @@ def common_options(function: Function) -> Function:
             help="Refuse larger files: 500M, 2G. [default: 64G]",
         ),
         click.option(
-            "--follow-links", is_flag=True, help="Follow symbolic links that lead out of the source."
+            "--follow-links", is_flag=True, help="Follow symbolic links that lead outside the source."
         ),
     ):
         function = option(function)
@@ -409,7 +412,7 @@ def common_options(function: Function) -> Function:
 
 
 wide_option = click.option(
-    "--wide", is_flag=True, help="Show all columns of a table, however narrow the terminal."
+    "--wide", is_flag=True, help="Show all columns of a table, even if it is wider than the terminal."
 )
 
 

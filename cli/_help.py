@@ -20,7 +20,7 @@ SIDES = {
     "b": "Reading B",
 }
 """The heading for the options of one side."""
-FORMATS_HEADING = "Options of formats"
+FORMATS_HEADING = "Format options"
 
 METAVARS = {"image_size": "WxH", "split": "NAME", "sep": "CHAR", "names": "RULE"}
 """What stands for the value of an option of formats in the help, by its name, where it is no plain text."""

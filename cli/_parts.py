@@ -41,21 +41,21 @@ def parts_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--memory",
                 metavar="SIZE",
-                help="Read DET a part at a time, within about this memory: 2GB. Parquet and COCO results.",
+                help="Read DET in parts, using about this much memory: 2GB (Parquet and COCO results).",
             ),
             click.option(
                 "--cluster",
                 metavar="ADDRESS",
-                help="Have the workers of a Dask scheduler do so: tcp://host:8786 (extra [cluster]).",
+                help="Process DET on the workers of a Dask scheduler: tcp://host:8786 (extra [cluster]).",
             ),
             click.option(
                 "--scratch",
                 type=TargetPath(),
                 metavar="DIR",
-                help="Where --memory and --cluster put intermediate files, removed at the end.",
+                help="Folder for intermediate files of --memory and --cluster; they are deleted at the end.",
             ),
             click.option(
-                "--rows-per-task", type=click.IntRange(1), metavar="N", help="Detections that a task holds."
+                "--rows-per-task", type=click.IntRange(1), metavar="N", help="Number of detections per task."
             ),
         )
     ):

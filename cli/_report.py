@@ -49,7 +49,7 @@ def report_options(*, name: str = "--report", required: bool = False) -> Callabl
                 type=TargetPath(),
                 metavar="FILE|DIR",
                 required=required,
-                help="Write an HTML report: one file NAME.html, or a folder. Images from --images.",
+                help="Write an HTML report as one file (NAME.html) or a folder; --images gives the images.",
             ),
         ):
             function = option(function)

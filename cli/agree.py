@@ -46,7 +46,7 @@ Examples:
     metavar="IOU",
     default=IOU,
     show_default=True,
-    help="Minimum IoU of two boxes that are paired.",
+    help="Minimum IoU for pairing two boxes.",
 )
 @click.option(
     "--output",
@@ -62,10 +62,10 @@ Examples:
 @format_options("a", "b")
 @common_options
 def command(first: str, other: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
-    """Measure the agreement of two annotators, A and B, of the same images.
+    """Measure the agreement between two annotators, A and B, of the same images.
 
-    Boxes are paired by IoU whatever their class, then their classes are compared. Crowd and group-of boxes
-    are left out.
+    Boxes are paired by IoU regardless of class, then the classes of each pair are compared. Crowd and
+    group-of boxes are left out.
     """
     if not 0 < given["iou"] <= 1:
         raise UsageError(f"--iou {given['iou']}: give an IoU above 0 and up to 1, as in 0.5")

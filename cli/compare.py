@@ -102,7 +102,7 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
     show_default=True,
     help="Coverage of the intervals.",
 )
-@click.option("--bootstrap-areas", is_flag=True, help="Intervals for area ranges too (slower).")
+@click.option("--bootstrap-areas", is_flag=True, help="Also compute intervals for area ranges (slower).")
 @click.option(
     "--tags",
     type=click.Path(),
@@ -113,7 +113,7 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
     "--fail-on-regression",
     multiple=True,
     metavar="KEY[=M]",
-    help="Exit with 1 if a run is significantly worse than A, by more than M (repeatable).",
+    help="Exit with 1 if a run is significantly worse than A by more than M (repeatable).",
 )
 @click.option(
     "--require-no-worse",
@@ -126,7 +126,7 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
     type=click.Choice([*OUTPUTS, GITHUB]),
     default="table",
     show_default=True,
-    help="Output format; github: the table, and annotations of GitHub Actions.",
+    help="Output format; github: the table and GitHub Actions annotations.",
 )
 @wide_option
 @click.option(
@@ -172,8 +172,8 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
 def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], **given: Any) -> int:
     """Compare the detections B, C, ... with A, against the ground truth GT.
 
-    Differences come with confidence intervals by resampling the images. In the options, DET means each of
-    A, B, C.
+    Each difference has a confidence interval, computed by resampling images. In the options below, DET stands
+    for each of A, B, C.
     """
     log = terminal_log()
     given |= {"protocol": [given["protocol"]], "iou": [] if given["iou"] is None else [given["iou"]]}

@@ -39,12 +39,14 @@ ZSH_START = """\
 
 @click.command(epilog=EXAMPLES)
 @click.argument("shell", required=False, type=click.Choice(SHELLS))
-@click.option("--install", is_flag=True, help="Put the script where the shell finds it, and say where.")
+@click.option(
+    "--install", is_flag=True, help="Install the script where the shell finds it, and print the path."
+)
 def command(shell: str | None, install: bool) -> None:
-    """Print the completion script of SHELL, or install it for this user.
+    """Print the completion script for SHELL, or install it for this user.
 
-    SHELL is bash, zsh or fish; without it the one in the variable SHELL. With --install, a line is added to
-    ~/.zshrc for zsh, and to ~/.bashrc for bash where the package bash-completion is not there.
+    SHELL is bash, zsh or fish; the default is the one in the variable SHELL. With --install, a line is added
+    to ~/.zshrc for zsh, and to ~/.bashrc for bash if the package bash-completion is not installed.
     """
     chosen = shell or os.path.basename(os.environ.get("SHELL", ""))
     if chosen not in SHELLS:

@@ -40,7 +40,10 @@ Examples:
 @click.argument("sources", metavar="SRC...", nargs=-1, type=click.Path())
 @click.argument("target", metavar="DST", required=False, type=TargetPath())
 @format_choice(
-    "--from", "from_", multiple=True, help="Format of SRC; auto-detected if omitted; once for all or for each"
+    "--from",
+    "from_",
+    multiple=True,
+    help="Format of SRC, given once or once per SRC; auto-detected if omitted",
 )
 @format_choice("--to", help="Format of DST; taken from its suffix if omitted")
 @click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
@@ -83,7 +86,7 @@ Examples:
 @click.option(
     "--min-box", type=float, default=0, metavar="PIXELS", help="Drop boxes whose shorter side is below this."
 )
-@click.option("--min-area", type=float, default=0, metavar="PIXELS", help="Drop boxes of a smaller area.")
+@click.option("--min-area", type=float, default=0, metavar="PIXELS", help="Drop boxes with a smaller area.")
 @click.option("--drop-empty", is_flag=True, help="Drop images without boxes.")
 @click.option("--sample", metavar="N|P%", help="Keep a random sample of N images, or P percent.")
 @click.option(
@@ -95,12 +98,12 @@ Examples:
 @click.option(
     "--group-by",
     metavar="video|REGEX",
-    help="Keep images together that are of one video, or whose names have the same text in REGEX's first "
-    "group.",
+    help="Keep images in the same split if they are of one video, or if the first group of REGEX matches the "
+    "same text in their names.",
 )
 @click.option("--no-stratify", is_flag=True, help="Split without balancing classes.")
 @click.option("--seed", metavar="SEED", help="Seed of --sample, --split-into and --folds. [default: 0]")
-@click.option("--overwrite", is_flag=True, help="Replace existing files of DST; others stay.")
+@click.option("--overwrite", is_flag=True, help="Replace existing files in DST; others are kept.")
 @click.option("--dry-run", is_flag=True, help="Print the summary and write nothing.")
 @format_options("from", "to", writing=("", "to"), numbered=True)
 @common_options
@@ -115,7 +118,7 @@ def command(
     options: dict[str, dict[str, Any]],
     **given: Any,
 ) -> int:
-    """Convert annotations or detections from SRC to DST; several SRC become one data set.
+    """Convert annotations or detections from SRC to DST; several SRC are merged.
 
     Coordinates are neither shifted nor rounded. The summary at the end accounts for every box.
     """

@@ -112,14 +112,14 @@ def _analyses() -> Iterable[str]:
     default=["voc2012"],
     show_default=True,
     metavar="NAME",
-    help=f"Evaluation protocol (repeatable): {', '.join(PROTOCOLS)}.",
+    help=f"Evaluation protocol (repeatable): {', '.join(PROTOCOLS)}; for tracks {', '.join(TUBE_PROTOCOLS)}.",
 )
 @click.option(
     "--output",
     type=click.Choice([*OUTPUTS, GITHUB]),
     default="table",
     show_default=True,
-    help="Output format; github: the table, and annotations of GitHub Actions.",
+    help="Output format; github: the table and GitHub Actions annotations.",
 )
 @wide_option
 @click.option(
@@ -130,7 +130,7 @@ def _analyses() -> Iterable[str]:
     help="Also write results.json and CSV files to DIR.",
 )
 @click.option(
-    "--plots", type=TargetPath(), metavar="DIR", help="Also draw plots, PNG and SVG (extra [plot])."
+    "--plots", type=TargetPath(), metavar="DIR", help="Also draw plots as PNG and SVG (extra [plot])."
 )
 @markdown_option
 @report_options()
@@ -154,9 +154,9 @@ def _analyses() -> Iterable[str]:
     type=click.Choice(["counts", "gt", "det"]),
     is_flag=False,
     flag_value="counts",
-    help="Confusion matrix: counts (default), or shares of each GT or detected class.",
+    help="Confusion matrix: counts (default), or normalised by GT or detected class.",
 )
-@click.option("--ci", is_flag=True, help="Confidence intervals by resampling images.")
+@click.option("--ci", is_flag=True, help="Add confidence intervals, by resampling images.")
 @click.option(
     "--replicates",
     type=int,
@@ -166,12 +166,12 @@ def _analyses() -> Iterable[str]:
     help="Bootstrap replicates of --ci.",
 )
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Random seed of --ci.")
-@click.option("--bootstrap-areas", is_flag=True, help="Let --ci give area ranges intervals too (slower).")
+@click.option("--bootstrap-areas", is_flag=True, help="With --ci, also for area ranges (slower).")
 @click.option(
     "--tags",
     type=click.Path(),
     metavar="FILE",
-    help="CSV of image properties (columns: image, others): slices for --analyze.",
+    help="CSV of image properties (columns: image, others), used as slices by --analyze.",
 )
 @click.option(
     "--thresholds",
@@ -195,7 +195,7 @@ def _analyses() -> Iterable[str]:
     "--at-score",
     type=float,
     metavar="SCORE",
-    help="Score threshold for precision, recall, F1. [default: the best F1]",
+    help="Score threshold for precision, recall, F1. [default: that of the best F1]",
 )
 @click.option("--score-min", type=float, metavar="SCORE", help="Drop detections with a lower score.")
 @click.option(
@@ -215,7 +215,7 @@ def _analyses() -> Iterable[str]:
     multiple=True,
     metavar="[NAME=]LOW:HIGH",
     help="Evaluate only boxes of this area: small, medium, large, or LOW:HIGH in square pixels. "
-    "NAME=LOW:HIGH (repeatable): report AP@NAME and so on besides.",
+    "NAME=LOW:HIGH (repeatable): also report AP@NAME and so on.",
 )
 @click.option("--interpolation", type=click.Choice(["all", "11", "101"]), help="Recall points for AP.")
 @click.option(
@@ -233,7 +233,7 @@ def _analyses() -> Iterable[str]:
     type=click.Choice(["error", "background", "ignore"]),
     default="error",
     show_default=True,
-    help="Images only in DET: an error, false positives, or left out.",
+    help="Images that only DET has: an error, background (false positives), or ignored.",
 )
 @click.option(
     "--rename",

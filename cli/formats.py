@@ -24,7 +24,7 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("name", required=False, shell_complete=complete_format)
-@click.option("--brief", is_flag=True, help="Of NAME only the first paragraph and the options.")
+@click.option("--brief", is_flag=True, help="Show only the first paragraph and the options of NAME.")
 @click.option(
     "--output",
     type=click.Choice(["table", "markdown", "json"]),
@@ -34,7 +34,7 @@ Examples:
 )
 @wide_option
 def command(name: str | None, output: str, **given: bool) -> None:
-    """List the formats, or describe the format NAME: its files, options and what it keeps."""
+    """List the formats, or describe the format NAME: its files, its options and what it preserves."""
     if given["brief"] and not name:
         raise click.UsageError("--brief needs the NAME of a format")
     width = table_width(given)

@@ -42,7 +42,7 @@ Examples:
 def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
     """Write an HTML page with the boxes of SRC, annotations or detections, drawn on their images.
 
-    The page needs no network. Give the image folder with --images.
+    The page works offline. Give the image folder with --images.
     """
     from odm.report import dataset_page
 

@@ -52,7 +52,7 @@ Examples:
 )
 @wide_option
 @click.option(
-    "--plots", metavar="DIR", type=TargetPath(), help="Also draw plots, PNG and SVG (extra [plot])."
+    "--plots", metavar="DIR", type=TargetPath(), help="Also draw plots as PNG and SVG (extra [plot])."
 )
 @report_options()
 @click.option(

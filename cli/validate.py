@@ -117,7 +117,7 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
     "explained",
     metavar="CODE",
     shell_complete=complete_list(all_codes),
-    help="Explain a code, or `all` of them, and exit.",
+    help="Explain a code, or `all`, and exit.",
 )
 @click.option(
     "--fix",
@@ -126,14 +126,16 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
     help=f"Write a repaired copy to --out: any of {', '.join(REPAIRS)}, or all.",
 )
 @click.option("--out", metavar="DST", type=TargetPath(), help="Where to write the repaired copy.")
-@format_choice("--to", help="Format of the repaired copy; that of SRC if omitted")
+@format_choice("--to", help="Format of the repaired copy; the same as SRC if omitted")
 @click.option("--skip-bad", is_flag=True, help="Leave rows that still have errors out of the copy.")
 @click.option(
     "--skip-bad-files", is_flag=True, help="Leave whole files with errors out of the copy; each is named."
 )
 @markdown_option
 @report_options()
-@click.option("--overwrite", is_flag=True, help="Replace existing files of DST, or the report; others stay.")
+@click.option(
+    "--overwrite", is_flag=True, help="Replace existing files in DST, or the report; others are kept."
+)
 @click.option("--dry-run", is_flag=True, help="Print the summary of --fix and write nothing.")
 @format_options("gt", "det", writing=("",))
 @common_options
@@ -142,8 +144,8 @@ def command(
 ) -> int:
     """Report every problem in SRC, with its location and how to fix it.
 
-    SRC is annotations or detections in any format; several are checked one by one. Exit code 0: no errors;
-    1: errors, or warnings with --strict.
+    SRC is annotations or detections in any format; several sources are checked one by one. Exit code
+    0: no errors; 1: errors, or warnings with --strict.
     """
     if explained is not None:
         return _explain(explained, given["output"])

@@ -227,7 +227,7 @@ class Protocol:
         """What the numbers mean, in one line."""
         parts = [self._iou_text()]
         if self.tubes:
-            parts.append("tracks by their volumes")
+            parts.append("IoU of whole tracks by volume")
         elif self.pixels == "inclusive":
             parts.append("inclusive pixels (width = right - left + 1)")
         else:
@@ -254,7 +254,7 @@ class Protocol:
             parts.append(f"best {self.max_dets} per {unit}{' and class' if self.cap_of == 'class' else ''}")
         parts.append(self._average_text())
         if self.stands_for:
-            parts.append(f"as {self.stands_for}")
+            parts.append(f"as in {self.stands_for}")
         text = f"{self.name}: {'; '.join(parts)}"
         return f"{text} [changed: {', '.join(self.switched)}]" if self.switched else text
 
@@ -282,13 +282,13 @@ class Protocol:
 
     def _match_text(self) -> str:
         if self.metric == "corloc":
-            return "top detection of an image and class against any ground truth"
+            return "top detection per image and class against any ground truth"
         if self.metric == "top-k":
             return f"best {self.max_dets} detections of an image against any ground truth"
         if self.match == "free":
             return "highest-IoU unmatched ground truth"
         if self.match == "greatest":
-            return "pairs of greatest IoU first"
+            return "pairs in order of falling IoU"
         return "highest-IoU ground truth, duplicates count as FP"
 
     def _average_text(self) -> str:
@@ -302,8 +302,8 @@ class Protocol:
         return {
             "ap": f"AP over {points}, mean over classes with ground truth{also}",
             "pooled": f"AP over {points} of all classes in one ranking",
-            "corloc": "mean over classes of the share of images",
-            "top-k": "share of images with ground truth without a correct guess",
+            "corloc": "mean over classes of the share of images where it is correct",
+            "top-k": "share of ground-truth images without a correct guess",
         }[self.metric]
 
 

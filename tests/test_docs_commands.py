@@ -160,7 +160,10 @@ def test_commands_run(commands, files, tmp_path, monkeypatch, capsys):
 def options_of(name):
     """Every spelling of the options of a command, those of formats too."""
     command = _app.app.get_command(None, name)
-    params = command.get_params(click.Context(command, info_name=name))
+    # click caches the help option of a command, so its names must be those that users have
+    settings = _app.app.context_settings | command.context_settings
+    context = click.Context(command, info_name=name, **settings)
+    params = command.get_params(context)
     return {option for param in params for option in (*param.opts, *param.secondary_opts)} | {"--help"}
 
 

@@ -181,7 +181,7 @@ def test_doubts_are_never_hidden(run):
     assert run("gt", "det", "-q")[1] == ""
     assert "warning" in run("ygt", "ydet", *SIZE)[1]
     assert run("ygt", "ydet", *SIZE, "-q")[1] == ""  # no doubt: both sides have the same numbers
-    assert "warnings that put the numbers in doubt" in " ".join(run("--help")[0].split())
+    assert "warnings that cast doubt on the results" in " ".join(run("--help")[0].split())
     assert "warning nothing-left --score-min 50, above the highest score, 0.9," in run(
         "gt", "det", "-q", "--score-min", 50
     )[1]  # fmt: skip
