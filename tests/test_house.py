@@ -472,7 +472,8 @@ COMMAND = "import odm.cli._app as app; app.run({!r}.split())"
         ("eval --gt-format=voc --det-format=txt a b", {"voc", "txt"}),
         ("stats --format txt --link-images nothing", set(FORMATS)),  # a flag of other formats
         ("convert --from coco nothing.json out.csv", set(FORMATS)),  # the suffix decides
-        pytest.param("stats nothing", set(FORMATS), marks=slow),
+        pytest.param("stats nothing", set(), marks=slow),
+        pytest.param("stats fixtures/mixed/coco", set(FORMATS), marks=slow),  # each is asked
         pytest.param("stats --format txt --help", set(FORMATS), marks=slow),
         pytest.param("stats --format txt --no-such-flag", set(FORMATS), marks=slow),
     ],
