@@ -499,3 +499,19 @@ def test_formats_that_are_named_are_the_only_ones_imported(arguments, read):
 )
 def test_imports_are_light(statement, absent):
     assert loaded_after(statement).isdisjoint(absent)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "eval fixtures/illustrated/groundtruths fixtures/illustrated/detections",
+        pytest.param("validate fixtures/mixed/coco", marks=slow),
+    ],
+)
+def test_a_small_command_imports_nothing_that_it_does_not_need(command):
+    script = COMMAND.format(command) + "; import sys; print(); print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    modules = set(run.stdout.splitlines()[-1].split())
+    assert "odm.formats.coco" in modules, "every format is asked"
+    assert modules.isdisjoint({"numpy.ma", "odm.evaluate.analysis.attach", "odm.formats.coco.writer"})
+    assert modules.isdisjoint({"lxml", "yaml", "PIL", "matplotlib", "tqdm", "hashlib"})
