@@ -13,6 +13,7 @@ import odm
 from odm.evaluate import PROTOCOLS, evaluate, render
 from odm.evaluate.class_table import class_table
 from odm.evaluate.render import accumulated_csv, confusion_csv, detections_csv, headline, per_class_csv
+from odm.evaluate.summary import mean_of_classes, mean_of_defined
 
 WIDTHS = (60, 80, 100, 140)
 
@@ -170,3 +171,15 @@ def test_the_csv_of_the_confusion_matrix_has_counts_and_shares(pair):
         assert int(row["count"]) == table.counts[i, k] > 0
         assert float(row["share_of_gt"]) == table.counts[i, k] / table.counts[i].sum()
         assert float(row["share_of_det"]) == table.counts[i, k] / table.counts[:, k].sum()
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 10, 19, 200])
+def test_the_mean_of_each_class_is_that_of_its_own_numbers_to_the_last_bit(n):
+    rng = np.random.default_rng(n)
+    values = rng.random((n, 3, 50))[:, 1]
+    values[:, 7] = np.nan
+    values[: n // 2, 11] = np.nan
+    alone = [mean_of_defined(values[:, k]) for k in range(50)]
+    assert mean_of_classes(values).tobytes() == np.array(alone).tobytes()
+    if n:
+        assert mean_of_classes(values[0]).tobytes() == values[0].tobytes()

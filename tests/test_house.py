@@ -472,7 +472,8 @@ COMMAND = "import odm.cli._app as app; app.run({!r}.split())"
         ("eval --gt-format=voc --det-format=txt a b", {"voc", "txt"}),
         ("stats --format txt --link-images nothing", set(FORMATS)),  # a flag of other formats
         ("convert --from coco nothing.json out.csv", set(FORMATS)),  # the suffix decides
-        pytest.param("stats nothing", set(FORMATS), marks=slow),
+        pytest.param("stats nothing", set(), marks=slow),
+        pytest.param("stats fixtures/mixed/coco", set(FORMATS), marks=slow),  # each is asked
         pytest.param("stats --format txt --help", set(FORMATS), marks=slow),
         pytest.param("stats --format txt --no-such-flag", set(FORMATS), marks=slow),
     ],
@@ -498,3 +499,19 @@ def test_formats_that_are_named_are_the_only_ones_imported(arguments, read):
 )
 def test_imports_are_light(statement, absent):
     assert loaded_after(statement).isdisjoint(absent)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "eval fixtures/illustrated/groundtruths fixtures/illustrated/detections",
+        pytest.param("validate fixtures/mixed/coco", marks=slow),
+    ],
+)
+def test_a_small_command_imports_nothing_that_it_does_not_need(command):
+    script = COMMAND.format(command) + "; import sys; print(); print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    modules = set(run.stdout.splitlines()[-1].split())
+    assert "odm.formats.coco" in modules, "every format is asked"
+    assert modules.isdisjoint({"numpy.ma", "odm.evaluate.analysis.attach", "odm.formats.coco.writer"})
+    assert modules.isdisjoint({"lxml", "yaml", "PIL", "matplotlib", "tqdm", "hashlib"})

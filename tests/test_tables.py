@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odm.names import PICTURE_SUFFIXES, stem
-from odm.tables import GROUPS, NO_ID, Builder, Dataset, Flag, LabelState, SourceFile
+from odm.tables import GROUPS, NO_ID, Builder, Dataset, Flag, LabelState, SourceFile, distinct
 
 SMALL = {"images": ["a.jpg", "b.png"], "categories": ["x", "y"]}
 
@@ -201,3 +201,12 @@ def test_stems(name, expected):
 def test_a_stem_is_the_name_before_the_extension(name, suffix):
     usable = name and not name.endswith("/")
     assert stem(name + suffix) == (name if usable else name + suffix)
+
+
+@given(st.lists(st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1), max_size=20))
+def test_distinct_numbers_are_those_of_numpy(values):
+    array = np.array(values, np.int64)
+    assert distinct(array).tolist() == np.unique(array).tolist()
+    assert distinct(array).dtype == np.int64
+    many = np.resize(array, 2**16 + 1) if values else array
+    assert distinct(many).tolist() == distinct(array).tolist()
