@@ -160,6 +160,7 @@ def main() -> None:
     if given.workers:
         from distributed import LocalCluster
 
+        os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", "33554432")  # see docs/scale.md
         options = {
             "n_workers": given.workers,
             "threads_per_worker": 1,
