@@ -28,8 +28,8 @@ def run(
 ) -> Iterator[tuple[int, Any]]:
     """The number and result of each task as it is done, in any order.
 
-    What a task raises is raised here, once those that are running are done; no more are started. CancelledError
-    if the executor gave one up.
+    What a task raises is raised here, once those that are running are done; no more are started.
+    CancelledError if the executor gave one up.
     """
     most = 1 if isinstance(executor, Inline) else MOST_PENDING
     pending: dict[Future[Any], int] = {}
