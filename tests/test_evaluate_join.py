@@ -265,8 +265,8 @@ def test_switches_are_said():
         ({"max_dets": 3}, "at most 3"),
         ({"score_min": 0.5}, "score >= 0.5"),
         ({"pixels": "edges"}, "pixels edges"),
-        ({"only_classes": ["c"]}, "only 1 classes"),
-        ({"only_images": ["a"]}, "only 1 images"),
+        ({"only_classes": ["c"]}, "only 1 class]"),
+        ({"only_images": ["a"]}, "only 1 image]"),
     ):
         definition = evaluate(truth, det, **given).result.definition
         assert word in definition[definition.index("[changed: ") :]
