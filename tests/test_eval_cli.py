@@ -309,6 +309,8 @@ def test_every_gate_is_said(run, tmp_path):
         ),
         (("voc2012",), "coco:AP=0.5", "no result is of the protocol 'coco'; there are: voc2012"),
         (("coco",), "coco:mAP=0.5", "there are: AP, AP50"),
+        (("ultralytics",), "mAP=0.5", "(did you mean 'mAP50-95'?)"),
+        (("coco",), "mAP=0.5", "(did you mean 'AP'?)"),
     ],
 )
 def test_a_metric_may_have_other_names_and_a_protocol(run, protocols, gate, says):
