@@ -225,6 +225,12 @@ def test_numbers_that_the_other_side_names_are_not_called_names(run, tmp_path):
     assert "numbered-classes" in run("ygt", "ydet", *SIZE)[1]
 
 
+@pytest.mark.parametrize("name", ["yolo", "YOLOv8", "yolo11n"])
+def test_a_protocol_of_yolo_is_answered_with_those_there_are(run, name):
+    err = run("nowhere", "also-nowhere", "--protocol", name, code=2)[1]
+    assert "(did you mean 'ultralytics' or 'yolov5'?)" in err
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [
