@@ -54,10 +54,14 @@ class StrictLoss(DataError):
         self.ledger = ledger
 
 
+def _is_one_file(path: str, format_: Format) -> bool:
+    """Whether a target is written as one file, not as a folder."""
+    return format_.single and path.lower().endswith(format_.suffixes) and not os.path.isdir(path)
+
+
 def open_output(path: str, format_: Format, *, overwrite: bool, dry_run: bool) -> Output:
     """The output for a target; PathError if it cannot be used. Nothing is touched before it is entered."""
-    single = format_.single and path.lower().endswith(format_.suffixes) and not os.path.isdir(path)
-    return Output(path, single=single, overwrite=overwrite, dry_run=dry_run)
+    return Output(path, single=_is_one_file(path, format_), overwrite=overwrite, dry_run=dry_run)
 
 
 def open_ledger(loaded: Loaded, target: str, *, dry_run: bool) -> Ledger:
@@ -116,6 +120,9 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger | None
     if target.selection.divides:
         dataset = _without_splits(dataset, ledger)
     dataset = drop_unsupported(dataset, loaded.format, format_, ledger, keep_groups=target.keep_groups)
+    splits = dataset.images.split
+    if format_.split_is_file and len(set(splits)) > 1 and _is_one_file(target.path, format_):
+        ledger.lose("the split of an image (a folder as the target keeps it)", sum(map(bool, splits)))
     if not (target.edits.order or target.edits.coco_ids):
         _note_order(dataset, format_, log)
     ledger.written = len(dataset)
