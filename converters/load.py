@@ -272,7 +272,7 @@ def _read_pair(
 def _ask(one: PendingSource, two: PendingSource) -> Dataset | None:
     """What side `one` learns from side `two`."""
     one.asked = True
-    return two.read(one.counterpart)
+    return two.read_for(one)
 
 
 def _report_kind(dataset: Dataset, kind: Kind | None, log: Log) -> None:
@@ -404,6 +404,10 @@ class PendingSource:
         """What was reported of the split that is unknown here, if it was forgiven."""
         self._dataset: Dataset | None = None
         self._reading = False
+        self._asked_back = False
+        """Whether the other side wanted to learn something while this one was being read."""
+        self._early: Dataset | None = None
+        """What was read for the other side, which may be incomplete."""
         self.asked = False
         """Whether the other side was asked for something."""
         self.left_out = LeftOut()
@@ -457,7 +461,27 @@ class PendingSource:
 
     def counterpart(self) -> Dataset | None:
         """What the other side can learn from this one: nothing while it is being read itself."""
+        self._asked_back |= self._reading
         return None if self._reading else self._dataset
+
+    def read_for(self, other: PendingSource) -> Dataset | None:
+        """The dataset for the other side, which is being read.
+
+        If this side needed the other as well and has errors without it, it is read again when it is its turn:
+        images without a size and without objects on one side do not keep its other sizes from the other side.
+        """
+        if self._early is not None or self._dataset is not None or self._reading:
+            return self._dataset or self._early
+        log, self.log, other._asked_back = self.log, self.log.fresh(), False
+        try:
+            self._early = self.read(other.counterpart)
+        finally:
+            own, self.log = self.log, log
+            if self._early is not None and other._asked_back and own.errors:
+                self._dataset, self.left_out, self.without_split = None, LeftOut(), None
+            else:
+                log.extend(own)
+        return self._early
 
     def read(self, counterpart: Callable[[], Dataset | None] | None) -> Dataset | None:
         """The dataset; None if it is asked for while it is being read."""
