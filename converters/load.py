@@ -392,7 +392,7 @@ class PendingSource:
     ) -> None:
         self.request = request
         self.log = log
-        self.source = open_source(request.path, follow_links=request.follow_links, max_size=request.max_size)
+        self.source = self._open()
         self.format: Format | None = None
         self.decides_with: PendingSource | None = None
         """The other side, where both have one format and the same options."""
@@ -406,6 +406,7 @@ class PendingSource:
         self._reading = False
         self._asked_back = False
         """Whether the other side wanted to learn something while this one was being read."""
+        self._tried = False
         self._early: Dataset | None = None
         """What was read for the other side, which may be incomplete."""
         self.asked = False
@@ -414,6 +415,10 @@ class PendingSource:
         self._skip_bad_files = skip_bad_files
         self._options = options
         """The options, where they are complete already."""
+
+    def _open(self) -> Source:
+        asked = self.request
+        return open_source(asked.path, follow_links=asked.follow_links, max_size=asked.max_size)
 
     def find_format(self) -> Format:
         """The format that the user named, else the one that is detected."""
@@ -470,15 +475,22 @@ class PendingSource:
         If this side needed the other as well and has errors without it, it is read again when it is its turn:
         images without a size and without objects on one side do not keep its other sizes from the other side.
         """
-        if self._early is not None or self._dataset is not None or self._reading:
+        if self._tried or self._dataset is not None or self._reading:
             return self._dataset or self._early
+        self._tried, incomplete = True, False
         log, self.log, other._asked_back = self.log, self.log.fresh(), False
         try:
             self._early = self.read(other.counterpart)
+            incomplete = other._asked_back and bool(self.log.errors or self.left_out.files)
+        except DataError:
+            incomplete = other._asked_back
+            if not incomplete:
+                raise
         finally:
             own, self.log = self.log, log
-            if self._early is not None and other._asked_back and own.errors:
+            if incomplete:
                 self._dataset, self.left_out, self.without_split = None, LeftOut(), None
+                self.source = self._open()  # with the files that were left out
             else:
                 log.extend(own)
         return self._early

@@ -580,3 +580,5 @@ def test_an_image_without_size_and_objects_keeps_no_other_size_from_the_detectio
     with pytest.raises(DataError, match="1 error in the data"):
         load_pair(*sides, log)
     assert [issue.code for issue in log.issues if issue.severity == "error"] == ["image-size-unknown"]
+    _, found = load_pair(*sides, Log(), skip_bad_files=True)
+    assert found.dataset.images.name == ("a",)
