@@ -126,7 +126,7 @@ class Asked:
         if given["save_thresholds"]:
             with Output(given["save_thresholds"], overwrite=overwrite, single=True) as output:
                 output.write("", text.encode())
-        elif given["output"] == "table":
+        if given["output"] == "table":
             lines = [
                 f"  {printable(name)}: "
                 + (f"score {own.score:.6g}, precision {own.precision:.4f}, recall {own.recall:.4f}"
@@ -134,7 +134,7 @@ class Asked:
                 for name, own in chosen.classes.items()
             ]  # fmt: skip
             show("\n".join([f"score thresholds by the rule {chosen.rule}:", *lines, ""]) + "\n")
-        else:
+        elif not given["save_thresholds"]:
             show(text, err=True)
 
 

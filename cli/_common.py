@@ -21,8 +21,8 @@ from odm.issues import KEPT_PER_CODE, Log, PathError, hint, printable
 __all__ = [
     "FormatCommand",
     "Function",
+    "ProtocolChoice",
     "TargetPath",
-    "WordChoice",
     "common_options",
     "complete_format",
     "complete_list",
@@ -263,8 +263,11 @@ def _check_folder(ctx: click.Context, param: click.Parameter, value: str | None)
     return value
 
 
-class WordChoice(_Choice):
-    """One of some words, in letters of any case; a wrong one is answered with the word most like it."""
+class ProtocolChoice(_Choice):
+    """A name of a protocol, in letters of any case; a wrong one is answered with the name most like it."""
+
+    OF_YOLO = ("ultralytics", "yolov5")
+    """What is meant by ``yolo`` or ``yolov8``, which are spelled more like other names."""
 
     def __init__(self, words: Iterable[str]) -> None:
         super().__init__(list(words), case_sensitive=False)
@@ -275,7 +278,12 @@ class WordChoice(_Choice):
             return super().convert(value, param, ctx)
         except click.BadParameter as e:
             text = str(value)
-            begun = [word for word in self.choices if text and word.startswith(text.casefold())]
+            yolo = text.casefold().startswith("yolo")
+            begun = [
+                word
+                for word in self.choices
+                if (yolo and word in self.OF_YOLO) or (text and word.startswith(text.casefold()))
+            ]
             meant = " or ".join(map(repr, begun[:3]))
             advice = f" (did you mean {meant}?)" if meant else hint(text, self.choices)
             raise click.BadParameter(f"{e.message.removesuffix('.')}{advice}", ctx, param) from None

@@ -11,8 +11,8 @@ from odm.cli import eval as eval_
 from odm.cli._common import (
     FormatCommand,
     Function,
+    ProtocolChoice,
     TargetPath,
-    WordChoice,
     common_options,
     format_options,
     lines_of_files,
@@ -72,7 +72,7 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
 @click.argument("runs", metavar="A B [C...]", type=click.Path(), nargs=-1, required=True)
 @click.option(
     "--protocol",
-    type=WordChoice(PROTOCOLS),
+    type=ProtocolChoice(PROTOCOLS),
     default="voc2012",
     show_default=True,
     metavar="NAME",

@@ -92,9 +92,9 @@ Examples:
 @click.option(
     "--split-into",
     metavar="NAME:RATIO,...",
-    help="Split the images into parts: train:80,val:10,test:10.",
+    help="Split the images into parts, balancing the classes: train:80,val:10,test:10.",
 )
-@click.option("--folds", type=int, metavar="K", help="Split the images into K folds.")
+@click.option("--folds", type=int, metavar="K", help="Split the images into K folds, balancing the classes.")
 @click.option(
     "--group-by",
     metavar="video|REGEX",

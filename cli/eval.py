@@ -13,8 +13,8 @@ import numpy as np
 from odm.cli._analysis import Asked
 from odm.cli._common import (
     FormatCommand,
+    ProtocolChoice,
     TargetPath,
-    WordChoice,
     common_options,
     complete_list,
     format_choice,
@@ -107,7 +107,7 @@ def _analyses() -> Iterable[str]:
 )
 @click.option(
     "--protocol",
-    type=WordChoice([*PROTOCOLS, *TUBE_PROTOCOLS]),
+    type=ProtocolChoice([*PROTOCOLS, *TUBE_PROTOCOLS]),
     multiple=True,
     default=["voc2012"],
     show_default=True,

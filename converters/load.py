@@ -277,7 +277,7 @@ def _read_pair(
 def _ask(one: PendingSource, two: PendingSource) -> Dataset | None:
     """What side `one` learns from side `two`."""
     one.asked = True
-    return two.read(one.counterpart)
+    return two.read_for(one)
 
 
 def _report_kind(dataset: Dataset, kind: Kind | None, log: Log) -> None:
@@ -397,7 +397,7 @@ class PendingSource:
     ) -> None:
         self.request = request
         self.log = log
-        self.source = open_source(request.path, follow_links=request.follow_links, max_size=request.max_size)
+        self.source = self._open()
         self.format: Format | None = None
         self.decides_with: PendingSource | None = None
         """The other side, where both have one format and the same options."""
@@ -409,12 +409,21 @@ class PendingSource:
         """What was reported of the split that is unknown here, if it was forgiven."""
         self._dataset: Dataset | None = None
         self._reading = False
+        self._asked_back = False
+        """Whether the other side wanted to learn something while this one was being read."""
+        self._tried = False
+        self._early: Dataset | None = None
+        """What was read for the other side, which may be incomplete."""
         self.asked = False
         """Whether the other side was asked for something."""
         self.left_out = LeftOut()
         self._skip_bad_files = skip_bad_files
         self._options = options
         """The options, where they are complete already."""
+
+    def _open(self) -> Source:
+        asked = self.request
+        return open_source(asked.path, follow_links=asked.follow_links, max_size=asked.max_size)
 
     def find_format(self) -> Format:
         """The format that the user named, else the one that is detected."""
@@ -464,7 +473,34 @@ class PendingSource:
 
     def counterpart(self) -> Dataset | None:
         """What the other side can learn from this one: nothing while it is being read itself."""
+        self._asked_back |= self._reading
         return None if self._reading else self._dataset
+
+    def read_for(self, other: PendingSource) -> Dataset | None:
+        """The dataset for the other side, which is being read.
+
+        If this side needed the other as well and has errors without it, it is read again when it is its turn:
+        images without a size and without objects on one side do not keep its other sizes from the other side.
+        """
+        if self._tried or self._dataset is not None or self._reading:
+            return self._dataset or self._early
+        self._tried, incomplete = True, False
+        log, self.log, other._asked_back = self.log, self.log.fresh(), False
+        try:
+            self._early = self.read(other.counterpart)
+            incomplete = other._asked_back and bool(self.log.errors or self.left_out.files)
+        except DataError:
+            incomplete = other._asked_back
+            if not incomplete:
+                raise
+        finally:
+            own, self.log = self.log, log
+            if incomplete:
+                self._dataset, self.left_out, self.without_split = None, LeftOut(), None
+                self.source = self._open()  # with the files that were left out
+            else:
+                log.extend(own)
+        return self._early
 
     def read(self, counterpart: Callable[[], Dataset | None] | None) -> Dataset | None:
         """The dataset; None if it is asked for while it is being read."""

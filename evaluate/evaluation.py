@@ -224,9 +224,9 @@ def common_switches(
     if score_min is not None:
         switches.append(f"score >= {score_min:g}")
     if only_classes is not None:
-        switches.append(f"only {len(set(only_classes))} classes")
+        switches.append(f"only {plural(len(set(only_classes)), 'class')}")
     if only_images is not None:
-        switches.append(f"only {len(set(only_images))} {joined.report.unit}")
+        switches.append(f"only {plural(len(set(only_images)), joined.report.unit[:-1])}")
     extra = joined.report.images_det_only
     if extra_images != "error" and extra:
         what = "as background" if extra_images == "background" else "left out"

@@ -98,7 +98,13 @@ def the_one(name: MetricName, rules: Sequence[Protocol], option: str) -> tuple[i
     is_alias = bool(others) and name.key in ALIASES
     shown = [_TYPED.get(key, key) for key in known]
     also = [alias for alias, key in ALIASES.items() if name.category is None and key in known]
-    elsewhere = f" (--protocol {' or '.join(others)} has it)" if is_alias else hint(name.key, [*also, *shown])
+    if is_alias:
+        elsewhere = f" (--protocol {' or '.join(others)} has it)"
+    elif name.key.casefold() == "map" and "AP" in shown[0]:
+        # By spelling, mAP75 would be nearer than the mean over all thresholds.
+        elsewhere = hint(shown[0], shown[:1])
+    else:
+        elsewhere = hint(name.key, [*also, *shown])
     raise UsageError(
         f"{option}: no {what} has {shorten(name.key)!r}{elsewhere}; there are: {', '.join(shown)}"
     )

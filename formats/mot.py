@@ -123,7 +123,7 @@ def sniff(source: Source) -> Sniff | None:
     """A sequence by its layout, or lines of 7, 9 or 10 numbers between commas that begin with a frame."""
     files = _files(source, "gt") or _files(source, "det")
     if not files and source.is_dir:
-        return None
+        return _sniff_trackers(source)
     if not source.is_dir and not source.path.lower().endswith(".txt"):
         return None
     lines = fits = 0
@@ -138,6 +138,19 @@ def sniff(source: Source) -> Sniff | None:
         return None
     what = f"{lines_are(fits, lines)} a frame, an id, a box and a confidence, as in MOTChallenge"
     return Sniff(SURE if named else LIKELY, f"{files[0]}: {what}" if files[0] else what)
+
+
+def _sniff_trackers(source: Source) -> Sniff | None:
+    """A folder of results: lines that end with three times -1, as those of other formats do not."""
+    files = _of_trackers(source)
+    rows = list(sampled(source, files, b","))
+    fits = sum(
+        len(row) == 10 and all(map(NUMBER.fullmatch, row)) and {*map(float, row[7:])} == {-1} for row in rows
+    )
+    if not rows or 3 * fits < 2 * len(rows):
+        return None
+    what = f"{lines_are(fits, len(rows))} a frame, an id, a box, a confidence and -1,-1,-1"
+    return Sniff(LIKELY, f"{what}, as trackers write them for MOTChallenge")
 
 
 def _named(path: str) -> Kind | None:

@@ -138,7 +138,7 @@ def test_thresholds_are_written_and_used(data):
     printed = evaluated("--thresholds", "recall:0.6")
     assert "cat: score 0.42, precision 0.5000" in printed
     assert "bird: nothing is kept" in printed
-    evaluated("--thresholds", "recall:0.6", "--save-thresholds", "t.json")
+    assert evaluated("--thresholds", "recall:0.6", "--save-thresholds", "t.json") == printed
     stored = json.loads(Path("t.json").read_text())
     assert stored["classes"]["bird"]["score"] is None
     assert {k: stored[k] for k in ("version", "rule", "protocol", "iou")} == {

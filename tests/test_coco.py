@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from selection import examples, params
 
+import odm
 from odm.files import Output, Source
 from odm.formats import coco, make_options
 from odm.formats._shared import json_columns as columns
@@ -957,3 +958,12 @@ def test_a_conversion_there_and_back_with_the_ids_of_the_ground_truth(tmp_path):
     )
     back = json.loads((tmp_path / "back.json").read_text())
     assert sorted(back, key=lambda r: -r["score"]) == json.loads(results.read_text())
+
+
+def test_one_file_loses_the_splits_and_says_so(tmp_path, splits):
+    what = "the split of an image (a folder as the target keeps it)"
+    assert odm.convert(splits, tmp_path / "all.json", to="coco").lost == {what: 2}
+    assert odm.convert(splits, tmp_path / "folder", to="coco").lossless
+    assert odm.convert(splits, tmp_path / "one.json", to="coco", options={"split": "val2017"}).lossless
+    with pytest.raises(odm.DataError, match="--strict"):
+        odm.convert(splits, tmp_path / "strict.json", to="coco", strict=True)

@@ -225,6 +225,12 @@ def test_numbers_that_the_other_side_names_are_not_called_names(run, tmp_path):
     assert "numbered-classes" in run("ygt", "ydet", *SIZE)[1]
 
 
+@pytest.mark.parametrize("name", ["yolo", "YOLOv8", "yolo11n"])
+def test_a_protocol_of_yolo_is_answered_with_those_there_are(run, name):
+    err = run("nowhere", "also-nowhere", "--protocol", name, code=2)[1]
+    assert "(did you mean 'ultralytics' or 'yolov5'?)" in err
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [
@@ -309,6 +315,8 @@ def test_every_gate_is_said(run, tmp_path):
         ),
         (("voc2012",), "coco:AP=0.5", "no result is of the protocol 'coco'; there are: voc2012"),
         (("coco",), "coco:mAP=0.5", "there are: AP, AP50"),
+        (("ultralytics",), "mAP=0.5", "(did you mean 'mAP50-95'?)"),
+        (("coco",), "mAP=0.5", "(did you mean 'AP'?)"),
     ],
 )
 def test_a_metric_may_have_other_names_and_a_protocol(run, protocols, gate, says):

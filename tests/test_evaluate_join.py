@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from odm.converters import Request, load_pair
 from odm.evaluate import evaluate, join, render, save
 from odm.issues import DataError, Log, UsageError
 from odm.tables import Dataset, Flag
@@ -265,8 +266,8 @@ def test_switches_are_said():
         ({"max_dets": 3}, "at most 3"),
         ({"score_min": 0.5}, "score >= 0.5"),
         ({"pixels": "edges"}, "pixels edges"),
-        ({"only_classes": ["c"]}, "only 1 classes"),
-        ({"only_images": ["a"]}, "only 1 images"),
+        ({"only_classes": ["c"]}, "only 1 class]"),
+        ({"only_images": ["a"]}, "only 1 image]"),
     ):
         definition = evaluate(truth, det, **given).result.definition
         assert word in definition[definition.index("[changed: ") :]
@@ -555,3 +556,29 @@ def test_tables_and_results_print_on_a_line():
         assert "\n" not in str(thing)
     assert repr(truth.images) == "<Images: 5000 ('00000.jpg', '00001.jpg', '00002.jpg', ...)>"
     assert "mAP 1.0000" in repr(evaluation)
+
+
+def test_an_image_without_size_and_objects_keeps_no_other_size_from_the_detections(tmp_path):
+    """Label Studio gives a size with every box, so none for an image without boxes."""
+    value = {"x": 10, "y": 10, "width": 50, "height": 50, "rectanglelabels": ["cat"]}
+    box = {"original_width": 200, "original_height": 100, "type": "rectanglelabels", "value": value}
+    tasks = [
+        {"id": k, "data": {"image": f"{name}.jpg"}, "annotations": [{"id": k, "result": boxes}]}
+        for k, (name, boxes) in enumerate((("a", [box]), ("b", [])), 1)
+    ]
+    (tmp_path / "tasks.json").write_text(json.dumps(tasks))
+    (tmp_path / "det").mkdir()
+    (tmp_path / "det/a.txt").write_text("0 0.35 0.35 0.5 0.5 0.9\n")
+    sides = [Request(path=str(tmp_path / name), format=format_, kind=kind) for name, format_, kind in
+             (("tasks.json", "labelstudio", "gt"), ("det", "yolo", "det"))]  # fmt: skip
+    log = Log()
+    truth, found = (one.dataset for one in load_pair(*sides, log))
+    assert not log.errors
+    assert evaluate(truth, found).summary["mAP"] == 1
+    (tmp_path / "det/b.txt").write_text("0 0.35 0.35 0.5 0.5 0.9\n")
+    log = Log()
+    with pytest.raises(DataError, match="1 error in the data"):
+        load_pair(*sides, log)
+    assert [issue.code for issue in log.issues if issue.severity == "error"] == ["image-size-unknown"]
+    _, found = load_pair(*sides, Log(), skip_bad_files=True)
+    assert found.dataset.images.name == ("a",)

@@ -1,6 +1,7 @@
 """What is printed and saved of an evaluation: as much as fits, no column twice or empty, confusion as shares."""
 
 import csv
+import dataclasses
 import io
 import json
 from pathlib import Path
@@ -11,6 +12,7 @@ from analysis_cases import random_pair
 
 import odm
 from odm.evaluate import PROTOCOLS, evaluate, render
+from odm.evaluate.analysis.sections import sections
 from odm.evaluate.class_table import class_table
 from odm.evaluate.render import accumulated_csv, confusion_csv, detections_csv, headline, per_class_csv
 from odm.evaluate.summary import mean_of_classes, mean_of_defined
@@ -160,6 +162,18 @@ def test_shares_of_the_confusion_matrix(pair):
         assert data["counts"] == table.counts.tolist()
         assert np.array(data["shares"], float).shape == shares.shape
     assert set(table.to_dict()) == {"score", "iou", "classes", "counts"}
+
+
+@pytest.mark.parametrize(
+    ("width", "above"), [(80, "traffic light"), (54, "traffic lig…"), (None, "traffic light")]
+)
+def test_classes_above_the_confusion_matrix_are_whole_where_they_fit(pair, width, above):
+    result = evaluate(*pair).result
+    table = {**result.confusion().to_dict(), "classes": ["traffic light", "person", "bicycle"]}
+    table["counts"] = [row[:4] for row in table["counts"][:4]]
+    result = dataclasses.replace(result, analysis={"confusion": table})
+    ((_, headers, _),) = sections(result, width)
+    assert headers == ["GT / det", above, "person", "bicycle", "(missed)"]
 
 
 def test_the_csv_of_the_confusion_matrix_has_counts_and_shares(pair):

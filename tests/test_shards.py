@@ -423,7 +423,7 @@ def test_memory_is_parsed():
         (["--cluster", "tcp://localhost:1"], "--cluster needs --scratch"),
         (["--scratch", "s"], "--scratch is used with --memory or --cluster only"),
         (["--memory", "lots"], "--memory lots: give a number with a unit"),
-        (["--memory", "10MB"], "is too little"),
+        (["--memory", "10MB"], "is too little: give at least 320 MB; 315 MB of that is for Python"),
         (["--memory", "1GB", "--save", "out"], "--save needs all detections at once"),
         (["--memory", "1GB", "--protocol", "tf-weighted"], "tf-weighted ranks or counts the detections"),
         (["--memory", "1GB", "--protocol", "corloc"], "corloc ranks or counts the detections"),

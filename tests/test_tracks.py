@@ -245,6 +245,10 @@ def test_trackers_results_are_sequences_of_their_files(tmp_path):
     assert data.images.name[0] == "MOT17-02/000001"
     assert data.tracks.source_id.tolist() == [3, 3]
     assert data.boxes.track.tolist() == [0, 0, 1, 1]
+    assert odm.read(str(tmp_path), kind="det").videos.name == data.videos.name
+    (tmp_path / "MOT17-02.txt").write_text("1,3,10,10,5,5,0.9,4,0,0\n" * 9)  # VisDrone's of videos
+    with pytest.raises(odm.UsageError, match="no format recognises 2 files"):
+        odm.read(str(tmp_path))
 
 
 VID = """<annotation><folder>x</folder><filename>{n:06d}</filename><size><width>9</width><height>9</height></size>

@@ -693,3 +693,15 @@ def test_rows_lost_and_rows_read_add_up(tmp_path_factory, lines):
         assert len(data) + data.skipped == sum(map(bool, lines))
         assert sum(n for code, n in log.counts.items() if code != "outlines-as-boxes") == data.skipped
         assert np.isfinite(data.boxes.xyxy).all()
+
+
+def test_pictures_beside_labels_are_named_from_where_the_labels_are(tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        (tmp_path / "set/images").mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / f"set/images/{name}.png")
+    (tmp_path / "set/labels").mkdir()
+    (tmp_path / "set/labels/a.txt").write_text("0 0.5 0.5 0.5 0.5\n")
+    monkeypatch.chdir(tmp_path)
+    log = Log()
+    odm.read("set/labels", "yolo", log=log)
+    assert "the first is 'set/images/b.png'" in "\n".join(map(str, log.issues))

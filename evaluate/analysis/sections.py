@@ -15,7 +15,7 @@ MOST_CLASSES = 40
 """A confusion matrix of more classes is shown as a list of its largest entries."""
 DETECTED_AS = "detected as"
 HEADER = 12
-"""The most characters of a class above a column of the confusion matrix."""
+"""The most characters of a class above a column of the confusion matrix; twice that where there is room."""
 
 
 def sections(result: Result, width: int | None = None) -> list[tuple[str, list[str], list[list[str]]]]:
@@ -75,10 +75,13 @@ def _confusion(data: Mapping[str, Any], width: int | None) -> tuple[str, list[st
         for row in data.get("shares", counts)
     ]
     rows = [[name, *row] for name, row in zip([*names, "(background)"], texts, strict=True)]
-    headers = ["GT / det", *(shorten(name, HEADER) for name in names), "(missed)"]
-    widths = [max(len(row[i]) for row in (headers, *rows)) + 2 for i in range(1, len(headers))]
-    if len(names) <= MOST_CLASSES and HEADER + sum(widths) <= (width or 10**9):
-        return title, headers, rows
+    if len(names) <= MOST_CLASSES:
+        for longest in (2 * HEADER, HEADER):
+            headers = ["GT / det", *(shorten(name, longest) for name in names), "(missed)"]
+            widths = [max(len(row[i]) for row in (headers, *rows)) + 2 for i in range(1, len(headers))]
+            label = HEADER if longest == HEADER else max(len(row[0]) for row in rows)
+            if label + sum(widths) <= (width or 10**9):
+                return title, headers, rows
     pairs = sorted(
         (-n, gt, det) for gt, row in enumerate(counts) for det, n in enumerate(row) if n and gt != det
     )

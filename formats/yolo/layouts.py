@@ -169,7 +169,8 @@ def _sibling(folder: str) -> str:
     if "labels" not in parts:
         return ""
     at = len(parts) - 1 - parts[::-1].index("labels")
-    return os.sep.join([*parts[:at], "images", *parts[at + 1 :]])
+    place = os.sep.join([*parts[:at], "images", *parts[at + 1 :]])
+    return place if os.path.isabs(folder) else os.path.relpath(place)
 
 
 def undescribed(found: Listing, lists: set[str]) -> Listing:

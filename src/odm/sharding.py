@@ -145,7 +145,10 @@ def rows_within(memory: int, truth: Dataset) -> int:
     rows = (memory - held) // BYTES_PER_ROW
     if rows < FEWEST_ROWS:
         least = held + FEWEST_ROWS * BYTES_PER_ROW
-        raise UsageError(f"--memory {_size(memory)} is too little: this ground truth needs {_size(least)}")
+        raise UsageError(
+            f"--memory {_size(memory)} is too little: give at least {-(-least // 10**6)} MB; {_size(BASE)} "
+            "of that is for Python and its libraries, the rest for the ground truth and some detections"
+        )
     return rows
 
 
