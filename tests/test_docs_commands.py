@@ -107,7 +107,7 @@ def files(tmp_path_factory):
         Image.new("RGB", (64, 48), "grey").save(folder / "photos" / name)
     write("yolo", truth, "yolo")
     write("a", truth, "yolo")
-    shutil.copytree(folder / "photos", folder / "photos_a")
+    shutil.copytree(folder / "photos", folder / "photos_a", ignore=shutil.ignore_patterns("b-*"))
     write("seen", found, "yolo")
     for source, *targets in (("yolo", "labels", "valset/labels"), ("seen", "runs/detect/val/labels")):
         for target in targets:
