@@ -179,7 +179,7 @@ class Reader:
         return Batch(ids, self._images(preds, names, scored=True), self._images(target, names, scored=False))
 
     def flat(self, preds: Mapping[str, Any], target: Any, image_ids: Iterable[Any] | None) -> Batch:
-        """A batch with one mapping for each side, whose ``image`` says which image a row is of."""
+        """A batch with one mapping for each side, whose ``image`` gives the image of each row."""
         if not isinstance(target, Mapping):
             raise ValueError("preds is a single mapping, so target must be one too")  # noqa: TRY004 -- documented
         owners = []

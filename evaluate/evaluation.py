@@ -235,7 +235,7 @@ def common_switches(
 
 
 def _note_missing_labels(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
-    """Note where a protocol asks for what the ground truth does not say."""
+    """Note where a protocol needs something that the ground truth lacks."""
     for p in rules:
         if p.labelled_only and joined.image_labels is None:
             log.note(

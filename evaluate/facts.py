@@ -56,7 +56,7 @@ class Facts:
     def together(
         cls, parts: Sequence[Facts], classes: Sequence[Longs], images: Sequence[Longs], n_classes: int
     ) -> Facts:
-        """Those of all parts; `classes` and `images` say which rows of the whole those of each part are."""
+        """The facts of all parts; `classes` and `images` map the rows of each part to those of the whole."""
         per_class = np.zeros(n_classes, np.int64)
         for part, rows in zip(parts, classes, strict=True):
             np.add.at(per_class, rows, part.per_class)

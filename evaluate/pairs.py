@@ -57,7 +57,7 @@ class Pairs:
     gt: Ints
     iou: Floats
     ioa: Floats | None
-    """(n,) intersection over the detection's area; None where no ground truth stands for many."""
+    """(n,) intersection over the detection's area; None where no ground truth is a group."""
     rank: Ints
     large: tuple[LargeGroup, ...] = ()
     """Images and classes with so many boxes that their pairs are not held here."""
@@ -228,7 +228,7 @@ class _Boxes:
         self.is_group = protocol.groups(flags)
         """(n,) the group-of boxes, by position in the joined side."""
         self.grouped: Mask = (protocol.crowds(flags) | self.is_group)[truth_order]
-        """(n,) what stands for many, by image and class."""
+        """(n,) which are groups, by image and class."""
         self.any_grouped = bool(self.grouped.any())
 
     def measured(self, rows: Longs) -> Columns:

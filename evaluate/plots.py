@@ -290,7 +290,7 @@ def _f1(result: Result) -> Figure:
 
 
 def _steps(grid: Floats, score: Floats, best: float) -> Floats:
-    """Where F1 is read: at every score, for it changes there alone; of many, on a grid and at the best."""
+    """The scores at which F1 is drawn: all, as it changes only there; of many, a grid and the best."""
     own = np.unique(score)
     if len(own) > len(grid):
         own = grid if math.isnan(best) else np.append(grid, best)

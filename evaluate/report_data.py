@@ -86,7 +86,7 @@ class Pairing:
     det: Ints
     gt: Ints
     spared: Mask
-    """(detections,) which lie on a box that counts as nothing: alone, they are no false positives."""
+    """(detections,) which overlap an ignored box: unmatched, they are not false positives."""
     eligible: Mask
     """(ground truths,) which are in the matrix."""
 

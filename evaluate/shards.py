@@ -419,7 +419,7 @@ def _narrowed(
 
 
 def _write_truth(base: Joined, known: Joined, owner: Ints, n_tasks: int, store: Store) -> None:
-    """Write for every task the ground truth of its images, and what is said of them as a whole."""
+    """Write for every task the ground truth of its images, and their image labels."""
     labels: Sequence[NDArray[Any]] = known.image_labels or (
         np.zeros(0, np.int64),
         np.zeros(0, np.int64),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from odm.tables import Floats, Ints, Longs
 
 Label = tuple[str, str, bool]
-"""Image, class, and whether the class is said to be on the image or not to be on it."""
+"""Image, class, and whether the class is stated to be present or absent there."""
 
 
 Mask = NDArray[np.bool_]
@@ -98,7 +98,7 @@ class Joined:
     detections: SideTable
     report: JoinReport
     image_labels: Labels | None = None
-    """(n,) image, (n,) class and (n,) `LabelState` of what is said of it there; None where nothing is."""
+    """(n,) image, (n,) class and (n,) `LabelState`; None where there are no image labels."""
     frequency: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """How frequent each class of the ground truth is, where that is known."""
     hierarchy: Mapping[str, frozenset[str]] | None = None

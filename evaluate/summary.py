@@ -47,7 +47,7 @@ def summarize(
 
 
 def summary_keys(rules: Protocol) -> tuple[str, ...]:
-    """The keys of a protocol's summary, first that of the number that stands for it."""
+    """The keys of a protocol's summary, its main metric first."""
     if rules.metric == "top-k":
         return "top1_cls", "top5_cls", "top1_loc", "top5_loc"
     if rules.metric == "corloc":
@@ -135,7 +135,7 @@ def _of_yolo_val(rules: Protocol, ap: Floats, point: OperatingPoint) -> dict[str
 
 
 def class_numbers(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -> list[dict[str, Any]]:
-    """What only some protocols say of a class, for each; `ap` is (T, A, K), `recall` (M, T, A, K)."""
+    """Class metrics that only some protocols have, by class; `ap` is (T, A, K), `recall` (M, T, A, K)."""
     rules = matches.protocol
     columns: dict[str, Any]
     if rules.metric == "corloc":

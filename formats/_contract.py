@@ -47,7 +47,7 @@ DESCRIBING = re.compile(
     r"|.*\.(?:ya?ml|names|data|ini|pbtxt|labels)",
     re.IGNORECASE,
 )
-"""Names of files that say what others mean (class lists, splits, sizes) and so are never left out."""
+"""Names of files that others depend on (class lists, splits, sizes), which are never left out."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -81,7 +81,7 @@ class Part:
     rows: int
     """How many there are, or so many as would take the memory that reading takes."""
     options: Any
-    """The options that read them, of `file` alone."""
+    """The options to read them with, for `file` only."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -359,7 +359,7 @@ _TASK_META = frozenset(
         "comment_authors last_comment_updated_at allow_skip precomputed_agreement"
     ).split()
 )
-"""What a task says of the work on it, which is not about the image."""
+"""Fields of a task about the annotators' work, not about the image."""
 _WORK_META = frozenset(
     (
         "id completed_by ground_truth created_at updated_at draft_created_at lead_time prediction "

@@ -109,7 +109,7 @@ _UNSAID = frozenset({"license", "date_captured", "flickr_url", "image_count", "i
 _IMAGE_KEYS = _UNSAID | {field.key for field in _IMAGE}
 _CATEGORY_KEYS = _UNSAID | {field.key for field in _CATEGORY}
 _OWN = {"neg_category_ids": LabelState.ABSENT, "not_exhaustive_category_ids": LabelState.PARTIAL}
-"""The lists of an image, and what they say of their classes."""
+"""The lists of an image, and what they mean for their classes."""
 _WHAT = "4 numbers: left, top, width, height"
 
 
@@ -243,7 +243,7 @@ class _Videos:
             self._scores.append((id_, record.get("video_id"), float(record["score"])))
 
     def place(self, row: int | None, item: Any) -> None:
-        """Remember which frame an image is, if it says so."""
+        """Store the frame of an image, if it has one."""
         if row is not None and isinstance(item, dict) and type(item.get("video_id")) is int:
             frame = item.get("frame_index")
             whole = type(frame) is int and 0 <= frame < 2**31
@@ -338,7 +338,7 @@ def _read_image(
 def _label(
     reader: Reader, labels: dict[str, list[tuple[int, list[int]]]], categories: dict[int, int]
 ) -> None:
-    """Hand over what the lists of the images say of the classes that there are."""
+    """Add the image labels in the lists of the images."""
     for key, listed in labels.items():
         image = np.repeat([row for row, _ in listed], [len(ids) for _, ids in listed])
         category = np.array([categories.get(i, -1) for _, ids in listed for i in ids], np.int64)

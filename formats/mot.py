@@ -107,7 +107,7 @@ CLASSES = (
 FIELDS = ("frame", "id", "bb_left", "bb_top", "bb_width", "bb_height", "conf", "class", "visibility", "z")
 _OTHERS = frozenset(("images.txt", "labels.txt"))
 NO_IMAGE = "-"
-"""What stands in ``images.txt`` for a frame that has none."""
+"""Placeholder in ``images.txt`` for a frame without an image."""
 MOST_FRAMES = 200_000
 """Frames that a sequence may claim to have before those without boxes are no longer listed."""
 
@@ -154,7 +154,7 @@ def _sniff_trackers(source: Source) -> Sniff | None:
 
 
 def _named(path: str) -> Kind | None:
-    """The kind that the name of a file, or of its folder, says."""
+    """The kind according to the name of a file or of its folder."""
     parts = path.replace("\\", "/").lower().split("/")[-2:]
     for kind in ("gt", "det"):
         if parts[-1] == f"{kind}.txt" or (len(parts) > 1 and parts[0] == kind and parts[-1].endswith(".txt")):
@@ -248,7 +248,7 @@ class _Sequence:
     """What is known about the frames of one sequence."""
 
     prefix: str
-    """What stands before the names of its images."""
+    """The prefix of its image names."""
     folder: str
     """Where it lies below the source, with a slash at the end, or empty."""
     names: list[str] | None
@@ -260,7 +260,7 @@ class _Sequence:
     shift: int = 0
     """What is taken off the numbers of the frames, which the source counted from 0."""
     full: bool = False
-    """Whether `names` are whole, and nothing stands before them."""
+    """Whether `names` are complete, without a prefix to add."""
 
 
 def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> None:

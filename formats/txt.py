@@ -459,7 +459,7 @@ class Decided:
 
 
 def _decide(sides: list[ParsedRows], log: Log, options: TxtOptions) -> list[Decided]:
-    """What the numbers of all sides mean; the issues are told with the first."""
+    """What the numbers of all sides mean; the first side's log gets the issues."""
     own = log.fresh()
     meaning = _find_meaning(sides, own, options)
     return [Decided(side, meaning, own if side is sides[0] else log.fresh()) for side in sides]

@@ -79,7 +79,7 @@ FIELDS = (
 CLASS = "face"
 _OFFICIAL = re.compile(r"wider_face_(?:([^/]+)_)?(bbx_gt|det)\.txt")
 _PLAIN = re.compile(rb"-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?: -?[0-9]{1,15}(?:\.[0-9]{1,15})?){3,9}")
-"""Rows of numbers alone, as nearly all are."""
+"""Rows of only numbers, as nearly all are."""
 _SUFFIXES = tuple(suffix.encode() for suffix in PICTURE_SUFFIXES)
 
 
@@ -181,7 +181,7 @@ def _is_zero(line: bytes) -> bool:
 
 
 def _split_of(source: Source, file: str) -> str:
-    """The split that the name of a file says, else nothing."""
+    """The split in the name of a file, or an empty string."""
     match = _OFFICIAL.fullmatch((file or source.path.replace("\\", "/")).rsplit("/", 1)[-1])
     return (match[1] or "") if match else ""
 

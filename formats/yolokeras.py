@@ -132,7 +132,7 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def _split_of(file: str) -> str:
-    """The split that the name of a file says, else that of its folder, else nothing."""
+    """The split in the name of a file or of its folder, or an empty string."""
     folder, _, name = file.rpartition("/")
     match = _USUAL.fullmatch(name)
     said = match[1].lower() if match else ""

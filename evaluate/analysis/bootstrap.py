@@ -44,7 +44,7 @@ SHARED_NOT_BOOTSTRAPPED = "the operating point of all classes is not bootstrappe
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Interval:
-    """What the replicates say of one number.
+    """The distribution of one number over the replicates.
 
     Attributes
     ----------

@@ -54,7 +54,7 @@ _OUTSIDE = np.uint16(1 << 15)
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class ImageSlice:
-    """Some images: ``name`` says what they are sorted by, ``value`` which of them these are."""
+    """Some images: ``name`` is the property that they are grouped by, ``value`` its value."""
 
     name: str
     value: str

@@ -219,7 +219,7 @@ def tabulate(joined: Joined, matches: Matches) -> Table:
 
 
 def _positions(row: Ints, category: Ints, wanted: Ints, of_class: Ints) -> Ints:
-    """(n,) where the ground truth of a row and class stands, -1 where no row is wanted.
+    """(n,) position of the ground truth of a row and class, -1 where no row is wanted.
 
     With a class hierarchy, one row of the dataset is a ground truth of several classes.
     """

@@ -1,4 +1,4 @@
-"""Tables with a row per box: which column is what, by its name or by what the user says."""
+"""Tables with a row per box: the role of each column, by its name or given by the user."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ _LOOSE: tuple[tuple[str, str, str, str, str], ...] = (
 _PACKED = ("bbox", "box", "boundingbox")
 _CLASS_LIKE = re.compile(r".*(?:type|class|label|category|name|target)", re.IGNORECASE)
 NO_OBJECT = frozenset({"nofinding", "noobject", "background", "none"})
-"""Classes, in letters and digits, of rows without a box that say that an image holds no object."""
+"""Class names, letters and digits only, of rows without a box that mark an image as empty."""
 _MANY = 1000
 """Columns among which one is looked for that may be meant."""
 

@@ -14,7 +14,7 @@ _BEGINNINGS = frozenset(mark[:1] for mark in _MARKS)
 
 
 def wide_encoding(data: bytes) -> str:
-    """What text is that has two or four bytes to a character, as a message says it; empty if it is none."""
+    """The name of a text encoding of two or four bytes per character, for a message; empty for others."""
     if data[:1] not in _BEGINNINGS and b"\0" not in data:
         return ""
     for mark, name in _MARKS.items():

@@ -39,7 +39,7 @@ def box_tracks(dataset: Dataset, numbers: Longs, none: int = NO_ID) -> Longs | N
 
 
 def check_frames(dataset: Dataset, log: Log) -> bool:
-    """Whether every frame of a video is one image; if not, the log says which is not."""
+    """Whether every frame of a video is one image; those that are not are reported."""
     pairs = same_frames(dataset)
     for first, second in pairs:
         path, line, pointer = dataset.image_place(second)

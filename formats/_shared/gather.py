@@ -73,7 +73,7 @@ class At:
 
 
 def escape(key: str) -> str:
-    """A key as it stands in a JSON pointer (RFC 6901)."""
+    """A key as escaped in a JSON pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
@@ -82,7 +82,7 @@ Where = Callable[[int], tuple[str, dict[str, Any]]]
 
 
 def decide_kind(builder: Builder, scored: int, total: int, *, unanimous: bool = False) -> bool:
-    """Whether rows are detections, which ``builder.kind`` then says too.
+    """Whether rows are detections; ``builder.kind`` is set accordingly.
 
     That is as asked for, else if most have a score; with `unanimous`, if all have.
     """
@@ -119,7 +119,7 @@ def own_folder(source: Source) -> tuple[str, ...]:
 
 
 class Gather:
-    """Gathers what the files of one source say, and fills the builder.
+    """Gathers the content of the files of one source, and fills the builder.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ class Gather:
         )
 
     def _other_size(self, name: str, picture: Picture | None, at: At) -> tuple[int, int] | None:
-        """The size of an image from elsewhere, with a warning where its file should say it."""
+        """The size of an image from elsewhere, with a warning if its file should contain it."""
         errors = self.log.errors
         found = self.pictures.size(name, picture)
         if self._size_field is not None and self.log.errors == errors:

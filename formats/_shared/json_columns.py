@@ -59,7 +59,7 @@ Column = NDArray[Any] | list[Any]
 
 
 class Broken(Exception):
-    """The document cannot be read on; the log says why."""
+    """The rest of the document cannot be read; the log has the reason."""
 
 
 class Token(str):
@@ -69,7 +69,7 @@ class Token(str):
 
 
 class Repeated(dict[str, Any]):
-    """An object with a key that stands twice; ``repeated`` names the first such key."""
+    """An object with a duplicate key; ``repeated`` names the first."""
 
     repeated: str = ""
 

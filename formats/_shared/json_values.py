@@ -56,22 +56,22 @@ from odm.tables import Builder, Dataset, Flag
 _NUMBER = frozenset({int, float})
 EMPTY_VALUES: tuple[Any, ...] = (None, [], {}, "")
 _MOST_EXTRAS = 30
-"""Names of unread keys that are told apart."""
+"""Names of unread keys that are counted separately."""
 FLAG_NAMES = {str(flag.name).lower(): flag for flag in Flag}
 
 
 class Nothing:
-    """Stands for a value that could not be read; the log says why."""
+    """A value that could not be read; the log has the reason."""
 
 
 # ---------------------------------------------------------------------------------------------- sniffing
 
 HeadCheck = Callable[[JsonPreview, bytes], tuple[int, str] | None]
-"""What a glance at a file and its first bytes say: confidence and reason, or None if it is no such file."""
+"""Confidence and reason from a file's name and first bytes, or None if it is no such file."""
 
 
 def check_head(head: bytes, says: HeadCheck) -> tuple[int, str] | None:
-    """What the first bytes of a file say; a few are enough for most."""
+    """Confidence and reason from the first bytes of a file; a few suffice for most."""
     found = says(glance(head[:4096]), head)
     return says(glance(head), head) if found is None and len(head) > 4096 else found
 
@@ -106,7 +106,7 @@ def sniff_json(source: Source, says: HeadCheck, suffixes: tuple[str, ...] = (".j
 
 
 class Reader(Gather):
-    """Gathers what JSON files say, each value checked where it stands.
+    """Gathers the values of JSON files, each checked at its location.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class Reader(Gather):
     # -- values
 
     def wrong(self, at: At, expected: str, value: Any, *, row: bool = False) -> None:
-        """Report a value of another kind than the format says."""
+        """Report a value of the wrong type."""
         code = WRONG_BOX_TYPE if row else WRONG_TYPE
         if not self.log.keeps(code):  # a million of them are only counted
             self.log.counts[code.name] += 1
@@ -324,7 +324,7 @@ class Reader(Gather):
         known: Mapping[str, Flag] = FLAG_NAMES,
         unsaid: Sequence[Any] = (),
     ) -> int:
-        """The flags that attributes say; others are counted where they hold something, none of `unsaid`."""
+        """The flags in attributes; other attributes with a value are counted, except `unsaid` values."""
         flags = Flag(0)
         for key, held in attributes.items():
             if key in known:
@@ -438,7 +438,7 @@ _TRUE = frozenset({"1", "true", "yes", "on"})
 
 
 def is_set(value: Any) -> bool:
-    """Whether an attribute says yes: true, 1, or a word for it."""
+    """Whether an attribute is set: true, 1, or a word for it."""
     return value is True or value == 1 or (isinstance(value, str) and value.strip().lower() in _TRUE)
 
 
@@ -490,7 +490,7 @@ def flags_of(flags: int, names: Sequence[str]) -> list[str]:
 
 
 def may_write(dataset: Dataset, log: Log) -> bool:
-    """Whether all class names can be written; if not, the log says which cannot."""
+    """Whether all class names can be written; those that cannot are reported."""
     fits = True
     for name in dataset.categories.name:
         if (reason := refuse_class(name)) is not None:

@@ -296,7 +296,7 @@ class Pictures:
             self._log.report(NO_SIZE, path, value=name, **location)
 
     def _reasons(self, name: str) -> tuple[str, str] | None:
-        """Why there are sizes and none for this image, and what to do, where that can be said."""
+        """Why this image has no size although others do, and what to do about it, if known."""
         if self._asked is not None and (hidden := self._hidden()):
             reason = f"it is not in {printable(self._asked)}, and --images hides {printable(hidden)}"
             return (

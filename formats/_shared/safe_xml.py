@@ -164,7 +164,7 @@ def narrow(data: bytes) -> bytes:
 
 
 def after_prolog(text: str, at: int = 0) -> int:
-    """Where the first tag or declaration stands: behind blanks, instructions and comments."""
+    """The offset of the first tag or declaration, after blanks, instructions and comments."""
     while True:
         while at < len(text) and text[at] in BLANKS:
             at += 1

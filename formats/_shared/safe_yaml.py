@@ -68,7 +68,7 @@ def shown(node: Node) -> str:
 
 
 def is_none(node: Node) -> bool:
-    """Whether a value stands for nothing."""
+    """Whether a value is null."""
     return isinstance(node.value, str) and node.value.strip() in {"", "~", "null"}
 
 

@@ -1,4 +1,4 @@
-"""The splits of a data set, such as ``train`` and ``val``: the option that takes one of them alone."""
+"""The splits of a data set, such as ``train`` and ``val``: the option that selects one of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log
 
 SPLITS = frozenset({"train", "val", "valid", "validation", "test", "dev", "minival", "trainval"})
-"""Names of folders and files that say which part of a data set they hold, in lower case."""
+"""Names of folders and files that name a split, in lower case."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -38,7 +38,7 @@ from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Floats, Ints, distinct
 
 Cell = tuple[int, bytes]
-"""A value of a row as it stands in the file, with its column from 1."""
+"""A value of a row as written in the file, with its column from 1."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -160,7 +160,7 @@ def _is_numeric(word: bytes) -> bool:
 
 
 def block(chunk: Chunk, start: NDArray[Any], width: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """(n, width) numbers that begin at the (n,) tokens `start`, and which rows hold finite numbers alone."""
+    """(n, width) numbers that begin at the (n,) tokens `start`, and which rows hold only finite numbers."""
     values, bad = chunk.numbers((start[:, None] + np.arange(width)).ravel())
     table = values.reshape(-1, width)
     sound: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(table), axis=1)
@@ -188,7 +188,7 @@ def spans(chunk: Chunk, first: NDArray[Any], words: NDArray[Any]) -> list[bytes]
 
 
 def gather_labels(source: Source, builder: Builder, log: Log, options: ImageOptions) -> Gather:
-    """Gathers what label files say, whose rows do not need the sizes of their images."""
+    """Gathers the rows of label files that do not need the sizes of their images."""
     return Gather(source, builder, log, options, own_folder(source), ask_other="needed")
 
 

@@ -140,7 +140,7 @@ class Chunk:
         return [text[a:b] for a, b in zip(begin.tolist(), ends.tolist(), strict=True)]
 
     def plain(self, token: bytes) -> bytes:
-        """A token as it stands in the file: blanks that were protected are blanks again."""
+        """A token as written in the file: blanks that were protected are blanks again."""
         return token.translate(_OUTER) if self._sep else token
 
     def cells(self, file: int, line: int) -> list[tuple[int, bytes]]:

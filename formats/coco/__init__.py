@@ -100,7 +100,7 @@ class CocoOptions(ImageOptions):
 
 
 def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
-    """What a glance at a file says: confidence and reason."""
+    """Confidence and reason from the start of a file."""
     if look.top == "[]":
         return LIKELY, "it is an empty list, like results without detections"
     if has_tubes(look):
@@ -136,7 +136,7 @@ def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
 
 
 def _check_head(head: bytes) -> tuple[int, str] | None:
-    """What the first bytes of a file say; a few are enough for most."""
+    """Confidence and reason from the first bytes of a file; a few suffice for most."""
     found = _looks_like(glance(head[:4096]))
     if (found is None or found[0] < SURE) and len(head) > 4096:
         found = _looks_like(glance(head))

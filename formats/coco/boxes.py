@@ -35,7 +35,7 @@ class Table:
     images: dict[Id, int] = dataclasses.field(default_factory=dict)
     categories: dict[Id, int] = dataclasses.field(default_factory=dict)
     unlisted: set[str] = dataclasses.field(default_factory=set)
-    """``image_id`` or ``category_id`` where their list is missing, which one issue says for all boxes."""
+    """``image_id`` or ``category_id`` whose list is missing, reported once for all boxes."""
     hint: str = ""
     """What an unknown category may come from, in brackets."""
     _room: int = 0
@@ -51,7 +51,7 @@ class Table:
         crowd: NDArray[Any] | None,
         expected: int = 0,
     ) -> None:
-        """Append boxes, of which there will be some `expected`; None stands for all missing."""
+        """Append boxes, of which `expected` in all are likely; a column that is None is missing for all."""
         begin, end = self.n, self.n + len(index)
         self.n = end
         if end > self._room:
@@ -87,7 +87,7 @@ class Table:
             self.columns[name][begin : self.n] = values
 
     def _allocate(self, name: str, used: int) -> None:
-        """Make room in a column; a new one says of the boxes before it that it was missing."""
+        """Make room in a column; in a new column, the boxes before count as missing."""
         inner, dtype, missing = _COLUMNS[name]
         column = np.empty((self._room, *inner), dtype)
         old = self.columns.get(name)

@@ -1,4 +1,4 @@
-"""The values of COCO's records one by one: what each may be, and what is said of any other."""
+"""The values of COCO's records one by one: which are valid, and how others are reported."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ ANNOTATION = (
 RESULT = (*ANNOTATION[:4], *ANNOTATION[7:9])
 TRACK_KEYS = ("track_id", "instance_id")
 _UNREAD_IN_RESULTS = frozenset({"id", "area", "iscrowd", "video_id"})
-"""Keys that some programs add to results; they say nothing of their own there."""
+"""Keys that some programs add to results, where they carry no information."""
 _MOST_EXTRAS = 30
-"""Names of unread keys that are told apart."""
+"""Names of unread keys that are counted separately."""
 _EMPTY: tuple[Any, ...] = (None, [], {}, "", [[]])
 
 
@@ -77,7 +77,7 @@ class Values:
         """How many boxes are those of outlines, because there is no bbox."""
 
     def note(self, chunk: Chunk, pointer: str) -> None:
-        """Count the unread keys of a chunk, and say which ids of it are written as numbers with a point."""
+        """Count the unread keys of a chunk, and return which of its ids are written with a decimal point."""
         self.count(
             {k: n for k, n in chunk.extras.items() if k != "video_id"}
             if pointer

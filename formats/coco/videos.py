@@ -1,4 +1,4 @@
-"""What COCO files say of videos: frames and tracks beside images and boxes, or whole tracks as records."""
+"""Videos in COCO files: frames and tracks beside images and boxes, or whole tracks as records."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Frames:
         return -1 if video is None else self._rows.get(video, -1)
 
     def keep(self, columns: Mapping[str, list[Any]], n: int) -> None:
-        """Keep what the next `n` images say."""
+        """Store the video and frame of the next `n` images."""
         for key, values in columns.items():
             self._columns[key] += [None] * (self._n - len(self._columns[key])) + values
         self._n += n

@@ -15,7 +15,7 @@ from odm.tables import Builder
 
 
 class ClassNames:
-    """A file of class names: MIDs with their names, names with their ids, or names alone."""
+    """A file of class names: MIDs with their names, names with their ids, or only names."""
 
     def __init__(self, path: str, data: bytes, log: Log) -> None:
         self.path = path
@@ -119,7 +119,7 @@ def names_classes(file: str) -> bool:
 def find_class_names(
     source: Source, descriptions: list[str], log: Log, explicit: str | None
 ) -> ClassNames | None:
-    """The names in the file that was told, else in the first of those that the folder has for it."""
+    """The names in the given file, or in the first class list of the folder."""
     if explicit is not None:
         return _read(Source(explicit, follow_links=True), "", log)
     if descriptions:

@@ -1,4 +1,4 @@
-"""What a CSV file looks like: the options that say it, its columns, and the dialects known by them."""
+"""The layout of a CSV file: its options, its columns, and the dialects recognised by them."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Layout:
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False)
 class HeaderFaults:
-    """Why a header does not say what is needed."""
+    """Why a header is not sufficient."""
 
     columns: tuple[str, ...]
     found: list[tuple[Code, str, dict[str, Any]]]
@@ -196,7 +196,7 @@ def _numbers(cells: Sequence[str]) -> int:
 
 
 def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) -> Layout | HeaderFaults:
-    """What the cells of a header line say, or what they leave open; `explicit` are columns by their roles."""
+    """The layout of a header line, or what it lacks; `explicit` are columns by their roles."""
     header = Header(cells, explicit)
     columns, roles, constants, faults = header.columns, header.roles, header.constants, header.faults
     keys = set(header.places)

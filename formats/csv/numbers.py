@@ -40,7 +40,7 @@ class RowFaults:
     def __init__(self, n: int) -> None:
         self.lost = np.zeros(n, bool)
         self.found: list[tuple[int, int, Code | None, dict[str, Any]]] = []
-        """Row, column, code and its values; no code stands for what `accept_name` says of an image's name."""
+        """Row, column, code and its values; without a code, `accept_name` reports an image's name."""
 
     def add(self, row: int, column: int, code: Code | None, /, **values: Any) -> None:
         """Note a fault by which the row is lost."""

@@ -1,4 +1,4 @@
-"""Rows of CSV files as images and boxes: row by row what each says, then what only all of them can decide."""
+"""Rows of CSV files as images and boxes: each row by itself, then what depends on all rows."""
 
 from __future__ import annotations
 
@@ -432,7 +432,7 @@ class _Rows:
         real: NDArray[np.bool_],
         faults: RowFaults,
     ) -> None:
-        """Take which frames of which videos the images are, as the first row of each says."""
+        """Take the video and frame of each image from its first row."""
         frames = self._images.frames
         videos = columns[roles["video"]]
         numbers = columns[roles["frame"]] if "frame" in roles else [""] * len(videos)
@@ -510,7 +510,7 @@ class _Rows:
         real: NDArray[np.bool_],
         faults: RowFaults,
     ) -> None:
-        """Take the sizes that the rows say of their images."""
+        """Take the image sizes in the rows."""
         if "width" not in roles and "height" not in roles:
             return
         n = len(lines)

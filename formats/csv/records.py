@@ -15,7 +15,7 @@ from odm.issues import Log
 from odm.tables import Builder, Ints
 
 SURROGATE = re.compile("[\ud800-\udfff]")
-"""What stands for a byte that is not UTF-8."""
+"""The replacement for a byte that is not UTF-8."""
 
 _CHUNK = 2**18
 """Bytes that are split at a time; small, so that the cells stay in the caches."""

@@ -193,7 +193,7 @@ class Reader:
         return self.image(shown, (sizes[0], sizes[1]), line, split, self.place(element))
 
     def place(self, element: Any) -> tuple[int, int]:
-        """Which frame of which video an image says to be, -1 for neither."""
+        """The video and frame number that an image states, -1 where it states none."""
         video = element.get("video")
         if not video:
             return -1, -1

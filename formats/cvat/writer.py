@@ -104,7 +104,7 @@ def head(about: list[str], classes: tuple[str, ...]) -> list[str]:
 
 
 def _frame_marks(dataset: Dataset) -> list[str]:
-    """What each image says of its video, with a blank before it; nothing at all where there are none."""
+    """The video attributes of each image, with a leading blank; empty without videos."""
     images = dataset.images
     if images.video is None:
         return []
@@ -115,7 +115,7 @@ def _frame_marks(dataset: Dataset) -> list[str]:
 
 
 def _track_marks(dataset: Dataset) -> list[str]:
-    """What each box says of its track; nothing at all where there are none."""
+    """The track attribute of each box; empty without tracks."""
     if dataset.boxes.track is None:
         return []
     ids = [f" track_id={quoted(str(id_))}" for id_ in dataset.tracks.source_id.tolist()] + [""]

@@ -36,7 +36,7 @@ def pyarrow() -> Any:
 
 
 class reporting(contextlib.AbstractContextManager[None]):  # noqa: N801 -- used as a statement
-    """Report what the library says of a damaged file, as a file that cannot be read."""
+    """Report the library's error about a damaged file as an unreadable file."""
 
     def __init__(self, path: str, log: Log) -> None:
         self._path, self._log = path, log
@@ -71,7 +71,7 @@ def open_file(source: Source, file: str, log: Log) -> Any:
 
 
 def described(schema: Any) -> Mapping[str, Any]:
-    """What the schema's metadata says in JSON under the keys of this program and of `datasets`."""
+    """The JSON in the schema's metadata under the keys of this program and of `datasets`."""
     found: dict[str, Any] = {}
     for key, value in (schema.metadata or {}).items():
         if key in (METADATA_KEY, b"huggingface"):

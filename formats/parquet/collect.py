@@ -31,9 +31,9 @@ class Collect:
         self._ids: dict[int, Any] = {}
         self._splits: dict[int, str] = {}
         self.class_names: Sequence[str] | None = None
-        """The names that numbers of classes stand for, where the file says them."""
+        """The class names of class numbers, where the file has them."""
         self.kind: Kind | None = None
-        """Whether an empty file holds ground truth or detections, where it says so."""
+        """Whether an empty file holds ground truth or detections, where its metadata state it."""
         self._numbered = False
         self._classes: dict[Any, int] = {}
 
@@ -72,7 +72,7 @@ class Collect:
         return {row: (size[row].tolist(), taken[row].tolist()) for row in differs.tolist()}
 
     def image_columns(self, image: Ints, ids: NDArray[Any] | None, splits: NDArray[Any] | None) -> None:
-        """Take what the rows say of their images beside names and sizes; the first row decides."""
+        """Take the image columns other than names and sizes from each image's first row."""
         if ids is None and splits is None:
             return
         some, first = np.unique(image, return_index=True)

@@ -29,7 +29,7 @@ MORE = ("area", "id", "image_id", "split")
 
 
 class FlatLayout:
-    """Which columns of a file are what. `faults` says what is missing or ambiguous.
+    """The role of each column of a file. `faults` lists what is missing or ambiguous.
 
     `box` is what the numbers are where one column holds all four.
     """

@@ -48,7 +48,7 @@ class NestedLayout:
     image: str
     sizes: bool
     form: str | None
-    """What the numbers of a box are, where the layout says it."""
+    """The meaning of a box's numbers, where the layout determines it."""
 
     @property
     def columns(self) -> list[str]:
@@ -287,7 +287,7 @@ class NestedRows:
 
 
 def class_labels(data: Any, path: tuple[str, ...] = ()) -> list[str] | None:
-    """The names of a ClassLabel in the features of `datasets`, wherever it stands for a class."""
+    """The names of a ClassLabel in the features of `datasets`, wherever it describes a class."""
     if isinstance(data, dict):
         if data.get("_type") == "ClassLabel" and isinstance(data.get("names"), list):
             named = path and path[-1] in FIELDS["category"]

@@ -1,4 +1,4 @@
-"""What stands where in a data set of TFRecords: names of features, files and splits, and the options."""
+"""The layout of a data set of TFRecords: names of features, files and splits, and the options."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def stem_of(file: str) -> str:
 
 
 def split_of(file: str, *, several: bool) -> str:
-    """The split that the name of a file says, else that of its folder, else nothing."""
+    """The split in the name of a file or of its folder, or an empty string."""
     name = stem_of(file)
     for part in (name, file.rpartition("/")[0].rpartition("/")[2]):
         if match := _SPLIT.fullmatch(part):

@@ -81,7 +81,7 @@ class _Records:
         self.found: list[_Boxes] = []
 
     def names(self, options: TfrecordOptions) -> tuple[str, dict[int, str] | None] | None:
-        """Where the label map stands, and what it says."""
+        """The path of the label map, and its content."""
         source = self.source
         home: Source | None
         if options.label_map is not None:

@@ -23,7 +23,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class Damaged(Exception):
-    """The bytes are no such record or message; the text says why."""
+    """The bytes are not a valid record or message; the text is the reason."""
 
 
 def _masked(data: bytes) -> int:

@@ -132,7 +132,7 @@ def _looks(head: bytes) -> tuple[int, str] | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> None:
-    """Read XML files, or result files where the option or the names say so."""
+    """Read XML files, or result files if the option or their names ask for it."""
     _check(options)
     if not source.is_dir:
         is_result = bool(RESULT_NAME.fullmatch(source.path.replace("\\", "/").rsplit("/", 1)[-1]))

@@ -54,7 +54,7 @@ class _Shape:
 
     pattern: re.Pattern[bytes]
     columns: dict[str, int]
-    """Where the value of each element stands among the pieces of one object."""
+    """The position of each element's value among the pieces of one object."""
     step: int
     lines: int
 

@@ -26,7 +26,7 @@ UNWRITABLE = Code(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class VocOptions(ImageOptions):
-    """What can be told about reading and writing Pascal VOC."""
+    """The options for reading and writing Pascal VOC."""
 
     split: str | None = option(None, "read only this split", flag="--split", side="read")
     origin: int = option(

@@ -1,4 +1,4 @@
-"""Rows of pose labels where nothing says how many key points there are: a box, then x, y and visibility."""
+"""Rows of pose labels with an unknown number of key points: a box, then x, y and visibility."""
 
 from __future__ import annotations
 

@@ -552,7 +552,7 @@ _DIGITS = re.compile("[0-9]+")
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` most like `name`, but none that differs in its numbers alone: that is another."""
+    """The name in `names` closest to `name`, except names that differ only in their numbers."""
     shape, numbers = _DIGITS.sub("0", stem(name)), [int(n) for n in _DIGITS.findall(stem(name))]
     return nearest(
         name,

@@ -169,7 +169,7 @@ class Worker(Generic[T]):
         return self._result
 
     def _message(self) -> bytes | None:
-        """All that the copy writes, None if it stands still or takes too long."""
+        """All that the copy writes, None if it hangs or takes too long."""
         base, times = PATIENCE
         now = time.monotonic()
         until = now + base + times * (now - self._begun)

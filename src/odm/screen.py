@@ -36,7 +36,7 @@ _OLD_COMMAND = re.compile(r"(##\w*)\[")
 
 
 class Unwritten(Exception):
-    """The standard output takes no more; ``error`` says why."""
+    """Standard output cannot be written to; ``error`` is the reason."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
@@ -213,7 +213,7 @@ def fitting(
 
 
 def _above(headers: Sequence[str], widths: Sequence[int], spans: Mapping[str, str]) -> str:
-    """The line above the headers, in which a text stands over the columns that it is of."""
+    """The line above the headers, with group titles centred over their columns."""
     line, at, i = "", 0, 0
     while i < len(headers):
         text, last = spans.get(headers[i], ""), i

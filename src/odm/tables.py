@@ -118,11 +118,11 @@ class Categories:
     parent: Ints
     """Row of the parent category, -1 = none; (n,)."""
     frequency: tuple[str, ...]
-    """One of `FREQUENCIES` for each, empty where the source says none."""
+    """One of `FREQUENCIES` for each, empty where the source has none."""
     named: bool = True
     """False where the source gave only numbers: the names are then those numbers."""
     ordered: bool = True
-    """False where the order is only that of appearance, so that a number says nothing about it."""
+    """False where the order is that of first appearance, so that a class number is meaningless."""
 
     def __repr__(self) -> str:
         return f"<Categories: {_listed(self.name)}>"
@@ -220,7 +220,7 @@ class Videos:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tracks:
-    """One row per object that is followed through a video; its boxes say where it is."""
+    """One row per object tracked through a video; its boxes refer to it by row."""
 
     video: Ints
     """Row of the video, -1 = none; (n,)."""
@@ -246,7 +246,7 @@ class Dataset:
     kind: Kind = "gt"
     files: tuple[SourceFile, ...] = ()
     extras: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """What the source says beyond this model and how many times: ``{"pose": 12, "segmentation": 3}``."""
+    """Source fields outside this model, with counts: ``{"pose": 12, "segmentation": 3}``."""
     path: str = ""
     """What the user named, for messages about the whole."""
     skipped: int = 0

@@ -38,7 +38,7 @@ class SetRule:
     find: Callable[[DerivedColumns], Found]
     validate_only: bool = False
     unless: tuple[str, ...] = ()
-    """Codes by which a reader has said the same already, image by image."""
+    """Codes with which a reader has already reported the same fault, by image."""
     explains: Code | None = None
     """What another rule reports box by box for the same reason; of those warnings only the first is kept."""
 

@@ -40,7 +40,7 @@ for _flag in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"):
 
 
 class Unreadable(Exception):
-    """A file could not be read; the text says why."""
+    """A file could not be read; the text is the reason."""
 
 
 def _open(path: str, max_size: int) -> tuple[int, int]:
@@ -67,7 +67,7 @@ def _open(path: str, max_size: int) -> tuple[int, int]:
 
 
 def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
-    """The whole content of a regular file. `Unreadable` says why it cannot be had."""
+    """The whole content of a regular file. Raises `Unreadable` with the reason."""
     descriptor, size = _open(path, max_size)
     try:
         if size > 2**20:  # a hole of gigabytes is refused before it is read
@@ -136,7 +136,7 @@ def other_kind(head: bytes) -> str:
 
 
 def read_head(path: str, n: int = HEAD) -> bytes:
-    """The first `n` bytes of a regular file, fewer if it is shorter. `Unreadable` says why not."""
+    """The first `n` bytes of a regular file, fewer if it is shorter. Raises `Unreadable` with the reason."""
     descriptor, _ = _open(path, 2**63)
     try:
         head = b""

@@ -230,7 +230,7 @@ class Source:
 
 
 _TEXT_SUFFIXES = (".txt", ".xml", ".json", ".csv", ".tsv", ".yaml", ".yml")
-"""No folder is called so; one that is stands in the place of a file that something should be read from."""
+"""Never the name of a folder; if one has it, it replaces a file that should be read."""
 
 _PICTURE_FOLDERS = frozenset({"images", "jpegimages"})
 _NESTED_LINKS = 1000

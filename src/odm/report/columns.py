@@ -1,4 +1,4 @@
-"""What the pages of all kinds hold alike: columns of numbers, and what was said while reading."""
+"""What all kinds of pages share: columns of numbers, and the messages from reading."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def extents_of(image: NDArray[np.int32], xyxy: Floats, extents: Floats) -> None:
 
 
 def reading(log: Log, sources: Sequence[str], doubtful: Sequence[Code] = ()) -> dict[str, Any]:
-    """What was said while reading: doubts about the numbers, decisions, and the other warnings.
+    """The messages from reading: doubts about the numbers, decisions, and other warnings.
 
     Paths of the sources are cut to their last part, so that a page does not tell where they lay.
     """

@@ -41,7 +41,7 @@ class Picture:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shot:
-    """A picture as it is shown: its JPEG, the size of the image in pixels, and what is to be said of it."""
+    """A picture as shown: its JPEG, the size of the image in pixels, and a remark."""
 
     jpeg: bytes
     """Empty where there is nothing to show."""

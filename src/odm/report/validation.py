@@ -21,7 +21,7 @@ LISTED = 1000
 """How many issues a page lists; all are counted."""
 
 HEAVY = 1000
-"""An image with an error stands before one with fewer warnings than this."""
+"""An image with an error is listed before one with fewer warnings than this."""
 
 
 def validation_page(
