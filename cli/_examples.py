@@ -125,7 +125,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'class-only-in-ground-truth': (
         '{"id": 3, "image_id": 2, "category_id": 3, "bbox": [1, 1, 9, 9]}',
-        "gt.json#/annotations/2: warning class-only-in-ground-truth class 'Dgo' of 1 ground truth boxes is not in the detections (did you mean 'dog'?); rename it if it is the same class",
+        "gt.json#/annotations/2: warning class-only-in-ground-truth class 'Dgo' of 1 ground truth box is not in the detections (did you mean 'dog'?); rename it if it is the same class",
     ),
     'class-order-guessed': (
         'odm eval gt det --box ltwh --det-image-size 200x200',

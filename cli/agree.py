@@ -22,12 +22,11 @@ from odm.cli._common import (
     wide_option,
 )
 from odm.cli._print import show
-from odm.converters import Request, load
+from odm.converters import Request, load_pair
 from odm.evaluate import OUTPUTS
 from odm.evaluate.analysis.agree import IOU, Agreement, agree, share
-from odm.issues import UsageError, printable, shorten
+from odm.issues import UsageError, plural, printable, shorten
 from odm.screen import json_text, text_table
-from odm.tables import Dataset
 
 EXAMPLES = """
 \b
@@ -71,9 +70,8 @@ def command(first: str, other: str, options: dict[str, dict[str, Any]], **given:
         raise UsageError(f"--iou {given['iou']}: give an IoU above 0 and up to 1, as in 0.5")
     log = terminal_log()
     try:
-        sides: list[Dataset] = []
-        for side, path in (("a", first), ("b", other)):
-            request = Request(
+        requests = [
+            Request(
                 path=path,
                 format=given[f"{side}_format"],
                 options=options[side],
@@ -82,8 +80,10 @@ def command(first: str, other: str, options: dict[str, dict[str, Any]], **given:
                 flag=f"--{side}-format",
                 **reading(given),
             )
-            sides.append(load(request, log, skip_bad=given["skip_bad"]).dataset)
-        a, b, classes, left_out = share(*sides)
+            for side, path in (("a", first), ("b", other))
+        ]
+        sides = load_pair(requests[0], requests[1], log, skip_bad=given["skip_bad"])
+        a, b, classes, left_out = share(sides[0].dataset, sides[1].dataset)
         for path, n in zip((first, other), left_out, strict=True):
             if n:
                 log.note(f"{printable(path)}: {n} images that the other side lacks are left out")
@@ -107,8 +107,9 @@ def render(found: Agreement, output: str, *, width: int | None = None) -> str:
         writer.writerows(["" if row[key] is None else row[key] for key in headers] for row in data)
         return out.getvalue()
     markdown = output == "markdown"
+    pairs = plural(found.pairs, "pair")
     lines = [
-        f"{found.boxes[0]} and {found.boxes[1]} boxes, {found.pairs} pairs with IoU >= {found.iou_least:g}",
+        f"{found.boxes[0]} and {plural(found.boxes[1], 'box')}, {pairs} with IoU >= {found.iou_least:g}",
         f"F1 of locations {_number(found.f1_location)}, of locations and classes {_number(found.f1)}",
         f"mean IoU of matched pairs {_number(found.mean_iou)}, kappa of their classes {_number(found.kappa)}",
     ]

@@ -239,3 +239,15 @@ def test_annotators_without_anything_in_common(data):
         odm.write(changed, "c.csv", "csv", overwrite=True)
         with pytest.raises(OdmError, match=says):
             run("agree", "gt.csv", "c.csv")
+
+
+def test_annotators_give_each_other_what_their_files_lack(tmp_path):
+    """YOLO labels without pictures take the sizes of the other side's images."""
+    data = Dataset.from_arrays(
+        images=["a.jpg"], width=[64], height=[48], categories=["x"], image=[0], category=[0], ltwh=[[8, 6, 32, 24]]
+    )  # fmt: skip
+    odm.write(data, str(tmp_path / "a"), "yolo")
+    odm.write(data, str(tmp_path / "b.json"), "coco")
+    for sides in (("a", "b.json"), ("b.json", "a")):
+        found = json.loads(run("agree", *(tmp_path / side for side in sides), "--quiet", "--output", "json"))
+        assert found["f1"] == 1

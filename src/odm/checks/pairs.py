@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from odm import pairing
 from odm.checks.rules import common_location
-from odm.issues import Code, Log, Trusted
+from odm.issues import Code, Log, Trusted, plural
 from odm.pairing import candidates
 from odm.pairing import iou as iou_of
 from odm.tables import Dataset, Floats
@@ -39,7 +39,7 @@ def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
 CLASS_ONLY_IN_TRUTH = Code(
     "class-only-in-ground-truth",
     "warning",
-    "class {value!r} of {n} ground truth boxes is not in the detections{hint}",
+    "class {value!r} of {n} is not in the detections{hint}",
     "rename it if it is the same class",
     "The detector never found this class, or uses another name for it, in which case all its objects count "
     "as missed.",
@@ -60,7 +60,7 @@ def _report_unfound_classes(truth: Dataset, paired: pairing.Pairing, log: Log) -
             line=line,
             pointer=pointer,
             value=names[row],
-            n=int(counts[row]),
+            n=Trusted(plural(int(counts[row]), "ground truth box")),
             hint=Trusted(pairing.did_you_mean(near)),
         )
 
