@@ -386,6 +386,9 @@ class Output:
         made = os.path.join(self._stage, "file")
         try:
             if self._exists:
+                if self._old is not None:  # what only its owner may read stays so
+                    with contextlib.suppress(OSError):
+                        os.chmod(made, stat.S_IMODE(self._old.st_mode))
                 os.replace(made, self._real)
             else:
                 self._appear(made)
