@@ -9,7 +9,7 @@ from odm.formats._contract import Format
 from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.json_preview import TOO_DEEP, line_column, too_deep
-from odm.issues import AmbiguousFormat, DataError, Log, Trusted, UsageError, printable
+from odm.issues import AmbiguousFormat, DataError, Log, Trusted, UsageError, plural, printable
 from odm.names import stem
 
 
@@ -21,7 +21,7 @@ def detect(source: Source, log: Log, formats: Mapping[str, Format], flag: str) -
     shown = printable(source.path)
     if not answers:
         _report_unreadable(source, log)
-        what = f"{len(source.files)} files" if source.is_dir else "this file"
+        what = plural(len(source.files), "file") if source.is_dir else "this file"
         if not any(source.head(file).strip() for file in source.files[:1000]):
             what = "empty files" if source.files else "an empty folder"
             what = what if source.is_dir else "an empty file"
