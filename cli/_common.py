@@ -232,6 +232,13 @@ class FormatCommand(click.Command):
             with formatter.section("Formats (odm formats describes them)"):
                 formatter.write_text(", ".join(FORMATS))
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; whether a path can be read is left to what opens it, which has the message and the exit code."""
+        for param in self.params:
+            if isinstance(param.type, click.Path):
+                param.type.readable = False
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what its paths name is read, but for what a `TargetPath` names."""
         with inputs.gather():
