@@ -644,6 +644,22 @@ def test_whether_a_path_can_be_read_is_no_usage_error(odm_run, monkeypatch, caps
     assert "not readable" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["validate", GT, "--fix", "all", "--out", "a", "--markdown", "./a"],
+        ["eval", GT, DET, "--report", "a.html", "--markdown", "a.html"],
+        ["eval", GT, DET, "--save", "a", "--save-thresholds", "a", "--thresholds", "f1"],
+    ],
+)
+def test_two_outputs_have_two_places(odm_run, tmp_path, monkeypatch, capsys, args):
+    monkeypatch.chdir(tmp_path)
+    assert _app.run([*args, "--overwrite"]) == 2
+    assert "both name" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == []
+    assert _app.run(["eval", GT, DET, "--save", "a", "--report", "a", "--overwrite"]) == 0
+
+
 def test_help_is_fast_because_it_imports_little():
     script = "import sys, odm.cli._app as a; a.run(['--help']); print(sorted({m.split('.')[0] for m in sys.modules}), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
