@@ -265,8 +265,8 @@ def test_a_file_of_coco_results_that_cannot_be_read_is_no_missing_part(tmp_path,
         evaluate_shards(str(tmp_path / "gt.json"), str(folder), "coco")
     log = Log()
     with pytest.raises(DataError):
-        load(Request(str(folder)), log)
-    assert [os.path.basename(issue.path) for issue in log if issue.severity == "error"] == ["1.json"]
+        load(Request(path=str(folder)), log)
+    assert "1.json" in {os.path.basename(issue.path) for issue in log if issue.severity == "error"}
 
 
 def test_tracks_in_several_files_are_boxes_of_frames(tmp_path):
