@@ -145,7 +145,9 @@ def rows_within(memory: int, truth: Dataset) -> int:
     rows = (memory - held) // BYTES_PER_ROW
     if rows < FEWEST_ROWS:
         least = held + FEWEST_ROWS * BYTES_PER_ROW
-        raise UsageError(f"--memory {_size(memory)} is too little: odm and this ground truth need {_size(least)}")
+        raise UsageError(
+            f"--memory {_size(memory)} is too little: odm and this ground truth need {_size(least)}"
+        )
     return rows
 
 
