@@ -168,12 +168,12 @@ def test_a_startup_file_keeps_its_permissions(home, capsys):
     assert (home / ".zshrc").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("folder", ["relative", "/no/such/home"])
+@pytest.mark.parametrize("folder", ["", "relative", "/no/such/home"])
 def test_a_home_that_is_no_folder_is_refused(home, monkeypatch, capsys, folder):
     monkeypatch.chdir(home)
     monkeypatch.setenv("HOME", folder)
     assert _app.run(["completion", "zsh", "--install"]) == 3
-    assert f"{folder}: the home folder (HOME)" in capsys.readouterr().err
+    assert f"HOME={folder}: not an existing folder" in capsys.readouterr().err
     assert not list(home.iterdir())
 
 
