@@ -104,6 +104,8 @@ def app() -> None:
 def run(args: Sequence[str]) -> int:
     """Run the command line and answer its exit code; nothing but SIGTERM leaves this function otherwise."""
     closed = sys.stdout is None
+    if output := sys.modules.get("odm.files.output"):  # of a run before this one, in the same process
+        output.PLACED.clear()
     with screens():
         if closed:
             return _fail("cannot write the output: standard output is closed", 3)
@@ -118,13 +120,26 @@ def run(args: Sequence[str]) -> int:
                 return READER_LEFT  # as a command that SIGPIPE ends: whoever left needs no message
             return _fail(f"cannot write the output: {e.error.strerror or e.error}", 3)
         except KeyboardInterrupt:
-            say("odm: interrupted; nothing was changed")
+            say(f"odm: interrupted; {_changed()}")
             return 130
         except Terminated:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
             return 143
     return code
+
+
+def _changed() -> str:
+    """What a run that was interrupted has put in place."""
+    from odm.issues import printable
+
+    output = sys.modules.get("odm.files.output")
+    placed: dict[str, bool] = output.PLACED if output else {}
+    parts = []
+    for words, complete in (("written before", True), ("begun, so some files may be new", False)):
+        if found := [printable(target) for target, done in placed.items() if done is complete]:
+            parts.append(f"{words}: {', '.join(found)}")
+    return "; ".join(parts) or "nothing was changed"
 
 
 def _let_go() -> None:

@@ -184,6 +184,9 @@ class FormatCommand(click.Command):
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for param in self.params:
+            if isinstance(param.type, click.Path):
+                param.type.readable = False  # whatever opens it has the message and the exit code
         words = {word.rpartition("=")[2] for word in args}
         if ctx.resilient_parsing:  # a shell asks for completions
             own = {name for param in self.params for name in param.opts}
@@ -242,6 +245,7 @@ class FormatCommand(click.Command):
                     value = ctx.params.get(param.name or "")
                     inputs.name(*(value if isinstance(value, tuple) else (value,)))
                 _refuse_empty(param, ctx)
+            _refuse_same(self.params, ctx)
             return super().invoke(ctx)
 
 
@@ -251,6 +255,20 @@ def _refuse_empty(param: click.Parameter, ctx: click.Context) -> None:
     if isinstance(param.type, click.Path) and "" in (value if isinstance(value, tuple) else (value,)):
         name = param.opts[0] if isinstance(param, click.Option) else (param.metavar or param.name)
         raise click.UsageError(f"{name} is an empty path", ctx)
+
+
+def _refuse_same(params: Iterable[click.Parameter], ctx: click.Context) -> None:
+    """UsageError if two files of a run would have one place; folders may be shared."""
+    seen: dict[str, tuple[str, bool]] = {}
+    for param in params:
+        value = ctx.params.get(param.name or "")
+        if not value or not isinstance(param.type, TargetPath) or "\0" in value:
+            continue
+        name = param.opts[0] if isinstance(param, click.Option) else str(param.metavar)
+        shared = "DIR" in str(param.metavar) and not value.lower().endswith(".html")
+        first, also = seen.setdefault(os.path.realpath(value), (name, shared))
+        if first != name and not (shared and also):
+            raise click.UsageError(f"{first} and {name} both name {printable(value)}", ctx)
 
 
 def _check_folder(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:

@@ -95,7 +95,9 @@ def answer(instruction: str) -> int:
 
 def places(shell: str) -> tuple[str, str]:
     """Where the script of a shell belongs, and the startup file that must name it, or ``""``."""
-    home = os.path.expanduser("~")
+    home = os.environ.get("HOME", os.path.expanduser("~"))
+    if not (os.path.isabs(home) and os.path.isdir(home)):
+        raise PathError(f"HOME={printable(home)}: not an existing folder; correct this variable")
     data = os.environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
     config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     if shell == "fish":

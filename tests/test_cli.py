@@ -624,6 +624,42 @@ def test_signals_leave_no_litter(tmp_path, number, code):
     assert os.listdir(tmp_path) == ["in"]
 
 
+def test_an_interrupted_run_names_what_it_has_written(odm_run, monkeypatch, tmp_path, capsys):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("odm.cli.eval.save", stop)
+    for report, words in (("", "nothing was changed"), ("r.html", f"written before: {tmp_path}/r.html")):
+        args = ["eval", GT, DET, "--save", str(tmp_path / "saved")]
+        args += ["--report", str(tmp_path / report)] if report else []
+        assert _app.run(args) == 130
+        assert capsys.readouterr().err.endswith(f"odm: interrupted; {words}\n")
+    assert os.listdir(tmp_path) == ["r.html"]
+
+
+def test_whether_a_path_can_be_read_is_no_usage_error(odm_run, monkeypatch, capsys):
+    """The message and the exit code come from what opens it, as for a file inside a folder."""
+    monkeypatch.setattr(os, "access", lambda path, mode, **_: mode != os.R_OK)
+    assert _app.run(["stats", GT]) == 0
+    assert "not readable" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["validate", GT, "--fix", "all", "--out", "a", "--markdown", "./a"],
+        ["eval", GT, DET, "--report", "a.html", "--markdown", "a.html"],
+        ["eval", GT, DET, "--save", "a", "--save-thresholds", "a", "--thresholds", "f1"],
+    ],
+)
+def test_two_outputs_have_two_places(odm_run, tmp_path, monkeypatch, capsys, args):
+    monkeypatch.chdir(tmp_path)
+    assert _app.run([*args, "--overwrite"]) == 2
+    assert "both name" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == []
+    assert _app.run(["eval", GT, DET, "--save", "a", "--report", "a", "--overwrite"]) == 0
+
+
 def test_help_is_fast_because_it_imports_little():
     script = "import sys, odm.cli._app as a; a.run(['--help']); print(sorted({m.split('.')[0] for m in sys.modules}), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -161,6 +161,22 @@ def test_a_startup_file_that_is_a_link_stays_one(home, capsys):
     assert "# completion of odm" in (home / "dotfiles" / "zshrc").read_text(encoding="utf-8")
 
 
+def test_a_startup_file_keeps_its_permissions(home, capsys):
+    (home / ".zshrc").write_text("export TOKEN=1", encoding="utf-8")
+    (home / ".zshrc").chmod(0o600)
+    assert _app.run(["completion", "zsh", "--install"]) == 0
+    assert (home / ".zshrc").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("folder", ["", "relative", "/no/such/home"])
+def test_a_home_that_is_no_folder_is_refused(home, monkeypatch, capsys, folder):
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("HOME", folder)
+    assert _app.run(["completion", "zsh", "--install"]) == 3
+    assert f"HOME={folder}: not an existing folder" in capsys.readouterr().err
+    assert not list(home.iterdir())
+
+
 def test_the_folders_of_xdg_are_respected(home, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "c"))
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "d"))

@@ -807,6 +807,15 @@ def test_modes_follow_the_umask(tmp_path):
     assert stat.S_IMODE((tmp_path / "out" / "labels").stat().st_mode) == 0o750
 
 
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path):
+    target = tmp_path / "a.json"
+    target.write_bytes(b"old")
+    target.chmod(0o600)
+    with Output(str(target), single=True, overwrite=True) as output:
+        output.write("", b"new")
+    assert (target.read_bytes(), stat.S_IMODE(target.stat().st_mode)) == (b"new", 0o600)
+
+
 def test_a_dry_run_touches_nothing(tmp_path):
     output = write_folder(tmp_path / "made" / "out", dry_run=True)
     assert output.written == NAMES

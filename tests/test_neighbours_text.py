@@ -225,6 +225,16 @@ def test_names_that_would_not_be_read_back_are_not_written(tmp_path, name, optio
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("place", ["<version>1.1</version>{}", "{}", "<x/>\n{}\n"])
+def test_boxes_outside_the_images_of_cvat_are_counted(tmp_path, place):
+    box = '<box label="cat" occluded="0" xtl="1" ytl="2" xbr="3" ybr="4" z_order="0"></box>'
+    image = f'<image id="0" name="a.jpg" width="9" height="9">{box}</image>'
+    (tmp_path / "a.xml").write_text(f"<annotations>{place.format(box)}{image}</annotations>")
+    data = odm.read(tmp_path / "a.xml", "cvat")
+    assert len(data.boxes) == 1
+    assert data.extras == {"shapes outside an image": 1}
+
+
 def test_one_image_twice_on_one_line_of_cvat(tmp_path):
     (tmp_path / "a.xml").write_text(
         "<annotations>" + '<image name="a" width="9" height="9"/>' * 2 + "</annotations>"

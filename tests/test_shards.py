@@ -244,6 +244,31 @@ def videos(folder, records):
         (folder / "det" / f"{v}.json").write_text(json.dumps(records(v, own)))
 
 
+@pytest.mark.parametrize("how", ["empty", "a link to nothing"])
+def test_a_file_of_coco_results_that_cannot_be_read_is_no_missing_part(tmp_path, how):
+    truth, _ = sides(np.random.default_rng(5))
+    write(truth, str(tmp_path / "gt.json"), "coco")
+    folder = tmp_path / "det"
+    folder.mkdir()
+    record = {
+        "image_id": int(truth.images.source_id[0]),
+        "category_id": 1,
+        "bbox": [1, 1, 2, 2],
+        "score": 0.5,
+    }
+    (folder / "0.json").write_text(json.dumps([record]))
+    if how == "empty":
+        (folder / "1.json").touch()
+    else:
+        (folder / "1.json").symlink_to("nowhere")
+    with pytest.raises((DataError, PathError)):
+        evaluate_shards(str(tmp_path / "gt.json"), str(folder), "coco")
+    log = Log()
+    with pytest.raises(DataError):
+        load(Request(path=str(folder)), log)
+    assert "1.json" in {os.path.basename(issue.path) for issue in log if issue.severity == "error"}
+
+
 def test_tracks_in_several_files_are_boxes_of_frames(tmp_path):
     videos(
         tmp_path,

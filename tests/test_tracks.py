@@ -8,6 +8,7 @@ import pytest
 
 import odm
 from odm.formats import FORMATS, make_options
+from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
 WITH_TRACKS = sorted({name for name, f in FORMATS.items() if "track" in f.keeps})
@@ -235,6 +236,15 @@ def test_cvat_tracks_come_back(kind, first, step, tmp_path):
     still = Dataset.from_arrays(images=["a"], categories=["x"], image=[0], category=[0], xyxy=[[0, 0, 1, 1]])
     with pytest.raises(odm.UsageError, match="frames of videos"):
         odm.write(still, str(tmp_path / "b"), "cvat", layout="video")
+
+
+def test_frames_that_cvat_adds_to_a_video_are_counted(tmp_path):
+    log = Log()
+    data = made(first=5, step=3)
+    odm.write(data, str(tmp_path / "a"), "cvat", layout="video", log=log)
+    added = len(odm.read(str(tmp_path / "a")).images) - len(data.images)
+    assert added > 0
+    assert any(f"{added} frames of the videos without an image" in note for note in log.notes)
 
 
 def test_trackers_results_are_sequences_of_their_files(tmp_path):

@@ -188,16 +188,16 @@ def _choose(source: Source) -> tuple[list[tuple[str, str]], list[str]]:
 
 def _unlike(source: Source, files: Sequence[str], log: Log) -> dict[str, bool]:
     """Of files that are not like COCO, whether each is read nevertheless, to say what is wrong with it,
-    because its name says that it should be COCO.
+    because its name says that it should be COCO, or it is empty.
     """
     found = {}
     for file in files:
         try:
-            read_head(source.full(file), 1)
+            blank = not read_head(source.full(file), 1)  # a file whose writing was interrupted
         except Unreadable as e:
             log.report(UNREADABLE, source.full(file), reason=str(e))
             continue
-        found[file] = file.rsplit("/", 1)[-1].lower().startswith("instances_")
+        found[file] = blank or file.rsplit("/", 1)[-1].lower().startswith("instances_")
     return found
 
 
@@ -263,7 +263,12 @@ BYTES_PER_ROW = 60
 def parts(source: Source, options: CocoOptions, rows: int) -> list[Part]:
     """Every file; JSON cannot be read from the middle. Whether all boxes lie in 0..1 no file can tell."""
     del rows
-    files = [file for file, split in source.once(_choose)[0] if options.split in (None, split)]
+    chosen, others = source.once(_choose)
+    aside = Log()
+    bad = _unlike(source, others, aside)
+    # Those that cannot be read are parts too, so that their fault ends the run here as well.
+    chosen = [*chosen, *((file, _split_of(file)) for file in others if bad.get(file, True))]
+    files = [file for file, split in chosen if options.split in (None, split)]
     if len(files) > 1 and options.units == "auto":
         options = dataclasses.replace(options, units="pixel")
     return [

@@ -44,6 +44,7 @@ _PLAIN = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?", re.ASCII)
 """Numbers that are surely finite, as nearly all are."""
 _EDGES = ("xtl", "ytl", "xbr", "ybr")
 _OTHER_SHAPES = frozenset(("polyline", "points", "cuboid", "skeleton", "tag"))
+_SHAPES = _OTHER_SHAPES | {"box", "polygon", "ellipse", "mask"}
 MOST_FRAMES = 100_000
 """Frames without objects that a video may claim to have before they are no longer listed."""
 
@@ -116,6 +117,9 @@ class Reader:
             if label.find("parent") is None and refuse_class(name) is None:
                 self.builder.category(name)
         self.parts |= self.shares_names(images)
+        stray = sum(child.tag in _SHAPES for child in root)
+        if stray:
+            self.count("shapes outside an image", stray)
 
     def read_plain(self, found: Plain) -> bool:
         """Add what a file holds; False, and nothing is done, if it needs a closer look."""
@@ -236,7 +240,7 @@ class Reader:
                 if not re.fullmatch("[0-9]{1,9}", text, re.ASCII):
                     line = shape.sourceline or 0
                     self.log.report(
-                        BAD_FRAME, self.path, line=line, field="frame", value=text, among=", from 0"
+                        BAD_FRAME, self.path, line=line, field="frame", value=text, among=" in 0..999999999"
                     )
                     self.builder.skipped += 1
                     continue

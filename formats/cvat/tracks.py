@@ -36,6 +36,11 @@ def write_videos(dataset: Dataset, target: Output, log: Log) -> None:
     for row, name in enumerate(names):
         if row < len(videos):
             target.write(name, writer.video(row).encode())
+    if writer.unlisted:
+        log.note(
+            f"layout=video: {plural(writer.unlisted, 'frame')} of the videos without an image: read back as "
+            "images without objects"
+        )
 
 
 def _ids(dataset: Dataset, log: Log) -> Longs:
@@ -66,6 +71,8 @@ class _Writer:
         assert images.video is not None
         assert images.frame is not None
         self.dataset, self.ids = dataset, ids
+        self.unlisted = 0
+        """Frames that the videos have besides the images."""
         self.frame = images.frame.astype(np.int64)
         self.labels = [quoted(name) for name in dataset.categories.name]
         self.edges = decimals(boxes.xyxy.ravel())
@@ -83,6 +90,7 @@ class _Writer:
         frames = np.sort(self.frame[own])
         start, stop = (int(frames[0]), int(frames[-1])) if len(frames) else (0, -1)
         length = max(int(dataset.videos.length[row]), stop + 1 - start)
+        self.unlisted += length - len(own)
         about = [
             f"      <name>{quoted(dataset.videos.name[row])[1:-1]}</name>",
             f"      <size>{length}</size>",

@@ -42,6 +42,10 @@ CASE_COLLISION = Code(
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
+PLACED: dict[str, bool] = {}
+"""The targets that this process has begun to put in place, and whether that was completed."""
+
+
 class Output:
     """A file or a folder that appears whole or not at all.
 
@@ -361,9 +365,16 @@ class Output:
         raise OSError(errno.EAGAIN, "the temporary folder was removed")
 
     def _commit(self) -> None:
+        if self.single and not self.written:
+            return
+        PLACED[self.target] = False
         if self.single:
             self._commit_file()
-            return
+        else:
+            self._commit_folder()
+        PLACED[self.target] = True
+
+    def _commit_folder(self) -> None:
         tree = os.path.join(self._stage, "tree")
         if not self._sync_each:
             staging.sync_file_system(tree)
@@ -381,11 +392,12 @@ class Output:
         self._sync_parents()
 
     def _commit_file(self) -> None:
-        if not self.written:
-            return
         made = os.path.join(self._stage, "file")
         try:
             if self._exists:
+                if self._old is not None:  # what only its owner may read stays so
+                    with contextlib.suppress(OSError):
+                        os.chmod(made, stat.S_IMODE(self._old.st_mode))
                 os.replace(made, self._real)
             else:
                 self._appear(made)
