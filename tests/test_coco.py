@@ -961,7 +961,7 @@ def test_a_conversion_there_and_back_with_the_ids_of_the_ground_truth(tmp_path):
 
 
 def test_one_file_loses_the_splits_and_says_so(tmp_path, splits):
-    what = "the split of an image (a folder as the target keeps it)"
+    what = "the split of an image"
     assert odm.convert(splits, tmp_path / "all.json", to="coco").lost == {what: 2}
     assert odm.convert(splits, tmp_path / "folder", to="coco").lossless
     assert odm.convert(splits, tmp_path / "one.json", to="coco", options={"split": "val2017"}).lossless
