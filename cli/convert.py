@@ -36,6 +36,14 @@ Examples:
 """
 
 
+SELECTION = "min_box min_area drop_empty sample split_into folds group_by seed".split()
+"""Options that choose and divide, as `Selection` names them."""
+SETTINGS = (
+    "from_ to kind gt strict skip_bad skip_bad_files keep_groups clip same_image overwrite dry_run".split()
+)
+"""Options that `convert` takes as they are."""
+
+
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("sources", metavar="SRC...", nargs=-1, type=click.Path())
 @click.argument("target", metavar="DST", required=False, type=TargetPath())
@@ -143,23 +151,10 @@ def command(
                 order=_names_of_classes(class_list) if class_list else (),
             ),
             selection=Selection(
-                stratify=not given["no_stratify"],
-                **{
-                    name: given[name]
-                    for name in (
-                        *("min_box", "min_area", "drop_empty", "sample"),
-                        *("split_into", "folds", "group_by", "seed"),
-                    )
-                },
+                stratify=not given["no_stratify"], **{name: given[name] for name in SELECTION}
             ),
             log=log,
-            **{
-                name: given[name]
-                for name in (
-                    *("from_", "to", "kind", "gt", "strict", "skip_bad", "keep_groups", "clip", "same_image"),
-                    *("skip_bad_files", "overwrite", "dry_run"),
-                )
-            },
+            **{name: given[name] for name in SETTINGS},
             **reading(given),
         )
     except StrictLoss as e:

@@ -237,20 +237,8 @@ def convert(
     output = open_output(target, to_format, overwrite=overwrite, dry_run=True)
     if selection.divides:
         check_parts(selection, output, to_format.adapted(to_chosen))
-    requests = [
-        Request(
-            path=path,
-            format=format_,
-            options={**(from_options or {}), **own},
-            spare=frozenset(from_options or ()) - set(own) if len(sources) > 1 else frozenset(),
-            shared=shared,
-            kind=kind,
-            flag="--from",
-            follow_links=follow_links,
-            max_size=max_size,
-        )
-        for path, format_, own in zip(sources, formats, _of_each(source_options, len(sources)), strict=True)
-    ]
+    common = {"shared": shared, "kind": kind, "follow_links": follow_links, "max_size": max_size}
+    requests = _requests(sources, formats, from_options or {}, source_options, **common)
     truth = reference(gt, log)
     reading = functools.partial(load, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=truth)
     all_loaded = [reading(requests[0], log)] if len(requests) == 1 else load_all(requests, log, reading)
@@ -269,6 +257,27 @@ def convert(
         selection=selection,
     )
     return write_loaded(loaded, wanted, log, ledger)
+
+
+def _requests(
+    sources: Sequence[str],
+    formats: Sequence[str | None],
+    options: Mapping[str, Any],
+    source_options: Sequence[Mapping[str, Any]] | None,
+    **common: Any,
+) -> list[Request]:
+    """What to read of each source: with `options` for all of them, and with its own."""
+    return [
+        Request(
+            path=path,
+            format=format_,
+            options={**options, **own},
+            spare=frozenset(options) - set(own) if len(sources) > 1 else frozenset(),
+            flag="--from",
+            **common,
+        )
+        for path, format_, own in zip(sources, formats, _of_each(source_options, len(sources)), strict=True)
+    ]
 
 
 def _of_each(options: Sequence[Mapping[str, Any]] | None, n: int) -> list[dict[str, Any]]:
