@@ -12,7 +12,7 @@ from pathlib import Path
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from selection import examples, slow, turns
 
 import odm
@@ -221,8 +221,14 @@ def test_there_and_back_by_a_neighbour(a, b, data):
     there_and_back(a, b, data)
 
 
+def writable(dataset, *names):
+    """Whether formats can write the classes: in a row of ICDAR a comma ends the class."""
+    return "icdar" not in names or not any("," in name for name in dataset.categories.name)
+
+
 def there_and_back(a, b, data):
     dataset = data.draw(datasets())
+    assume(writable(dataset, a, b))
     one, two = FORMATS[a], FORMATS[b]
     keeps = one.keeps & two.keeps
     with tempfile.TemporaryDirectory() as folder:
@@ -259,6 +265,7 @@ def there_and_back(a, b, data):
 @given(data=st.data())
 def test_through_the_format(name, data):
     dataset = data.draw(datasets())
+    assume(writable(dataset, name))
     format_ = FORMATS[name]
     frozen = {f.name: copy.copy(getattr(dataset.boxes, f.name)) for f in dataclasses.fields(dataset.boxes)}
     with tempfile.TemporaryDirectory() as folder:
