@@ -6,7 +6,7 @@ All combinations of IoU threshold and area range are held at once: each is a bit
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,6 +102,46 @@ def concatenate(parts: Sequence[Matches]) -> Matches:
         dropped=tuple(dropped.items()),
         frequency=first.frequency,
         **{name: column(name) for name in _PER_DETECTION_OR_HIT},
+    )
+
+
+def matches_of_columns(
+    tables: Sequence[Mapping[str, NDArray[Any]]],
+    rules: Protocol,
+    classes: tuple[str, ...],
+    npos: Longs,
+    gt_ignored: Longs,
+    **own: Any,
+) -> Matches:
+    """Tables of columns, one below another, as matches without the ground truth that was hit.
+
+    Parameters
+    ----------
+    tables
+        Each with ``score``, and ``hit``, ``positive``, ``ignored`` and ``hit_rank`` of the rows that matched.
+    own
+        The other fields of `Matches`.
+    """
+
+    def column(name: str, kind: Any) -> NDArray[Any]:
+        return np.concatenate([table[name] for table in tables]).astype(kind, copy=False)
+
+    starts = np.cumsum([0, *(len(table["score"]) for table in tables)])
+    hit = np.concatenate([table["hit"] + start for table, start in zip(tables, starts[:-1], strict=True)])
+    return Matches(
+        protocol=rules,
+        classes=classes,
+        score=column("score", np.float64),
+        hit=hit,
+        positive=column("positive", np.uint64),
+        ignored=column("ignored", np.uint64),
+        hit_rank=column("hit_rank", np.int32),
+        hit_gt=np.full(len(hit), -1, np.int32),
+        npos=npos,
+        gt_ignored=gt_ignored,
+        guesses=np.zeros((0, 2), np.int64),
+        dropped=(),
+        **own,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.matches import Matches
+from odm.evaluate.matches import Matches, matches_of_columns
 from odm.evaluate.order import first_of_runs
 from odm.evaluate.outcomes import OUTCOMES, outcomes
 from odm.evaluate.protocols import AreaBits, Protocol
@@ -123,39 +123,25 @@ def put_together(
 
     `classes` holds its name, or nothing under a protocol that does not have it.
     """
-    lengths = [len(one["score"]) for one in ranges]
-    starts = np.cumsum([0, *lengths])
     n_areas = len(rules.areas)
     false = None
     if any("false" in one for one in ranges):
         false = np.concatenate([_false(one, n_areas) for one in ranges])
-
-    def column(key: str, kind: Any) -> NDArray[Any]:
-        return np.concatenate([one[key] for one in ranges]).astype(kind, copy=False)
-
-    rows = np.arange(int(starts[-1]))
+    n = np.concatenate([one["n"] for one in ranges]).astype(np.int64, copy=False)
     none = np.zeros(0, np.int32)
-    hit = np.concatenate([one["hit"] + start for one, start in zip(ranges, starts[:-1], strict=True)])
-    matches = Matches(
-        protocol=rules,
-        classes=classes,
-        category=np.zeros(len(rows), np.int32),
-        score=column("score", np.float64),
+    matches = matches_of_columns(
+        ranges,
+        rules,
+        classes,
+        npos,
+        gt_ignored,
+        category=np.zeros(len(n), np.int32),
         image=none,
         row=none,
         fp_if_unmatched=None,
-        hit=hit,
-        positive=column("positive", np.uint64),
-        ignored=column("ignored", np.uint64),
-        hit_rank=column("hit_rank", np.int32),
-        hit_gt=np.full(len(hit), -1, np.int32),
-        npos=npos,
-        gt_ignored=gt_ignored,
-        guesses=np.zeros((0, 2), np.int64),
-        dropped=(),
-        order=rows,
+        order=np.arange(len(n)),
     )
-    return matches, Weights(column("n", np.int64), false)
+    return matches, Weights(n, false)
 
 
 def _false(one: Columns, n_areas: int) -> NDArray[Any]:

@@ -20,7 +20,7 @@ from odm.evaluate.accumulate import ClassCounts, count_classes
 from odm.evaluate.admission import check_rows
 from odm.evaluate.facts import Facts
 from odm.evaluate.match import match_all
-from odm.evaluate.matches import Matches
+from odm.evaluate.matches import Matches, matches_of_columns
 from odm.evaluate.pooling import ScoreBins, point_columns, reference_outcome
 from odm.evaluate.protocols import Protocol as Rules
 from odm.evaluate.score_ranges import Columns, Cuts, condense, put_together
@@ -444,37 +444,22 @@ def _together(
     tables: Sequence[Columns], rules: Rules, classes: tuple[str, ...], npos: Longs, gt_ignored: Longs
 ) -> Matches:
     lengths = [len(t["score"]) for t in tables]
-    starts = np.cumsum([0, *lengths])
     full = np.uint8(2 ** len(rules.areas) - 1)
     fp_if_unmatched = None
     if any("fp_if_unmatched" in t for t in tables):
         fp_if_unmatched = np.concatenate(
             [t.get("fp_if_unmatched", np.full(n, full)) for t, n in zip(tables, lengths, strict=True)]
         )
-
-    def column(name: str, kind: Any) -> NDArray[Any]:
-        return np.concatenate([t[name] for t in tables]).astype(kind)
-
-    hit = np.concatenate([t["hit"] + start for t, start in zip(tables, starts[:-1], strict=True)])
-    return Matches(
-        protocol=rules,
-        classes=classes,
-        category=column("category", np.int32),
-        score=column("score", np.float64),
-        image=column("image", np.int32),
-        row=np.arange(
-            int(starts[-1]), dtype=np.int32
-        ),  # of one image all rows are in one table, in their order
+    return matches_of_columns(
+        tables,
+        rules,
+        classes,
+        npos,
+        gt_ignored,
+        category=np.concatenate([t["category"] for t in tables]).astype(np.int32, copy=False),
+        image=np.concatenate([t["image"] for t in tables]).astype(np.int32, copy=False),
+        row=np.arange(sum(lengths), dtype=np.int32),  # of one image all rows are in one table, in their order
         fp_if_unmatched=fp_if_unmatched,
-        hit=hit,
-        positive=column("positive", np.uint64),
-        ignored=column("ignored", np.uint64),
-        hit_rank=column("hit_rank", np.int32),
-        hit_gt=np.full(len(hit), -1, np.int32),
-        npos=npos,
-        gt_ignored=gt_ignored,
-        guesses=np.zeros((0, 2), np.int64),
-        dropped=(),
     )
 
 
