@@ -12,7 +12,7 @@ from pathlib import Path
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given, seed, settings
 from selection import examples, slow, turns
 
 import odm
@@ -214,11 +214,17 @@ def test_there_and_back(a, b, data):
         *(pytest.param(a, b, marks=slow) for a in OTHERS for b in OTHERS if a != b),
     ],
 )
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_there_and_back_by_a_neighbour(a, b, data):
+def test_there_and_back_by_a_neighbour(a, b):
     """The pairs grow with the square of the formats, so each of these gets fewer examples a run."""
-    there_and_back(a, b, data)
+
+    # A test of its own for each pair: Hypothesis 6.170 fails in the thousandth case of one (RecursionError).
+    @seed(f"{a} {b}" if settings.default.derandomize else None)  # as the pairs differ, so do their examples
+    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(data=st.data())
+    def one_pair(data):
+        there_and_back(a, b, data)
+
+    one_pair()
 
 
 def writable(dataset, *names):
