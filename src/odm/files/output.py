@@ -13,6 +13,7 @@ from typing import NoReturn, Self
 from odm import inputs
 from odm.files import staging
 from odm.files.opening import GIVE_A_PATH, Unreadable, kind_of, read_bytes, reason_of
+from odm.files.signals import undisturbed
 from odm.issues import Code, Log, PathError, printable, shorten
 from odm.names import accept_name, is_hidden, refuse_name
 
@@ -476,7 +477,7 @@ class Output:
         raise PathError(f"{shown}: {reason_of(e)}; {done}") from e
 
     def _clean(self) -> None:
-        try:
+        with undisturbed():
             if self._stage:
                 staging.remove_stage(self._stage, self._held)
                 self._stage = ""
@@ -487,7 +488,6 @@ class Output:
                     continue
                 except OSError:  # not empty: the target is in there
                     break
-        finally:
             if self._held >= 0:
                 os.close(self._held)
                 self._held = -1

@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 
 from odm.files.opening import reason_of
+from odm.files.signals import undisturbed
 from odm.files.stores import connect, faults, is_address, reason, refuse_other, refused, split_query
 from odm.issues import PathError, printable
 
@@ -88,7 +89,8 @@ class Scratch:
         """Remove the folder with all that is in it."""
         import shutil
 
-        shutil.rmtree(self.path, ignore_errors=True)
+        with undisturbed():
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def _refusal(self, e: OSError) -> PathError:
         more = ""
