@@ -236,6 +236,13 @@ def test_cvat_tracks_come_back(kind, first, step, tmp_path):
     still = Dataset.from_arrays(images=["a"], categories=["x"], image=[0], category=[0], xyxy=[[0, 0, 1, 1]])
     with pytest.raises(odm.UsageError, match="frames of videos"):
         odm.write(still, str(tmp_path / "b"), "cvat", layout="video")
+    with pytest.raises(odm.UsageError, match="frames of videos"):
+        odm.write(
+            Dataset.from_arrays(images=[], categories=[], image=[], category=[], xyxy=[]),
+            str(tmp_path / "c.xml"),
+            "cvat",
+            layout="video",
+        )
 
 
 def test_frames_that_cvat_adds_to_a_video_are_counted(tmp_path):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from odm.issues import Log, plural
-from odm.tables import NO_ID, Dataset, Longs
+from odm.issues import Log, UsageError, plural, printable
+from odm.tables import NO_ID, Dataset, Ints, Longs
 from odm.tracks import FRAME_TWICE, frame_values, same_frames
 
 
@@ -36,6 +36,18 @@ def box_tracks(dataset: Dataset, numbers: Longs, none: int = NO_ID) -> Longs | N
     if track is None or not (track >= 0).any():
         return None
     return np.where(track >= 0, np.append(numbers, none)[track], none)
+
+
+def require_frames(dataset: Dataset, layout: str) -> tuple[Ints, Ints]:
+    """(images,) the video and the frame of each image. UsageError if one has none, which the layout needs."""
+    images = dataset.images
+    columns = images.video, images.frame
+    lacks = np.any([np.full(len(images), -1) < 0 if c is None else c < 0 for c in columns], axis=0)
+    video, frame = columns
+    if video is None or frame is None or lacks.any():
+        name = printable(images.name[int(np.argmax(lacks))]) if len(images) else ""
+        raise UsageError(f"layout={layout} writes frames of videos, and the image {name!r} is none")
+    return video, frame
 
 
 def check_frames(dataset: Dataset, log: Log) -> bool:

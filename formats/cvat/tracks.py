@@ -5,23 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from odm.files import Output
-from odm.formats._shared.frames import track_numbers
+from odm.formats._shared.frames import require_frames, track_numbers
 from odm.formats._shared.number_text import decimals
 from odm.formats.cvat.writer import allowed, attributes, head, quoted
-from odm.issues import Log, UsageError, plural, printable
-from odm.tables import Dataset, Flag, Longs
+from odm.issues import Log, UsageError, plural
+from odm.tables import Dataset, Flag, Ints, Longs
 from odm.tracks import report_tubes
 
 
 def write_videos(dataset: Dataset, target: Output, log: Log) -> None:
     """Write a file for each video. UsageError if an image is no frame, or one file is to hold several."""
-    images, videos = dataset.images, dataset.videos
-    lacks = np.zeros(len(images), bool)
-    for column in (images.video, images.frame):
-        lacks |= True if column is None else column < 0
-    if lacks.any():
-        name = printable(images.name[int(np.argmax(lacks))])
-        raise UsageError(f"layout=video writes frames of videos, and the image {name!r} is none")
+    videos = dataset.videos
+    of_image, frame = require_frames(dataset, "video")
     if target.single and len(videos) > 1:
         raise UsageError(f"layout=video: one file cannot hold {plural(len(videos), 'video')}; name a folder")
     names = [""] if target.single else [f"{name}.xml" for name in videos.name]
@@ -32,7 +27,7 @@ def write_videos(dataset: Dataset, target: Output, log: Log) -> None:
     if not allowed(dataset, log) or log.errors > errors:
         return
     log.note("layout=video: images are named after their frame, as in frame_000000")
-    writer = _Writer(dataset, _ids(dataset, log))
+    writer = _Writer(dataset, of_image, frame, _ids(dataset, log))
     for row, name in enumerate(names):
         if row < len(videos):
             target.write(name, writer.video(row).encode())
@@ -46,7 +41,7 @@ def write_videos(dataset: Dataset, target: Output, log: Log) -> None:
 def _ids(dataset: Dataset, log: Log) -> Longs:
     """(n,) the written track of each box: one without a track, and each class of a track, has its own."""
     boxes = dataset.boxes
-    numbers = track_numbers(dataset, log, least=0, apart=False)
+    numbers = track_numbers(dataset, log)
     free = int(numbers.max(initial=-1)) + 1
     track = np.full(len(boxes), -1) if boxes.track is None else boxes.track
     alone = np.flatnonzero(track < 0)
@@ -64,29 +59,27 @@ def _ids(dataset: Dataset, log: Log) -> Longs:
 
 
 class _Writer:
-    """Writes the videos of a dataset, whose boxes are in the tracks `ids` (n,)."""
+    """Writes the videos of a dataset: (images,) `video` and `frame`, (n,) the tracks `ids` of its boxes."""
 
-    def __init__(self, dataset: Dataset, ids: Longs) -> None:
-        images, boxes = dataset.images, dataset.boxes
-        assert images.video is not None
-        assert images.frame is not None
-        self.dataset, self.ids = dataset, ids
+    def __init__(self, dataset: Dataset, video: Ints, frame: Ints, ids: Longs) -> None:
+        boxes = dataset.boxes
+        self.dataset, self.of_image, self.ids = dataset, video, ids
         self.unlisted = 0
         """Frames that the videos have besides the images."""
-        self.frame = images.frame.astype(np.int64)
+        self.frame = frame.astype(np.int64)
         self.labels = [quoted(name) for name in dataset.categories.name]
         self.edges = decimals(boxes.xyxy.ravel())
         self.scores = decimals(boxes.score) if dataset.kind == "det" else []
         self.flags = boxes.flags.tolist()
         self.category = boxes.category.tolist()
-        self.order = np.lexsort((self.frame[boxes.image], ids, images.video[boxes.image]))
-        of_box = images.video[boxes.image][self.order]
+        self.order = np.lexsort((self.frame[boxes.image], ids, video[boxes.image]))
+        of_box = video[boxes.image][self.order]
         self.ends = np.searchsorted(of_box, np.arange(len(dataset.videos) + 1))
 
     def video(self, row: int) -> str:
         """The XML of a video."""
         dataset, images = self.dataset, self.dataset.images
-        own = np.flatnonzero(images.video == row)
+        own = np.flatnonzero(self.of_image == row)
         frames = np.sort(self.frame[own])
         start, stop = (int(frames[0]), int(frames[-1])) if len(frames) else (0, -1)
         length = max(int(dataset.videos.length[row]), stop + 1 - start)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from odm.files import Output, Source
 from odm.formats._shared.codes import BAD_FRAME
-from odm.formats._shared.frames import box_tracks, check_frames, track_numbers
+from odm.formats._shared.frames import box_tracks, check_frames, require_frames, track_numbers
 from odm.formats._shared.gather import At, Gather, with_extension
 from odm.formats._shared.text_rows import (
     ParsedRows,
@@ -23,7 +23,7 @@ from odm.formats._shared.text_rows import (
     spans,
 )
 from odm.formats._shared.text_tokens import NUMBER, Chunk
-from odm.issues import Log, UsageError, printable
+from odm.issues import Log
 from odm.tables import NO_ID, Dataset, Longs
 
 LEAD = 2
@@ -104,23 +104,19 @@ def add_frames(
 
 def write_tracking(dataset: Dataset, target: Output, log: Log, columns: Sequence[Sequence[str]]) -> None:
     """Write a file for each video; `columns` are those of the boxes from the type on."""
-    images, boxes, videos = dataset.images, dataset.boxes, dataset.videos
-    if images.video is None or images.frame is None or min(images.video.min(), images.frame.min()) < 0:
-        given = (images.video, images.frame)
-        lacks = np.any([np.full(len(images), -1) < 0 if c is None else c < 0 for c in given], axis=0)
-        name = printable(images.name[int(np.argmax(lacks))]) if len(images) else ""
-        raise UsageError(f"layout=tracking writes frames of videos, and the image {name!r} is none")
+    boxes, videos = dataset.boxes, dataset.videos
+    video, numbers = require_frames(dataset, "tracking")
     refused = refuse_classes(dataset, log)
     files = [f"{name}.txt" for name in videos.name]
     if not target.plan(files, list(videos.name), log) or refused or not check_frames(dataset, log):
         return
     log.note("layout=tracking: images are named after their video and the number of their frame")
-    frame = images.frame[boxes.image]
+    frame = numbers[boxes.image]
     tracks = box_tracks(dataset, track_numbers(dataset, log), -1)
     ids = ["-1"] * len(boxes) if tracks is None else list(map(str, tracks.tolist()))
     rows = list(map(" ".join, zip(map(str, frame.tolist()), ids, *columns, strict=True)))
-    order = np.lexsort((frame, images.video[boxes.image]))
-    ends = np.searchsorted(images.video[boxes.image][order], np.arange(len(videos) + 1))
+    order = np.lexsort((frame, video[boxes.image]))
+    ends = np.searchsorted(video[boxes.image][order], np.arange(len(videos) + 1))
     for i, file in enumerate(files):
         lines = [rows[k] for k in order[ends[i] : ends[i + 1]].tolist()]
         target.write(file, "".join(f"{line}\n" for line in lines).encode())
