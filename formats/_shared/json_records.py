@@ -36,31 +36,24 @@ _NONE: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Each:
+class _Of:
+    of: Any
+
+
+class Each(_Of):
     """A list of such values."""
 
-    of: Any
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class One:
+class One(_Of):
     """A list of one such value."""
 
-    of: Any
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Keyed:
+class Keyed(_Of):
     """An object whose keys are data, with such values."""
 
-    of: Any
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Maybe:
+class Maybe(_Of):
     """Such a value, or null, or none at all; its column has None, or NaN among numbers."""
-
-    of: Any
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
