@@ -1,5 +1,6 @@
 """Where the tests find a Chromium, and how they start it; importing this skips a module where there is none."""
 
+import contextlib
 import os
 import shutil
 
@@ -17,3 +18,12 @@ ARGUMENTS = [
     *(["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),
 ]
 WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 390, "height": 800}
+
+
+@contextlib.contextmanager
+def chromium():
+    """A browser, which is closed at the end."""
+    with api.sync_playwright() as p:
+        started = p.chromium.launch(executable_path=BROWSER, args=ARGUMENTS)
+        yield started
+        started.close()

@@ -9,7 +9,7 @@ import json
 import re
 
 import pytest
-from browsers import ARGUMENTS, BROWSER, NARROW, WIDE, api
+from browsers import NARROW, WIDE, chromium
 from drawn import HOSTILE_CLASSES, HOSTILE_NAMES, make_data
 
 import odm
@@ -26,10 +26,8 @@ def run(*words):
 
 @pytest.fixture(scope="module")
 def browser():
-    with api.sync_playwright() as p:
-        started = p.chromium.launch(executable_path=BROWSER, args=ARGUMENTS)
+    with chromium() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from browsers import ARGUMENTS, BROWSER, NARROW, WIDE, api
+from browsers import NARROW, WIDE, chromium
 
 SITE = os.environ.get("ODM_SITE")
 if not SITE:
@@ -24,10 +24,8 @@ BEYOND = """() => [...document.querySelectorAll('.md-content *')].filter(element
 
 @pytest.fixture(scope="module")
 def browser():
-    with api.sync_playwright() as p:
-        started = p.chromium.launch(executable_path=BROWSER, args=ARGUMENTS)
+    with chromium() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture
