@@ -478,19 +478,21 @@ class Output:
 
     def _clean(self) -> None:
         with undisturbed():
-            if self._stage:
-                staging.remove_stage(self._stage, self._held)
-                self._stage = ""
-            for folder in reversed(self._made):
-                try:
-                    os.rmdir(folder)
-                except FileNotFoundError:
-                    continue
-                except OSError:  # not empty: the target is in there
-                    break
-            if self._held >= 0:
-                os.close(self._held)
-                self._held = -1
+            try:
+                if self._stage:
+                    staging.remove_stage(self._stage, self._held)
+                    self._stage = ""
+                for folder in reversed(self._made):
+                    try:
+                        os.rmdir(folder)
+                    except FileNotFoundError:
+                        continue
+                    except OSError:  # not empty: the target is in there
+                        break
+            finally:
+                if self._held >= 0:
+                    os.close(self._held)
+                    self._held = -1
 
 
 class _Below(Output):
