@@ -141,7 +141,12 @@ def format_options(
                 side, name, value = _split_option(text, sides, numbered=numbered)
                 if side not in writing:
                     _check_reading(name, text)
-                values.setdefault(side, {})[name] = value
+                own = values.setdefault(side, {})
+                before = own.setdefault(name, value)
+                if before != value and (before, value) != (True, "true"):
+                    raise click.UsageError(
+                        f"-O {text}: {name} is given twice, as {printable(f'{before} and {value}')}"
+                    )
             return function(*args, options=values, **given)
 
         prefixes = (
@@ -359,10 +364,9 @@ def _matters(spec: OptionSpec, side: str, writing: Sequence[str]) -> bool:
 
 def _check_reading(name: str, text: str) -> None:
     """UsageError for an option that every format with it needs only for writing."""
-    key = name.replace("-", "_")
-    found = [spec for f in FORMATS.values() for spec in option_specs(f.options) if spec.name == key]
+    found = [spec for f in FORMATS.values() for spec in option_specs(f.options) if spec.name == name]
     if found and all(spec.side == "write" for spec in found):
-        raise click.UsageError(f"-O {text}: {key} only matters when a format is written")
+        raise click.UsageError(f"-O {text}: {name} only matters when a format is written")
 
 
 def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> click.Option:
@@ -395,7 +399,7 @@ def _split_option(text: str, sides: Sequence[str], *, numbered: bool) -> tuple[s
         side, name = first, rest
     if not equals or not name:
         raise click.UsageError(f"-O {text}: expected name=value")
-    return side, name, value
+    return side, name.replace("-", "_"), value
 
 
 def common_options(function: Function) -> Function:

@@ -57,7 +57,7 @@ def detection_parts(request: Request, log: Log, rows: int) -> tuple[list[Detecti
         )
     source = pending.source
     options = choose_options(format_, request.options, request.shared, "read")
-    parts = format_.parts(source, options, rows)
+    parts = format_.parts(source, options, rows, log)
     unread = Log()
     report_unread(source, unread)
     return [_part(source, request, format_.name, one.file, one.rows, one.options) for one in parts], unread

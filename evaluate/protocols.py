@@ -467,6 +467,11 @@ def resolve(
         words = [_SWITCH_WORDS[k](v, base) for k, v in changed.items() if v != getattr(base, k)]
         if ious is not None and base.size_threshold:
             raise UsageError(f"{base.name} has a separate threshold for every ground truth: omit iou")
+        if ious is not None and base.shared_score:
+            raise UsageError(
+                f"{base.name} always reports mAP50, mAP75 and mAP50-95 together: omit iou, or choose another "
+                f"protocol"
+            )
         if ious is None:
             choices = [base.ious]
         else:

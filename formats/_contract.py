@@ -127,9 +127,10 @@ class Format:
     decide_together: Callable[[Source, Source, Log, Any], tuple[Any, Any]] | None = None
     """For a format whose files do not say what their numbers mean: the options of two sources that are read
     with the same options, completed by what both together show. Issues go to the log when they are read."""
-    parts: Callable[[Source, Any, int], Sequence[Part]] | None = None
+    parts: Callable[[Source, Any, int, Log], Sequence[Part]] | None = None
     """For a format whose detections can be read a part at a time: the parts of a source, in their order, with
-    about so many rows each where the files allow it. Reading one may not change what another means."""
+    about so many rows each where the files allow it. Reading one may not change what another means. Notes
+    about files that are in no part go to the log; faults are reported when a part is read."""
     adapt: Callable[[Any], Mapping[str, Any]] | None = None
     """For a format with dialects: what options of writing change about the three declarations above."""
 

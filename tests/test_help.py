@@ -104,6 +104,21 @@ def test_an_option_of_writing_given_by_name_is_refused_where_nothing_is_written(
     assert "copy_images only matters when a format is written" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        (["-O", "box=ltwh", "-O", "box=ltrb"], True),
+        (["--box", "ltwh", "-O", "box=ltrb"], True),
+        (["-O", "image-size=9x9", "-O", "image_size=8x8"], True),
+        (["-O", "box=ltwh", "-O", "box=ltwh"], False),
+        (["-O", "box=ltwh", "-O", "gt.box=ltrb"], False),  # of one side goes before of both
+    ],
+)
+def test_an_option_of_a_format_has_one_value(capsys, words, refused):
+    assert (_app.run(["eval", "no-such-gt", "no-such-det", *words]) == 2) == refused
+    assert ("is given twice" in capsys.readouterr().err) == refused
+
+
 def test_convert_offers_each_side_what_it_does(capsys):
     full = text_of(capsys, "convert", "--help")
     assert "--copy-images" in full
