@@ -609,7 +609,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'unknown-image-id': (
         '{"id": 3, "image_id": 7, "category_id": 1, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 0}',
-        'input.json#/annotations/2/image_id: error unknown-image-id [image_id] there is no image with the id 7; correct the id, or add the image',
+        'input.json#/annotations/2/image_id: error unknown-image-id [image_id] there is no image with the id 7; correct the id, or add the image; for results, give the ground truth of the same split',
     ),
     'unknown-shape': (
         '{"label": "person", "points": [[10, 20], [110, 220]], "shape_type": "blob", "flags": {}}',
