@@ -249,7 +249,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'image-only-in-detections': (
         '{"id": 3, "file_name": "c.jpg", "width": 64, "height": 48}',
-        "det.json#/images/2: error image-only-in-detections 1 image in the detections but not in the ground truth, 'c.jpg' (did you mean 'b.jpg'?); remove it or correct the name, or give eval --extra-images background to count the boxes as false positives, or ignore to leave them out",
+        "det.json#/images/2: error image-only-in-detections 1 image in the detections but not in the ground truth: 'c.jpg' (did you mean 'b.jpg'?); remove it or correct the name, or give eval --extra-images background to count the boxes as false positives, or ignore to leave them out",
     ),
     'image-size-conflict': (
         'a.jpg,320,480,cat,,5,6,7,8,0,0,0,0,0',

@@ -150,7 +150,7 @@ def test_extra_images(run, tmp_path):
     err = run(part, "det", code=1)[1]
     assert err.count("image-only-in-detections 2 images") == 1
     assert (
-        "2 images in the detections but not in the ground truth, the first is '000001'; remove" in err
+        "2 images in the detections but not in the ground truth: '000001', '000002'; remove" in err
     )  # no useless hint
     out, err = run(part, "det", "--extra-images", "ignore")
     assert "[changed: 2 extra images left out]" in out
