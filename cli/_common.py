@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -319,14 +320,19 @@ class TargetPath(click.Path):
 TEXTS = "format_option_texts"
 """The argument for ``-O``."""
 
+_BOUNDS = re.compile(r"; (?:\d+<=)?x[<>]=?\d+|  \[x[<>]=?\d+\]")
 _NAMED = "odm.cli.formats"
 _BRIEF = "odm.cli.brief"
 
 
 def _section(formatter: click.HelpFormatter, heading: str, rows: Sequence[tuple[str, str]]) -> None:
-    """Write options under a heading, their help in the same column everywhere."""
+    """Write options under a heading, their help in the same column everywhere.
+
+    The bounds of numbers, which click writes as ``x>=1``, are left out; who oversteps one is told.
+    """
     with formatter.section(heading):
-        formatter.write_dl([(f"{names:<24}", text) for names, text in rows], col_max=24)
+        shown = [(f"{names:<24}", _BOUNDS.sub("", text)) for names, text in rows]
+        formatter.write_dl(shown, col_max=24)
 
 
 def _show_brief(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -370,7 +376,10 @@ def _check_reading(name: str, text: str) -> None:
 
 
 def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> click.Option:
-    spec = found[0][1]
+    texts = Counter(spec.help for _, spec in found)
+    spec = next(
+        spec for _, spec in found if spec.help == texts.most_common(1)[0][0]
+    )  # most formats mean this
     name = f"--{side}-{flag[2:]}" if side else flag
     keywords: dict[str, Any] = {"hidden": bool(side)}
     if not side:

@@ -49,6 +49,7 @@ def test_help_fits_eighty_columns(capsys, name, option):
     lines = text_of(capsys, name, option).splitlines()
     assert max(map(len, lines)) <= 80
     assert "Examples:" in "\n".join(lines)
+    assert not re.search(r"x[<>]=?\d", "\n".join(lines)), "bounds as click writes them"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
