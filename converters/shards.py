@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from odm import checks
-from odm.converters.load import PendingSource, Request, choose_options, reading_options, report_unread
+from odm.converters.pending import PendingSource, Request, choose_options, reading_options, report_unread
 from odm.files import Source
 from odm.formats import FORMATS, get
 from odm.issues import Log, UsageError, printable
