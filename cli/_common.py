@@ -328,7 +328,7 @@ _BRIEF = "odm.cli.brief"
 def _section(formatter: click.HelpFormatter, heading: str, rows: Sequence[tuple[str, str]]) -> None:
     """Write options under a heading, their help in the same column everywhere.
 
-    The bounds of numbers, which click writes as ``x>=1``, are left out; who oversteps one is told.
+    The bounds of numbers, which click writes as ``x>=1``, are left out; a value outside them has a message.
     """
     with formatter.section(heading):
         shown = [(f"{names:<24}", _BOUNDS.sub("", text)) for names, text in rows]

@@ -33,7 +33,7 @@ class Request:
     """Names of `options` that go to other sources too, so the format need not have them."""
     kind: Kind | None = None
     flag: str = "--format"
-    """How the user names the format by hand; for messages."""
+    """The option that names the format; for messages."""
     follow_links: bool = False
     max_size: int = MAX_SIZE
 
@@ -282,7 +282,7 @@ def _shorten(dataset: Dataset, source: str, rule: NameRule, log: Log) -> Dataset
     errors = log.errors
     for row, name in enumerate(short):
         path, line, pointer = dataset.image_place(row)
-        if (reason := refuse_name(name)) is not None:  # of names that no reader has judged
+        if (reason := refuse_name(name)) is not None:  # of names that no reader has checked
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=names[row], reason=reason)
         elif (other := first.setdefault(name, row)) != row:
             one, two = names[other], names[row]

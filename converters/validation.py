@@ -94,7 +94,7 @@ def validate(
     Raises
     ------
     UsageError
-        If there is no such format, option or code, or the format cannot be told.
+        If there is no such format, option or code, or the format cannot be detected.
     PathError
         If a path is missing or not usable. Bad data never raises.
     """

@@ -144,7 +144,7 @@ class Protocol:
     tubes
         Whether tracks are measured by their volumes, and videos stand in place of images.
     switched
-        What was changed by hand, in words.
+        What the user changed, in words.
     """
 
     name: str
@@ -281,7 +281,7 @@ class Protocol:
         if self.match == "free":
             return "highest-IoU unmatched ground truth"
         if self.match == "greatest":
-            return "pairs in order of falling IoU"
+            return "pairs in order of descending IoU"
         return "highest-IoU ground truth, duplicates count as FP"
 
     def _average_text(self) -> str:

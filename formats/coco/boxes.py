@@ -235,7 +235,7 @@ class Table:
     ) -> NDArray[np.int32]:
         """Row numbers for ids; unknown ones are reported and no longer good.
 
-        A row of -2 is bad in silence: the entry with that id is in the log.
+        A row of -2 is not reported: the entry with that id is in the log already.
         """
         ids = self.id_column(key)
         assert ids is not None

@@ -87,7 +87,7 @@ def parse(source: Source, log: Log, *, sep: str, classes: str | None) -> ParsedR
 
 
 class _Names:
-    """The distinct class names met so far, judged once each."""
+    """The distinct class names met so far, checked once each."""
 
     def __init__(self, separated: bool) -> None:
         self.texts: list[str] = []
@@ -171,7 +171,7 @@ def _rows(chunk: Chunk, names: _Names) -> tuple[tuple[Ints, Floats, Floats, Ints
 
 
 def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log, *, sep: bool) -> None:
-    """Report what is wrong with one row: the slow twin of `_rows`."""
+    """Report what is wrong with a row that `_rows` refuses, by the same rules."""
     expected = "a class and 4 numbers, or a class, a confidence and 4 numbers"
     n = len(cells)
     if n < 5 or (sep and n > 6):
