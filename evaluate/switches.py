@@ -82,7 +82,7 @@ def resolve(
             raise UsageError(f"{base.name} has a separate threshold for every ground truth: omit iou")
         if ious is not None and base.shared_score:
             raise UsageError(
-                f"{base.name} always reports mAP50, mAP75 and mAP50-95 together: omit iou, or choose another "
+                f"iou: {base.name} always reports mAP50, mAP75 and mAP50-95; leave it out, or choose another "
                 f"protocol"
             )
         if ious is None:

@@ -325,6 +325,13 @@ def test_a_metric_may_have_other_names_and_a_protocol(run, protocols, gate, says
     assert says in err
 
 
+def test_the_mean_over_other_ious_is_not_called_that_of_coco(run):
+    options = ("gt", "det", "-q", "--protocol", "coco", "--iou", 0.5, "--iou", 0.7, "--fail-under")
+    assert "leave out --iou" in run(*options, "mAP50-95=0.1", code=2)[1]
+    run(*options, "AP=0.1")
+    run(*options, "mAP50=0.1")
+
+
 def test_a_metric_of_one_of_several_ious_is_named_with_it(run):
     options = ("gt", "det", "-q", "--iou", 0.3, "--iou", 0.5)
     _, err = run(*options, "--fail-under", "mAP=0.5", code=2)
