@@ -78,18 +78,7 @@ def resolve(
                 raise UsageError(f"pixels {pixels}: choose edges or inclusive")
             changed["pixels"] = pixels
         words = [_SWITCH_WORDS[k](v, base) for k, v in changed.items() if v != getattr(base, k)]
-        if ious is not None and base.size_threshold:
-            raise UsageError(f"{base.name} has a separate threshold for every ground truth: omit iou")
-        if ious is not None and base.shared_score:
-            raise UsageError(
-                f"iou: {base.name} always reports mAP50, mAP75 and mAP50-95; leave it out, or choose another "
-                f"protocol"
-            )
-        if ious is None:
-            choices = [base.ious]
-        else:
-            choices = [tuple(sorted(ious))] if base.averaged else [(i,) for i in ious]
-        for chosen in choices:
+        for chosen in [base.ious] if ious is None else _thresholds(ious, base):
             said = words + [f"IoU {', '.join(repr(i) for i in chosen)}"] * (chosen != base.ious)
             one = dataclasses.replace(base, **changed, ious=chosen, switched=(*base.switched, *said))
             if one not in resolved:
@@ -124,6 +113,18 @@ def _ious(given: Sequence[float]) -> tuple[float, ...]:
         if not (math.isfinite(value) and 0 < value <= 1):
             raise UsageError(f"iou {value}: expected an IoU above 0 and up to 1, as in 0.5")
     return tuple(dict.fromkeys(float(value) for value in given))
+
+
+def _thresholds(ious: tuple[float, ...], base: Protocol) -> list[tuple[float, ...]]:
+    """The thresholds of each protocol that `base` becomes: of one for all, or of one for each."""
+    if base.size_threshold:
+        raise UsageError(f"iou: {base.name} has a separate threshold for every ground truth; leave it out")
+    if base.shared_score:
+        raise UsageError(
+            f"iou: {base.name} always reports mAP50, mAP75 and mAP50-95; leave it out, or choose another "
+            f"protocol"
+        )
+    return [tuple(sorted(ious))] if base.averaged else [(i,) for i in ious]
 
 
 def _interpolation(given: str | int, base: Protocol) -> str:
