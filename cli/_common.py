@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -141,7 +142,12 @@ def format_options(
                 side, name, value = _split_option(text, sides, numbered=numbered)
                 if side not in writing:
                     _check_reading(name, text)
-                values.setdefault(side, {})[name] = value
+                own = values.setdefault(side, {})
+                before = own.setdefault(name, value)
+                if before != value and (before, value) != (True, "true"):
+                    raise click.UsageError(
+                        f"-O {text}: {name} is given twice, as {printable(f'{before} and {value}')}"
+                    )
             return function(*args, options=values, **given)
 
         prefixes = (
@@ -314,14 +320,19 @@ class TargetPath(click.Path):
 TEXTS = "format_option_texts"
 """The argument for ``-O``."""
 
+_BOUNDS = re.compile(r"; (?:\d+<=)?x[<>]=?\d+|  \[x[<>]=?\d+\]")
 _NAMED = "odm.cli.formats"
 _BRIEF = "odm.cli.brief"
 
 
 def _section(formatter: click.HelpFormatter, heading: str, rows: Sequence[tuple[str, str]]) -> None:
-    """Write options under a heading, their help in the same column everywhere."""
+    """Write options under a heading, their help in the same column everywhere.
+
+    The bounds of numbers, which click writes as ``x>=1``, are left out; a value outside them has a message.
+    """
     with formatter.section(heading):
-        formatter.write_dl([(f"{names:<24}", text) for names, text in rows], col_max=24)
+        shown = [(f"{names:<24}", _BOUNDS.sub("", text)) for names, text in rows]
+        formatter.write_dl(shown, col_max=24)
 
 
 def _show_brief(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -359,14 +370,16 @@ def _matters(spec: OptionSpec, side: str, writing: Sequence[str]) -> bool:
 
 def _check_reading(name: str, text: str) -> None:
     """UsageError for an option that every format with it needs only for writing."""
-    key = name.replace("-", "_")
-    found = [spec for f in FORMATS.values() for spec in option_specs(f.options) if spec.name == key]
+    found = [spec for f in FORMATS.values() for spec in option_specs(f.options) if spec.name == name]
     if found and all(spec.side == "write" for spec in found):
-        raise click.UsageError(f"-O {text}: {key} only matters when a format is written")
+        raise click.UsageError(f"-O {text}: {name} only matters when a format is written")
 
 
 def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> click.Option:
-    spec = found[0][1]
+    texts = Counter(spec.help for _, spec in found)
+    spec = next(
+        spec for _, spec in found if spec.help == texts.most_common(1)[0][0]
+    )  # most formats mean this
     name = f"--{side}-{flag[2:]}" if side else flag
     keywords: dict[str, Any] = {"hidden": bool(side)}
     if not side:
@@ -395,7 +408,7 @@ def _split_option(text: str, sides: Sequence[str], *, numbered: bool) -> tuple[s
         side, name = first, rest
     if not equals or not name:
         raise click.UsageError(f"-O {text}: expected name=value")
-    return side, name, value
+    return side, name.replace("-", "_"), value
 
 
 def common_options(function: Function) -> Function:

@@ -249,7 +249,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'image-only-in-detections': (
         '{"id": 3, "file_name": "c.jpg", "width": 64, "height": 48}',
-        "det.json#/images/2: error image-only-in-detections 1 image in the detections but not in the ground truth, 'c.jpg' (did you mean 'b.jpg'?); remove it or correct the name, or give eval --extra-images background to count the boxes as false positives, or ignore to leave them out",
+        "det.json#/images/2: error image-only-in-detections 1 image in the detections but not in the ground truth: 'c.jpg' (did you mean 'b.jpg'?); remove it or correct the name, or give eval --extra-images background to count the boxes as false positives, or ignore to leave them out",
     ),
     'image-size-conflict': (
         'a.jpg,320,480,cat,,5,6,7,8,0,0,0,0,0',
@@ -609,7 +609,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'unknown-image-id': (
         '{"id": 3, "image_id": 7, "category_id": 1, "bbox": [60, 40, 20.5, 20], "area": 410, "iscrowd": 0}',
-        'input.json#/annotations/2/image_id: error unknown-image-id [image_id] there is no image with the id 7; correct the id, or add the image',
+        'input.json#/annotations/2/image_id: error unknown-image-id [image_id] there is no image with the id 7; correct the id, or add the image; for results, give the ground truth of the same split',
     ),
     'unknown-shape': (
         '{"label": "person", "points": [[10, 20], [110, 220]], "shape_type": "blob", "flags": {}}',

@@ -100,9 +100,12 @@ def issue_lines(
         more = log.counts[name] - len(issues)
         if more and issues:
             code = CODES[name]
-            where = "odm validate FILE lists them" if code.row or code.file else "--max-per-code N lists more"
-            where = "--max-per-code N lists more" if here else where
-            yield f"... and {grouped(more)} more {name} ({where})"
+            lists = code.row or code.file
+            where = " (odm validate FILE lists them)" if lists else " (--max-per-code N lists more)"
+            where = " (--max-per-code N lists more)" if here else where
+            if len(issues) == len(found[name]):  # no more are kept: one line stands for all
+                where = ""
+            yield f"... and {grouped(more)} more {name}{where}"
 
 
 def first_of_each(issues: Iterable[Issue], n: int) -> list[Issue]:

@@ -48,8 +48,8 @@ from odm.evaluate import (
 )
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.gates import check_gates, failures, parse_gate
-from odm.evaluate.protocols import check_scores
 from odm.evaluate.render import headline
+from odm.evaluate.switches import check_scores
 from odm.evaluate.tubes import check_rules
 from odm.files import Output
 from odm.issues import Log, OdmError, UsageError, shorten

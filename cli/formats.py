@@ -43,9 +43,10 @@ def command(name: str | None, output: str, **given: bool) -> None:
 
 def page(format_: Format, width: int | None = None, *, brief: bool = False) -> str:
     """A format's page: the specification in its module, its options, what survives in it."""
-    doc = format_.doc.strip()
-    text = doc.split("\n\n")[0] if brief else doc
-    lines = [f"{format_.name}: {format_.title}", "", refilled(text, width), "", "Options (-O name=value):"]
+    doc = format_.doc.strip().replace("``", "`")
+    text = refilled(doc.split("\n\n")[0] if brief else doc, width)
+    text = re.sub("::$", ":", re.sub(r"^::\n\n", "", text, flags=re.MULTILINE), flags=re.MULTILINE)
+    lines = [f"{format_.name}: {format_.title}", "", text, "", "Options (-O name=value):"]
     for spec in option_specs(format_.options):
         flag = f", also {spec.flag}" if spec.flag else ""
         choices = f" One of {', '.join(spec.choices)}." if spec.choices else ""

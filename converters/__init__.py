@@ -2,8 +2,9 @@
 
 from odm.converters.edit import Edits
 from odm.converters.ledger import Ledger
-from odm.converters.load import KeptTruth, Loaded, Request, load, load_pair
+from odm.converters.load import KeptTruth, Loaded, load, load_pair
 from odm.converters.merging import Merged, merge
+from odm.converters.pending import Request
 from odm.converters.pipeline import convert, read, reference, repair, write
 from odm.converters.selection import Selection
 from odm.converters.validation import chosen, examine, validate

@@ -1,4 +1,4 @@
-"""Reading what the user named: find the format, read, check. All three jobs come here."""
+"""Reading what the user named, one source, several or the two sides of an evaluation, and checking it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm import checks, inputs
+from odm import checks
 from odm.codes import (
     ALL_SCORED,
     NO_REFERENCE,
@@ -18,14 +18,13 @@ from odm.codes import (
     NUMBERED_CLASSES,
     SCORE_MISSING,
     SCORE_UNEXPECTED,
-    UNKNOWN_SPLIT,
 )
-from odm.converters.skipping import LeftOut, read_good_files, without_left_out
-from odm.files import MAX_SIZE, Source, open_source
-from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
+from odm.converters.pending import PendingSource, Request, reading_options
+from odm.converters.skipping import LeftOut, without_left_out
+from odm.files import Source
+from odm.formats import FORMATS, Format, option_specs
 from odm.issues import CODES, Code, DataError, Log, PathError, UsageError, plural, printable
-from odm.names import BAD_NAME, SAME_SHORT_NAME, NameRule, refuse_name, shortened
-from odm.tables import Builder, Dataset, Kind
+from odm.tables import Dataset
 
 NO_IMAGES = Code(
     "no-images",
@@ -43,26 +42,6 @@ SIDES_SWAPPED = Code(
     "give the ground truth first and the detections second",
     "Detections are ranked by score; ground truth has no scores.",
 )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Request:
-    """What to read and how: the words of a user about one source.
-
-    ``options`` go to the format and must be its own; ``shared`` go to it where it has them.
-    """
-
-    path: str
-    format: str | None = None
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    shared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    spare: frozenset[str] = frozenset()
-    """Names of `options` that go to other sources too, so the format need not have them."""
-    kind: Kind | None = None
-    flag: str = "--format"
-    """How the user names the format by hand; for messages."""
-    follow_links: bool = False
-    max_size: int = MAX_SIZE
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -280,21 +259,6 @@ def _ask(one: PendingSource, two: PendingSource) -> Dataset | None:
     return two.read_for(one)
 
 
-def _report_kind(dataset: Dataset, kind: Kind | None, log: Log) -> None:
-    """One error in place of one per row where detections were given for ground truth, or the reverse."""
-    for row, whole in ((SCORE_UNEXPECTED, ALL_SCORED), (SCORE_MISSING, NO_SCORES)):
-        n = log.counts[row.name]
-        if n > 1 and not len(dataset):
-            first = next((i for i in log.issues if i.code == row.name), None)
-            log.withdraw(row.name)
-            location = (first.path, first.line, first.pointer) if first else (dataset.path, 0, "")
-            log.report(whole, location[0], line=location[1], pointer=location[2], n=n)
-    if len(dataset) and kind is not None and dataset.kind != kind:  # what files of a format can only be
-        path, line, pointer = dataset.location(0)
-        whole = ALL_SCORED if kind == "gt" else NO_SCORES
-        log.report(whole, path, line=line, pointer=pointer, n=len(dataset))
-
-
 def _report_swapped(sides: tuple[PendingSource, PendingSource], datasets: list[Dataset]) -> None:
     """One error for both sides where ground truth and detections changed places."""
     truth, detections = (side.log for side in sides)
@@ -355,21 +319,6 @@ def refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
     return DataError(text, log)
 
 
-def reading_options(format_: Format) -> frozenset[str]:
-    """The names of the options that a format has for reading."""
-    return frozenset(spec.name for spec in option_specs(format_.options) if spec.side in ("read", "both"))
-
-
-def choose_options(format_: Format, own: Mapping[str, Any], shared: Mapping[str, Any], side: str) -> Any:
-    """The options of a format: all of `own`, and of `shared` those that it has for this side."""
-    names = {spec.name for spec in option_specs(format_.options) if spec.side in (side, "both")}
-    fitting = {name: value for name, value in shared.items() if name.replace("-", "_") in names}
-    given = {**fitting, **own}
-    paths = {spec.name for spec in option_specs(format_.options) if spec.is_path}
-    inputs.name(*(value for name, value in given.items() if name.replace("-", "_") in paths), lookup=True)
-    return make_options(format_, given)
-
-
 def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> None:
     """UsageError if a shared option fits none of the formats in use; silence would be a surprise."""
     known = {
@@ -387,248 +336,6 @@ def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> N
             if name == "classes" and any(side == "write" for _, side in uses):
                 advice = "; --class-list FILE sets which classes are written, and in which order"
             raise UsageError(f"the option {name.replace('_', '-')!r} has no meaning when {names}{advice}")
-
-
-class PendingSource:
-    """One source on its way to a dataset; read at most once."""
-
-    def __init__(
-        self, request: Request, log: Log, *, skip_bad_files: bool = False, options: Any = None
-    ) -> None:
-        self.request = request
-        self.log = log
-        self.source = self._open()
-        self.format: Format | None = None
-        self.decides_with: PendingSource | None = None
-        """The other side, where both have one format and the same options."""
-        self._decided: Any = None
-        """The options with what was decided with the other side, until this side is read."""
-        self.forgives_split = False
-        """Whether a split that is asked of both sides may be unknown here, where there are no splits."""
-        self.without_split: Log | None = None
-        """What was reported of the split that is unknown here, if it was forgiven."""
-        self._dataset: Dataset | None = None
-        self._reading = False
-        self._asked_back = False
-        """Whether the other side wanted to learn something while this one was being read."""
-        self._tried = False
-        self._early: Dataset | None = None
-        """What was read for the other side, which may be incomplete."""
-        self.asked = False
-        """Whether the other side was asked for something."""
-        self.left_out = LeftOut()
-        self._skip_bad_files = skip_bad_files
-        self._options = options
-        """The options, where they are complete already."""
-
-    def _open(self) -> Source:
-        asked = self.request
-        return open_source(asked.path, follow_links=asked.follow_links, max_size=asked.max_size)
-
-    def find_format(self) -> Format:
-        """The format that the user named, else the one that is detected."""
-        if self.request.format is not None:
-            return get(self.request.format)
-        try:
-            return detect(self.source, self.log, flag=self.request.flag)
-        except UsageError:
-            given = {name.replace("-", "_") for name in (*self.request.options, *self.request.shared)}
-            owners = {name: [f for f in FORMATS if name in reading_options(FORMATS[f])] for name in given}
-            with_files = {f for f in FORMATS if self.source.with_suffix(*FORMATS[f].suffixes)}
-            fitting = [[f for f in found if f in with_files] or found for found in owners.values()]
-            meant = {formats[0] for formats in fitting if len(formats) == 1}
-            if len(meant) != 1:
-                if self.source.is_dir and not self.source.files and not self.source.bad_links:
-                    raise PathError(f"{printable(self.source.path)}: this folder contains no files") from None
-                raise
-        found = FORMATS[meant.pop()]
-        self.log.note(
-            f"{printable(self.source.path)}: read as {found.name}, the one format with these options"
-        )
-        return found
-
-    def own_options(self) -> Any:
-        """The options for reading, complete."""
-        assert self.format is not None
-        if self._options is not None:
-            return self._options
-        return choose_options(self.format, self.request.options, self._shared(), "read")
-
-    def _shared(self) -> Mapping[str, Any]:
-        shared = self.request.shared
-        if self.without_split is None:
-            return shared
-        return {name: value for name, value in shared.items() if name != "split"}
-
-    def has_option(self, name: str) -> bool:
-        """Whether the format has an option of that name for reading, and it was given to both sides."""
-        assert self.format is not None
-        known = reading_options(self.format)
-        return name in self.request.shared and name not in self.request.options and name in known
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to read: no file at all, or none with a byte in it."""
-        return not any(self.source.head(file) for file in self.source.files)
-
-    def counterpart(self) -> Dataset | None:
-        """What the other side can learn from this one: nothing while it is being read itself."""
-        self._asked_back |= self._reading
-        return None if self._reading else self._dataset
-
-    def read_for(self, other: PendingSource) -> Dataset | None:
-        """The dataset for the other side, which is being read.
-
-        If this side needed the other as well and has errors without it, it is read again when it is its turn:
-        images without a size and without objects on one side do not keep its other sizes from the other side.
-        """
-        if self._tried or self._dataset is not None or self._reading:
-            return self._dataset or self._early
-        self._tried, incomplete = True, False
-        log, self.log, other._asked_back = self.log, self.log.fresh(), False
-        try:
-            self._early = self.read(other.counterpart)
-            incomplete = other._asked_back and bool(self.log.errors or self.left_out.files)
-        except DataError:
-            incomplete = other._asked_back
-            if not incomplete:
-                raise
-        finally:
-            own, self.log = self.log, log
-            if incomplete:
-                self._dataset, self.left_out, self.without_split = None, LeftOut(), None
-                self.source = self._open()  # with the files that were left out
-            else:
-                log.extend(own)
-        return self._early
-
-    def read(self, counterpart: Callable[[], Dataset | None] | None) -> Dataset | None:
-        """The dataset; None if it is asked for while it is being read."""
-        if self._dataset is not None:
-            return self._dataset
-        if self._reading:
-            return None
-        assert self.format is not None
-        self._reading = True
-        try:
-            dataset = self._read_good_files(counterpart) if self._skip_bad_files else self._read(counterpart)
-        finally:
-            self._reading = False
-        options = self.own_options()
-        report_unread(self.source, self.log)
-        self.source.forget()
-        dataset = dataclasses.replace(dataset, path=self.source.path)
-        if "order" not in self.format.adapted(options).keeps:
-            categories = dataclasses.replace(dataset.categories, ordered=False)
-            dataset = dataclasses.replace(dataset, categories=categories)
-        _report_kind(dataset, self.request.kind, self.log)
-        self._dataset = dataset
-        return self._dataset
-
-    def _read_good_files(self, counterpart: Callable[[], Dataset | None] | None) -> Dataset:
-        log = self.log
-
-        def read(own: Log) -> Dataset:
-            self.log = own
-            return self._read(counterpart)
-
-        try:
-            dataset, self.left_out = read_good_files(self.source, log, read)
-        finally:
-            self.log = log
-        for path in self.left_out.files:
-            log.note(f"{printable(path)}: left out, with its images (--skip-bad-files)")
-        return dataset
-
-    def _read(self, counterpart: Callable[[], Dataset | None] | None) -> Dataset:
-        if self.source.is_dir and not self.source.files and not self.source.bad_links:
-            if self.request.kind != "det":
-                raise PathError(f"{printable(self.source.path)}: this folder contains no files")
-            self.log.note(f"{printable(self.source.path)}: an empty folder, so there are no detections")
-            return self._builder(counterpart).build()
-        if not (self.forgives_split and self.has_option("split")):
-            return self._read_with(counterpart, self.log)
-        first = self.log.fresh()
-        dataset = self._read_with(counterpart, first)
-        if first.counts[UNKNOWN_SPLIT.name]:
-            # Only where the source has no splits at all is it taken whole.
-            self.without_split = first
-            self.source.forget()
-            whole = self.log.fresh()
-            again = self._read_with(counterpart, whole)
-            wanted = self.request.shared["split"]
-            if set(again.images.split) <= {"", wanted}:
-                whole.note(f"{printable(self.source.path)}: there are no splits, so everything is read")
-                self.log.extend(whole)
-                return again
-            self.without_split = None
-        self.log.extend(first)
-        return dataset
-
-    def _builder(self, counterpart: Callable[[], Dataset | None] | None) -> Builder:
-        builder = Builder(counterpart)
-        builder.kind = self.request.kind
-        return builder
-
-    def _decided_options(self, log: Log) -> Any:
-        """The options, with what both sides decide together where the format does that."""
-        assert self.format is not None
-        options, other, decide = self.own_options(), self.decides_with, self.format.decide_together
-        if decide is None or other is None:
-            return options
-        decided, self._decided = self._decided, None
-        if decided is None:
-            self.asked = True
-            decided, theirs = decide(self.source, other.source, log, options)
-            if other._dataset is None:  # noqa: SLF001 -- one of this class
-                other._decided = theirs  # noqa: SLF001
-        return decided
-
-    def _read_with(self, counterpart: Callable[[], Dataset | None] | None, log: Log) -> Dataset:
-        assert self.format is not None
-        builder, options = self._builder(counterpart), self._decided_options(log)
-        rule: NameRule | None = getattr(options, "names", None)
-        # What becomes infinite is checked afterwards.
-        with np.errstate(over="ignore", invalid="ignore"), shortened(rule):
-            self.format.read(self.source, builder, log, options)
-        dataset = builder.build()
-        return dataset if rule is None else _shorten(dataset, self.source.path, rule, log)
-
-
-def _shorten(dataset: Dataset, source: str, rule: NameRule, log: Log) -> Dataset:
-    """The dataset with shortened image names; as it is where two would be equal, which is reported."""
-    names = dataset.images.name
-    short = tuple(map(rule, names))
-    first: dict[str, int] = {}
-    errors = log.errors
-    for row, name in enumerate(short):
-        path, line, pointer = dataset.image_place(row)
-        if (reason := refuse_name(name)) is not None:  # of names that no reader has judged
-            log.report(BAD_NAME, path, line=line, pointer=pointer, value=names[row], reason=reason)
-        elif (other := first.setdefault(name, row)) != row:
-            one, two = names[other], names[row]
-            log.report(SAME_SHORT_NAME, path, line=line, pointer=pointer, first=one, second=two, value=name)
-    if log.errors > errors:
-        return dataset
-    changed = [i for i, name in enumerate(short) if name != names[i]]
-    what = f"no image name is changed by --names {printable(str(rule))}"
-    if changed:
-        old, new = names[changed[0]], short[changed[0]]
-        what = f"{plural(len(changed), 'image name is', 'image names are')} shortened, {old!r} to {new!r}"
-    log.note(f"{printable(source)}: {what}{', ...' if len(changed) > 1 else ''}")
-    return dataclasses.replace(dataset, images=dataclasses.replace(dataset.images, name=short))
-
-
-def report_unread(source: Source, log: Log) -> None:
-    """Report links that are not followed, and note hidden files."""
-    source.report_links(log)
-    if source.hidden:
-        n = len(source.hidden)
-        what = plural(n, "hidden file or folder is", "hidden files and folders are")
-        log.note(
-            f"{printable(source.path)}: {what} not read ({printable(source.hidden[0])}"
-            f"{', ...' if n > 1 else ''})"
-        )
 
 
 def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:

@@ -14,17 +14,9 @@ from numpy.typing import NDArray
 from odm import checks, inputs
 from odm.converters.edit import Edits
 from odm.converters.ledger import Ledger
-from odm.converters.load import (
-    Loaded,
-    Request,
-    check_shared,
-    choose_options,
-    load,
-    load_all,
-    reading_options,
-    refusal,
-)
+from odm.converters.load import Loaded, check_shared, load, load_all, refusal
 from odm.converters.merging import SAME_IMAGE, SameImage
+from odm.converters.pending import Request, choose_options, reading_options
 from odm.converters.repairs import apply_repairs, check_repairs
 from odm.converters.selection import Selection
 from odm.converters.validation import check_tolerance

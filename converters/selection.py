@@ -155,7 +155,7 @@ def divide(selection: Selection, dataset: Dataset, log: Log) -> Longs:
     Raises
     ------
     DataError
-        If a part would have no image, or a group cannot be told.
+        If a part would have no image, or a group cannot be determined.
     """
     parts = selection.parts
     groups = None if selection.group_by is None else group_names(dataset, selection.group_by, log)

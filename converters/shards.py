@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from odm import checks
-from odm.converters.load import PendingSource, Request, choose_options, reading_options, report_unread
+from odm.converters.pending import PendingSource, Request, choose_options, reading_options, report_unread
 from odm.files import Source
 from odm.formats import FORMATS, get
 from odm.issues import Log, UsageError, printable
@@ -57,7 +57,7 @@ def detection_parts(request: Request, log: Log, rows: int) -> tuple[list[Detecti
         )
     source = pending.source
     options = choose_options(format_, request.options, request.shared, "read")
-    parts = format_.parts(source, options, rows)
+    parts = format_.parts(source, options, rows, log)
     unread = Log()
     report_unread(source, unread)
     return [_part(source, request, format_.name, one.file, one.rows, one.options) for one in parts], unread

@@ -17,7 +17,8 @@ import numpy as np
 
 from odm import checks
 from odm.codes import NO_PICTURE, NO_SIZE, SIZE_OUT_OF_REACH, STRAY_FILE
-from odm.converters.load import Loaded, Request, check_shared, load, load_pair
+from odm.converters.load import Loaded, check_shared, load, load_pair
+from odm.converters.pending import Request
 from odm.files import Source
 from odm.formats import FORMATS, option_specs
 from odm.issues import CODES, Code, DataError, Issue, Log, UsageError, hint, printable, shorten
@@ -93,7 +94,7 @@ def validate(
     Raises
     ------
     UsageError
-        If there is no such format, option or code, or the format cannot be told.
+        If there is no such format, option or code, or the format cannot be detected.
     PathError
         If a path is missing or not usable. Bad data never raises.
     """

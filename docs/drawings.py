@@ -271,7 +271,7 @@ def pictures() -> Paper:
     """The seven images with all boxes; detections have the numbers of the accumulated table."""
     result = example(iou=0.3)
     sides, table = result.sides, result.curve_table
-    paper = Paper(600, 620, "The seven images of the example: objects dashed, detections by falling score")
+    paper = Paper(600, 620, "The seven images of the example: objects dashed, detections by descending score")
     for n, name in enumerate(sides.images):
         x, y = 18 + n % 3 * 194, 38 + n // 3 * 196
         paper.rect(x, y, 176, 160, fill="#f4f6f9", stroke=PALE)
@@ -302,7 +302,7 @@ def pictures() -> Paper:
     )):  # fmt: skip
         paper.rect(x, y + 12 + n * 34, 24, 18, stroke=colour, stroke_width=2.2, stroke_dasharray=dash)
         paper.text(x + 36, y + 26 + n * 34, label)
-    paper.text(x, y + 128, "numbers: rank by falling score", fill=GREY)
+    paper.text(x, y + 128, "numbers: rank by descending score", fill=GREY)
     return paper
 
 

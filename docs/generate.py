@@ -221,7 +221,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
 
 
 def rewritten(file: str) -> str:
-    """The page with its generated parts made anew."""
+    """The page with its generated parts rewritten."""
     text = (ROOT / file).read_text(encoding="utf-8")
     for name, make in PARTS[file].items():
         begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"

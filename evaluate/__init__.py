@@ -15,10 +15,11 @@ from odm.evaluate.evaluation import evaluate
 from odm.evaluate.join import join
 from odm.evaluate.match import match
 from odm.evaluate.matches import Matches, concatenate
-from odm.evaluate.protocols import AREAS, PROTOCOLS, TUBE_PROTOCOLS, AreaRange, Protocol, resolve
+from odm.evaluate.protocols import AREAS, PROTOCOLS, TUBE_PROTOCOLS, AreaRange, Protocol
 from odm.evaluate.render import OUTPUTS, render, save
 from odm.evaluate.results import VERSION, Evaluation, Result, Row
 from odm.evaluate.sides import Joined, JoinReport
+from odm.evaluate.switches import resolve
 
 if TYPE_CHECKING:
     from odm.evaluate.metric import Metric

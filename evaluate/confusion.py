@@ -78,7 +78,7 @@ def confusion(
 ) -> Confusion:
     """Which class was taken for which.
 
-    Pairs of one image are taken one to one: those of one class first, then the others, each by falling
+    Pairs of one image are taken one to one: those of one class first, then the others, by descending
     IoU. Ground truths that count as nothing are left out, and so are the detections that lie on them.
 
     Parameters

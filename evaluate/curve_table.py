@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class CurveTable:
-    """A row per detection, by class and falling score; under ``tf-weighted`` all classes are one ranking.
+    """A row per detection, by class and descending score; under ``tf-weighted`` all classes are one ranking.
 
     Outcomes are those at the IoU threshold that the curves are of. A detection that is ignored is neither a
     true nor a false positive, and changes no sum.

@@ -35,7 +35,7 @@ class OperatingPoint(TypedDict):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """Recall, precision and score at every true positive, by falling score; each (n,)."""
+    """Recall, precision and score at every true positive, by descending score; each (n,)."""
 
     recall: Floats
     precision: Floats

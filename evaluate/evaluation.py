@@ -14,10 +14,11 @@ from odm.evaluate.join import join
 from odm.evaluate.match import match, match_all
 from odm.evaluate.matches import TRUTHS
 from odm.evaluate.pairs import floor_of
-from odm.evaluate.protocols import Areas, Protocol, check_scores, resolve
+from odm.evaluate.protocols import Protocol
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.selection import ExtraImages
 from odm.evaluate.sides import Joined, Label
+from odm.evaluate.switches import Areas, check_scores, resolve
 from odm.issues import Log, UsageError, plural
 from odm.pairing import source_of
 from odm.tables import Dataset

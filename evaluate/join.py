@@ -23,9 +23,9 @@ from odm.evaluate.labels import (
     with_labelled_images,
     with_labels,
 )
-from odm.evaluate.protocols import check_scores
 from odm.evaluate.selection import Choice, ExtraImages, image_numbers, narrow
 from odm.evaluate.sides import Joined, JoinReport, Label, SideTable
+from odm.evaluate.switches import check_scores
 from odm.issues import DataError, Log, UsageError
 from odm.pairing import (
     Pairing,

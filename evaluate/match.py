@@ -44,7 +44,7 @@ def match(
     pairs
         The pairs of the prepared sides at `floor_of` the protocol or lower, if they are known already.
     order
-        Positions of the detections of the prepared sides by falling score, if ties do not stand as there.
+        Positions of the detections of the prepared sides by descending score, if ties do not stand as there.
     """
     sides, dropped = prepare(joined, protocol)
     if order is None:
@@ -104,7 +104,7 @@ def _match(
     order: Longs,
     pairs: Pairs | None,
 ) -> Matches:
-    """The matches of prepared sides, whose detections stand in `order` by falling score."""
+    """The matches of prepared sides, whose detections stand in `order` by descending score."""
     beyond = beyond_cap(sides, protocol, order)
     if pairs is None:
         pairs = _find(sides, protocol, floor_of(protocol), order, beyond)

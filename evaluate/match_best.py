@@ -42,7 +42,7 @@ def match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
 
 
 def _first_of_each(gt: Ints, n: int) -> Mask:
-    """Which of the rows, by image, class and falling score, are the first of their ground truth."""
+    """Which of the rows, by image, class and descending score, are the first of their ground truth."""
     taker = np.zeros(n, np.int64)
     taker[gt[::-1]] = np.arange(len(gt))[::-1]
     first: Mask = taker[gt] == np.arange(len(gt))

@@ -51,7 +51,7 @@ def match_free(pairs: Pairs, protocol: Protocol, truth: Truth, still_free: list[
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Candidates:
-    """The pairs that reach the lowest threshold; those of a detection by falling IoU, unless many."""
+    """The pairs that reach the lowest threshold; those of a detection by descending IoU, unless many."""
 
     det: Ints
     """(detections,) positions in the joined side."""

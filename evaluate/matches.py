@@ -61,7 +61,7 @@ class Matches:
     frequency: tuple[str, ...] = ()
     """How frequent each class is, empty where that is not known; of protocols that ask for it."""
     order: Longs | None = None
-    """Rows by falling score, ties as they rank, where that is known."""
+    """Rows by descending score, ties as they rank, where that is known."""
 
 
 def concatenate(parts: Sequence[Matches]) -> Matches:

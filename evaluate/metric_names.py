@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from odm.evaluate.protocols import PROTOCOLS, Protocol
-from odm.evaluate.summary import ALIASES, class_keys, summary_keys
+from odm.evaluate.summary import ALIASES, OVER_COCO_IOUS, class_keys, summary_keys
 from odm.issues import UsageError, hint, shorten
 
 PATTERN = r"\s*(?:(?P<where>[^\s\[\]=:]+):)?(?P<key>[^\s\[\]=:]+)\s*(?:\[(?P<category>.+)\])?\s*"
@@ -51,7 +51,11 @@ class MetricName:
             return None
         if self.iou is not None and (rules.averaged or not math.isclose(self.iou, rules.ious[0])):
             return None
-        return self.key_among(keys_of(rules, self))
+        return None if self.means_other_ious(rules) else self.key_among(keys_of(rules, self))
+
+    def means_other_ious(self, rules: Protocol) -> bool:
+        """Whether this is the mean from IoU .50 to .95, and the protocol's mean is over other IoUs."""
+        return self.key == OVER_COCO_IOUS and rules.averaged and rules.ious != PROTOCOLS["coco"].ious
 
 
 def keys_of(rules: Protocol, name: MetricName) -> tuple[str, ...]:
@@ -98,7 +102,9 @@ def the_one(name: MetricName, rules: Sequence[Protocol], option: str) -> tuple[i
     is_alias = bool(others) and name.key in ALIASES
     shown = [_TYPED.get(key, key) for key in known]
     also = [alias for alias, key in ALIASES.items() if name.category is None and key in known]
-    if is_alias:
+    if any(name.means_other_ious(one) for one in asked):
+        elsewhere = " (the mean over IoU 0.50:0.95: leave out --iou)"
+    elif is_alias:
         elsewhere = f" (--protocol {' or '.join(others)} has it)"
     elif name.key.casefold() == "map" and "AP" in shown[0]:
         # By spelling, mAP75 would be nearer than the mean over all thresholds.

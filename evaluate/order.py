@@ -11,7 +11,7 @@ from odm.tables import Floats, Longs
 
 
 def argsort_descending(score: Floats) -> Longs:
-    """(n,) positions by falling score, equal scores in their order.
+    """(n,) positions by descending score, equal scores in their order.
 
     NumPy sorts integers several times faster than it finds the order of floats. The leading bits of a score,
     which are ordered as the scores are, and its position make one integer; what those bits do not tell apart

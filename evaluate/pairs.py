@@ -49,7 +49,7 @@ class Pairs:
     """Detections and ground truths of one image and class that overlap enough.
 
     ``det`` and ``gt`` are (n,) positions in the joined sides, ``iou`` (n,). Pairs stand by image, class,
-    falling score of the detection, then ground truth. ``rank`` (one per detection) is the rank of a
+    descending score of the detection, then ground truth. ``rank`` (one per detection) is the rank of a
     detection among those of its image and class, 0 the best; -1 where there is no ground truth of it.
     """
 
@@ -110,7 +110,7 @@ def find_pairs(
     joined, protocol, floor
         Both sides, how boxes are measured, and the lowest overlap that is asked for.
     order
-        Positions of the detections by falling score, if they are known.
+        Positions of the detections by descending score, if they are known.
     among
         (n,) which detections take part; the others have no rank.
     best_only
@@ -346,14 +346,14 @@ class LargeGroup:
 
     boxes: _Boxes
     det: Longs
-    """Positions of the detections, by falling score."""
+    """Positions of the detections, by descending score."""
     truth: slice
     """The ground truths, by image and class."""
     floor: float
     best_only: bool
 
     def parts(self) -> Iterator[Found]:
-        """Pairs by falling score of the detection, then ground truth, a bounded number at a time.
+        """Pairs by descending score of the detection, then ground truth, a bounded number at a time.
 
         As many detections are taken at a time as have a bounded number of pairs, which is found by trial.
         """

@@ -115,7 +115,7 @@ def cap_per_class(protocol: Protocol) -> int | None:
 def beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
     """The detections that are too many of their image and class; None if there are none.
 
-    `order` are the positions of the detections by falling score.
+    `order` are the positions of the detections by descending score.
     """
     detections, cap = joined.detections, cap_per_class(protocol)
     if cap is None or not len(detections):

@@ -1,4 +1,4 @@
-"""Detections by class and falling score, and the true and false positives among the first of them.
+"""Detections by class and descending score, and the true and false positives among the first of them.
 
 Between true positives precision only falls, so it is needed at those only. The false positives before one
 are the detections before it that are false if unmatched, less those of them that did match.
@@ -39,7 +39,7 @@ class Weights:
 
 
 class Ranked:
-    """Detections by class and falling score, and the hits among them.
+    """Detections by class and descending score, and the hits among them.
 
     ``rows`` (n,) are rows of the matches, ``counts`` and ``starts`` (classes,) say which of them belong to
     a class; ``at`` (hits,) are the positions of the hits in ``rows``, ``hits`` their numbers in the matches.
@@ -175,7 +175,7 @@ class Counted:
 
 
 def ranked_rows(matches: Matches) -> Longs:
-    """Rows by falling score, then image, then input."""
+    """Rows by descending score, then image, then input."""
     if matches.order is not None:
         return matches.order
     image, row = matches.image, matches.row
@@ -187,14 +187,14 @@ def ranked_rows(matches: Matches) -> Longs:
 
 
 def pooled_rows(matches: Matches) -> Longs:
-    """Rows of the classes with ground truth by falling score, then class, image and input."""
+    """Rows of the classes with ground truth by descending score, then class, image and input."""
     rows = np.flatnonzero((matches.npos[:, 0] > 0)[matches.category])
     rows = rows[np.lexsort((matches.row[rows], matches.image[rows], matches.category[rows]))]
     return rows[argsort_descending(matches.score[rows])]
 
 
 def rows_by_class(matches: Matches, order: Longs) -> tuple[Longs, Longs]:
-    """Rows by class and falling score, and how many there are of each class."""
+    """Rows by class and descending score, and how many there are of each class."""
     n_classes = len(matches.classes)
     rows = order[argsort_int(matches.category[order], max(n_classes, 1))]
     return rows, np.bincount(matches.category, minlength=n_classes)

@@ -196,7 +196,7 @@ def _in_blocks(
 
 
 def images_csv(evaluation: Evaluation) -> str:
-    """A row per result and image, by falling error; ``at`` is the score threshold of the counts."""
+    """A row per result and image, by descending error; ``at`` is the score threshold of the counts."""
     from odm.evaluate.analysis.files import image_rows
     from odm.evaluate.analysis.images import COLUMNS
 

@@ -78,7 +78,7 @@ def read_classes(
 
 
 def beside_confidences(score: Floats, at_score: float | None) -> Longs:
-    """The positions, in falling `score`, between which precision and recall are read, and the ends."""
+    """The positions, in descending `score`, between which precision and recall are read, and the ends."""
     if not len(score):
         return np.zeros(0, np.int64)
     after = np.searchsorted(-score.astype(np.float32), -_confidences(at_score), side="right")

@@ -17,9 +17,11 @@ from odm.tables import FREQUENCIES, Floats, Longs
 
 Mean = Callable[[Floats], Any]
 
-SHARED_KEYS = ("mAP50-95", "mAP50", "mAP75", "P", "R", "score")
+OVER_COCO_IOUS = "mAP50-95"
+"""What people call the mean over COCO's IoU thresholds."""
+SHARED_KEYS = (OVER_COCO_IOUS, "mAP50", "mAP75", "P", "R", "score")
 """The summary of protocols with one operating point for all classes; ``score`` is its confidence."""
-ALIASES = {"mAP50-95": "AP", "mAP50": "AP50", "mAP75": "AP75"}
+ALIASES = {OVER_COCO_IOUS: "AP", "mAP50": "AP50", "mAP75": "AP75"}
 """Common names of COCO's numbers, understood where a metric is named."""
 
 

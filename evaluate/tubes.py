@@ -253,7 +253,7 @@ def _as_boxes(side: Dataset, frames: _Frames, boxes: Boxes, tube: Longs, first: 
 
 
 def input_order(joined: Joined, *, by_video: bool) -> Longs:
-    """Positions of the detections by falling score, equal scores as they were given, or video by video."""
+    """Positions of the detections by descending score, equal scores as they were given, or video by video."""
     score, row = joined.detections.score, joined.detections.row
     if by_video:
         return argsort_descending(score)

@@ -98,7 +98,7 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
     Parameters
     ----------
     flag
-        How the user says the format by hand, for the message.
+        The option that names the format, for messages.
     among
         If given, only these names come into question.
 

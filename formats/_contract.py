@@ -2,16 +2,16 @@
 
 A format is a module with a constant ``FORMAT`` and three functions. Its docstring is the specification
 that ``odm formats NAME`` prints. To add a format, add its file here (or name the constant in the entry point
-group ``odm.formats``) and put fixtures into ``fixtures/``; the command line, detection, the ledger and the
-shared tests find it by themselves.
+group ``odm.formats``) and put fixtures into ``fixtures/``; nothing else needs to be edited.
 
 ``sniff(source) -> Sniff | None``
-    Looks at a `Source` (the list of files, the first bytes of some) and answers how sure it is, and why.
+    Looks at a `Source` (the list of files, the first bytes of some) and returns how sure it is, and why.
 ``read(source, builder, log, options) -> None``
-    Says to the `Builder` what it sees. What cannot be a box becomes an issue in the log, ``builder.skipped``
-    counts the rows so lost, and reading goes on to the end. Nothing is shifted, rounded or clipped.
-    ``builder.kind``, where it is set before, tells whether ground truth or detections are wanted; else the
-    reader sets it. ``builder.counterpart()`` is the dataset on the other side, where there is one.
+    Passes what it reads to the `Builder`. What cannot be a box becomes an issue in the log,
+    ``builder.skipped`` counts the rows lost that way, and reading goes on to the end. Nothing is shifted,
+    rounded or clipped. ``builder.kind``, where it is set before, tells whether ground truth or detections
+    are wanted; else the reader sets it. ``builder.counterpart()`` is the dataset on the other side, where
+    there is one.
 ``write(dataset, target, log, options) -> None``
     Calls `Output.plan` for all file names, then writes each once. It is given only what the format can hold:
     boxes that would be lost are left out, and counted in the ledger, before.
@@ -30,8 +30,8 @@ from odm.issues import Log, UsageError, hint
 from odm.tables import Builder, Dataset
 
 POOR, LIKELY, SURE, NARROWER = 0, 1, 2, 3
-"""Confidences of a `Sniff`: what it is at best, what it looks like, what it cannot be mistaken for, and a
-narrower kind of what another format is right to be sure of as well."""
+"""Confidences of a `Sniff`: only if nothing fits better; likely; certain; and certain, for a special case of
+another format that is certain too."""
 
 RELATIONAL = frozenset("size extension empty unused order score area wh image_id category_id box_id".split())
 """What a format keeps that writes images, classes and boxes as tables of their own, as the model has them."""
@@ -127,9 +127,10 @@ class Format:
     decide_together: Callable[[Source, Source, Log, Any], tuple[Any, Any]] | None = None
     """For a format whose files do not say what their numbers mean: the options of two sources that are read
     with the same options, completed by what both together show. Issues go to the log when they are read."""
-    parts: Callable[[Source, Any, int], Sequence[Part]] | None = None
+    parts: Callable[[Source, Any, int, Log], Sequence[Part]] | None = None
     """For a format whose detections can be read a part at a time: the parts of a source, in their order, with
-    about so many rows each where the files allow it. Reading one may not change what another means."""
+    about so many rows each where the files allow it. Reading one may not change what another means. Notes
+    about files that are in no part go to the log; faults are reported when a part is read."""
     adapt: Callable[[Any], Mapping[str, Any]] | None = None
     """For a format with dialects: what options of writing change about the three declarations above."""
 

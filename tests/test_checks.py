@@ -481,7 +481,7 @@ def test_what_only_one_side_has():
         "class-only-in-ground-truth": 1,
     }
     assert said[0].startswith(
-        "1 image in the detections but not in the ground truth, 'strete.jpg' (did you mean 'street.jpg'?); "
+        "1 image in the detections but not in the ground truth: 'strete.jpg' (did you mean 'street.jpg'?); "
     )
     assert "class 'Person' of 9 detections is not in the ground truth (did you mean 'person'?)" in said[1]
 

@@ -22,7 +22,7 @@ from odm.formats._shared import json_columns as columns
 from odm.formats._shared import json_preview
 from odm.formats.coco import ids as coco_ids
 from odm.formats.coco import reader as coco_reader
-from odm.issues import Log, UsageError
+from odm.issues import KEPT_PER_CODE, Log, UsageError
 from odm.tables import NO_ID, Builder, Dataset, Flag
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -46,13 +46,15 @@ def text_of(data):
     return data if isinstance(data, bytes) else (data if isinstance(data, str) else json.dumps(data)).encode()
 
 
-def parse(data, *, other=None, kind=None, fast=True, slice_size=None, folder=None, **options):
+def parse(
+    data, *, other=None, kind=None, fast=True, slice_size=None, folder=None, keep=KEPT_PER_CODE, **options
+):
     """Read a text; the dataset and the log."""
     with contextlib.ExitStack() as stack:
         folder = folder or stack.enter_context(tempfile.TemporaryDirectory())
         path = Path(folder, "in.json")
         path.write_bytes(text_of(data))
-        log = Log()
+        log = Log(keep=keep)
         builder = Builder(None if other is None else lambda: other)
         builder.kind = kind
         made = make_options(coco.FORMAT, options)
@@ -417,6 +419,30 @@ def test_ids_of_which_none_fits_are_one_line(ids, lines):
     found = [issue.message for issue in log]
     assert len(found) == lines
     assert (f"as for all {len(ids)} boxes here; the known ids are 9, 8)" in found[0]) == (lines == 1)
+
+
+def test_a_wrong_split_is_one_line():
+    truth = reference(("a.jpg", "b.jpg"), ids=[9, 8], category_ids=[0, 1])
+    few, many = ([{**DETECTION, "image_id": i} for i in [9, *range(70, end), 70]] for end in (80, 81))
+    assert len(both(few, other=truth)[1].issues) == 11
+    dataset, log = both(many, other=truth)
+    assert codes(log) == {"unknown-image-id": 12}
+    assert len(dataset) == 1
+    (issue,) = log.issues
+    assert (
+        "no image with the id 70 (12 of 13 boxes are on 11 unknown images: 70, 71, 72, ...)" in issue.message
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "code"), [({"category_id": 70}, "unknown-category-id"), ({"score": None}, "score-missing")]
+)
+def test_as_many_issues_are_kept_as_the_log_holds(change, code):
+    """The outputs for machines list them all."""
+    truth = reference(("a.jpg", "b.jpg"), ids=[9, 8], category_ids=[0, 1])
+    row = {k: v for k, v in (DETECTION | {"image_id": 9, "category_id": 0} | change).items() if v is not None}
+    _, log = parse([row] * 150, other=truth, kind="det", keep=1000)
+    assert (log.counts[code], len(log.issues)) == (150, 150)
 
 
 def test_two_stems_that_are_one_number_are_no_answer():

@@ -150,7 +150,7 @@ def test_extra_images(run, tmp_path):
     err = run(part, "det", code=1)[1]
     assert err.count("image-only-in-detections 2 images") == 1
     assert (
-        "2 images in the detections but not in the ground truth, the first is '000001'; remove" in err
+        "2 images in the detections but not in the ground truth: '000001', '000002'; remove" in err
     )  # no useless hint
     out, err = run(part, "det", "--extra-images", "ignore")
     assert "[changed: 2 extra images left out]" in out
@@ -323,6 +323,13 @@ def test_a_metric_may_have_other_names_and_a_protocol(run, protocols, gate, says
     options = [text for protocol in protocols for text in ("--protocol", protocol)]
     _, err = run("gt", "det", "-q", *options, "--fail-under", gate, code=2 if says else 0)
     assert says in err
+
+
+def test_the_mean_over_other_ious_is_not_called_that_of_coco(run):
+    options = ("gt", "det", "-q", "--protocol", "coco", "--iou", 0.5, "--iou", 0.7, "--fail-under")
+    assert "leave out --iou" in run(*options, "mAP50-95=0.1", code=2)[1]
+    run(*options, "AP=0.1")
+    run(*options, "mAP50=0.1")
 
 
 def test_a_metric_of_one_of_several_ious_is_named_with_it(run):

@@ -31,6 +31,8 @@ def test_the_wide_list_has_the_attributes(capsys):
 def test_a_page_fits_and_loses_no_word(name):
     whole, narrow = formats.page(FORMATS[name]), formats.page(FORMATS[name], 80)
     assert narrow.split() == whole.split()
+    assert "``" not in narrow
+    assert not [line for line in narrow.splitlines() if line.endswith("::")]  # marks of reStructuredText
     rules = [line for line in whole.splitlines() if set(line) == {"-"}]
     assert [line for line in narrow.splitlines() if set(line) == {"-"}] == rules  # below headings
     long = [line for line in narrow.splitlines() if len(line) > 80]

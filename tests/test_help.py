@@ -49,6 +49,7 @@ def test_help_fits_eighty_columns(capsys, name, option):
     lines = text_of(capsys, name, option).splitlines()
     assert max(map(len, lines)) <= 80
     assert "Examples:" in "\n".join(lines)
+    assert not re.search(r"x[<>]=?\d", "\n".join(lines)), "bounds as click writes them"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -102,6 +103,21 @@ def test_a_command_that_writes_no_format_has_no_option_for_it(capsys, name):
 def test_an_option_of_writing_given_by_name_is_refused_where_nothing_is_written(capsys):
     assert _app.run(["eval", "a", "b", "-O", "copy_images=true"]) == 2
     assert "copy_images only matters when a format is written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        (["-O", "box=ltwh", "-O", "box=ltrb"], True),
+        (["--box", "ltwh", "-O", "box=ltrb"], True),
+        (["-O", "image-size=9x9", "-O", "image_size=8x8"], True),
+        (["-O", "box=ltwh", "-O", "box=ltwh"], False),
+        (["-O", "box=ltwh", "-O", "gt.box=ltrb"], False),  # of one side goes before of both
+    ],
+)
+def test_an_option_of_a_format_has_one_value(capsys, words, refused):
+    assert (_app.run(["eval", "no-such-gt", "no-such-det", *words]) == 2) == refused
+    assert ("is given twice" in capsys.readouterr().err) == refused
 
 
 def test_convert_offers_each_side_what_it_does(capsys):

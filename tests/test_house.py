@@ -173,6 +173,19 @@ def test_a_report_reads_results_only(name):
 
 
 @checkout
+@each_module
+def test_functions_and_files_can_be_read(name):
+    """About 60 lines beside the docstring, and about 600 lines."""
+    for node in ast.walk(MODULES[name]):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            text = node.body[0] if ast.get_docstring(node) else None
+            lines = node.end_lineno - node.lineno + 1 - (text.end_lineno - text.lineno + 1 if text else 0)
+            assert lines <= 65, f"{node.name}: {lines} lines"
+    if name != "odm.cli._examples":  # generated
+        assert max(node.end_lineno for node in MODULES[name].body) <= 700
+
+
+@checkout
 def test_issues_needs_the_tables_only_for_types():
     tree = MODULES["odm.issues"]
     top = [n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom))]

@@ -10,8 +10,8 @@ from selection import examples
 
 from odm.evaluate.accumulate import count_classes
 from odm.evaluate.matches import Matches, word_blocks
-from odm.evaluate.protocols import resolve
 from odm.evaluate.score_ranges import Cuts, condense, put_together
+from odm.evaluate.switches import resolve
 
 
 def random_matches(rng, rules, *, n, share, digits, alike, exempt):

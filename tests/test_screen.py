@@ -424,6 +424,21 @@ def test_a_table_with_room():
     ]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "above"),
+    [
+        ("all", "best", " " * 12 + "all     best"),
+        ("all of them", "best", " " * 6 + "all of them   best"),  # to the left, where there is room
+        ("all", "the best F1", " " * 12 + "all  the best F1"),
+        ("every single detection", "the best F1", "every single detection  the best F1"),
+    ],
+)
+def test_titles_above_columns_do_not_touch(first, second, above):
+    spans = {"TP": first, "FP": first, "F1": second, "AP": second}
+    text = text_table(["class", "GT", "TP", "FP", "F1", "AP"], [["a", *"12345"]], spans=spans)
+    assert text.splitlines()[:2] == [above, "class  GT  TP  FP  F1  AP"]
+
+
 @pytest.mark.parametrize("width", range(20, 60))
 def test_a_table_fits(width):
     drop = [("GT",), ("TP", "FP")]

@@ -264,6 +264,13 @@ def test_same_names_in_two_splits_stay_two_images(tmp_path):
     assert not log.counts
     assert data.images.name == ("train/x.png", "val/x.png")
     assert any("same name" in note for note in log.notes)
+    assert not write(data, tmp_path / "out", copy_images=True).counts
+    assert sorted(p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("x.*")) == [
+        f"{folder}/{split}/x.{suffix}"
+        for folder, suffix in (("images", "png"), ("labels", "txt"))
+        for split in ("train", "val")
+    ]
+    assert read(tmp_path / "out")[0].images.name == data.images.name
 
 
 def test_one_folder_for_two_splits_is_read_once(tmp_path):

@@ -103,8 +103,8 @@ class Agreement:
 def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou: float = IOU) -> Agreement:
     """Pair the boxes of two annotators and compare.
 
-    Pairs are taken one to one, greedily by falling IoU, whatever the classes; of equal IoU the pair with the
-    lower sum of positions within the image, then with the lower first position.
+    Pairs are taken one to one, greedily by descending IoU, whatever the classes; of equal IoU the pair with
+    the lower sum of positions within the image, then with the lower first position.
 
     Parameters
     ----------

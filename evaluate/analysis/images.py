@@ -85,13 +85,13 @@ class ImageTable:
         return self.gt - self.tp
 
     def by_error(self) -> Longs:
-        """Numbers of the images that were evaluated, by falling error, then name."""
+        """Numbers of the images that were evaluated, by descending error, then name."""
         error = np.where(np.isnan(self.error), 0, self.error)
         order = np.lexsort((np.array(self.images, object), -error.round(12)))
         return order if self.chosen is None else order[np.isin(order, self.chosen)]
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row per image, as in ``images.csv``: by falling error, then name. None = undefined."""
+        """A row per image, as in ``images.csv``: by descending error, then name. None = undefined."""
         tp, fp, fn = self.tp, self.fp, self.fn
         columns: dict[str, Any] = {
             **{key: getattr(self, key) for key in ("gt", "gt_ignored", "det", "tp", "fp", "fn", "ignored")},

@@ -16,7 +16,7 @@ from odm.tables import Floats, Longs
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Candidates:
-    """The distinct scores of one class, or of all together, falling; each column is (m,).
+    """The distinct scores of one class, or of all together, descending; each column is (m,).
 
     A threshold keeps the detections that score no lower, so equal scores are taken together. Ignored
     detections count nowhere.

@@ -70,9 +70,9 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
     Returns
     -------
     list
-        Rows with ``kind``, ``suspicion``, `COLUMNS`, ``gt`` and ``det``, by falling suspicion, then IoU, then
-        as in the input. ``gt`` and ``det`` are rows in the datasets, None where there is none. The box is the
-        annotation in question; of ``missing`` ones it is that of the detection.
+        Rows with ``kind``, ``suspicion``, `COLUMNS`, ``gt`` and ``det``, by descending suspicion, then IoU,
+        then as in the input. ``gt`` and ``det`` are rows in the datasets, None where there is none.
+        The box is the annotation in question; of ``missing`` ones it is that of the detection.
     """
     threshold = table.threshold
     is_fp = table.outcome == FP

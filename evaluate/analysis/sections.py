@@ -146,7 +146,7 @@ def _slices(data: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str], lis
             ]
             for row in of_images
         ]
-        headers = ["images", "n", "GT", key, "less rest", "interval"]
+        headers = ["images", "n", "GT", key, "vs. rest", "interval"]
         found.append((f"{key} of slices of the images, and difference from the other images", headers, rows))
     boxes = [row for row in data if "summary" in row and "delta" not in row]
     if boxes:

@@ -139,7 +139,7 @@ class Table:
 
     @functools.cached_property
     def order(self) -> Longs:
-        """(n,) rows by falling score, then image, then input."""
+        """(n,) rows by descending score, then image, then input."""
         matches = self.matches
         if matches.order is not None:
             return matches.order

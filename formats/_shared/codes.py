@@ -204,7 +204,7 @@ UNKNOWN_IMAGE = Code(
     "unknown-image-id",
     "error",
     "there is no image with the id {value}{near}",
-    "correct the id, or add the image",
+    "correct the id, or add the image; for results, give the ground truth of the same split",
     "The box belongs to an image that is not listed in the file or, for a results file, in the ground truth.",
     row=True,
 )

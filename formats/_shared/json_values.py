@@ -3,7 +3,7 @@
 `json_columns` turns long flat lists into columns. In the formats of annotation tools every image
 has a small list of its own, so their values are decoded as Python values and looked at one by one. `Reader`
 holds what all of them share: images and classes are added once, boxes wait until it is known whether they are
-detections, and every fault is told with its JSON pointer.
+detections, and every fault is reported with its JSON pointer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The door for XML: text becomes elements only if nothing in it can reach outside or grow.
+"""The only parser for XML: text becomes elements only if nothing in it can reach outside or grow.
 
 No entity is resolved, no document type read, nothing fetched; depth and size are bounded by the parser.
 """

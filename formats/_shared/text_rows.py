@@ -1,7 +1,7 @@
 """What formats with one text file per image and columns of fixed meaning have in common.
 
-Such a format brings a `Grammar`: a function that takes the columns of all rows of a chunk apart at once,
-and its slow twin that says what is wrong with one row. Finding the files, the pictures and the names, the
+Such a format brings a `Grammar`: a fast function that takes the columns of all rows of a chunk apart at once,
+and one that reports what is wrong with a single row. Finding the files, the pictures and the names, the
 scores and the writing are here.
 """
 

@@ -51,7 +51,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -201,6 +201,13 @@ def _unlike(source: Source, files: Sequence[str], log: Log) -> dict[str, bool]:
     return found
 
 
+def _note_unread(source: Source, unlike: Mapping[str, bool], log: Log) -> None:
+    """Note the files that `_unlike` says are not read."""
+    if unread := [file for file, is_read in unlike.items() if not is_read]:
+        shown = ", ".join(unread[:5]) + (", ..." if len(unread) > 5 else "")
+        log.note(f"{printable(source.path)}: not read: {printable(shown)}")
+
+
 def _split_of(file: str) -> str:
     """The split that a path names, else nothing."""
     folder, _, name = file.rpartition("/")
@@ -239,9 +246,7 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
             if log.errors == errors:
                 log.report(NO_FILES, source.path, expected="COCO JSON", n=len(source.files))
             return
-        if passed := [file for file in others if not others[file]]:
-            shown = ", ".join(passed[:5]) + (", ..." if len(passed) > 5 else "")
-            log.note(f"{printable(source.path)}: not read: {printable(shown)}")
+        _note_unread(source, others, log)
         if options.split is not None:
             splits = sorted({split for _, split in files} - {""})
             files = [(file, split) for file, split in files if split == options.split]
@@ -260,12 +265,13 @@ BYTES_PER_ROW = 60
 """Of JSON as many bytes as take, when they are read, the memory of a detection that is matched."""
 
 
-def parts(source: Source, options: CocoOptions, rows: int) -> list[Part]:
+def parts(source: Source, options: CocoOptions, rows: int, log: Log) -> list[Part]:
     """Every file; JSON cannot be read from the middle. Whether all boxes lie in 0..1 no file can tell."""
     del rows
     chosen, others = source.once(_choose)
-    aside = Log()
-    bad = _unlike(source, others, aside)
+    bad = _unlike(source, others, log.fresh())
+    if source.is_dir:
+        _note_unread(source, bad, log)
     # Those that cannot be read are parts too, so that their fault ends the run here as well.
     chosen = [*chosen, *((file, _split_of(file)) for file in others if bad.get(file, True))]
     files = [file for file, split in chosen if options.split in (None, split)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,11 @@ from odm.codes import ALL_SCORED, NO_SIZE, SCORE_MISSING, SOME_SCORES
 from odm.formats._shared.codes import DUPLICATE_BOX_ID, UNKNOWN_CATEGORY, UNKNOWN_IMAGE
 from odm.formats._shared.json_columns import NONE, show
 from odm.formats.coco.ids import listed, look_up, near
-from odm.issues import KEPT_PER_CODE, Code, Log, Trusted
+from odm.issues import Code, Log, Trusted
 from odm.tables import NO_ID, Builder, Flag, Floats, Id, Ints, Longs
+
+FEW_IMAGES = 10
+"""So many unknown images may be mistakes of their own; more have one reason, such as another split."""
 
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False)
@@ -213,12 +217,12 @@ class Table:
         rows: NDArray[Any],
         key: str,
         values: Callable[[int], dict[str, Any]],
-        most: int = KEPT_PER_CODE,
+        most: int | None = None,
     ) -> None:
         """Report the same fault of many boxes: all are counted, `values` is asked only for those kept."""
         index = self.column("index")
         assert index is not None
-        room = min(most, max(0, KEPT_PER_CODE - log.counts[code.name]))
+        room = max(0, log.room(code) if most is None else min(most, log.room(code)))
         for row in rows[:room].tolist():
             pointer = f"{self.pointer}/{index[row]}"
             pointer = f"{pointer}/{key}" if key else pointer
@@ -231,7 +235,7 @@ class Table:
     ) -> NDArray[np.int32]:
         """Row numbers for ids; unknown ones are reported and no longer good.
 
-        A row of -2 is bad in silence: the entry with that id is in the log.
+        A row of -2 is not reported: the entry with that id is in the log already.
         """
         ids = self.id_column(key)
         assert ids is not None
@@ -240,23 +244,18 @@ class Table:
         if len(bad):
             texts = [k for k in known if isinstance(k, str)]
             unknown = np.flatnonzero(rows == -1)
-            none_fits = code is UNKNOWN_IMAGE and len(unknown) == len(rows) > 1
-            some = ", ".join(show(k) for k in list(known)[:3]) + (", ..." if len(known) > 3 else "")
-            all_of_them = f" (as for all {len(rows)} boxes here; the known ids are {some or 'none'})"
+            shared = _shared_reason(ids, unknown, known) if code is UNKNOWN_IMAGE else ""
 
             def values(row: int) -> dict[str, Any]:
                 value = ids[row] if isinstance(ids, list) else int(ids[row])
+                hint = self.hint if code is UNKNOWN_CATEGORY else ""
                 return {
                     "value": Trusted(show(value)),
-                    "near": Trusted(
-                        (self.hint if code is UNKNOWN_CATEGORY else "")
-                        or near(value, known, texts) + (all_of_them if none_fits else "")
-                    ),
+                    "near": Trusted(hint or near(value, known, texts) + shared),
                 }
 
             if key not in self.unlisted:
-                most = 1 if none_fits else KEPT_PER_CODE  # one reason, so one line
-                self._tell(log, code, unknown, key, values, most)
+                self._tell(log, code, unknown, key, values, most=1 if shared else None)
             good[bad] = False
         return rows
 
@@ -277,6 +276,22 @@ class Table:
         rows = np.array(repeated, np.int64)
         self._tell(log, DUPLICATE_BOX_ID, rows, "id", values)
         good[rows] = False
+
+
+def _shared_reason(ids: NDArray[Any] | list[Any], unknown: NDArray[np.intp], known: Mapping[Id, int]) -> str:
+    """What explains all boxes with unknown image ids in one line, such as another split; else nothing."""
+
+    def some(found: Collection[Id]) -> str:
+        return ", ".join(map(show, itertools.islice(found, 3))) + (", ..." if len(found) > 3 else "")
+
+    if len(unknown) == len(ids) > 1:
+        return f" (as for all {len(ids)} boxes here; the known ids are {some(known) or 'none'})"
+    of_images = dict.fromkeys(
+        ids[row] if isinstance(ids, list) else int(ids[row]) for row in unknown.tolist()
+    )
+    if len(of_images) <= FEW_IMAGES:
+        return ""
+    return f" ({len(unknown)} of {len(ids)} boxes are on {len(of_images)} unknown images: {some(of_images)})"
 
 
 _COLUMNS: dict[str, tuple[tuple[int, ...], Any, float]] = {

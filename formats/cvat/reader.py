@@ -60,7 +60,7 @@ class Reader:
         self.source, self.builder, self.log = source, builder, log
         self.split, self.splits = options.split, set[str]()
         self.gather = Gather(source, builder, log, options, own_folder(source), size_field="width")
-        self.door = SafeXmlParser()
+        self.parser = SafeXmlParser()
         self.outlines: list[tuple[str, int, str]] = []
         self.path, self.file = "", -1
         self.folder = ""
@@ -83,7 +83,7 @@ class Reader:
         self.path = self.source.full(file)
         if (found := plain(data)) is not None and self.read_plain(found):
             return
-        root = self.door.root(data, self.path, self.log)
+        root = self.parser.root(data, self.path, self.log)
         if root is None:
             return
         if root.tag != "annotations":
@@ -124,7 +124,7 @@ class Reader:
     def read_plain(self, found: Plain) -> bool:
         """Add what a file holds; False, and nothing is done, if it needs a closer look."""
         aside = self.log.fresh()
-        root = self.door.root(found.head, self.path, aside)
+        root = self.parser.root(found.head, self.path, aside)
         if root is None or aside.counts or root.tag != "annotations":
             return False
         marks = list(map(_plain_marks, found.attributes))

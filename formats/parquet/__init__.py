@@ -142,10 +142,10 @@ def _read_file(
         first += sizes[group]
 
 
-def parts(source: Source, options: ParquetOptions, rows: int) -> list[Part]:
+def parts(source: Source, options: ParquetOptions, rows: int, log: Log) -> list[Part]:
     """Runs of row groups with up to `rows` rows each."""
     found: list[Part] = []
-    log = Log()
+    log = log.fresh()
     for file in source.with_suffix(*SUFFIXES) if source.is_dir else source.files:
         opened = open_file(source, file, log)
         if opened is None:  # which is reported when it is read

@@ -152,7 +152,7 @@ def _outlines(
 
 
 def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log) -> None:
-    """Report what is wrong with one row: the slow twin of `_rows`."""
+    """Report what is wrong with a row that `_rows` refuses, by the same rules."""
     column, value = cells[0]
     if len(cells) < 5:
         expected = "a class id and 4 numbers, optionally followed by a confidence"

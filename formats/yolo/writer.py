@@ -27,9 +27,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
     """Write ``labels/``, ``data.yaml`` and, on request, ``images/``."""
     images, boxes = dataset.images, dataset.boxes
     splits = _split_folders(dataset)
-    labels = [f"labels/{split}{stem(name)}.txt" for split, name in zip(splits, images.name, strict=True)]
+    stems = _stems_in_folders(dataset)
+    labels = [f"labels/{split}{inner}.txt" for split, inner in zip(splits, stems, strict=True)]
     wants = options.link_images or options.copy_images
-    pictures = [_picture_name(dataset, i, split) for i, split in enumerate(splits)] if wants else []
+    pictures = [
+        f"images/{split}{inner}{_picture_suffix(path)}"
+        for split, inner, path in zip(splits, stems, images.path if wants else (), strict=False)
+    ]
     owners = [*images.name, "data.yaml", *(images.name if wants else ())]
     fits = target.plan([*labels, "data.yaml", *pictures], owners, log)
     for name in dataset.categories.name:
@@ -78,10 +82,26 @@ def _split_folders(dataset: Dataset) -> list[str]:
     return [f"{split or 'unsplit'}/" for split in dataset.images.split]
 
 
-def _picture_name(dataset: Dataset, row: int, split: str) -> str:
-    name, path = dataset.images.name[row], dataset.images.path[row]
+def _stems_in_folders(dataset: Dataset) -> list[str]:
+    """The name of each image without its extension, in the folder of its split.
+
+    The split before every name is left out if the reader puts it there again: where two splits have images of
+    the same name.
+    """
+    images = dataset.images
+    prefixes = [f"{split}/" for split in images.split]
+    pairs = list(zip(images.name, prefixes, strict=True))
+    if all(images.split) and all(name.startswith(prefix) for name, prefix in pairs):
+        names = [name.removeprefix(prefix) for name, prefix in pairs]
+        if len(set(names)) < len(names):
+            return [stem(name) for name in names]
+    return [stem(name) for name in images.name]
+
+
+def _picture_suffix(path: str) -> str:
+    """``.jpg`` of the path of a picture, in its own letters; nothing if it has none."""
     dot = path.rfind(".")
-    return f"images/{split}{stem(name)}{path[dot:] if dot > 0 and '/' not in path[dot:] else ''}"
+    return path[dot:] if dot > 0 and "/" not in path[dot:] else ""
 
 
 def _data_yaml(dataset: Dataset, splits: list[str]) -> bytes:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.issues import Code, Log, Trusted, nearest, plural, shorten
+from odm.issues import Code, Log, Trusted, listed, nearest, plural, shorten
 from odm.names import stem
 from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs, distinct
 
@@ -44,7 +44,7 @@ NO_CLASS_IN_COMMON = Code(
 IMAGE_ONLY_IN_DETECTIONS = Code(
     "image-only-in-detections",
     "error",
-    "{n} in the detections but not in the ground truth{first} {value!r}{hint}",
+    "{n} in the detections but not in the ground truth: {names}{hint}",
     "remove {them} or correct the name, or give eval --extra-images background to count the boxes as false "
     "positives, or ignore to leave them out",
     "The image belongs to another data set, its name differs, or its ground truth is missing.",
@@ -207,8 +207,7 @@ def report_images(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
             line=line,
             pointer=pointer,
             n=Trusted(plural(n, "image")),
-            first=Trusted(", the first is" if n > 1 else ","),
-            value=names[row],
+            names=Trusted(listed([names[row]] if each else [names[row] for row in alone])),
             hint=Trusted(did_you_mean(near)),
             them=Trusted("them" if n > 1 else "it"),
         )

@@ -1,12 +1,12 @@
-"""A second pair of hands: part of the work is done by a copy of this process while this one goes on.
+"""Part of the work in a copy of this process, while this one goes on.
 
 Python runs one thread at a time, so threads do not help to decode text. A copy of the process (a fork) has
 all its memory for nothing, and its result comes back through a file in memory, without being copied again.
 
-It is an offer, not a promise: where no copy can be made, or it fails, stands still or takes far too long, the
-result is None and the caller does the work itself, with the same outcome. A copy is made only where memory is
-plentiful, and if memory ends it is the copy that the system kills. A program that merely imports odm is never
-forked; the command line `allow`s it.
+Where no copy can be made, or it fails, hangs or takes far too long, the result is None and the caller does
+the work itself, with the same outcome. A copy is made only where memory is plentiful, and if memory ends it
+is the copy that the system kills. A program that merely imports odm is never forked; the command line
+`allow`s it.
 """
 
 from __future__ import annotations

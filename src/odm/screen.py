@@ -221,11 +221,11 @@ def _above(headers: Sequence[str], widths: Sequence[int], spans: Mapping[str, st
             last += 1
         room = sum(widths[i : last + 1]) + 2 * (last - i)
         if text:
-            end = at + room
-            start = max(end - room, len(line) + 2 if line else 0) if len(text) >= room else at
-            line = line.ljust(start) + (
-                f" {text} ".center(room, "-") if len(text) + 4 <= room else text.center(room)
-            )
+            title = f" {text} ".center(room, "-") if len(text) + 4 <= room else text.center(room)
+            # A long title begins above the columns before its own, but never touches the title before it.
+            line = line.rstrip()
+            start = max(min(at, at + room - len(title)), len(line) + 2 if line else 0)
+            line = line.ljust(start) + title
         at += room + 2
         i = last + 1
     return line.rstrip()

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Executor
 from typing import Any
 
-from odm.converters.load import Request, load
+from odm.converters.load import load
+from odm.converters.pending import Request
 from odm.converters.shards import DetectionPart, detection_parts, largest
 from odm.evaluate import Evaluation, Protocol
 from odm.evaluate.engine import Inline

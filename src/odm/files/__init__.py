@@ -1,4 +1,4 @@
-"""The only door to the disk: one way to open a file, one way to accept a name, one output.
+"""The only access to the disk: one way to open a file, one way to accept a name, one output.
 
 Nothing else in the package opens, creates, renames or removes anything; a lint rule and a test say so.
 """

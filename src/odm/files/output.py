@@ -288,7 +288,7 @@ class Output:
     def _location(self, name: str) -> str:
         if self.single:
             return os.path.join(self._stage, "file")
-        # `plan` has told the user; this is the last door.
+        # `plan` has reported it; this is the last check.
         if name not in self._planned and refuse_name(name) is not None:
             raise PathError(f"{printable(self.target)}: refusing to write {shorten(name)!r}")
         tree = f"{self._stage}/tree"

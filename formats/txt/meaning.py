@@ -1,0 +1,219 @@
+"""What the four numbers of a row mean: as the options say, or as all rows together show."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from odm.codes import COORDINATES_DIFFER
+from odm.files import Source
+from odm.formats._contract import option
+from odm.formats._shared.pictures import FAR, ImageOptions
+from odm.formats._shared.text_tokens import every
+from odm.formats.txt.rows import ParsedRows, parse
+from odm.issues import Code, Log
+
+LAYOUT_UNCLEAR = Code(
+    "box-layout-unclear",
+    "error",
+    "read as ltrb, {inverted} of {n} boxes would have right < left or bottom < top, too many for ltrb and "
+    "too few for ltwh; this is the first",
+    "set --box ltrb or --box ltwh",
+    "The four numbers are either two corners, or a corner and a size. If only a few boxes cannot be "
+    "corners, either the layout is ltwh or those boxes are wrong.",
+)
+COORDS_UNCLEAR = Code(
+    "coords-unclear",
+    "error",
+    "cannot tell pixels from relative coordinates: {inside} boxes are in 0..1 and {outside} are not; this "
+    "is the first that is not",
+    "set --coords rel or --coords abs",
+    "If a data set seems to contain both relative coordinates and pixels, it is unclear which of them it "
+    "uses.",
+)
+LAYOUTS_MAY_DIFFER = Code(
+    "box-layouts-may-differ",
+    "warning",
+    "none of the {n} boxes here is inverted when read as ltrb, but {inverted} of {m} boxes of {other!r} "
+    "are; both are read as ltwh",
+    "if this side has corners, set --gt-box and --det-box",
+    "Both sides of an evaluation are usually written by the same tool, so their layout is decided together. "
+    "If one side would be read differently on its own, the two may differ.",
+)
+BOXES = ("ltrb", "ltwh", "cxcywh")
+
+SURE_ALONE = 20
+"""Boxes of which one at least would be inverted, most likely, if they were widths and heights."""
+
+_SEPARATORS = {
+    "tab": "\t",
+    "\\t": "\t",
+    "comma": ",",
+    "semicolon": ";",
+    "pipe": "|",
+    "space": "",
+    "blank": "",
+    " ": "",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Meaning:
+    """What the four numbers mean, and why."""
+
+    is_relative: bool
+    box: str
+    reasons: tuple[str, ...] = ()
+    clear: bool = True
+    """False where it could not be decided; the issue is in the log, and no box can be made."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Decided:
+    """The rows of a source, what they mean, and the issues of deciding that."""
+
+    parsed: ParsedRows
+    meaning: Meaning
+    log: Log
+
+
+def parse_sep(text: str) -> str:
+    r"""A separator: one or more characters, or ``tab``, ``comma``, ``semicolon``, ``pipe``, ``space``."""
+    sep = _SEPARATORS.get(text, text)
+    if sep and (not sep.isprintable() and sep != "\t"):
+        raise ValueError("the separator is not printable")
+    if any(c.isalnum() or c in "+-._\"' " for c in sep):
+        raise ValueError(
+            "letters, digits, spaces, quotes and + - . _ can be part of values and cannot be separators"
+        )
+    return sep
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class TxtOptions(ImageOptions):
+    """What the four numbers mean, and how the values are separated."""
+
+    box: str | None = option(None, "meaning of the four numbers", flag="--box", choices=BOXES)
+    coords: str | None = option(
+        None, "pixels, or fractions of the image's size", flag="--coords", choices=("abs", "rel")
+    )
+    sep: str = option(
+        "",
+        "separator of the values (tab, comma, ...); default: any run of spaces or tabs",
+        flag="--sep",
+        parse=parse_sep,
+    )
+    classes: str | None = option(
+        None,
+        "file with the class names, one per line, or a data.yaml, if classes are numbers",
+        flag="--classes",
+        side="read",
+        path=True,
+    )
+    decided: Decided | None = dataclasses.field(default=None, repr=False, compare=False)
+    """What the source and the other side of an evaluation mean together; no option of the user."""
+
+
+def decide(source: Source, log: Log, options: TxtOptions) -> Decided:
+    """What the numbers of one source mean."""
+    return _decide([_parse(source, log, options)], log, options)[0]
+
+
+def _parse(source: Source, log: Log, options: TxtOptions) -> ParsedRows:
+    return parse(source, log, sep=options.sep, classes=options.classes)
+
+
+def _decide(sides: list[ParsedRows], log: Log, options: TxtOptions) -> list[Decided]:
+    """What the numbers of all sides mean; the first side's log gets the issues."""
+    own = log.fresh()
+    meaning = _find_meaning(sides, own, options)
+    return [Decided(side, meaning, own if side is sides[0] else log.fresh()) for side in sides]
+
+
+def decide_together(
+    source: Source, other: Source, log: Log, options: TxtOptions
+) -> tuple[TxtOptions, TxtOptions]:
+    """The options for two sides of an evaluation, which are usually written by one tool."""
+    both = _decide([_parse(one, log, options) for one in (source, other)], log, options)
+    one, two = (dataclasses.replace(options, decided=decided) for decided in both)
+    return one, two
+
+
+def _find_meaning(sides: list[ParsedRows], log: Log, options: TxtOptions) -> Meaning:
+    n = sum(len(side.box) for side in sides)
+    together = " (both sides together)" if sum(len(side.box) > 0 for side in sides) > 1 else ""
+    reasons: list[str] = []
+    is_relative = options.coords == "rel"
+    if options.coords is None:
+        decided = _find_coords(sides, log)
+        if decided is None:
+            return Meaning(is_relative=False, box="ltrb", clear=False)
+        is_relative = decided
+        if is_relative:
+            boxes = "the one box is" if n == 1 else f"all {n} boxes are"
+            reasons.append(
+                f"{boxes} in 0..1{together}, so coordinates are read as relative (otherwise use --coords abs)"
+            )
+    if options.box is not None:
+        return Meaning(is_relative, options.box, tuple(reasons))
+    if is_relative:
+        reasons.append("relative boxes are read as centre, width and height (otherwise use --box)")
+        return Meaning(is_relative=True, box="cxcywh", reasons=tuple(reasons))
+    inverted = [np.flatnonzero((s.box[:, 2] < s.box[:, 0]) | (s.box[:, 3] < s.box[:, 1])) for s in sides]
+    k = sum(map(len, inverted))
+    if k == 0:
+        because = "its one box is not" if n == 1 else f"none of {n} boxes is"
+        because += f" inverted that way{together}"
+        return Meaning(
+            is_relative=False,
+            box="ltrb",
+            reasons=(f"read as ltrb, because {because} (otherwise use --box)",) if n else (),
+        )
+    if 20 * k >= n and (k >= 3 or k == n):
+        because = f"{k} of {n} boxes would be inverted as ltrb{together}"
+        for side, rows in zip(sides, inverted, strict=True):
+            if not len(rows) and len(side.box) >= SURE_ALONE:
+                (other,) = (s for s in sides if s is not side)
+                path, m = other.source.path, len(other.box)
+                log.report(LAYOUTS_MAY_DIFFER, side.source.path, n=len(side.box), inverted=k, m=m, other=path)
+        return Meaning(
+            is_relative=False, box="ltwh", reasons=(f"read as ltwh, because {because} (otherwise use --box)",)
+        )
+    for side, rows in zip(sides, inverted, strict=True):
+        if len(rows):
+            side.rows.report(log, LAYOUT_UNCLEAR, rows[:1], lambda _: {"inverted": k, "n": n})
+            break
+    return Meaning(is_relative=False, box="ltrb", clear=False)
+
+
+def _find_coords(sides: list[ParsedRows], log: Log) -> bool | None:
+    """Whether coordinates are relative; None, and an issue, if it is unclear."""
+    sides = [side for side in sides if len(side.box)]
+    if not sides:
+        return False
+    outside = [np.flatnonzero(~every((s.box >= 0) & (s.box <= 1))) for s in sides]
+    if not any(map(len, outside)):
+        return True
+    for side, rows in zip(sides, outside, strict=True):
+        # Fractions in 0..1 are the sign of relative coordinates; whole numbers there may be tiny boxes.
+        whole = every(side.box == np.rint(side.box))
+        if not len(rows) and not whole.all():
+            other = next(s for s, o in zip(sides, outside, strict=True) if len(o))
+            log.report(
+                COORDINATES_DIFFER,
+                side.source.path,
+                relative="all boxes here",
+                small="",
+                absolute=f"those of {other.source.path!r}",
+                large="",
+            )
+            return None
+        clear = ~whole
+        clear[rows] = False
+        small = bool((np.abs(side.box) <= FAR).all()) and not whole.all()
+        if len(rows) and (small or 2 * int(clear.sum()) > len(side.box)):
+            found = {"inside": len(side.box) - len(rows), "outside": len(rows)}
+            side.rows.report(log, COORDS_UNCLEAR, rows[:1], lambda _, found=found: found)  # type: ignore[misc]
+            return None
+    return False

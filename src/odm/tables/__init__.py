@@ -1,0 +1,57 @@
+"""The one model that every format is read into and written from: columns, not objects.
+
+A `Dataset` holds tables of NumPy columns: images, categories, boxes, and what else is said of whole images.
+Rows refer to each other by row number: ``boxes.image`` and ``boxes.category`` are rows of the image and the
+category table. Arrays are read-only once built.
+
+Coordinates are pixels with the origin at the image's top left corner, exactly as the source gives them;
+nothing is shifted, rounded or clipped on the way in. A dataset can hold wrong boxes: `odm.checks` judges.
+"""
+
+from odm.tables.builder import Builder
+from odm.tables.dataset import (
+    FREQUENCIES,
+    GROUPS,
+    NO_ID,
+    Boxes,
+    Categories,
+    Dataset,
+    Flag,
+    Floats,
+    Id,
+    ImageLabels,
+    Images,
+    Ints,
+    Kind,
+    LabelState,
+    Longs,
+    SourceFile,
+    Tracks,
+    Videos,
+    distinct,
+    frozen,
+)
+
+__all__ = [
+    "FREQUENCIES",
+    "GROUPS",
+    "NO_ID",
+    "Boxes",
+    "Builder",
+    "Categories",
+    "Dataset",
+    "Flag",
+    "Floats",
+    "Id",
+    "ImageLabels",
+    "Images",
+    "Ints",
+    "Kind",
+    "LabelState",
+    "Longs",
+    "SourceFile",
+    "Tracks",
+    "Videos",
+    "distinct",
+    "frozen",
+]
