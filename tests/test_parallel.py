@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -15,6 +16,12 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="copies are made on Linux only"),
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _alone():
+    if threading.active_count() > 1:
+        pytest.skip("no copy is made of a process with threads, which other tests such as Dask's have left")
 
 
 def no_children():
