@@ -246,6 +246,27 @@ def drawings() -> dict[str, str]:
     return made
 
 
+def signs() -> str:
+    """``formats/_signs.py``: what a source must have for a format to be asked about it."""
+    from odm.formats import FORMATS
+
+    def entry(name: str) -> str:
+        looks_at, begins = FORMATS[name].signs
+        suffixes = ", ".join(map(json.dumps, looks_at)) + ("," if len(looks_at) == 1 else "")
+        return f"    {json.dumps(name)}: (({suffixes}), {'None' if begins is None else json.dumps(begins)}),"
+
+    own = [name for name in FORMATS if FORMATS[name].sniff.__module__.startswith("odm.formats.")]
+    return f'''"""`Format.signs` by name, so that detection imports only the formats that may have a source.
+
+Written by ``python docs/generate.py``. A format that is missing here is always asked.
+"""
+
+SIGNS: dict[str, tuple[tuple[str, ...], str | None]] = {{
+{chr(10).join(map(entry, own))}
+}}
+'''
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -253,7 +274,11 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     stale = []
-    for file, text in [*((file, rewritten(file)) for file in PARTS), *drawings().items()]:
+    for file, text in [
+        ("formats/_signs.py", signs()),
+        *((file, rewritten(file)) for file in PARTS),
+        *drawings().items(),
+    ]:
         path = ROOT / file
         if not path.exists() or text != path.read_text(encoding="utf-8"):
             stale.append(file)

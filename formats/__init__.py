@@ -22,6 +22,7 @@ from odm.formats._contract import (
     option,
     option_specs,
 )
+from odm.formats._signs import SIGNS
 from odm.issues import Log, UsageError, hint, printable
 
 __all__ = [
@@ -109,7 +110,9 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
     DataError
         If no format does, and there are files that cannot be read.
     """
-    return _detect.detect(source, log, {name: FORMATS[name] for name in among or FORMATS}, flag)
+    names = tuple(among or FORMATS)
+    asked = {name: FORMATS[name] for name in _detect.possible(source, names, SIGNS)}
+    return _detect.detect(source, log, asked, names, flag)
 
 
 def for_target(path: str) -> Format:

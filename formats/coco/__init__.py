@@ -322,6 +322,7 @@ FORMAT = Format(
     "(instances, results)",
     doc=__doc__,
     suffixes=(".json",),
+    begins="[{",
     single=True,
     owns_suffix=True,
     sniff=sniff,
