@@ -247,8 +247,8 @@ def drawings() -> dict[str, str]:
 
 
 def signs() -> str:
-    """``formats/_signs.py``: what a source must have for a format to be asked about it."""
-    from odm.formats import FORMATS
+    """``formats/_signs.py``: what a source must have for a format to be asked about it, and who has which flag."""
+    from odm.formats import FORMATS, option_specs
 
     def entry(name: str) -> str:
         looks_at, begins = FORMATS[name].signs
@@ -256,7 +256,14 @@ def signs() -> str:
         return f"    {json.dumps(name)}: (({suffixes}), {'None' if begins is None else json.dumps(begins)}),"
 
     own = [name for name in FORMATS if FORMATS[name].sniff.__module__.startswith("odm.formats.")]
-    return f'''"""`Format.signs` by name, so that detection imports only the formats that may have a source.
+    variants: dict[str, dict[object, str]] = {}
+    for name in own:
+        for spec in option_specs(FORMATS[name].options):
+            if spec.flag:
+                kind = (spec.name, spec.help, spec.choices, spec.side, spec.is_switch, spec.is_path)
+                variants.setdefault(spec.flag, {}).setdefault(kind, name)
+    flags = {flag: json.dumps([*found.values()])[1:-1] for flag, found in sorted(variants.items())}
+    return f'''"""What detection and the command line must know of the formats in this package before they import them.
 
 Written by ``python docs/generate.py``. A format that is missing here is always asked.
 """
@@ -264,6 +271,12 @@ Written by ``python docs/generate.py``. A format that is missing here is always 
 SIGNS: dict[str, tuple[tuple[str, ...], str | None]] = {{
 {chr(10).join(map(entry, own))}
 }}
+"""`Format.signs` by name."""
+
+FLAGS: dict[str, tuple[str, ...]] = {{
+{chr(10).join(f'    "{flag}": ({names}{"" if "," in names else ","}),' for flag, names in flags.items())}
+}}
+"""Formats that together have every form of a long flag."""
 '''
 
 

@@ -1,4 +1,4 @@
-"""`Format.signs` by name, so that detection imports only the formats that may have a source.
+"""What detection and the command line must know of the formats in this package before they import them.
 
 Written by ``python docs/generate.py``. A format that is missing here is always asked.
 """
@@ -37,3 +37,20 @@ SIGNS: dict[str, tuple[tuple[str, ...], str | None]] = {
     "yolo": ((".txt", ".yaml", ".yml", ".data"), ""),
     "yolokeras": ((".txt",), ""),
 }
+"""`Format.signs` by name."""
+
+FLAGS: dict[str, tuple[str, ...]] = {
+    "--box": ("parquet", "txt"),
+    "--classes": ("csv", "icdar", "mot", "txt", "visdrone"),
+    "--conf-column": ("yolo",),
+    "--coords": ("csv", "txt"),
+    "--copy-images": ("yolo",),
+    "--image-size": ("automl",),
+    "--image-sizes": ("automl",),
+    "--images": ("automl",),
+    "--link-images": ("yolo",),
+    "--names": ("automl",),
+    "--sep": ("csv", "txt"),
+    "--split": ("automl", "coco"),
+}
+"""Formats that together have every form of a long flag."""
