@@ -640,7 +640,7 @@ def test_a_target_must_be_free_or_said_to_be_overwritten(tmp_path):
 def test_an_address_is_no_target(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for target in ("s3://bucket/out.json", "gs://bucket/out", "https://host/out.json"):
-        with pytest.raises(PathError, match="cannot write to .*://"):
+        with pytest.raises(PathError, match=r"cannot write to .*://"):
             Output(target)
     assert list(tmp_path.iterdir()) == []
 
