@@ -112,8 +112,8 @@ def check(sdist: Path, wheel: Path) -> None:
         held |= {name.partition("/")[2] for name in archive.getnames()}
     if missing := [name for name in (*IN_WHEEL, *IN_SDIST) if name not in held]:
         sys.exit(f"missing: {', '.join(missing)}")
-    run("twine", "check", "--strict", sdist, wheel)
-    run("check-wheel-contents", wheel)
+    run(sys.executable, "-m", "twine", "check", "--strict", sdist, wheel)
+    run(sys.executable, "-m", "check_wheel_contents", wheel)
 
 
 def contents(wheel: Path) -> dict[str, bytes]:

@@ -16,7 +16,7 @@ from odm.cli import _help
 from odm.cli._messages import PER_CODE, PER_CODE_VALIDATE, SHOWN, print_log, print_notes
 from odm.cli._print import progress_screen, show, terminal_width
 from odm.files import MAX_SIZE, Unreadable, read_bytes
-from odm.formats import FORMATS, OptionSpec, option_specs
+from odm.formats import FORMATS, OptionSpec, option_specs, with_flags
 from odm.issues import KEPT_PER_CODE, Log, PathError, hint, printable
 
 __all__ = [
@@ -173,7 +173,8 @@ class FormatCommand(click.Command):
     """A command with `format_options`, whose flags are made when it is called.
 
     The flags of the formats that the words of the command line name, often none, are tried first, for then no
-    other format needs to be imported; if they do not suffice, those of all formats are there. ``-h`` shows
+    other format needs to be imported; if they do not suffice, those of the formats that have the
+    flags that are given, or of all formats, are there. ``-h`` shows
     the common options and examples, ``--help`` all options under headings.
     """
 
@@ -199,12 +200,15 @@ class FormatCommand(click.Command):
             if all(word.partition("=")[0] in own for word in args if word.startswith("--")):
                 ctx.meta[_NAMED] = []
         elif words.isdisjoint({"-h", "--help"}):
-            ctx.meta[_NAMED] = [name for name in FORMATS if name in words]
-            try:
-                return super().parse_args(ctx, list(args))
-            except click.UsageError:
-                del ctx.meta[_NAMED]
-                ctx.params.clear()
+            sides = getattr(self.callback, "sides", ())
+            flags = {_plain_flag(word, sides) for word in args if word.startswith("--")}
+            for names in ([name for name in FORMATS if name in words], with_flags(flags)):
+                ctx.meta[_NAMED] = names
+                try:
+                    return super().parse_args(ctx, list(args))
+                except click.UsageError:
+                    del ctx.meta[_NAMED]
+                    ctx.params.clear()
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -341,6 +345,13 @@ def _show_brief(ctx: click.Context, param: click.Parameter, value: bool) -> None
         ctx.meta[_BRIEF] = True
         show(ctx.get_help())
         ctx.exit()
+
+
+def _plain_flag(word: str, sides: Sequence[str]) -> str:
+    """The flag that a word begins with, without the side that it is for."""
+    flag = word.partition("=")[0]
+    side = next((s for s in sides if flag.startswith(f"--{s}-")), None)
+    return flag if side is None else f"--{flag[len(side) + 3 :]}"
 
 
 @functools.cache

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +12,6 @@ from odm.cli._common import TargetPath
 from odm.cli._print import say
 from odm.converters import Request
 from odm.evaluate import Evaluation, Protocol
-from odm.files import is_address
 from odm.issues import Log, UsageError
 
 WHOLE = (
@@ -97,9 +94,6 @@ def evaluate_in_parts(
     except ValueError as e:
         raise UsageError(f"--memory {given['memory']}: {e}") from None
     tell: Callable[[str], None] = (lambda _: None) if given["quiet"] else (lambda text: say(f"note: {text}"))
-    if given["cluster"] is not None and not is_address(detections.path):
-        # Workers have folders of their own.
-        detections = dataclasses.replace(detections, path=os.path.abspath(detections.path))
     with contextlib.ExitStack() as stack:
         executor = None
         if given["cluster"] is not None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from odm import checks
 from odm.converters.pending import PendingSource, Request, choose_options, reading_options, report_unread
-from odm.files import Source
-from odm.formats import FORMATS, get
+from odm.files import is_address
+from odm.formats import FORMATS, get, option_specs
 from odm.issues import Log, UsageError, printable
 from odm.tables import Dataset
 
@@ -37,10 +38,13 @@ class DetectionPart:
         return dataset, log
 
 
-def detection_parts(request: Request, log: Log, rows: int) -> tuple[list[DetectionPart], Log]:
+def detection_parts(
+    request: Request, log: Log, rows: int, *, elsewhere: bool = False
+) -> tuple[list[DetectionPart], Log]:
     """The parts of a source of detections, in the order of its files, with about `rows` rows each.
 
-    The log that is answered says what is not read; it belongs after what is said of the parts.
+    With `elsewhere`, processes that run in other folders can read them. The log that is answered says what is
+    not read; it belongs after what is said of the parts.
 
     Raises
     ------
@@ -60,12 +64,26 @@ def detection_parts(request: Request, log: Log, rows: int) -> tuple[list[Detecti
     parts = format_.parts(source, options, rows, log)
     unread = Log()
     report_unread(source, unread)
-    return [_part(source, request, format_.name, one.file, one.rows, one.options) for one in parts], unread
+
+    def part(file: str, rows: int, options: Any) -> DetectionPart:
+        name = source.full(file)
+        path = name
+        if elsewhere:
+            path, options = _absolute(name), _with_absolute_paths(options)
+        return DetectionPart(name, format_.name, rows, options, dataclasses.replace(request, path=path))
+
+    return [part(one.file, one.rows, one.options) for one in parts], unread
 
 
-def _part(source: Source, request: Request, name: str, file: str, rows: int, options: Any) -> DetectionPart:
-    path = source.full(file)
-    return DetectionPart(path, name, rows, options, dataclasses.replace(request, path=path))
+def _absolute(path: str) -> str:
+    return path if is_address(path) else os.path.abspath(path)
+
+
+def _with_absolute_paths(options: Any) -> Any:
+    """The options of a format, each path among them as it is known in every folder."""
+    given = {spec.name: getattr(options, spec.name) for spec in option_specs(type(options)) if spec.is_path}
+    changes = {name: _absolute(path) for name, path in given.items() if path}
+    return dataclasses.replace(options, **changes) if changes else options
 
 
 def largest(parts: Sequence[DetectionPart]) -> DetectionPart | None:

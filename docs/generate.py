@@ -246,6 +246,40 @@ def drawings() -> dict[str, str]:
     return made
 
 
+def signs() -> str:
+    """``formats/_signs.py``: what a source must have for a format to be asked about it, and who has which flag."""
+    from odm.formats import FORMATS, option_specs
+
+    def entry(name: str) -> str:
+        looks_at, begins = FORMATS[name].signs
+        suffixes = ", ".join(map(json.dumps, looks_at)) + ("," if len(looks_at) == 1 else "")
+        return f"    {json.dumps(name)}: (({suffixes}), {'None' if begins is None else json.dumps(begins)}),"
+
+    own = [name for name in FORMATS if FORMATS[name].sniff.__module__.startswith("odm.formats.")]
+    variants: dict[str, dict[object, str]] = {}
+    for name in own:
+        for spec in option_specs(FORMATS[name].options):
+            if spec.flag:
+                kind = (spec.name, spec.help, spec.choices, spec.side, spec.is_switch, spec.is_path)
+                variants.setdefault(spec.flag, {}).setdefault(kind, name)
+    flags = {flag: json.dumps([*found.values()])[1:-1] for flag, found in sorted(variants.items())}
+    return f'''"""What detection and the command line must know of the formats in this package before they import them.
+
+Written by ``python docs/generate.py``. A format that is missing here is always asked.
+"""
+
+SIGNS: dict[str, tuple[tuple[str, ...], str | None]] = {{
+{chr(10).join(map(entry, own))}
+}}
+"""`Format.signs` by name."""
+
+FLAGS: dict[str, tuple[str, ...]] = {{
+{chr(10).join(f'    "{flag}": ({names}{"" if "," in names else ","}),' for flag, names in flags.items())}
+}}
+"""Formats that together have every form of a long flag."""
+'''
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -253,7 +287,11 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     stale = []
-    for file, text in [*((file, rewritten(file)) for file in PARTS), *drawings().items()]:
+    for file, text in [
+        ("formats/_signs.py", signs()),
+        *((file, rewritten(file)) for file in PARTS),
+        *drawings().items(),
+    ]:
         path = ROOT / file
         if not path.exists() or text != path.read_text(encoding="utf-8"):
             stale.append(file)

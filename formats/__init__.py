@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
 from odm.files import Source, names_entry_point
@@ -22,6 +22,7 @@ from odm.formats._contract import (
     option,
     option_specs,
 )
+from odm.formats._signs import FLAGS, SIGNS
 from odm.issues import Log, UsageError, hint, printable
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "make_options",
     "option",
     "option_specs",
+    "with_flags",
 ]
 
 
@@ -109,7 +111,15 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
     DataError
         If no format does, and there are files that cannot be read.
     """
-    return _detect.detect(source, log, {name: FORMATS[name] for name in among or FORMATS}, flag)
+    names = tuple(among or FORMATS)
+    asked = {name: FORMATS[name] for name in _detect.possible(source, names, SIGNS)}
+    return _detect.detect(source, log, asked, names, flag)
+
+
+def with_flags(flags: Iterable[str]) -> list[str]:
+    """The formats to import so that long flags mean what they mean among all formats."""
+    needed = {name for flag in flags for name in FLAGS.get(flag, ())}
+    return [name for name in FORMATS if name in needed or name not in SIGNS]
 
 
 def for_target(path: str) -> Format:

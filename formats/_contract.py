@@ -50,6 +50,10 @@ DESCRIBING = re.compile(
 """Names of files that others depend on (class lists, splits, sizes), which are never left out."""
 
 
+Signs = tuple[tuple[str, ...], str | None]
+"""`Format.looks_at` and `Format.begins`."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sniff:
     """How sure a format is that a source is its own, and why, in words for the user."""
@@ -98,6 +102,12 @@ class Format:
     """The module's docstring."""
     suffixes: tuple[str, ...]
     """Suffixes of its files, with the dot, in lower case."""
+    looks_at: tuple[str, ...] = ()
+    """Suffixes of the files by which `sniff` recognises a folder, where they are not ``suffixes``; ``""``
+    where any file may be one. Other folders are not shown to it."""
+    begins: str | None = ""
+    """With which characters, after blanks, a single file of another suffix may begin so that `sniff`
+    recognises it; None if any. Other files are not shown to it."""
     single: bool
     """True where a data set is one file by nature; a target with one of the suffixes is then that file."""
     owns_suffix: bool = False
@@ -133,6 +143,11 @@ class Format:
     about files that are in no part go to the log; faults are reported when a part is read."""
     adapt: Callable[[Any], Mapping[str, Any]] | None = None
     """For a format with dialects: what options of writing change about the three declarations above."""
+
+    @property
+    def signs(self) -> Signs:
+        """What a source must have to be shown to `sniff`."""
+        return self.looks_at or self.suffixes, self.begins
 
     def adapted(self, options: Any) -> Format:
         """The format as it is written with these options."""

@@ -1,11 +1,11 @@
-"""Detection: every format is asked about a source, and one must be surest."""
+"""Detection: every format that may have a source is asked about it, and one must be surest."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, other_kind, read_head, refuse_nuls
-from odm.formats._contract import Format
+from odm.formats._contract import Format, Signs
 from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.json_preview import TOO_DEEP, line_column, too_deep
@@ -13,8 +13,27 @@ from odm.issues import AmbiguousFormat, DataError, Log, Trusted, UsageError, plu
 from odm.names import stem
 
 
-def detect(source: Source, log: Log, formats: Mapping[str, Format], flag: str) -> Format:
-    """The one of `formats` that a source has; see `odm.formats.detect`."""
+def possible(source: Source, names: Sequence[str], signs: Mapping[str, Signs]) -> list[str]:
+    """The formats that may recognise a source, by their signs; one without signs always may."""
+    if source.is_dir:
+        suffixes = {"", *("." + end.lower() for end in {file.rpartition(".")[2] for file in source.files})}
+        first = ""
+    else:
+        suffixes = {"." + source.path.rpartition(".")[2].lower()}
+        first = source.head().lstrip(b"\xef\xbb\xbf \t\r\n")[:1].decode("latin-1")
+
+    def fits(looks_at: Sequence[str], begins: str | None) -> bool:
+        if not suffixes.isdisjoint(looks_at):
+            return True
+        return not source.is_dir and (begins is None or (first != "" and first in begins))
+
+    return [name for name in names if name not in signs or fits(*signs[name])]
+
+
+def detect(
+    source: Source, log: Log, formats: Mapping[str, Format], names: Sequence[str], flag: str
+) -> Format:
+    """The one of `formats`, those `possible` of `names`, that a source has; see `odm.formats.detect`."""
     answers = {
         name: answer for name, format_ in formats.items() if (answer := format_.sniff(source)) is not None
     }
@@ -25,7 +44,7 @@ def detect(source: Source, log: Log, formats: Mapping[str, Format], flag: str) -
         if not any(source.head(file).strip() for file in source.files[:1000]):
             what = "empty files" if source.files else "an empty folder"
             what = what if source.is_dir else "an empty file"
-        raise UsageError(f"{shown}: no format recognises {what}; set it with {flag} ({', '.join(formats)})")
+        raise UsageError(f"{shown}: no format recognises {what}; set it with {flag} ({', '.join(names)})")
     best = max(answer.confidence for answer in answers.values())
     winners = {name: answer for name, answer in answers.items() if answer.confidence == best}
     if len(winners) > 1:

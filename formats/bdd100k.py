@@ -270,6 +270,7 @@ FORMAT = Format(
     written_by="BDD100K 2018 and 2020, Scalabel (list of frames, or frames with a config)",
     doc=__doc__ or "",
     suffixes=(".json",),
+    begins="[{",
     single=True,
     sniff=sniff,
     read=read,

@@ -321,6 +321,7 @@ FORMAT = Format(
     written_by="Apple Create ML, Roboflow, RectLabel (image and imagefilename spellings)",
     doc=__doc__ or "",
     suffixes=(".json",),
+    begins="[{",
     single=True,
     sniff=sniff,
     read=read,

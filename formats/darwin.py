@@ -235,6 +235,7 @@ FORMAT = Format(
     written_by="V7 Darwin JSON 1.0 and 2.0",
     doc=__doc__ or "",
     suffixes=(".json",),
+    begins="[{",
     single=False,
     sniff=sniff,
     read=read,

@@ -495,6 +495,7 @@ FORMAT = Format(
     written_by="FiftyOne FiftyOneImageDetectionDataset and FiftyOneDataset",
     doc=__doc__ or "",
     suffixes=(".json",),
+    begins="[{",
     single=True,
     sniff=sniff,
     read=read,

@@ -351,6 +351,7 @@ FORMAT = Format(
     written_by="Hugging Face Datasets imagefolder (JSON lines and CSV; lists, and a list of objects)",
     doc=__doc__ or "",
     suffixes=(".jsonl",),
+    looks_at=(".jsonl", ".csv"),
     single=False,
     sniff=sniff,
     read=read,

@@ -365,6 +365,7 @@ FORMAT = Format(
     written_by="labelme, AnyLabeling, X-AnyLabeling",
     doc=__doc__ or "",
     suffixes=(".json",),
+    begins="[{",
     single=False,
     sniff=sniff,
     read=read,

@@ -590,6 +590,7 @@ FORMAT = Format(
     written_by="Label Studio 0.x (completions), 1.x JSON and JSON-MIN",
     doc=__doc__ or "",
     suffixes=(".json",),
+    begins="[{",
     single=True,
     sniff=sniff,
     read=read,

@@ -591,6 +591,7 @@ FORMAT = Format(
     written_by="LVIS 0.5 and 1.0",
     doc=__doc__ or "",
     suffixes=(".json",),
+    begins="[{",
     single=True,
     sniff=sniff,
     read=read,

@@ -387,6 +387,7 @@ FORMAT = Format(
     written_by="SuperAnnotate vector JSON, and the older IMAGE___objects.json and annotations.json",
     doc=__doc__ or "",
     suffixes=(".json",),
+    begins="[{",
     single=False,
     sniff=sniff,
     read=read,

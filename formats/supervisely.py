@@ -442,6 +442,7 @@ FORMAT = Format(
     written_by="Supervisely project (ann/ with meta.json)",
     doc=__doc__ or "",
     suffixes=(".json",),
+    begins="[{",
     single=False,
     sniff=sniff,
     read=read,

@@ -582,6 +582,7 @@ FORMAT = Format(
     written_by="VIA 1 and 2 JSON, VIA 2 CSV, projects",
     doc=__doc__ or "",
     suffixes=_SUFFIXES,
+    begins=None,
     single=True,
     sniff=sniff,
     read=read,

@@ -209,27 +209,23 @@ def test_a_cluster_without_workers_is_told_once():
     assert [text.split(";")[0] for text in told] == ["tcp://host:1: no workers are left"] * 2
 
 
-def test_the_command(cluster, data, tmp_path):
+def test_the_command_prints_the_same_bytes_for_relative_paths_that_no_worker_knows(cluster, data, tmp_path):
     _, home, expected = data
-    command = [
-        sys.executable,
-        "-m",
-        "odm",
-        "eval",
-        str(home / "gt.json"),
-        str(home / "det"),
-        "--output",
-        "json",
-    ]
+    sizes = "image,width,height\n" + "".join(f"{i}.jpg,640,480\n" for i in range(30))
+    (home / "sizes.csv").write_text(sizes)
+    command = [sys.executable, "-m", "odm", "eval", "gt.json", "det", "--output", "json", "--quiet"]
     for protocol in PROTOCOLS:
         command += ["--protocol", protocol]
-    done = subprocess.run(
-        [*command, "--cluster", cluster.scheduler_address, "--scratch", str(tmp_path)],
-        check=True,
-        capture_output=True,
-        encoding="utf-8",
-    )
-    assert json.dumps(json.loads(done.stdout)["results"]) == expected
+
+    def run(*words):
+        words = [*command, "--det-image-sizes", "sizes.csv", *words]
+        return subprocess.run(words, check=True, capture_output=True, encoding="utf-8", cwd=home)
+
+    whole = run()
+    assert json.dumps(json.loads(whole.stdout)["results"]) == expected
+    command.remove("--quiet")
+    done = run("--cluster", cluster.scheduler_address, "--scratch", str(tmp_path))
+    assert done.stdout == whole.stdout
     assert "2 workers at tcp://" in done.stderr
     assert "dashboard" in done.stderr
 

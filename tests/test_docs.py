@@ -40,6 +40,11 @@ def test_every_page_is_in_the_navigation_of_the_site():
     assert {page for page in listed if "/" not in page} - {"index.md"} == pages
 
 
+def test_the_signs_of_formats_are_up_to_date():
+    text = (ROOT / "formats" / "_signs.py").read_text(encoding="utf-8")
+    assert text == generator().signs(), "run: python docs/generate.py"
+
+
 def test_drawings_are_up_to_date():
     for file, text in generator().drawings().items():
         assert (ROOT / file).read_text(encoding="utf-8") == text, f"{file}: run python docs/generate.py"

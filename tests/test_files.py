@@ -637,6 +637,14 @@ def test_a_target_must_be_free_or_said_to_be_overwritten(tmp_path):
         Output(str(tmp_path / "fifo"), single=True, overwrite=True)
 
 
+def test_an_address_is_no_target(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for target in ("s3://bucket/out.json", "gs://bucket/out", "https://host/out.json"):
+        with pytest.raises(PathError, match=r"cannot write to .*://"):
+            Output(target)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /proc")
 def test_a_target_where_no_file_can_be_is_named():
     with (

@@ -6,7 +6,8 @@ import click
 import pytest
 
 from odm.cli import _app, _help
-from odm.formats import FORMATS, option_specs
+from odm.cli._common import _flags, _plain_flag
+from odm.formats import FORMATS, option_specs, with_flags
 
 COMMANDS = [name for name in _app.COMMANDS if name not in ("formats", "completion")]
 BRIEF_LINES = 45
@@ -126,3 +127,16 @@ def test_convert_offers_each_side_what_it_does(capsys):
     assert _app.run(["convert", "a", "b", "--from-copy-images"]) == 2
     assert _app.run(["convert", "a", "b", "--to-images", "c"]) == 2
     capsys.readouterr()
+
+
+def test_a_flag_of_formats_is_the_same_whether_all_or_only_some_are_imported():
+    def told(formats):
+        found = [
+            vars(option) | {"type": vars(option.type)} for option in _flags(tuple(formats), ("gt", "det"), ())
+        ]
+        return {option["opts"][0]: option | {"help": None} for option in found}
+
+    everything = told(FORMATS)
+    assert {"--box", "--images", "--det-split"} <= everything.keys()
+    for name, option in everything.items():
+        assert told(with_flags([_plain_flag(name, ("gt", "det"))]))[name] == option, name

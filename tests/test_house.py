@@ -4,6 +4,7 @@ import ast
 import graphlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -20,7 +21,10 @@ import odm.evaluate
 import odm.formats
 import odm.report
 from odm.cli._explain import all_codes
+from odm.files import Source
 from odm.formats import FORMATS, make_options, option_specs
+from odm.formats._detect import possible
+from odm.formats._signs import SIGNS
 from odm.tables import Flag, LabelState
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -414,6 +418,20 @@ def test_a_format_says_what_it_is(name):
         assert unknown <= EXTRAS, f"words that nobody else knows: {unknown - EXTRAS}"
 
 
+@slow
+def test_detection_asks_every_format_that_recognises_a_source(tmp_path):
+    """The signs that formats declare leave out none, whatever a single file is called."""
+    for path in sorted((ROOT / "fixtures" / "mixed").rglob("*")):
+        sources = [path]
+        if path.is_file():
+            sources += [tmp_path / f"renamed{suffix}" for suffix in (".dat", "")]
+            for renamed in sources[1:]:
+                shutil.copy(path, renamed)
+        for source in map(Source, map(str, sources)):
+            asked = possible(source, list(FORMATS), SIGNS)
+            assert {name for name in FORMATS if FORMATS[name].sniff(source)} <= set(asked), source.path
+
+
 BUILT_IN = {
     n.split(".")[2] for n in MODULES if n.startswith("odm.formats.") and not n.split(".")[2].startswith("_")
 }
@@ -515,16 +533,21 @@ def test_imports_are_light(statement, absent):
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("command", "asked", "not_asked"),
     [
-        "eval fixtures/illustrated/groundtruths fixtures/illustrated/detections",
-        pytest.param("validate fixtures/mixed/coco", marks=slow),
+        (
+            "eval fixtures/illustrated/groundtruths fixtures/illustrated/detections",
+            {"txt", "yolo"},
+            {"coco", "csv", "parquet"},
+        ),
+        pytest.param("validate fixtures/mixed/coco", {"coco", "via"}, {"txt", "csv", "parquet"}, marks=slow),
     ],
 )
-def test_a_small_command_imports_nothing_that_it_does_not_need(command):
+def test_a_small_command_imports_nothing_that_it_does_not_need(command, asked, not_asked):
     script = COMMAND.format(command) + "; import sys; print(); print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     modules = set(run.stdout.splitlines()[-1].split())
-    assert "odm.formats.coco" in modules, "every format is asked"
+    assert {f"odm.formats.{name}" for name in asked} <= modules
+    assert modules.isdisjoint(f"odm.formats.{name}" for name in not_asked)
     assert modules.isdisjoint({"numpy.ma", "odm.evaluate.analysis.attach", "odm.formats.coco.writer"})
     assert modules.isdisjoint({"lxml", "yaml", "PIL", "matplotlib", "tqdm", "hashlib"})

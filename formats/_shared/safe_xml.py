@@ -64,6 +64,8 @@ WRONG_ROOT = Code(
     file=True,
 )
 BLANKS = " \t\r\n"
+XML_BEGINS = "<\0\xfe\xff"
+"""The first character of XML, also in UTF-16 or UTF-32."""
 _DECLARED = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"']")
 DOCTYPE = re.compile(r"<!DOCTYPE(?:[^\[>\"']|\"[^\"]*\"|'[^']*')*([\[>])")
 

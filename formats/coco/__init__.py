@@ -328,6 +328,7 @@ FORMAT = Format(
     "(instances, results)",
     doc=__doc__,
     suffixes=(".json",),
+    begins="[{",
     single=True,
     owns_suffix=True,
     sniff=sniff,

@@ -32,17 +32,18 @@ def listed(column: Any) -> list[Any]:
 
 def packed(ids: Sequence[Id | None]) -> NDArray[Any] | list[Any]:
     """Ids as a column: int64, or a list where some are text."""
-    return list(ids) if any(isinstance(i, str) for i in ids) else np.array(ids, np.int64)
+    return list(ids) if str in set(map(type, ids)) else np.array(ids, np.int64)
 
 
 def look_up(ids: NDArray[Any] | list[Any], known: Mapping[Id, int]) -> NDArray[np.int32]:
     """(n,) row of each id, -1 for an unknown one."""
     if isinstance(ids, list):
         return np.array([known.get(i, -1) for i in ids], np.int32).reshape(-1)
-    pairs = [(key, row) for key, row in known.items() if isinstance(key, int)]
-    if not pairs:
+    if str in set(map(type, known)):
+        known = {key: row for key, row in known.items() if not isinstance(key, str)}
+    if not known:
         return np.full(len(ids), -1, np.int32)
-    keys, rows = (np.array(part) for part in zip(*pairs, strict=True))
+    keys, rows = np.array(list(known)), np.array(list(known.values()))
     low, high = int(keys.min()), int(keys.max())
     found: NDArray[np.int32]
     if high - low <= max(2**16, 4 * len(ids)):

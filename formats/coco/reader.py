@@ -60,7 +60,7 @@ from odm.formats.coco.videos import (
     track_ids,
 )
 from odm.issues import Code, Log, Trusted, plural, printable
-from odm.names import accept_name, refuse_class
+from odm.names import accept_name, is_usual, refuse_class
 from odm.tables import Builder, Dataset, Id
 
 RESULTS_BESIDE_IMAGES = Code(
@@ -122,7 +122,7 @@ class Reader:
         self.slice_size: int | None = None
         asks = (options.images, options.image_size, options.image_sizes) != (None, None, None)
         self._pictures = Pictures(options, Builder(), log, source) if asks else None
-        self._image_places: dict[str, tuple[str, str]] = {}
+        self._image_places: dict[str, tuple[str, int]] = {}
         self._reference_added = False
 
     def read(self, file: str, split: str) -> None:
@@ -281,28 +281,31 @@ class Reader:
         at: list[int] = []
         first = builder.n_images
         for n, (id_, name, size, i) in enumerate(zip(ids, names, sizes, index, strict=True)):
-            location = f"/images/{i}"
             if first_ids.setdefault(id_, i) != i:
-                values.duplicate_id(location, id_, f"#/images/{first_ids[id_]}")
+                values.duplicate_id(f"/images/{i}", id_, f"#/images/{first_ids[id_]}")
                 continue
             if name is None:
                 name = str(id_)  # noqa: PLW2901
+                pointer = f"/images/{i}"
                 log.report(
-                    FILE_NAME_MISSING, path, pointer=location, where="file_name", name=name, source="its id"
+                    FILE_NAME_MISSING, path, pointer=pointer, where="file_name", name=name, source="its id"
                 )
             table.images[id_] = -2
             if name is False:
                 continue
-            if not accept_name(name, log, path, pointer=f"{location}/file_name", field="file_name"):
+            if not is_usual(name) and not accept_name(
+                name, log, path, pointer=f"/images/{i}/file_name", field="file_name"
+            ):
                 continue
-            if not self._is_first(name, path, location):
+            if self._image_places.setdefault(name, (path, i)) != (path, i):
+                self._report_twice(name, path, f"/images/{i}")
                 continue
             table.images[id_] = first + len(kept)
             width, height = size
             picture = ""
             usual = type(width) is int and type(height) is int and 0 < width < 2**31 and 0 < height < 2**31
             if not usual or self._pictures is not None:
-                width, height, picture = self._size(name, size, path, location)
+                width, height, picture = self._size(name, size, path, f"/images/{i}")
             kept.append((name, width, height, id_, picture, i))
             at.append(n)
         if kept:
@@ -319,15 +322,11 @@ class Reader:
             )
         return at
 
-    def _is_first(self, name: str, path: str, location: str) -> bool:
-        """Whether no other image has the name; if one has, that is reported."""
-        here = path, location
-        there = self._image_places.setdefault(name, here)
-        if there is here:
-            return True
-        shown = Trusted(f"{printable(there[0]) if there[0] != path else ''}#{there[1]}")
-        self._log.report(DUPLICATE_IMAGE, path, pointer=location, field="file_name", value=name, first=shown)
-        return False
+    def _report_twice(self, name: str, path: str, location: str) -> None:
+        """Report an image whose name another one has."""
+        there, i = self._image_places[name]
+        first = Trusted(f"{printable(there) if there != path else ''}#/images/{i}")
+        self._log.report(DUPLICATE_IMAGE, path, pointer=location, field="file_name", value=name, first=first)
 
     def _size(self, name: str, given: tuple[Any, Any], path: str, location: str) -> tuple[int, int, str]:
         """Width and height, 0 where unknown, and the path of the picture where one was looked for."""

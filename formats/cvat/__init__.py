@@ -60,7 +60,7 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff, option
 from odm.formats._shared.codes import NO_FILES
-from odm.formats._shared.safe_xml import DOCTYPE, after_prolog, narrow
+from odm.formats._shared.safe_xml import DOCTYPE, XML_BEGINS, after_prolog, narrow
 from odm.formats._shared.splits import SplitOptions, miss_split
 from odm.issues import Log
 from odm.tables import Builder, Dataset
@@ -138,6 +138,7 @@ FORMAT = Format(
     written_by="CVAT for images 1.1 and for video 1.1 (tasks and projects)",
     doc=__doc__ or "",
     suffixes=(".xml",),
+    begins=XML_BEGINS,
     single=True,
     sniff=sniff,
     read=read,

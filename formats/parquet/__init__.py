@@ -187,6 +187,7 @@ FORMAT = Format(
     written_by="odm, datasets of Hugging Face (objects), lists as torchvision has them",
     doc=_doc(),
     suffixes=SUFFIXES,
+    begins=MAGIC.decode()[0],
     single=True,
     owns_suffix=True,
     sniff=sniff,

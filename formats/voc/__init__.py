@@ -63,7 +63,7 @@ from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.gather import Gather
-from odm.formats._shared.safe_xml import DOCTYPE, after_prolog, narrow
+from odm.formats._shared.safe_xml import DOCTYPE, XML_BEGINS, after_prolog, narrow
 from odm.formats.voc.results import RESULT_NAME, ResultReader, result_files, write_results
 from odm.formats.voc.terms import FLAGS, VocOptions
 from odm.formats.voc.trees import find_splits, name_strays, picture_folders, places
@@ -219,6 +219,8 @@ FORMAT = Format(
     written_by="Pascal VOC, labelImg, CVAT, ImageNet DET, Roboflow (XML, and comp3/comp4 results)",
     doc=__doc__ or "",
     suffixes=(".xml",),
+    looks_at=(".xml", ".txt"),
+    begins=XML_BEGINS,
     single=False,
     sniff=sniff,
     read=read,

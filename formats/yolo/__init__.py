@@ -219,6 +219,7 @@ FORMAT = Format(
     written_by="Ultralytics, Roboflow, CVAT, Label Studio, labelImg, darknet (boxes, outlines, OBB)",
     doc=__doc__ or "",
     suffixes=(".txt",),
+    looks_at=(".txt", ".yaml", ".yml", ".data"),
     single=False,
     sniff=sniff,
     read=read,

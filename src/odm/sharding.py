@@ -107,7 +107,7 @@ def _evaluate(
     if isinstance(detections, str):
         detections = Request(path=detections, kind="det")
     rows = rows_per_task or (ROWS_PER_TASK if memory is None else rows_within(memory, truth))
-    parts, unread = detection_parts(detections, log, rows)
+    parts, unread = detection_parts(detections, log, rows, elsewhere=executor is not None)
     most = largest(parts)
     if memory is not None and most is not None and most.rows > 2 * rows:
         raise UsageError(

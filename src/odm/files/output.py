@@ -14,6 +14,7 @@ from odm import inputs
 from odm.files import staging
 from odm.files.opening import GIVE_A_PATH, Unreadable, kind_of, read_bytes, reason_of
 from odm.files.signals import undisturbed
+from odm.files.stores import refuse_target
 from odm.issues import Code, Log, PathError, printable, shorten
 from odm.names import accept_name, is_hidden, refuse_name
 
@@ -90,6 +91,7 @@ class Output:
             raise PathError(f"{shown!r}: not a usable target")
         if target == "-":
             raise PathError(f"-: cannot write data to standard output; {GIVE_A_PATH}")
+        refuse_target(target)
         self.target = target
         self.single = single
         self.dry_run = dry_run

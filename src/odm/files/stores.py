@@ -39,6 +39,15 @@ def refuse_other(path: str) -> None:
         )
 
 
+def refuse_target(path: str) -> None:
+    """PathError if a path to write to is an address: a folder of that name is never meant."""
+    if found := _OTHER.match(path):
+        raise PathError(
+            f"{printable(path)}: cannot write to {found[0]} addresses; write to a folder on this machine and "
+            f"copy it"
+        )
+
+
 def split_query(address: str) -> tuple[str, str]:
     """An address without its ``?endpoint_override=...``, and that."""
     base, mark, query = address.partition("?")

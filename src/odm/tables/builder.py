@@ -415,7 +415,7 @@ def _tracks(builder: Builder) -> Tracks:
 
 
 def _id_column(ids: list[Id]) -> NDArray[Any]:
-    if not any(isinstance(i, str) for i in ids):
+    if not any(issubclass(kind, str) for kind in set(map(type, ids))):
         try:
             return np.array(ids, np.int64)
         except OverflowError:  # whole numbers beyond 64 bits stay exact as objects
