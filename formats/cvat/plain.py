@@ -36,7 +36,6 @@ _IMAGE = re.compile(
     + rb")? width=" + _GROUP + rb" height=" + _GROUP + rb" ?(?=/?>)"
 )  # fmt: skip
 _IMAGE_TEXT = re.compile(_IMAGE.pattern.decode())
-_KEYS = ("name", "subset", "width", "height")
 _ATTRIBUTE = re.compile(rb"<attribute name=" + _GROUP + rb">([^<]*)<")
 _NESTING = re.compile(rb"(?:I/>|I>\0*C)*A")
 _NO_CHARACTER = re.compile(rb"\xef\xbf[\xbe\xbf]")
@@ -49,8 +48,8 @@ class Plain:
 
     head: bytes
     """A document of what stands above the first image."""
-    images: list[dict[str, str]]
-    """The attributes of each image."""
+    images: list[tuple[str, str, str, str]]
+    """Name, subset, width and height of each image."""
     lines: list[int]
     n_boxes: list[int]
     """How many boxes each image has."""
@@ -92,7 +91,7 @@ def plain(data: bytes) -> Plain | None:
     held = {text: i for i, text in enumerate(dict.fromkeys(parts[7::8]))}
     return Plain(
         data[:start] + b"</annotations>",
-        [dict(zip(_KEYS, found, strict=True)) for found in _IMAGE_TEXT.findall(between.decode())],
+        _IMAGE_TEXT.findall(between.decode()),
         image_lines.tolist(),
         [len(boxes) for boxes in re.findall(rb"I(?:/|>(\0*)C)", nesting)],
         [names[text] for text in parts[1::8]],

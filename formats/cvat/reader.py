@@ -96,7 +96,8 @@ class Reader:
                 title="CVAT for images 1.1",
             )
             return
-        self.begin(root, list(root.iterchildren("image")))
+        images = [(e.get("name", ""), e.get("subset") or "") for e in root.iterchildren("image")]
+        self.begin(root, images)
         for element in root.iterchildren("image"):
             if not self.wants(element.get("subset") or ""):
                 continue
@@ -109,8 +110,8 @@ class Reader:
         if (tracks := root.findall("track")) and self.wants(""):
             self.read_tracks(root, tracks)
 
-    def begin(self, root: Any, images: Sequence[Any]) -> None:
-        """Take the classes of a file, and look at the names of its images."""
+    def begin(self, root: Any, images: Sequence[tuple[str, ...]]) -> None:
+        """Take the classes of a file, and look at the names and subsets of its images."""
         self.file = self.builder.file(self.path)
         for label in root.iterfind("meta//labels/label"):
             name = (label.findtext("name") or "").strip("\t\r\n")
@@ -132,10 +133,7 @@ class Reader:
         if bad or any(root.find(tag) is not None for tag in ("image", "track")):
             return False
         self.begin(root, found.images)
-        rows = []
-        for about, line in zip(found.images, found.lines, strict=True):
-            wanted = self.wants(about["subset"])
-            rows.append((self.add_image(about, line), wanted) if wanted else (None, False))
+        rows = self.add_images(found)
         image = np.repeat([-1 if row is None else row for row, _ in rows], found.n_boxes)
         looked_at = np.repeat([wanted for _, wanted in rows], found.n_boxes)
         self.builder.skipped += int(np.count_nonzero(looked_at & (image < 0)))
@@ -157,14 +155,35 @@ class Reader:
         )
         return True
 
-    def shares_names(self, images: Sequence[Any]) -> bool:
+    def add_images(self, found: Plain) -> list[tuple[int | None, bool]]:
+        """Add the images of a file; the row of each, None without, and whether its subset is read."""
+        names, subsets, widths, heights = map(list, zip(*found.images, strict=True))
+        if self.split is None and not (self.parts and any(subsets)):
+            self.splits.update(subsets)
+            first = self.gather.usual_images(
+                names,
+                [At(self.path, line=line) for line in found.lines],
+                *(list(map(_known_pixels, texts)) for texts in (widths, heights)),
+                split=subsets,
+                file=self.file,
+                line=found.lines,
+            )
+            if first is not None:
+                return [(row, True) for row in range(first, first + len(names))]
+        rows: list[tuple[int | None, bool]] = []
+        for about, line in zip(found.images, found.lines, strict=True):
+            wanted = self.wants(about[1])
+            element = dict(zip(("name", "subset", "width", "height"), about, strict=True))
+            rows.append((self.add_image(element, line) if wanted else None, wanted))
+        return rows
+
+    def shares_names(self, images: Sequence[tuple[str, ...]]) -> bool:
         """Whether images of different subsets have one name, as in the export of a project."""
         subsets: dict[str, str] = {}
-        if len({element.get("subset") or "" for element in images}) < 2:
+        if len({subset for _, subset, *_ in images}) < 2:
             return False
-        for element in images:
-            subset = element.get("subset") or ""
-            if subsets.setdefault(element.get("name", ""), subset) != subset:
+        for name, subset, *_ in images:
+            if subsets.setdefault(name, subset) != subset:
                 if not self.parts:
                     self.log.note(
                         f"{printable(self.path)}: images of different subsets have the same name, so the "
@@ -441,6 +460,15 @@ def _pixels(text: str) -> int:
     """The width or height of an image, 0 where it is unknown. ValueError if it can be neither."""
     zero = not text or (text.isascii() and NUMBER.fullmatch(text.encode()) and not float(text))
     return 0 if zero else parse_pixels(text)
+
+
+@functools.lru_cache(maxsize=1000)
+def _known_pixels(text: str) -> int:
+    """The same, 0 also if it can be neither."""
+    try:
+        return _pixels(text.strip(BLANKS))
+    except ValueError:
+        return 0
 
 
 def _plain_marks(attributes: list[tuple[str, str]]) -> tuple[float, int, int] | None:
