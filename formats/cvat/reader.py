@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -129,7 +128,7 @@ class Reader:
         if root is None or aside.counts or root.tag != "annotations":
             return False
         marks = list(map(_plain_marks, found.attributes))
-        bad = any(refuse_class(label) for label in dict.fromkeys(found.labels)) or None in marks
+        bad = any(map(refuse_class, found.labels)) or None in marks
         if bad or any(root.find(tag) is not None for tag in ("image", "track")):
             return False
         self.begin(root, found.images)
@@ -138,15 +137,17 @@ class Reader:
         looked_at = np.repeat([wanted for _, wanted in rows], found.n_boxes)
         self.builder.skipped += int(np.count_nonzero(looked_at & (image < 0)))
         kept = image >= 0
-        labels = list(itertools.compress(found.labels, kept))
-        known = {label: self.builder.category(label) for label in dict.fromkeys(labels)}
+        label = found.label[kept]
+        known = np.zeros(len(found.labels), np.int64)
+        for number in dict.fromkeys(label.tolist()):
+            known[number] = self.builder.category(found.labels[number])
         table = np.array(marks, np.float64).reshape(-1, 3)[found.which]
         if unread := int(table[looked_at, 2].sum()):
             self.count("attributes", unread)
         flags = table[:, 1].astype(np.int64) | np.where(found.occluded, int(Flag.OCCLUDED), 0)
         self.gather.add(
             image=image[kept],
-            category=np.array([known[label] for label in labels], np.int64),
+            category=known[label],
             xyxy=found.xyxy[kept],
             score=table[kept, 0],
             flags=flags[kept],
