@@ -112,6 +112,9 @@ class Chunk:
 # --------------------------------------------------------------------------------------------- whole texts
 
 
+_BLANKS = b" \t\r\n"
+
+
 def load(data: bytes, log: Log, path: str) -> bytes:
     """The text without a byte order mark. `Broken` if it is not UTF-8 or there is none, with the place."""
     if wide := wide_encoding(data[:4096]):
@@ -129,7 +132,7 @@ def load(data: bytes, log: Log, path: str) -> bytes:
             line, column = line_column(data, location)
             log.report(NOT_UTF8, path, line=line, column=column, value=f"the byte 0x{data[location]:02x}")
             raise Broken from None
-    if not data.strip(b" \t\r\n"):
+    if not (data[:64].strip(_BLANKS) or data.strip(_BLANKS)):
         log.report(SYNTAX, path, line=1, reason="the file is empty")
         raise Broken
     return data
