@@ -431,7 +431,8 @@ def _points(lists: list[list[tuple[float, float]]]) -> Points:
         return Points(lists, np.zeros((0, 4))) if not n else _unusual()
     if lengths.max() == lengths[0] < 16 and lengths.min() == lengths[0]:
         corners = _numbers(_same_points(lists, int(lengths[0])))
-        return Points(lists, np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1))
+        low, high = corners.min(axis=0).reshape(-1, 2), corners.max(axis=0).reshape(-1, 2)
+        return Points(lists, np.concatenate([low, high], axis=1))
     inner = itertools.chain.from_iterable(itertools.chain.from_iterable(lists))
     xy = _numbers(np.fromiter(inner, np.float64)).reshape(-1, 2)
     begins = np.cumsum(lengths) - lengths
@@ -440,13 +441,14 @@ def _points(lists: list[list[tuple[float, float]]]) -> Points:
 
 
 def _same_points(lists: list[list[tuple[float, float]]], count: int) -> Floats:
-    """(n, count, 2) of lists of so many points, through MessagePack, where all take the same bytes."""
+    """(count, 2 n) of n lists of so many points, through MessagePack, where all take the same bytes."""
     import msgspec
 
     packed = msgspec.msgpack.encode(lists)
     width = 1 + 19 * count  # one byte before a list and each of its values, and eight for a float
     begin = len(packed) - width * len(lists) + 3
-    return np.ndarray((len(lists), count, 2), ">f8", packed, begin, (width, 19, 9)).astype(np.float64)
+    xy = np.ndarray((count, len(lists), 2), ">f8", packed, begin, (19, width, 9))
+    return xy.astype(np.float64).reshape(count, -1)
 
 
 # ------------------------------------------------------------------------------------------------ boxes
