@@ -36,7 +36,6 @@ _IMAGE = re.compile(
     rb"<image(?: id=" + _TEXT + rb")? name=" + _GROUP + rb"(?: subset=" + _GROUP + rb")?(?: task_id=" + _TEXT
     + rb")? width=" + _GROUP + rb" height=" + _GROUP + rb" ?(?=/?>)"
 )  # fmt: skip
-_IMAGE_TEXT = re.compile(_IMAGE.pattern.decode())
 _ATTRIBUTE = re.compile(rb"<attribute name=" + _GROUP + rb">([^<]*)<")
 _NESTING = re.compile(rb"(?:I/>|I>\0*C)*A")
 _NO_CHARACTER = re.compile(rb"\xef\xbf[\xbe\xbf]")
@@ -50,8 +49,8 @@ class Plain:
 
     head: bytes
     """A document of what stands above the first image."""
-    images: list[tuple[str, str, str, str]]
-    """Name, subset, width and height of each image."""
+    images: list[list[str]]
+    """The names, subsets, widths and heights of the images, as lists."""
     lines: list[int]
     n_boxes: list[int]
     """How many boxes each image has."""
@@ -89,15 +88,15 @@ def plain(data: bytes) -> Plain | None:
             found.add(piece)
     except msgspec.DecodeError:
         return None
-    between = b"".join(found.between)
-    nesting = _IMAGE.sub(b"I", between).translate(None, b" \t\n")
+    images = _IMAGE.split(b"".join(found.between))
+    nesting = b"I".join(images[::5]).translate(None, b" \t\n")
     nesting = nesting.replace(b"</image>", b"C").replace(b"</annotations>", b"A")
     if not _NESTING.fullmatch(nesting):
         return None
     above = data.count(b"\n", 0, start) + 1
     return Plain(
         data[:start] + b"</annotations>",
-        _IMAGE_TEXT.findall(between.decode()),
+        [[(text or b"").decode() for text in images[k::5]] for k in range(1, 5)],
         (np.concatenate(found.image_lines) + above).tolist(),
         [len(boxes) for boxes in re.findall(rb"I(?:/|>(\0*)C)", nesting)],
         [text.decode() for text in found.labels],

@@ -131,7 +131,7 @@ class Reader:
         bad = any(map(refuse_class, found.labels)) or None in marks
         if bad or any(root.find(tag) is not None for tag in ("image", "track")):
             return False
-        self.begin(root, found.images)
+        self.begin(root, list(zip(*found.images[:2], strict=True)))
         rows = self.add_images(found)
         image = np.repeat([-1 if row is None else row for row, _ in rows], found.n_boxes)
         looked_at = np.repeat([wanted for _, wanted in rows], found.n_boxes)
@@ -158,7 +158,7 @@ class Reader:
 
     def add_images(self, found: Plain) -> list[tuple[int | None, bool]]:
         """Add the images of a file; the row of each, None without, and whether its subset is read."""
-        names, subsets, widths, heights = map(list, zip(*found.images, strict=True))
+        names, subsets, widths, heights = found.images
         if self.split is None and not (self.parts and any(subsets)):
             self.splits.update(subsets)
             first = self.gather.usual_images(
@@ -172,9 +172,9 @@ class Reader:
             if first is not None:
                 return [(row, True) for row in range(first, first + len(names))]
         rows: list[tuple[int | None, bool]] = []
-        for about, line in zip(found.images, found.lines, strict=True):
-            wanted = self.wants(about[1])
-            element = dict(zip(("name", "subset", "width", "height"), about, strict=True))
+        for line, *texts in zip(found.lines, *found.images, strict=True):
+            element = dict(zip(("name", "subset", "width", "height"), texts, strict=True))
+            wanted = self.wants(element["subset"])
             rows.append((self.add_image(element, line) if wanted else None, wanted))
         return rows
 
