@@ -19,6 +19,7 @@ from odm.converters.selection import Selection, divide, select
 from odm.converters.skipping import LeftOut, without_images
 from odm.files import Output
 from odm.formats import Format
+from odm.inputs import folder_of
 from odm.issues import DataError, Log, PathError, UsageError, plural, printable, shorten
 from odm.names import BAD_NAME, refuse_name, stem
 from odm.tables import Dataset, Longs, SourceFile
@@ -301,7 +302,7 @@ def _check_stems(dataset: Dataset, log: Log) -> None:
 def _check_apart(dataset: Dataset, output: Output) -> None:
     """Refuse a target that holds a file that was read; a list file may have led to other folders."""
     real = os.path.realpath(output.target)
-    for folder in dict.fromkeys(os.path.dirname(file.path) for file in dataset.files):
+    for folder in {folder_of(file.path) for file in dataset.files}:
         below = os.path.realpath(folder)
         if below == real or below.startswith(real.rstrip(os.sep) + os.sep):
             raise PathError(

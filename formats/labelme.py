@@ -77,7 +77,7 @@ from odm.formats._shared.json_values import (
 )
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log, Trusted
-from odm.names import accept_name, stem
+from odm.names import PICTURE_SUFFIXES, accept_name, stem
 from odm.tables import Builder, Dataset
 
 _TOP = frozenset({"version", "flags", "shapes", "imagePath", "imageData", "imageHeight", "imageWidth"})
@@ -126,13 +126,7 @@ def read(source: Source, builder: Builder, log: Log, options: LabelmeOptions) ->
 
 def _read_table(reader: Reader, files: Sequence[str], table: Table) -> None:
     """Read files in which everything is as usual."""
-    images, lists = [], []
-    columns = zip(files, *(table[key] for key in ("imagePath", "imageWidth", "imageHeight")), strict=True)
-    for file, path, *size in columns:
-        at = At(reader.source.full(file))
-        name = _name(reader, file, path, at)
-        images.append(None if name is None else _add_image(reader, name, at, *size))
-        lists.append(-1 if images[-1] is None else reader.builder.file(at.path, "/shapes"))
+    images, lists = _add_images(reader, files, table)
     shapes = table["shapes"]
     points: Points = shapes["points"]
     outline: list[str] = []
@@ -150,6 +144,43 @@ def _read_table(reader: Reader, files: Sequence[str], table: Table) -> None:
         score=shapes["score"],
         flags=np.array(shapes["flags"], np.int64) | np.array(shapes["difficult"], np.int64),
     )
+
+
+def _add_images(
+    reader: Reader, files: Sequence[str], table: Table
+) -> tuple[Sequence[int | None], Sequence[int]]:
+    """Add the images of some files; the row of each, None without, and the number of its list of shapes."""
+    columns: list[Any] = [table[key] for key in ("imagePath", "imageWidth", "imageHeight")]
+    places = [At(reader.source.full(file)) for file in files]
+    names, next_file = _usual_names(files, columns[0]), reader.builder.n_files
+    numbers = range(next_file, next_file + 2 * len(files), 2)
+    rows = {"file": numbers, "line": [0] * len(files)}
+    first = reader.usual_images(names, places, *columns[1:], **rows) if names else None
+    if first is not None:
+        reader.builder.add_files((at.path for at in places), "", "/shapes")
+        return range(first, first + len(files)), [number + 1 for number in numbers]
+    images: list[int | None] = []
+    lists = []
+    for file, at, path, *size in zip(files, places, *columns, strict=True):
+        name = _name(reader, file, path, at)
+        images.append(None if name is None else _add_image(reader, name, at, *size))
+        lists.append(-1 if images[-1] is None else reader.builder.file(at.path, "/shapes"))
+    return images, lists
+
+
+def _usual_names(files: Sequence[str], paths: Sequence[str | None]) -> list[str]:
+    """The names of images that lie beside their files and are called as these; empty if one does not."""
+    names = []
+    for file, path in zip(files, paths, strict=True):
+        key = file.removesuffix(".json")
+        base = key.rpartition("/")[2]
+        if path is None or key == file or not path.startswith(base):
+            return []
+        suffix = path[len(base) :]
+        if suffix.lower() not in PICTURE_SUFFIXES:
+            return []
+        names.append(key + suffix)
+    return names
 
 
 def _read_image(reader: Reader, file: str, value: Any) -> None:

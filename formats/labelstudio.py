@@ -38,6 +38,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -189,15 +190,11 @@ def _read_table(reader: Reader, table: Table, at: At) -> bool:
         return False
     reader.builder.kind = reader.builder.kind or ("det" if kind == "predictions" and work.n else "gt")
     file, data = reader.builder.file(at.path, "/"), table["data"]
-    images, lists = [], []
-    rows = list(zip(data["image"], data["width"], data["height"], sizes.tolist(), strict=True))
-    for i, (name, width, height, own) in enumerate(reader.log.track(rows, "reading")):
-        here = at / i / "data"
-        size = (own[0], own[1]) if own[0] else reader.size(width, height, here, ("width", "height"))
-        image = reader.image(image_name(name), here, field="image", size=size, file=file, line=i)
-        images.append(image)
-        listed = image is not None and own[0]
-        lists.append(reader.builder.file(at.path, f"/{i}/{kind}/0/result") if listed else -1)
+    images = _add_images(reader, data, at, sizes, file)
+    lists = [
+        reader.builder.file(at.path, f"/{i}/{kind}/0/result") if image is not None and listed else -1
+        for i, (image, listed) in enumerate(zip(images, sizes[:, 0].tolist(), strict=True))
+    ]
     percent = np.stack([value[key] for key in ("x", "y", "width", "height")], axis=1)
     pixels = percent * np.tile(np.repeat(sizes, counts, axis=0), 2) / 100
     wh = pixels[:, 2:]
@@ -209,6 +206,27 @@ def _read_table(reader: Reader, table: Table, at: At) -> bool:
         score = np.where(np.isnan(results["score"]), np.repeat(given, counts), results["score"])
     add_boxes(reader, results, label, xyxy, images, lists, wh=wh, score=score)
     return True
+
+
+def _add_images(
+    reader: Reader, data: Table, at: At, sizes: NDArray[np.int64], file: int
+) -> Sequence[int | None]:
+    """Add the images of tasks; the row of each, None without. The sizes are those of `_sizes`."""
+    names, places = list(map(image_name, data["image"])), [at / i / "data" for i in range(data.n)]
+    known = sizes[:, 0] > 0
+    widths, heights = (
+        np.where(known, sizes[:, k], [own or 0 for own in data[key]])
+        for k, key in enumerate(("width", "height"))
+    )
+    first = reader.usual_images(names, places, widths, heights, file=file)
+    if first is not None:
+        return range(first, first + data.n)
+    images = []
+    rows = list(zip(names, places, data["width"], data["height"], sizes.tolist(), strict=True))
+    for i, (name, here, width, height, own) in enumerate(reader.log.track(rows, "reading")):
+        size = (own[0], own[1]) if own[0] else reader.size(width, height, here, ("width", "height"))
+        images.append(reader.image(name, here, field="image", size=size, file=file, line=i))
+    return images
 
 
 def _sizes(results: Table, counts: NDArray[np.int64]) -> NDArray[np.int64] | None:

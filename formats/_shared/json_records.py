@@ -16,7 +16,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -225,27 +225,29 @@ class Records:
         """The values of some texts as columns; None where one is unusual."""
         columns = _Columns(absent)
         try:
-            found = columns.of(self._kind, values)
-        except _Unusual:
+            found: Table = columns.of(self._kind, values)
+        except (_Unusual, RecursionError):
             return None
         text = b"".join(texts)
-        return found if count_colons(text) == columns.colons and not _COLON.search(text) else None
+        if count_colons(text) != columns.colons or (b"\\" in text and _COLON.search(text)):
+            return None
+        return found
 
 
 _COLON = re.compile(rb"\\u003[aA]")
 """A colon in a text that is none in the file."""
 
 
-def _is_raw(kind: Kind) -> bool:
-    """Whether a value of this kind stays as it is written."""
-    return kind in (ANY, EMPTY, COUNTED) or isinstance(kind, Held)
+def _is_optional(kind: Kind) -> bool:
+    """Whether records may lack a value of this kind."""
+    return isinstance(kind, (Maybe, Held)) or kind in (ANY, EMPTY, COUNTED)
 
 
 def _optional_keys(kind: Kind) -> Iterator[str]:
     """The keys that records may lack."""
     if isinstance(kind, Mapping):
         for key, inner in kind.items():
-            if isinstance(inner, Maybe) or _is_raw(inner):
+            if _is_optional(inner):
                 yield key
             yield from _optional_keys(inner)
     elif isinstance(kind, (Each, One, Keyed)):
@@ -253,7 +255,7 @@ def _optional_keys(kind: Kind) -> Iterator[str]:
 
 
 def _lacks(kind: Kind, key: str, absent: frozenset[str]) -> bool:
-    return key in absent and (isinstance(kind, Maybe) or _is_raw(kind))
+    return key in absent and _is_optional(kind)
 
 
 def _type_of(kind: Kind, absent: frozenset[str]) -> Any:
@@ -265,10 +267,10 @@ def _type_of(kind: Kind, absent: frozenset[str]) -> Any:
         kept = {key: inner for key, inner in kind.items() if not _lacks(inner, key, absent)}
         for number, inner in enumerate(kept.values()):
             member, name = _type_of(inner, absent), f"f{number}"
-            if isinstance(inner, Maybe):
-                members.append((name, member, msgspec.UNSET))
-            elif member is msgspec.Raw:
+            if isinstance(inner, Held):
                 members.append((name, member, msgspec.Raw(b"")))
+            elif _is_optional(inner):
+                members.append((name, member, msgspec.UNSET))
             else:
                 members.insert(0, (name, member))  # fields without a default come first
         rename = {f"f{number}": key for number, key in enumerate(kept)}
@@ -283,7 +285,7 @@ def _type_of(kind: Kind, absent: frozenset[str]) -> Any:
         return _type_of(kind.of, absent) | None | msgspec.UnsetType
     if isinstance(kind, frozenset):
         return str
-    return _SIMPLE.get(kind, msgspec.Raw) if isinstance(kind, str) else msgspec.Raw
+    return _SIMPLE.get(kind, Any) if isinstance(kind, str) else msgspec.Raw
 
 
 _SIMPLE: dict[str, Any] = {
@@ -350,23 +352,24 @@ class _Columns:
             values = attribute(rows, number)
             number += 1
             keys = n
-            if isinstance(inner, Maybe):
-                if msgspec.UNSET in values:
-                    keys -= values.count(msgspec.UNSET)
-                    values = [None if v is msgspec.UNSET else v for v in values]
-            elif _is_raw(inner):
+            if isinstance(inner, Held):
                 text = b"\0".join(values)  # which no JSON holds
                 values = text.split(b"\0") if n else []
                 keys -= values.count(b"")
                 self.colons += text.count(b":")
+            elif _is_optional(inner) and msgspec.UNSET in values:
+                keys -= values.count(msgspec.UNSET)
+                values = [None if v is msgspec.UNSET else v for v in values]
             self.colons += keys * (1 + key.count(":"))
-            if inner in (EMPTY, COUNTED):
-                filled = _filled(values) if keys else None
+            if inner in (ANY, EMPTY, COUNTED):
+                kinds = {*map(type, values)}
+                self.colons += _colons(values, kinds)
+                filled = None if inner == ANY else _filled(values, kinds)
                 if filled is not None:
                     if inner == EMPTY or table.counted:  # the first of several would have to be found
                         _unusual()
                     table.counted[key] = filled
-            elif inner != ANY:
+            else:
                 table.columns[key] = self.of(inner, values)
         return table
 
@@ -389,11 +392,29 @@ def _held(kind: Held, values: list[bytes]) -> list[Any]:
     return list(map(known.__getitem__, values))
 
 
-def _filled(texts: list[bytes]) -> NDArray[np.bool_] | None:
+def _colons(values: Iterable[Any], kinds: set[type]) -> int:
+    """How many colons the JSON of some values has; `kinds` are their types."""
+    found = 0
+    if str in kinds:
+        found += "".join([value for value in values if type(value) is str]).count(":")
+    for kind in kinds & {list, dict}:
+        inner: list[Any] = [value for value in values if type(value) is kind and value]
+        items: list[Any] = list(itertools.chain.from_iterable(inner))
+        found += _colons(items, {*map(type, items)})
+        if kind is dict:
+            held: list[Any] = list(itertools.chain.from_iterable(map(dict.values, inner)))
+            found += len(items) + _colons(held, {*map(type, held)})
+    return found
+
+
+def _filled(values: list[Any], kinds: set[type]) -> NDArray[np.bool_] | None:
     """Which of some values hold something; None if none of them does."""
-    holds = {t: bool(t) and _PYTHON.decode(t.decode()) not in EMPTY_VALUES for t in dict.fromkeys(texts)}
-    found = map(holds.__getitem__, texts)
-    return np.fromiter(found, bool, len(texts)) if any(holds.values()) else None
+    if kinds <= {type(None)}:
+        return None
+    if kinds <= {int, float, bool}:
+        return np.ones(len(values), np.bool_)
+    filled = np.array([value not in EMPTY_VALUES for value in values], np.bool_)
+    return filled if filled.any() else None
 
 
 def _numbers(values: Floats) -> Floats:
@@ -410,7 +431,8 @@ def _points(lists: list[list[tuple[float, float]]]) -> Points:
         return Points(lists, np.zeros((0, 4))) if not n else _unusual()
     if lengths.max() == lengths[0] < 16 and lengths.min() == lengths[0]:
         corners = _numbers(_same_points(lists, int(lengths[0])))
-        return Points(lists, np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1))
+        low, high = corners.min(axis=0).reshape(-1, 2), corners.max(axis=0).reshape(-1, 2)
+        return Points(lists, np.concatenate([low, high], axis=1))
     inner = itertools.chain.from_iterable(itertools.chain.from_iterable(lists))
     xy = _numbers(np.fromiter(inner, np.float64)).reshape(-1, 2)
     begins = np.cumsum(lengths) - lengths
@@ -419,13 +441,14 @@ def _points(lists: list[list[tuple[float, float]]]) -> Points:
 
 
 def _same_points(lists: list[list[tuple[float, float]]], count: int) -> Floats:
-    """(n, count, 2) of lists of so many points, through MessagePack, where all take the same bytes."""
+    """(count, 2 n) of n lists of so many points, through MessagePack, where all take the same bytes."""
     import msgspec
 
     packed = msgspec.msgpack.encode(lists)
     width = 1 + 19 * count  # one byte before a list and each of its values, and eight for a float
     begin = len(packed) - width * len(lists) + 3
-    return np.ndarray((len(lists), count, 2), ">f8", packed, begin, (width, 19, 9)).astype(np.float64)
+    xy = np.ndarray((count, len(lists), 2), ">f8", packed, begin, (19, width, 9))
+    return xy.astype(np.float64).reshape(count, -1)
 
 
 # ------------------------------------------------------------------------------------------------ boxes

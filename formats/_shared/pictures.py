@@ -188,6 +188,9 @@ class Pictures:
                 if source.is_linked(folder):
                     self._linked = True
                     continue
+                if folder == source.path and type(source) is Source:  # it is listed already
+                    self._list(source, source.left_out)
+                    continue
                 try:
                     listed = Source(folder, follow_links=source.follow_links, max_size=source.max_size)
                 except PathError:

@@ -197,15 +197,26 @@ def _lines(
         batch = [column[start : start + _BATCH].tolist() for column in columns.values()]
         text = encode(list(map(record, *batch)))
         if wholes:
-            # There is no text in these records, so a point and a zero before an end is a whole number.
-            for mark in (b",", b"]", b"}"):
-                text = text.replace(b".0" + mark, mark)
+            text = _without_zeros(text)
         text = text[:-1].replace(b"\n", b",\n")
         if heads:
             lines = zip(heads[start : start + _BATCH], text.split(b"\n"), strict=True)
             text = b"\n".join([b"{" + head + b"," + line[1:] for head, line in lines])
         parts += (b",\n", text) if parts else (text,)
     return parts
+
+
+_END = np.isin(np.arange(256), list(b",]}"))
+
+
+def _without_zeros(text: bytes) -> bytes:
+    """Records of numbers with ``1`` where msgspec writes ``1.0``; there is no other text in them."""
+    data = np.frombuffer(text, np.uint8)
+    point = np.flatnonzero(data == ord("."))
+    point = point[(data[point + 1] == ord("0")) & _END[data[point + 2]]]
+    kept = np.ones(len(data), np.bool_)
+    kept[point] = kept[point + 1] = False
+    return data[kept].tobytes()
 
 
 def _array(lines: list[bytes]) -> list[bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -96,7 +95,8 @@ class Reader:
                 title="CVAT for images 1.1",
             )
             return
-        self.begin(root, list(root.iterchildren("image")))
+        images = [(e.get("name", ""), e.get("subset") or "") for e in root.iterchildren("image")]
+        self.begin(root, images)
         for element in root.iterchildren("image"):
             if not self.wants(element.get("subset") or ""):
                 continue
@@ -109,8 +109,8 @@ class Reader:
         if (tracks := root.findall("track")) and self.wants(""):
             self.read_tracks(root, tracks)
 
-    def begin(self, root: Any, images: Sequence[Any]) -> None:
-        """Take the classes of a file, and look at the names of its images."""
+    def begin(self, root: Any, images: Sequence[tuple[str, ...]]) -> None:
+        """Take the classes of a file, and look at the names and subsets of its images."""
         self.file = self.builder.file(self.path)
         for label in root.iterfind("meta//labels/label"):
             name = (label.findtext("name") or "").strip("\t\r\n")
@@ -128,27 +128,26 @@ class Reader:
         if root is None or aside.counts or root.tag != "annotations":
             return False
         marks = list(map(_plain_marks, found.attributes))
-        bad = any(refuse_class(label) for label in dict.fromkeys(found.labels)) or None in marks
+        bad = any(map(refuse_class, found.labels)) or None in marks
         if bad or any(root.find(tag) is not None for tag in ("image", "track")):
             return False
-        self.begin(root, found.images)
-        rows = []
-        for about, line in zip(found.images, found.lines, strict=True):
-            wanted = self.wants(about["subset"])
-            rows.append((self.add_image(about, line), wanted) if wanted else (None, False))
+        self.begin(root, list(zip(*found.images[:2], strict=True)))
+        rows = self.add_images(found)
         image = np.repeat([-1 if row is None else row for row, _ in rows], found.n_boxes)
         looked_at = np.repeat([wanted for _, wanted in rows], found.n_boxes)
         self.builder.skipped += int(np.count_nonzero(looked_at & (image < 0)))
         kept = image >= 0
-        labels = list(itertools.compress(found.labels, kept))
-        known = {label: self.builder.category(label) for label in dict.fromkeys(labels)}
+        label = found.label[kept]
+        known = np.zeros(len(found.labels), np.int64)
+        for number in dict.fromkeys(label.tolist()):
+            known[number] = self.builder.category(found.labels[number])
         table = np.array(marks, np.float64).reshape(-1, 3)[found.which]
         if unread := int(table[looked_at, 2].sum()):
             self.count("attributes", unread)
         flags = table[:, 1].astype(np.int64) | np.where(found.occluded, int(Flag.OCCLUDED), 0)
         self.gather.add(
             image=image[kept],
-            category=np.array([known[label] for label in labels], np.int64),
+            category=known[label],
             xyxy=found.xyxy[kept],
             score=table[kept, 0],
             flags=flags[kept],
@@ -157,14 +156,35 @@ class Reader:
         )
         return True
 
-    def shares_names(self, images: Sequence[Any]) -> bool:
+    def add_images(self, found: Plain) -> list[tuple[int | None, bool]]:
+        """Add the images of a file; the row of each, None without, and whether its subset is read."""
+        names, subsets, widths, heights = found.images
+        if self.split is None and not (self.parts and any(subsets)):
+            self.splits.update(subsets)
+            first = self.gather.usual_images(
+                names,
+                [At(self.path, line=line) for line in found.lines],
+                *(list(map(_known_pixels, texts)) for texts in (widths, heights)),
+                split=subsets,
+                file=self.file,
+                line=found.lines,
+            )
+            if first is not None:
+                return [(row, True) for row in range(first, first + len(names))]
+        rows: list[tuple[int | None, bool]] = []
+        for line, *texts in zip(found.lines, *found.images, strict=True):
+            element = dict(zip(("name", "subset", "width", "height"), texts, strict=True))
+            wanted = self.wants(element["subset"])
+            rows.append((self.add_image(element, line) if wanted else None, wanted))
+        return rows
+
+    def shares_names(self, images: Sequence[tuple[str, ...]]) -> bool:
         """Whether images of different subsets have one name, as in the export of a project."""
         subsets: dict[str, str] = {}
-        if len({element.get("subset") or "" for element in images}) < 2:
+        if len({subset for _, subset, *_ in images}) < 2:
             return False
-        for element in images:
-            subset = element.get("subset") or ""
-            if subsets.setdefault(element.get("name", ""), subset) != subset:
+        for name, subset, *_ in images:
+            if subsets.setdefault(name, subset) != subset:
                 if not self.parts:
                     self.log.note(
                         f"{printable(self.path)}: images of different subsets have the same name, so the "
@@ -441,6 +461,15 @@ def _pixels(text: str) -> int:
     """The width or height of an image, 0 where it is unknown. ValueError if it can be neither."""
     zero = not text or (text.isascii() and NUMBER.fullmatch(text.encode()) and not float(text))
     return 0 if zero else parse_pixels(text)
+
+
+@functools.lru_cache(maxsize=1000)
+def _known_pixels(text: str) -> int:
+    """The same, 0 also if it can be neither."""
+    try:
+        return _pixels(text.strip(BLANKS))
+    except ValueError:
+        return 0
 
 
 def _plain_marks(attributes: list[tuple[str, str]]) -> tuple[float, int, int] | None:

@@ -72,7 +72,13 @@ def opened(path: str, status: os.stat_result) -> None:
     run = _run.get()
     if run is not None:
         run.opened.setdefault(status.st_dev, set()).add(status.st_ino)
-        run.folders.setdefault(os.path.dirname(path), path)
+        run.folders.setdefault(folder_of(path), path)
+
+
+def folder_of(path: str) -> str:
+    """The folder of a file, perhaps with the separator at its end; empty for the current one."""
+    # For thousands of files; os.path.dirname takes five times as long.
+    return path[: path.rfind("/") + 1] if os.sep == "/" else os.path.dirname(path)
 
 
 def refuse(target: str, sources: Iterable[str] = ()) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -77,6 +77,15 @@ _NOT_WINDOWS = frozenset('<>:"|?*')
 def is_usual(name: str) -> bool:
     """Whether a name is of a kind that every system takes, and used as it is; others need a closer look."""
     return len(name) < 100 and _USUAL_NAME.fullmatch(name) is not None and _rule.get() is None
+
+
+def are_usual(names: Sequence[str]) -> bool:
+    """Whether all of many names are."""
+    return (
+        max(map(len, names), default=0) < 100
+        and all(map(_USUAL_NAME.fullmatch, names))
+        and _rule.get() is None
+    )
 
 
 def refuse_name(name: str) -> str | None:

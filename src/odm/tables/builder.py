@@ -70,6 +70,12 @@ class Builder:
         self._files.append(SourceFile(path, pointer))
         return len(self._files) - 1
 
+    def add_files(self, paths: Iterable[str], *pointers: str) -> int:
+        """Register many files, each under these pointers in turn; the number of the first."""
+        first = len(self._files)
+        self._files += [SourceFile(path, pointer) for path in paths for pointer in pointers or ("",)]
+        return first
+
     def location(self, file: int, line: int) -> tuple[str, int, str]:
         """Path, line and JSON pointer of a row of a file; the empty ones of the last two are 0 and ``""``."""
         return self._files[file].location(line)
@@ -113,7 +119,7 @@ class Builder:
         source_id: Sequence[Id] | None = None,
         path: Sequence[str] | None = None,
         split: Sequence[str] | None = None,
-        file: int = -1,
+        file: int | Iterable[int] = -1,
         line: Iterable[int] | None = None,
         video: Sequence[int] | Longs | Ints | None = None,
         frame: Sequence[int] | Longs | Ints | None = None,
@@ -131,7 +137,7 @@ class Builder:
         columns["source_id"].extend([NO_ID] * n if source_id is None else source_id)
         columns["path"].extend([""] * n if path is None else path)
         columns["split"].extend([""] * n if split is None else split)
-        columns["file"].extend([file] * n)
+        columns["file"].extend([file] * n if isinstance(file, int) else file)
         columns["line"].extend(range(n) if line is None else line)
         if video is not None or frame is not None:
             none = np.full(n, -1, np.int32)
@@ -261,6 +267,11 @@ class Builder:
         self._labels.append(np.stack(np.broadcast_arrays(*columns), axis=-1).reshape(-1, 3))
         if not np.isin(columns[2], list(LabelState)).all():
             raise ValueError("a verdict is none of " + ", ".join(f"{v.value} ({v.name})" for v in LabelState))
+
+    @property
+    def n_files(self) -> int:
+        """How many files were registered so far."""
+        return len(self._files)
 
     @property
     def n_images(self) -> int:
