@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from odm import checks
+from odm import checks, inputs
 from odm.converters.edit import Edits, apply
 from odm.converters.ledger import BAD_FILES, Ledger, drop_unsupported
 from odm.converters.load import Loaded
@@ -301,7 +301,7 @@ def _check_stems(dataset: Dataset, log: Log) -> None:
 def _check_apart(dataset: Dataset, output: Output) -> None:
     """Refuse a target that holds a file that was read; a list file may have led to other folders."""
     real = os.path.realpath(output.target)
-    for folder in dict.fromkeys(os.path.dirname(file.path) for file in dataset.files):
+    for folder in dict.fromkeys(inputs.folder_of(file.path) for file in dataset.files):
         below = os.path.realpath(folder)
         if below == real or below.startswith(real.rstrip(os.sep) + os.sep):
             raise PathError(
