@@ -62,7 +62,6 @@ from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.json_preview import JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.splits import SPLITS
-from odm.formats.coco.videos import has_tubes
 from odm.issues import Log, UsageError, printable
 from odm.tables import Builder, Dataset
 
@@ -101,6 +100,8 @@ class CocoOptions(ImageOptions):
 
 def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
     """Confidence and reason from the start of a file."""
+    from odm.formats.coco.videos import has_tubes
+
     if look.top == "[]":
         return LIKELY, "it is an empty list, like results without detections"
     if has_tubes(look):

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from odm.coco80 import IDS, NAMES
 from odm.codes import CATEGORY_POSITION_GUESSED
-from odm.formats._shared.json_columns import show
 from odm.issues import Code, Log, Trusted, hint, printable, shorten
 from odm.names import stem
 from odm.tables import NO_ID, Categories, Dataset, Id, Longs, distinct
@@ -66,6 +65,8 @@ def near(id_: Id, known: Mapping[Id, int], texts: Sequence[str]) -> str:
     """What an unknown id may have meant, in brackets, or nothing."""
     if isinstance(id_, int):
         if str(id_) in known:
+            from odm.formats._shared.json_columns import show
+
             return f" (there is one written as text, {show(str(id_))})"
         return "" if any(isinstance(key, int) for key in known) else " (all ids are text)"
     if id_.isascii() and id_.isdigit() and len(id_) < 19 and int(id_) in known:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -47,7 +48,7 @@ def write_xml(dataset: Dataset, target: Output, log: Log, options: VocOptions, e
         size % (w, h) if w > 0 and h > 0 else ""
         for w, h in zip(images.width.tolist(), images.height.tolist(), strict=True)
     ]
-    names = [html.escape(name, quote=False) for name in images.name]
+    names = _escaped(images.name)
     objects = assemble(len(images), boxes.image, _object(dataset, edges))
     frames = _frames(dataset)
     for i, (file, name, size, text) in enumerate(
@@ -58,6 +59,14 @@ def write_xml(dataset: Dataset, target: Output, log: Log, options: VocOptions, e
         target.write(file, b"".join((head.encode(), text, b"</annotation>\n")))
     for split, file in list_files.items():
         target.write(file, "".join(f"{key}\n" for key in lists[split]).encode())
+
+
+def _escaped(texts: Sequence[str]) -> Sequence[str]:
+    """Texts as XML has them; hardly any needs it."""
+    joined = "".join(texts)
+    if any(c in joined for c in "&<>"):
+        return [html.escape(text, quote=False) for text in texts]
+    return texts
 
 
 def _frames(dataset: Dataset) -> list[str]:
@@ -98,12 +107,13 @@ def _object(dataset: Dataset, edges: Floats) -> list[bytes | Column]:
             piece = np.resize(np.array(text, np.bytes_), len(boxes))
             piece[missing] = b""
             pieces.append(piece)
-    pieces.append(b"\t\t<bndbox>\n")
     if boxes.track is not None:
         ids = [html.escape(str(i), quote=False).encode() for i in dataset.tracks.source_id.tolist()]
         cells = [b"\t\t<trackid>%b</trackid>\n" % id_ for id_ in ids] + [b""]
         pieces.insert(1, (np.array(cells, np.bytes_), np.where(boxes.track < 0, len(ids), boxes.track)))
     texts = decimal_cells(edges.reshape(-1))
+    between = b"\t\t<bndbox>\n"
     for i, name in enumerate((b"xmin", b"ymin", b"xmax", b"ymax")):
-        pieces += [b"\t\t\t<%b>" % name, texts[i::4], b"</%b>\n" % name]
-    return [*pieces, b"\t\t</bndbox>\n\t</object>\n"]
+        pieces += [between + b"\t\t\t<%b>" % name, texts[i::4]]
+        between = b"</%b>\n" % name
+    return [*pieces, between + b"\t\t</bndbox>\n\t</object>\n"]
