@@ -189,7 +189,7 @@ class Shapes:
                 self._name(found, found.last)
                 self._builder.skipped += n
                 continue
-            if run and (run[-1].pieces is not found.pieces or run[-1].last != found.first):
+            if run and run[-1].pieces is not found.pieces:
                 run = self._take(run)
             run.append(found)
             rows.image.extend([row] * n)
