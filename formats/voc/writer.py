@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
 import numpy as np
@@ -64,9 +63,11 @@ def write_xml(dataset: Dataset, target: Output, log: Log, options: VocOptions, e
 def _escaped(texts: Sequence[str]) -> Sequence[str]:
     """Texts as XML has them; hardly any needs it."""
     joined = "".join(texts)
-    if any(c in joined for c in "&<>"):
-        return [html.escape(text, quote=False) for text in texts]
-    return texts
+    if not any(c in joined for c in "&<>"):
+        return texts
+    import html
+
+    return [html.escape(text, quote=False) for text in texts]
 
 
 def _frames(dataset: Dataset) -> list[str]:
@@ -74,7 +75,7 @@ def _frames(dataset: Dataset) -> list[str]:
     images = dataset.images
     if images.video is None:
         return []
-    names = [f"\t<video>{html.escape(name, quote=False)}</video>\n" for name in dataset.videos.name]
+    names = [f"\t<video>{name}</video>\n" for name in _escaped(dataset.videos.name)]
     frame = np.full(len(images), -1) if images.frame is None else images.frame
     return [
         "" if v < 0 else names[v] + ("" if f < 0 else f"\t<frame>{f}</frame>\n")
@@ -90,10 +91,11 @@ def _object(dataset: Dataset, edges: Floats) -> list[bytes | Column]:
     kinds = boxes.category.astype(np.int64) * 65536 + (boxes.flags & known)
     unique, which = np.unique(kinds, return_inverse=True)
     starts = []
+    names = _escaped(dataset.categories.name)
     for kind in unique.tolist():
         category, flags = divmod(kind, 65536)
         starts.append(
-            f"\t<object>\n\t\t<name>{html.escape(dataset.categories.name[category], quote=False)}</name>\n"
+            f"\t<object>\n\t\t<name>{names[category]}</name>\n"
             f"\t\t<pose>Unspecified</pose>\n"
             f"\t\t<truncated>{int(flags & Flag.TRUNCATED > 0)}</truncated>\n"
             f"\t\t<difficult>{int(flags & Flag.DIFFICULT > 0)}</difficult>\n"
@@ -108,8 +110,8 @@ def _object(dataset: Dataset, edges: Floats) -> list[bytes | Column]:
             piece[missing] = b""
             pieces.append(piece)
     if boxes.track is not None:
-        ids = [html.escape(str(i), quote=False).encode() for i in dataset.tracks.source_id.tolist()]
-        cells = [b"\t\t<trackid>%b</trackid>\n" % id_ for id_ in ids] + [b""]
+        ids = _escaped([str(i) for i in dataset.tracks.source_id.tolist()])
+        cells = [f"\t\t<trackid>{id_}</trackid>\n".encode() for id_ in ids] + [b""]
         pieces.insert(1, (np.array(cells, np.bytes_), np.where(boxes.track < 0, len(ids), boxes.track)))
     texts = decimal_cells(edges.reshape(-1))
     between = b"\t\t<bndbox>\n"
