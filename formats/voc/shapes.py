@@ -119,12 +119,14 @@ class _Shape:
     def cut(self, files: Sequence[File]) -> list[_Found | None]:
         """What each file holds, None where not all of it fits."""
         text = _APART.join([file.data for file in files])
-        if text.count(_APART) >= len(files) or _MARK in text or text.count(b"\r") > text.count(b"\r\n"):
-            return [None] * len(files)
         pieces = self.pattern.split(text)
+        rests = _MARK.join(pieces[:: self.step]).split(_APART)
+        lone = b"\r" in text and text.count(b"\r") > text.count(b"\r\n")
+        if lone or _MARK in text or len(rests) > len(files):
+            return [None] * len(files)
         found: list[_Found | None] = []
         last = 0
-        for file, rest in zip(files, _MARK.join(pieces[:: self.step]).split(_APART), strict=True):
+        for file, rest in zip(files, rests, strict=True):
             first, last = last, last + rest.count(_MARK)
             match = _FILE.fullmatch(rest)
             if match is None or rest.count(b"<filename>") != 1 or rest.count(b"<size>") != 1:
