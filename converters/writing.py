@@ -302,7 +302,7 @@ def _check_stems(dataset: Dataset, log: Log) -> None:
 def _check_apart(dataset: Dataset, output: Output) -> None:
     """Refuse a target that holds a file that was read; a list file may have led to other folders."""
     real = os.path.realpath(output.target)
-    for folder in {folder_of(file.path) for file in dataset.files}:
+    for folder in dict.fromkeys(folder_of(file.path) for file in dataset.files):
         below = os.path.realpath(folder)
         if below == real or below.startswith(real.rstrip(os.sep) + os.sep):
             raise PathError(

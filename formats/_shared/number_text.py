@@ -77,7 +77,14 @@ def _decimal_cells(values: Floats, number: Floats, plain: NDArray[np.bool_]) -> 
 
 
 def _shortest(values: Floats) -> list[str]:
-    return [text[:-2] if (text := repr(v)).endswith(".0") else text for v in values.tolist()]
+    size = np.abs(values)
+    if len(values) and ((size >= 1e-4) & (size < 1e15)).all():  # Python and JSON write these alike
+        import msgspec
+
+        found = msgspec.json.encode(values.tolist()).decode()[1:-1].split(",")
+    else:
+        found = list(map(repr, values.tolist()))
+    return [text.removesuffix(".0") for text in found]
 
 
 def fixed_cells(values: Floats, places: int) -> Cells:

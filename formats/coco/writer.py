@@ -190,15 +190,11 @@ def _lines(
     record = msgspec.defstruct("Record", members, omit_defaults=True, gc=False)
     columns = {**columns, **optional}
     encode = msgspec.json.Encoder().encode_lines
-    wholes = any(c.dtype.kind == "f" and bool((c == np.rint(c)).any()) for c in columns.values())
     parts: list[bytes] = []
     starts = range(0, len(next(iter(columns.values()))), _BATCH)
     for start in log.track(starts, what) if len(starts) > 1 else starts:
-        batch = [column[start : start + _BATCH].tolist() for column in columns.values()]
-        text = encode(list(map(record, *batch)))
-        if wholes:
-            text = _without_zeros(text)
-        text = text[:-1].replace(b"\n", b",\n")
+        batch = [_shortest(column[start : start + _BATCH]) for column in columns.values()]
+        text = encode(list(map(record, *batch)))[:-1].replace(b"\n", b",\n")
         if heads:
             lines = zip(heads[start : start + _BATCH], text.split(b"\n"), strict=True)
             text = b"\n".join([b"{" + head + b"," + line[1:] for head, line in lines])
@@ -206,17 +202,15 @@ def _lines(
     return parts
 
 
-_END = np.isin(np.arange(256), list(b",]}"))
-
-
-def _without_zeros(text: bytes) -> bytes:
-    """Records of numbers with ``1`` where msgspec writes ``1.0``; there is no other text in them."""
-    data = np.frombuffer(text, np.uint8)
-    point = np.flatnonzero(data == ord("."))
-    point = point[(data[point + 1] == ord("0")) & _END[data[point + 2]]]
-    kept = np.ones(len(data), np.bool_)
-    kept[point] = kept[point + 1] = False
-    return data[kept].tobytes()
+def _shortest(column: NDArray[Any]) -> list[Any]:
+    """The numbers as they are written: whole ones without a point, of those that have no exponent."""
+    if column.dtype.kind == "f":
+        whole = (column == np.rint(column)) & (np.abs(column) < 1e16)
+        wholes = column[whole].astype(np.int64)
+        column = column.astype(object)
+        column[whole] = wholes
+    found: list[Any] = column.tolist()
+    return found
 
 
 def _array(lines: list[bytes]) -> list[bytes]:

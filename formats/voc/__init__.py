@@ -55,7 +55,8 @@ Writing
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -64,11 +65,15 @@ from odm.formats._contract import LIKELY, SURE, Format, Sniff
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.gather import Gather
 from odm.formats._shared.safe_xml import DOCTYPE, XML_BEGINS, after_prolog, narrow
+from odm.formats._shared.text_tokens import CHUNK
 from odm.formats.voc.results import RESULT_NAME, ResultReader, result_files, write_results
 from odm.formats.voc.terms import FLAGS, VocOptions
-from odm.formats.voc.trees import find_splits, name_strays, picture_folders, places
+from odm.formats.voc.trees import Place, find_splits, name_strays, picture_folders, places
 from odm.issues import Log, UsageError, plural
 from odm.tables import Builder, Dataset, Floats
+
+if TYPE_CHECKING:
+    from odm.formats.voc.shapes import File
 
 _TAG = re.compile(r"<([^\s>/!?<]+)")
 
@@ -160,15 +165,32 @@ def _read_xml(source: Source, files: list[str], builder: Builder, log: Log, opti
     name_strays(source, roots, log)
     gather = Gather(source, builder, log, options, picture_folders(source, roots), size_field="size")
     images, rows = Images(gather, splits), Rows(gather, options.origin)
-    quick, careful = Shapes(builder, images, rows), Elements(builder, log, images, rows)
-    for file, key, _ in log.track(chosen, "reading"):
-        data = source.read(file, log)
-        if data is not None:
-            path = source.full(file)
-            if not quick.read(data, path, key):
-                careful.read(data, path, key)
-            rows.pack()
+    shapes = Shapes(builder, images, rows, Elements(builder, log, images, rows))
+    for batch in _batches(source, chosen, log):
+        shapes.read(batch)
+        rows.pack()
     rows.finish()
+
+
+def _batches(source: Source, chosen: Sequence[Place], log: Log) -> Iterator[list[File]]:
+    """The files with their content, some hundred kilobytes at a time; what cannot be read is reported."""
+    from odm.formats.voc.shapes import File
+
+    batch: list[File] = []
+    held = 0
+    unread = log.fresh()
+    for file, key, _ in log.track(chosen, "reading"):
+        data = source.read(file, unread)
+        if data is not None:
+            batch.append(File(data, source.full(file), key))
+            held += len(data)
+        if data is None or held >= CHUNK:
+            yield batch
+            batch, held = [], 0
+        if data is None:  # in its turn
+            log.extend(unread)
+            unread = log.fresh()
+    yield batch
 
 
 def _check(options: VocOptions) -> None:

@@ -1,22 +1,31 @@
-"""The quick way to read Pascal VOC XML.
+"""The quick way to read Pascal VOC XML: many files at once.
 
-A file is read by it only if all of it matches: the head below, then objects that are all written like the
-first one, then the end. Text is printable ASCII without '&' and '<', so what the pattern captures is what an
-XML parser would give. Everything else goes through `odm.formats.voc.elements`.
+The text of many files is split by one pattern, that of an object written like the first one. What is left of
+a file, with a mark for each object, must have the form below. Text is printable ASCII without '&' and '<', so
+what the patterns capture is what an XML parser would give. All other files go through
+`odm.formats.voc.elements`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
+from odm.formats.voc.elements import Elements
 from odm.formats.voc.gather import Images, Rows
 from odm.formats.voc.terms import EDGES, FLAGS, SCORES, WHITE
 from odm.names import stem
 from odm.tables import Builder
 
+_APART, _MARK = b"\0", b"\1"
+"""What stands between files, and for an object; XML has neither."""
 _TEXT = rb"[ -%'-;=?-~]*"
 _GAP = rb"[ \t\r\n]*"
 
@@ -25,7 +34,7 @@ def _leafs(*tags: bytes) -> bytes:
     return b"|".join(b"<" + tag + b">" + _TEXT + b"</" + tag + b">" + _GAP for tag in tags)
 
 
-_HEAD = re.compile(
+_FILE = re.compile(
     rb"""(?:\xef\xbb\xbf)?(?:<\?xml version=["']1\.0["'](?: encoding=["'](?:utf-8|UTF-8)["'])?"""
     rb"""(?: standalone=["'](?:yes|no)["'])? ?\?>)?"""
     + (_GAP + rb"""<annotation(?: verified="(?:yes|no)")?>""" + _GAP + rb"(?:")
@@ -36,16 +45,25 @@ _HEAD = re.compile(
     + (rb"|<filename>(" + _TEXT + rb")</filename>" + _GAP)
     + (rb"|<size>" + _GAP + rb"<width>([1-9][0-9]{0,8})</width>" + _GAP)
     + (rb"<height>([1-9][0-9]{0,8})</height>" + _GAP + rb"(?:" + _leafs(b"depth") + rb")?</size>" + _GAP)
-    + rb")*(?=</annotation>|<object>)"
+    + (rb")*(?:\x01(?:(" + _GAP + rb")\x01(?:\4\x01)*)?" + _GAP + rb")?</annotation>" + _GAP)
 )
+"""What is left of a file. The last group is what lies between objects, everywhere the same."""
 _LEAF = re.compile(rb"<([a-z]+)>(" + _TEXT + rb")</\1>")
 _PATTERNS = {
-    **dict.fromkeys(EDGES, rb"(-?[0-9]{1,15}(?:\.[0-9]{1,20})?)"),
-    **dict.fromkeys(SCORES, rb"([0-9]{1,15}(?:\.[0-9]{1,20})?)"),
+    **dict.fromkeys(EDGES, rb"(-?[0-9]{1,15}+(?:\.[0-9]{1,20}+)?+)"),
+    **dict.fromkeys(SCORES, rb"([0-9]{1,15}+(?:\.[0-9]{1,20}+)?+)"),
     **dict.fromkeys(FLAGS, rb"([01])"),
-    "name": rb"([ -%'-;=?-~]+)",
+    "name": rb"( *+[!-%'-;=?-~][ -%'-;=?-~]*+)",  # not only blanks
     "pose": rb"(" + _TEXT + rb")",
 }
+
+
+class File(NamedTuple):
+    """A file that was read; `key` is the name of its image without extension."""
+
+    data: bytes
+    path: str
+    key: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -59,12 +77,13 @@ class _Shape:
     lines: int
 
     @classmethod
-    def of_first(cls, body: bytes) -> _Shape | None:
-        """The shape of the object that `body` begins with; None if it is not plain."""
-        close = body.find(b"</object>", 0, 4000)
-        if close < 0:
+    def of_first(cls, data: bytes) -> _Shape | None:
+        """The shape of the first object of a file; None if it is not plain."""
+        start = data.find(b"<object>")
+        close = data.find(b"</object>", start, start + 4000)
+        if start < 0 or close < 0:
             return None
-        parts = _LEAF.split(body[: close + 9])
+        parts = _LEAF.split(data[start : close + 9])
         tags = [tag.decode() for tag in parts[1::3]]
         between = [part.split() for part in parts[0::3]]
         if not between[0] or between[0][0] != b"<object>" or len(set(tags)) != len(tags):
@@ -97,118 +116,149 @@ class _Shape:
         lines = sum(literal.count(b"\n") for literal in parts[0::3])
         return cls(re.compile(pattern), columns, len(tags) + 1, lines)
 
-    def cut(self, body: bytes) -> tuple[list[bytes], int] | None:
-        """The pieces of all objects, and how many lines one takes; None if not all of `body` fits."""
-        pieces = self.pattern.split(body)
-        gaps = pieces[:: self.step]
-        if gaps[0] or gaps[-1].strip(WHITE) != b"</annotation>":
-            return None
-        inner = set(gaps[1:-1])
-        if len(inner) > 1:
-            return None
-        lines = 0
-        if inner:
-            (gap,) = inner
-            if gap.strip(WHITE):
-                return None
-            lines = self.lines + gap.count(b"\n")
-        return pieces, lines
+    def cut(self, files: Sequence[File]) -> list[_Found | None]:
+        """What each file holds, None where not all of it fits."""
+        text = _APART.join([file.data for file in files])
+        pieces = self.pattern.split(text)
+        rests = _MARK.join(pieces[:: self.step]).split(_APART)
+        lone = b"\r" in text and text.count(b"\r") > text.count(b"\r\n")
+        if lone or _MARK in text or len(rests) > len(files):
+            return [None] * len(files)
+        found: list[_Found | None] = []
+        last = 0
+        for file, rest in zip(files, rests, strict=True):
+            first, last = last, last + rest.count(_MARK)
+            match = _FILE.fullmatch(rest)
+            if match is None or rest.count(b"<filename>") != 1 or rest.count(b"<size>") != 1:
+                found.append(None)
+                continue
+            filename, width, height, gap = match.groups()
+            said = filename.decode("ascii")
+            if stem(said) != file.key.rpartition("/")[2]:
+                found.append(None)
+                continue
+            line = 1 + rest.count(b"\n", 0, rest.find(_MARK))
+            lines = 0 if gap is None else self.lines + gap.count(b"\n")
+            found.append(_Found(self, pieces, first, last, said, (int(width), int(height)), line, lines))
+        return found
+
+
+_NO_OBJECTS = _Shape(re.compile(rb"(?!)"), {}, 1, 0)
+
+
+class _Found(NamedTuple):
+    """What a file holds: the rows of its objects among those of many files, and what its head says."""
+
+    shape: _Shape
+    pieces: list[bytes]
+    first: int
+    last: int
+    said: str
+    size: tuple[int, int]
+    line: int
+    """Of the first object."""
+    lines: int
+    """From one object to the next."""
+
+    def column(self, tag: str, last: int) -> list[bytes]:
+        """The values of an element, from the first object of this file to the one before `last`."""
+        step = self.shape.step
+        return self.pieces[self.first * step + self.shape.columns[tag] : last * step : step]
 
 
 class Shapes:
     """Reads files by the shapes of objects that it has learnt."""
 
-    def __init__(self, builder: Builder, images: Images, rows: Rows) -> None:
-        self._builder, self._images, self._rows = builder, images, rows
+    def __init__(self, builder: Builder, images: Images, rows: Rows, careful: Elements) -> None:
+        self._builder, self._images, self._rows, self._careful = builder, images, rows, careful
         self._categories: dict[bytes, int] = {}
-        self._shapes: list[_Shape] = []
+        self._shapes = [_NO_OBJECTS]
         self._lessons = 0
 
-    def read(self, data: bytes, path: str, key: str) -> bool:
-        """Read a file of the usual form; False, and nothing done, if it has another."""
-        head = _HEAD.match(data)
-        if head is None:
-            return False
-        end = head.end()
-        filename, width, height = head.groups()
-        if (
-            filename is None
-            or width is None
-            or data.count(b"<filename>", 0, end) > 1
-            or data.count(b"<size>", 0, end) > 1
-            or (b"\r" in data and data.count(b"\r") != data.count(b"\r\n"))
-        ):
-            return False
-        said = filename.decode("ascii")
-        if stem(said) != key.rsplit("/", 1)[-1]:
-            return False
-        body = data[end:]
-        if body.startswith(b"</annotation>"):
-            if body.strip(WHITE) != b"</annotation>":
-                return False
-            self._images.add(path, key, said, (int(width), int(height)))
-            return True
-        found = self._match(body)
-        return found is not None and self._take(data, end, found, path, key, said, (int(width), int(height)))
-
-    def _take(
-        self,
-        data: bytes,
-        end: int,
-        found: tuple[_Shape, list[bytes], int],
-        path: str,
-        key: str,
-        said: str,
-        size: tuple[int, int],
-    ) -> bool:
-        """Add the image and its objects, which begin at `end`; False if one has no name, and nothing done."""
-        shape, pieces, spread = found
-        step = shape.step
-        n = len(pieces) // step
-        at = shape.columns
-        categories = self._categories
-        names = pieces[at["name"] :: step]
-        for name in names:
-            if name not in categories:
-                if not name.strip(WHITE):
-                    return False
-                categories[name] = self._builder.category(name.decode("ascii"))
-        row = self._images.add(path, key, said, size)
-        if row is None:
-            self._builder.skipped += n
-            return True
+    def read(self, files: Sequence[File]) -> None:
+        """Read files in their order, those that are not of the usual form by the careful way."""
         rows = self._rows
-        rows.image.extend([row] * n)
-        rows.category.extend([categories[name] for name in names])
-        for column, edge in zip(rows.edges, EDGES, strict=True):
-            column.extend(map(float, pieces[at[edge] :: step]))
-        for flag, marks in rows.flags.items():
-            marks.extend(pieces[at[flag] :: step] if flag in at else [b"0"] * n)
-        if "score" in at:
-            rows.score.extend(map(float, pieces[at["score"] :: step]))
-        else:
-            rows.score.extend([np.nan] * n)
-        start = 1 + data.count(b"\n", 0, end)
-        rows.line.extend(range(start, start + n * spread, spread) if spread else [start] * n)
-        if "pose" in at:
-            poses = pieces[at["pose"] :: step]
-            for pose in set(poses):
-                if pose.strip(WHITE).lower() not in (b"", b"unspecified"):
-                    rows.count("pose", poses.count(pose))
-        return True
+        run: list[_Found] = []
+        for file, found in zip(files, self._find(files), strict=True):
+            if found is None:
+                run = self._take(run)
+                self._careful.read(*file)
+                continue
+            row = self._images.add(file.path, file.key, found.said, found.size)
+            n = found.last - found.first
+            if row is None:
+                run = self._take(run)
+                self._name(found, found.last)
+                self._builder.skipped += n
+                continue
+            if run and run[-1].pieces is not found.pieces:
+                run = self._take(run)
+            run.append(found)
+            rows.image.extend([row] * n)
+            start, step = found.line, found.lines
+            rows.line.extend(range(start, start + n * step, step) if step else [start] * n)
+        self._take(run)
 
-    def _match(self, body: bytes) -> tuple[_Shape, list[bytes], int] | None:
-        """The shape of all objects of a file, the pieces it cuts them into, and how many lines one has."""
-        for i, shape in enumerate(self._shapes):
-            found = shape.cut(body)
-            if found is not None:
-                if i:
-                    self._shapes.insert(0, self._shapes.pop(i))
-                return shape, *found
-        if self._lessons < 12:  # each costs about a millisecond
-            self._lessons += 1
-            learnt = _Shape.of_first(body)
-            if learnt is not None and (found := learnt.cut(body)) is not None:
-                self._shapes.insert(0, learnt)
-                return learnt, *found
-        return None
+    def _find(self, files: Sequence[File]) -> list[_Found | None]:
+        """What each file holds, None where it is not of the usual form."""
+        found: list[_Found | None] = [None] * len(files)
+        left = list(range(len(files)))
+
+        def fits(shape: _Shape) -> bool:
+            nonlocal left
+            for i, one in zip(left, shape.cut([files[i] for i in left]), strict=True):
+                found[i] = one
+            before, left = len(left), [i for i in left if found[i] is None]
+            return len(left) < before
+
+        for shape in [*self._shapes]:
+            if left and fits(shape):
+                self._shapes.remove(shape)
+                self._shapes.insert(0, shape)
+        for i in left:
+            if found[i] is None and self._lessons < 12:  # each costs about a millisecond
+                self._lessons += 1
+                learnt = _Shape.of_first(files[i].data)
+                if learnt is not None and fits(learnt):
+                    self._shapes.insert(0, learnt)
+        return found
+
+    def _take(self, run: Sequence[_Found]) -> list[_Found]:
+        """Add the objects of files whose images were added, which lie side by side; begin another run."""
+        if not run or run[0].first == run[-1].last:
+            return []
+        rows, first, last = self._rows, run[0], run[-1].last
+        columns = first.shape.columns
+        n = last - first.first
+        rows.category.extend(self._name(first, last))
+        for column, edge in zip(rows.edges, EDGES, strict=True):
+            column.extend(_numbers(first.column(edge, last)))
+        for flag, marks in rows.flags.items():
+            marks.extend(first.column(flag, last) if flag in columns else [b"0"] * n)
+        rows.score.extend(_numbers(first.column("score", last)) if "score" in columns else [np.nan] * n)
+        if "pose" in columns:
+            for pose, times in Counter(first.column("pose", last)).items():
+                if pose.strip(WHITE).lower() not in (b"", b"unspecified"):
+                    rows.count("pose", times)
+        return []
+
+    def _name(self, first: _Found, last: int) -> list[int]:
+        """The rows of the classes of all objects from `first` on, added where they are new."""
+        if first.first == last:
+            return []
+        names = first.column("name", last)
+        for name in dict.fromkeys(names):
+            if name not in self._categories:
+                self._categories[name] = self._builder.category(name.decode("ascii"))
+        return list(map(self._categories.__getitem__, names))
+
+
+def _numbers(texts: Sequence[bytes]) -> list[float]:
+    text = b",".join(texts)
+    if b"-0" not in text:  # which JSON has as 0
+        with contextlib.suppress(msgspec.DecodeError):  # it has no 007 either
+            return _FLOATS.decode(b"[" + text + b"]")
+    return list(map(float, texts))
+
+
+_FLOATS = msgspec.json.Decoder(list[float])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -73,8 +73,11 @@ def refuse_class(name: str) -> str | None:
     return None
 
 
-def refuse_names(names: Iterable[str], log: Log) -> None:
+def refuse_names(names: Sequence[str], log: Log) -> None:
     """Report the names that XML cannot hold, or that would come back as others."""
+    joined = "".join(names)
+    if joined.isascii() and joined.isprintable() and all(map(str.strip, names)):
+        return
     for name in names:
         bad = refuse_class(name)
         if (

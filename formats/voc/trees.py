@@ -37,18 +37,26 @@ Place = tuple[str, str, str | None]
 def places(source: Source, files: Sequence[str]) -> list[Place]:
     """The place of each XML file in the trees that there are."""
     found: list[Place] = []
+    root_of: dict[str, str | None] = {}
     for file in files:
         name = file or source.path.replace("\\", "/").rsplit("/", 1)[-1]
         key = name[:-4] if name.lower().endswith(".xml") else name
-        parts = file.split("/")[:-1]
-        at = next((i for i, part in enumerate(parts) if part.lower() == "annotations"), None)
-        root = None if at is None else "".join(part + "/" for part in parts[:at])
-        found.append((file, key, root))
-    roots = {root for _, _, root in found}
+        folder = file.rpartition("/")[0]
+        if folder not in root_of:
+            root_of[folder] = _root_of(folder)
+        found.append((file, key, root_of[folder]))
+    roots = set(root_of.values())
     if len(roots) == 1 and roots != {None}:
         return [(file, _cut_tree(key, root), root) for file, key, root in found]
     # Several trees: the name of the tree tells their images apart.
     return [(file, key if root is None else root + _cut_tree(key, root), root) for file, key, root in found]
+
+
+def _root_of(folder: str) -> str | None:
+    """The root of the tree that a folder lies in, empty or with a slash at its end; None if in none."""
+    parts = folder.split("/")
+    at = next((i for i, part in enumerate(parts) if part.lower() == "annotations"), None)
+    return None if at is None else "".join(part + "/" for part in parts[:at])
 
 
 def _cut_tree(key: str, root: str | None) -> str:
@@ -78,6 +86,8 @@ def name_strays(source: Source, roots: Sequence[str], log: Log) -> None:
         return
     strays = []
     for file in source.files:
+        if file.endswith(".xml"):
+            continue
         suffix = file[file.rfind(".") :].lower() if "." in file.rsplit("/", 1)[-1] else ""
         inside = not roots or any(_below_annotations(file, root) for root in roots)
         if inside and suffix != ".xml" and suffix not in PICTURE_SUFFIXES:
@@ -141,6 +151,8 @@ def _read_lists(
     in_main = [m for m in matches if (m[1] or "").lower() == "main"]
     if not in_main:
         in_main = [m for m in matches if (m[1] or "").lower() not in ("layout", "segmentation", "action")]
+    if not in_main:
+        return []
     ends: dict[str, list[str]] = {}
     prefix = root if several else ""
     for key in keys:

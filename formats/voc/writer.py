@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import html
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -47,7 +47,7 @@ def write_xml(dataset: Dataset, target: Output, log: Log, options: VocOptions, e
         size % (w, h) if w > 0 and h > 0 else ""
         for w, h in zip(images.width.tolist(), images.height.tolist(), strict=True)
     ]
-    names = [html.escape(name, quote=False) for name in images.name]
+    names = _escaped(images.name)
     objects = assemble(len(images), boxes.image, _object(dataset, edges))
     frames = _frames(dataset)
     for i, (file, name, size, text) in enumerate(
@@ -60,12 +60,22 @@ def write_xml(dataset: Dataset, target: Output, log: Log, options: VocOptions, e
         target.write(file, "".join(f"{key}\n" for key in lists[split]).encode())
 
 
+def _escaped(texts: Sequence[str]) -> Sequence[str]:
+    """Texts as XML has them; hardly any needs it."""
+    joined = "".join(texts)
+    if not any(c in joined for c in "&<>"):
+        return texts
+    import html
+
+    return [html.escape(text, quote=False) for text in texts]
+
+
 def _frames(dataset: Dataset) -> list[str]:
     """The elements that name the video and the frame of each image; none where there are no videos."""
     images = dataset.images
     if images.video is None:
         return []
-    names = [f"\t<video>{html.escape(name, quote=False)}</video>\n" for name in dataset.videos.name]
+    names = [f"\t<video>{name}</video>\n" for name in _escaped(dataset.videos.name)]
     frame = np.full(len(images), -1) if images.frame is None else images.frame
     return [
         "" if v < 0 else names[v] + ("" if f < 0 else f"\t<frame>{f}</frame>\n")
@@ -81,10 +91,11 @@ def _object(dataset: Dataset, edges: Floats) -> list[bytes | Column]:
     kinds = boxes.category.astype(np.int64) * 65536 + (boxes.flags & known)
     unique, which = np.unique(kinds, return_inverse=True)
     starts = []
+    names = _escaped(dataset.categories.name)
     for kind in unique.tolist():
         category, flags = divmod(kind, 65536)
         starts.append(
-            f"\t<object>\n\t\t<name>{html.escape(dataset.categories.name[category], quote=False)}</name>\n"
+            f"\t<object>\n\t\t<name>{names[category]}</name>\n"
             f"\t\t<pose>Unspecified</pose>\n"
             f"\t\t<truncated>{int(flags & Flag.TRUNCATED > 0)}</truncated>\n"
             f"\t\t<difficult>{int(flags & Flag.DIFFICULT > 0)}</difficult>\n"
@@ -98,12 +109,13 @@ def _object(dataset: Dataset, edges: Floats) -> list[bytes | Column]:
             piece = np.resize(np.array(text, np.bytes_), len(boxes))
             piece[missing] = b""
             pieces.append(piece)
-    pieces.append(b"\t\t<bndbox>\n")
     if boxes.track is not None:
-        ids = [html.escape(str(i), quote=False).encode() for i in dataset.tracks.source_id.tolist()]
-        cells = [b"\t\t<trackid>%b</trackid>\n" % id_ for id_ in ids] + [b""]
+        ids = _escaped([str(i) for i in dataset.tracks.source_id.tolist()])
+        cells = [f"\t\t<trackid>{id_}</trackid>\n".encode() for id_ in ids] + [b""]
         pieces.insert(1, (np.array(cells, np.bytes_), np.where(boxes.track < 0, len(ids), boxes.track)))
     texts = decimal_cells(edges.reshape(-1))
+    between = b"\t\t<bndbox>\n"
     for i, name in enumerate((b"xmin", b"ymin", b"xmax", b"ymax")):
-        pieces += [b"\t\t\t<%b>" % name, texts[i::4], b"</%b>\n" % name]
-    return [*pieces, b"\t\t</bndbox>\n\t</object>\n"]
+        pieces += [between + b"\t\t\t<%b>" % name, texts[i::4]]
+        between = b"</%b>\n" % name
+    return [*pieces, between + b"\t\t</bndbox>\n\t</object>\n"]

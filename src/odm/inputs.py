@@ -76,9 +76,9 @@ def opened(path: str, status: os.stat_result) -> None:
 
 
 def folder_of(path: str) -> str:
-    """The folder of a file, perhaps with the separator at its end; empty for the current one."""
-    # For thousands of files; os.path.dirname takes five times as long.
-    return path[: path.rfind("/") + 1] if os.sep == "/" else os.path.dirname(path)
+    """``os.path.dirname``, of a plain path in a fifth of the time: it is asked of every file."""
+    folder = path.rpartition("/")[0] if os.sep == "/" else ""
+    return folder if folder and folder[-1] != "/" else os.path.dirname(path)
 
 
 def refuse(target: str, sources: Iterable[str] = ()) -> None:

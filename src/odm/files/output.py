@@ -16,7 +16,7 @@ from odm.files.opening import GIVE_A_PATH, Unreadable, kind_of, read_bytes, reas
 from odm.files.signals import undisturbed
 from odm.files.stores import refuse_target
 from odm.issues import Code, Log, PathError, printable, shorten
-from odm.names import accept_name, is_hidden, refuse_name
+from odm.names import accept_name, is_hidden, is_usual, refuse_name
 
 COLLISION = Code(
     "name-collision",
@@ -176,19 +176,7 @@ class Output:
             If something that stands in a target to be overwritten is in the way.
         """
         errors = log.errors
-        seen: dict[str, int] = {}
-        folded: dict[str, int] = {}
-        for i, name in enumerate(names):
-            if accept_name(name, log, path) and is_hidden(name):
-                log.report(HIDDEN_NAME, path, value=name, owner=owners[i])
-            first = seen.setdefault(name, i)
-            if first != i:
-                log.report(COLLISION, path, first=owners[first], second=owners[i], value=name)
-                continue
-            key = name if name.isascii() else unicodedata.normalize("NFC", name)
-            near = folded.setdefault(key.casefold(), i)
-            if near != i:
-                log.report(CASE_COLLISION, path, first=owners[near], second=owners[i])
+        seen = _first_of_each(names, owners, log, path)
         checked = {""}
         for name in names:
             folder = name.rpartition("/")[0]
@@ -495,6 +483,27 @@ class Output:
                 if self._held >= 0:
                     os.close(self._held)
                     self._held = -1
+
+
+def _first_of_each(names: Sequence[str], owners: Sequence[str], log: Log, path: str) -> dict[str, int]:
+    """Where each name stands first; names that are not safe, and names that are alike, are reported."""
+    plain = all(map(is_usual, names)) and not any(map(is_hidden, names))
+    if plain and len(set(map(str.casefold, names))) == len(names):
+        return dict(zip(names, range(len(names)), strict=True))
+    seen: dict[str, int] = {}
+    folded: dict[str, int] = {}
+    for i, name in enumerate(names):
+        if accept_name(name, log, path) and is_hidden(name):
+            log.report(HIDDEN_NAME, path, value=name, owner=owners[i])
+        first = seen.setdefault(name, i)
+        if first != i:
+            log.report(COLLISION, path, first=owners[first], second=owners[i], value=name)
+            continue
+        key = name if name.isascii() else unicodedata.normalize("NFC", name)
+        near = folded.setdefault(key.casefold(), i)
+        if near != i:
+            log.report(CASE_COLLISION, path, first=owners[near], second=owners[i])
+    return seen
 
 
 class _Below(Output):
