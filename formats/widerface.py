@@ -50,6 +50,7 @@ from odm.formats._shared.codes import BAD_FLAG, NO_FILES, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather, own_folder
 from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.text_files import listing, report_others
 from odm.formats._shared.text_rows import (
     are_text,
     class_text,
@@ -58,7 +59,7 @@ from odm.formats._shared.text_rows import (
     refuse_classes,
     report_numbers,
 )
-from odm.formats._shared.text_tokens import NUMBER, cells, listing, report_others, text_of
+from odm.formats._shared.text_tokens import NUMBER, cells, text_of
 from odm.issues import Code, Log, plural, shorten
 from odm.names import BAD_CLASS_NAME, BAD_NAME, PICTURE_SUFFIXES, refuse_class
 from odm.tables import Builder, Dataset, Flag, Kind

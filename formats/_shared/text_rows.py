@@ -21,6 +21,7 @@ from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE, OUTLINES
 from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.text_files import listing, report_others
 from odm.formats._shared.text_tokens import (
     NON_FINITE,
     NUMBER,
@@ -28,9 +29,7 @@ from odm.formats._shared.text_tokens import (
     Rows,
     chunks,
     explain_rows,
-    listing,
     pages,
-    report_others,
     text_of,
 )
 from odm.issues import Code, Log, Trusted, printable

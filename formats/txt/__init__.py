@@ -39,7 +39,8 @@ from __future__ import annotations
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, POOR, Format, Sniff
-from odm.formats._shared.text_tokens import lines_are, sample
+from odm.formats._shared.text_files import sample
+from odm.formats._shared.text_tokens import lines_are
 from odm.formats.txt.meaning import TxtOptions, decide_together
 from odm.formats.txt.rows import labels_of
 from odm.issues import Log

@@ -21,7 +21,8 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
 from odm.formats._shared.pictures import FAR, LINKED_PICTURE, are_far
-from odm.formats._shared.text_tokens import NUMBER, Rows, listing, report_others
+from odm.formats._shared.text_files import listing, report_others
+from odm.formats._shared.text_tokens import NUMBER, Rows
 from odm.formats.txt.meaning import TxtOptions, decide
 from odm.formats.txt.rows import BOX_FIELDS, ParsedRows
 from odm.issues import Log, Trusted, printable, shorten

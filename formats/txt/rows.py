@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from odm.files import Source
 from odm.formats._shared.codes import WRONG_COUNT
+from odm.formats._shared.text_files import listing
 from odm.formats._shared.text_tokens import (
     EMPTY,
     NON_FINITE,
@@ -23,7 +24,6 @@ from odm.formats._shared.text_tokens import (
     chunks,
     every,
     explain_rows,
-    listing,
     second_row,
 )
 from odm.issues import Log, Trusted, plural, shorten

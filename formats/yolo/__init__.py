@@ -53,7 +53,8 @@ from odm.files import Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
 from odm.formats._shared.gather import Gather
 from odm.formats._shared.pictures import ImageOptions, Pictures
-from odm.formats._shared.text_tokens import Rows, listing, report_others, sample
+from odm.formats._shared.text_files import listing, report_others, sample
+from odm.formats._shared.text_tokens import Rows
 from odm.formats.yolo.descriptions import (
     data_file_of,
     describes,

@@ -10,7 +10,8 @@ from odm.files import Source
 from odm.formats._shared.class_lists import BAD_DATA_YAML, CLASS_COUNT, described_names, read_list
 from odm.formats._shared.safe_yaml import Node, is_none, load, shown
 from odm.formats._shared.splits import SPLITS
-from odm.formats._shared.text_tokens import listing, text_of
+from odm.formats._shared.text_files import listing
+from odm.formats._shared.text_tokens import text_of
 from odm.formats.yolo.layouts import ALIASES, Group, Plan, YoloOptions, check_split, file_set
 from odm.issues import Code, Log, printable
 from odm.names import accept_name, stem

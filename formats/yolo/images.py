@@ -13,7 +13,7 @@ from odm.codes import NO_PICTURE
 from odm.files import Source
 from odm.formats._shared.gather import At, Gather, with_extension
 from odm.formats._shared.pictures import Picture, Pictures, picture_in
-from odm.formats._shared.text_tokens import listing
+from odm.formats._shared.text_files import listing
 from odm.formats.yolo.layouts import Group, Plan, YoloOptions, file_set
 from odm.issues import Code, Log, Trusted, printable, shorten
 from odm.names import PICTURE_SUFFIXES, stem

@@ -14,7 +14,7 @@ from odm.formats._shared.class_lists import class_list_option, read_list
 from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.splits import SPLITS
-from odm.formats._shared.text_tokens import Listing
+from odm.formats._shared.text_files import Listing
 from odm.issues import Log, PathError, printable, shorten
 
 ALIASES = {"valid": "val", "validation": "val"}

@@ -1,0 +1,142 @@
+"""The files of a folder of text files: which hold labels, and what some of their lines look like."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+from odm.codes import STRAY_FILE
+from odm.files import Source
+from odm.formats._shared.text_tokens import BOM, NUMBER, text_of
+from odm.issues import Log, printable, shorten
+from odm.names import PICTURE_SUFFIXES
+
+_VALUE = rb"[ \t]*[0-9.+-]+[ \t]*"
+_SEPARATED = re.compile(rb"[^,;|]+([,;|])(?:" + _VALUE + rb"\1)?(?:" + _VALUE + rb"\1){3}" + _VALUE)
+NOT_LABELS = frozenset(
+    (
+        "classes.txt",
+        "_classes.txt",
+        "predefined_classes.txt",
+        "obj.names",
+        "obj.data",
+        "readme.txt",
+        "license.txt",
+    )
+)
+"""Files, in lower case, that are often found among labels and are none."""
+
+_NAME_LISTS = frozenset({"class_names.txt", "labels.txt"})
+"""Names of files that list classes where they hold no rows of numbers, in lower case."""
+_AMONG = (".txt", ".yaml", ".yml", ".data", ".names", ".labels", ".cache", *PICTURE_SUFFIXES)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Listing:
+    """The files of a folder of labels by what they are."""
+
+    labels: list[str]
+    pictures: list[str]
+    others: list[str]
+    """Neither, and nothing that a data set of text files usually holds."""
+    known: list[str]
+    """Class lists, read-me files and the like."""
+
+
+def listing(source: Source) -> Listing:
+    """The files of `source`, sorted. A single file is a label, whatever its name."""
+    return source.once(_listing) if source.is_dir else Listing([""], [], [], [])
+
+
+def _listing(source: Source) -> Listing:
+    labels: list[str] = []
+    pictures: list[str] = []
+    others: list[str] = []
+    known: list[str] = []
+    for file in source.files:
+        low = file.rsplit("/", 1)[-1].lower()
+        if low.endswith(".txt") and low not in NOT_LABELS and not low.startswith("readme"):
+            is_list = low in _NAME_LISTS and _ROW.search(source.head(file)) is None
+            is_list |= _LISTS.fullmatch(low) is not None and _lists_pictures(source, file)
+            (known if is_list else labels).append(file)
+        elif low.endswith(tuple(PICTURE_SUFFIXES)):
+            pictures.append(file)
+        elif low.endswith(_AMONG):
+            known.append(file)
+        else:
+            others.append(file)
+    return Listing(labels, pictures, others, known)
+
+
+_ROW = re.compile(rb"(?:[ \t,]-?[0-9.]+){4}")
+_LISTS = re.compile(r"(autosplit_)?(train|val|valid|test|trainval)[0-9]*\.txt")
+
+
+def _lists_pictures(source: Source, file: str) -> bool:
+    """Whether a file of that name is a list of pictures: its first line ends like a picture's name."""
+    first = source.head(file).removeprefix(BOM).strip().split(b"\n", 1)[0].strip().lower()
+    return first.endswith(tuple(suffix.encode() for suffix in PICTURE_SUFFIXES))
+
+
+def report_others(source: Source, found: Listing, log: Log) -> None:
+    """Name the files that are not read."""
+    for file in found.others:
+        log.report(STRAY_FILE, source.full(file))
+    if found.known:
+        shown = ", ".join(shorten(f) for f in found.known[:5]) + (", ..." if len(found.known) > 5 else "")
+        log.note(f"{printable(source.path)}: not images, ignored: {shown}")
+
+
+SAMPLE = 200
+"""How many files a sniffer looks at."""
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class Sample:
+    """What some lines of some files look like."""
+
+    files: int = 0
+    lines: int = 0
+    relative: int = 0
+    """Lines that begin with a whole number and hold no number beyond 1.5: YOLO's."""
+    named: int = 0
+    """Lines whose class is a word."""
+    pixels: int = 0
+    """Lines that begin with a whole number and hold numbers beyond 1.5."""
+    rows: int = 0
+    """Lines that end with four numbers after a class."""
+    separated: int = 0
+    """Lines that are a class and numbers once they are split at commas, semicolons or bars."""
+    counts: dict[int, int] = dataclasses.field(default_factory=dict)
+    """How many lines have how many numbers after the class."""
+
+
+def sample(source: Source, labels: Sequence[str]) -> Sample:
+    """Look at the first lines of some of the files, spread evenly."""
+    step = max(1, len(labels) // SAMPLE)
+    return source.once(_sample, tuple(labels[::step][:SAMPLE]))
+
+
+def _sample(source: Source, labels: tuple[str, ...]) -> Sample:
+    found = Sample()
+    for file in labels:
+        found.files += 1
+        data = text_of(source.head(file), "", Log())
+        lines = data.split(b"\n")
+        for line in lines[: 200 if len(lines) < 200 else -1][:200]:
+            tokens = line.split()
+            if not tokens:
+                continue
+            found.lines += 1
+            if len(tokens) < 5 and _SEPARATED.fullmatch(line):
+                found.separated += 1
+            numbers = [float(t) for t in tokens[1:] if NUMBER.fullmatch(t)]
+            large = any(abs(n) > 1.5 for n in numbers)
+            whole = re.fullmatch(rb"[0-9]+(\.0*)?", tokens[0]) is not None
+            found.named += not whole
+            found.pixels += whole and large
+            found.relative += whole and not large
+            found.rows += len(tokens) >= 5 and all(NUMBER.fullmatch(t) for t in tokens[-4:])
+            found.counts[len(numbers)] = found.counts.get(len(numbers), 0) + 1
+    return found
