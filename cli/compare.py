@@ -40,6 +40,7 @@ from odm.evaluate.analysis.compare import (
 from odm.evaluate.analysis.render import headlines, render_comparison, save_comparison
 from odm.evaluate.analysis.slices import slices_by_tags
 from odm.evaluate.analysis.table import Table, table_of
+from odm.evaluate.doubts import DOUBTFUL
 from odm.files import Output
 from odm.issues import Log, UsageError
 from odm.tables import Dataset
@@ -217,7 +218,7 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
             with Output(given["save_to"], overwrite=given["overwrite"]) as output:
                 save_comparison(comparison, output.write)
         if shown is not None:
-            _report(comparison, shown, (gt, *runs), options, given)
+            _report(comparison, shown, (gt, *runs), options, given, log)
     finally:  # the numbers are the last thing on the screen
         form = eval_.printed_as(given)
         lines = headlines(comparison) if form == "table" else ()
@@ -235,6 +236,7 @@ def _report(
     sources: tuple[str, ...],
     options: dict[str, dict[str, Any]],
     given: dict[str, Any],
+    log: Log,
 ) -> None:
     """Write the page of two runs."""
     from odm.report import ClassDelta, changes_of, compare_page
@@ -248,11 +250,13 @@ def _report(
         of_first, of_other = (s[delta.key] for s, _ in runs) if name is None else (a[name].ap for a in aps)
         p = own.p if name is None else delta.p_holm
         n = None if name is None else aps[0][name].gt
-        return ClassDelta(name or delta.key, of_first, of_other, delta.delta, own.low, own.high, p, n)
+        lower = comparison.lower_is_better
+        return ClassDelta(name or delta.key, of_first, of_other, delta.delta, own.low, own.high, p, n, lower)
 
-    changes = changes_of(
-        first.result.report_data(), other.result.report_data(), images=given["report_images"]
-    )
+    data = first.result.report_data(), other.result.report_data()
+    score = given["at_score"]
+    levels = None if score is None else (data[0].level_of(score), data[1].level_of(score))
+    changes = changes_of(*data, levels=levels, images=given["report_images"])
     names = [image.name for image in changes.images]
     pictures = dict(zip(names, pictures_of(names, sets, options.values(), given), strict=True))
     of_all = [d for d in comparison.deltas if d.category is None]
@@ -267,6 +271,8 @@ def _report(
         metric=(of_classes or of_all)[0].key,
         sources=sources,
         title=given["report_title"],
+        log=log,
+        doubtful=DOUBTFUL,
     )
     write_report(page, given, sources)
 

@@ -243,6 +243,54 @@ def test_filters_and_tabs(visit, made):
     assert number(page, "mAP", ".hero") == contract["results"][1]["summary"]["mAP"]
 
 
+def make_many_classes(folder, n=150):
+    """A class per object; class k is found at score k / n, but class 7 is taken for class 100, 120 and 140."""
+    folder.mkdir()
+    found = [*((k, k) for k in range(n) if k != 7), *((7, other) for other in (100, 120, 140))]
+    rows = [
+        {"id": i + 1, "image_id": k // 15 + 1, "category_id": c + 1, "bbox": [10 * (k % 15), 10, 8, 8]}
+        for i, (k, c) in enumerate([*((k, k) for k in range(n)), *found])
+    ]
+    images = [{"id": i, "file_name": f"{i}.jpg", "width": 150, "height": 30} for i in range(1, n // 15 + 1)]
+    categories = [{"id": k + 1, "name": f"class {k}"} for k in range(n)]
+    contract = {"images": images, "annotations": rows[:n], "categories": categories}
+    (folder / "gt.json").write_text(json.dumps(contract))
+    results = [{**row, "score": row["category_id"] / n} for row in rows[n:]]
+    (folder / "det.json").write_text(json.dumps(results))
+    return folder
+
+
+def test_one_of_many_classes(visit, tmp_path):
+    data = make_many_classes(tmp_path / "many")
+    assert run("eval", data / "gt.json", data / "det.json", "-q", "--report", tmp_path / "many.html") == 0
+    page = visit(tmp_path / "many.html", "#s=0.1")
+    table = page.locator("#classes tbody tr")
+    assert table.count() == 15
+    search = page.get_by_label("Class name contains")
+    search.fill("CLASS 14")
+    assert table.count() == 11
+    assert page.locator("#classes [role=status]").inner_text() == "11 of 150 classes"
+    search.fill("class 7x")
+    assert page.get_by_text("No class has such a name.").is_visible()
+    search.fill("class 7")
+    page.get_by_role("button", name="class 7", exact=True).click()
+    page.wait_for_timeout(200)
+    # The matrix and the confusions are those of the class.
+    (confused,) = page.locator(".pairs .chip").all_inner_texts()
+    assert re.fullmatch("class 7 → class 1[024]0 1", confused)
+    assert {"class 7", confused[10:19]} < set(page.locator(".conf tbody th").all_inner_texts())
+    # A long table follows the slider when it rests.
+    page.locator("#clear").click()
+    search.fill("")
+    page.get_by_role("button", name="Show all 150 classes").click()
+    assert table.count() == 150
+    page.locator("#score").fill("60")
+    found = '#classes tr[data-class="class 80"] [data-key="tp"]'
+    page.wait_for_selector(f'{found}[data-score="0.60"]')
+    assert number(page, "tp", '#classes tr[data-class="class 80"]') == 0
+    assert number(page, "tp", '#classes tr[data-class="class 100"]') == 1
+
+
 def test_without_curves(visit, made):
     page = visit(made[0] / "corloc.html")
     assert page.locator("#curves h3").all_inner_texts() == [

@@ -14,7 +14,6 @@ const WHY_MISSED = {
   undetected: "nothing near it",
 };
 const FEW_CLASSES = 15;
-const MANY_CLASSES = 20;
 const IN_MATRIX = 13;
 const WHOLE_MATRIX = 16;
 const REDRAW_GALLERY = 60;

@@ -29,7 +29,10 @@ function chooseCell({ st, redraw }, id) {
   if (st.cell) toImages();
 }
 
-// Of many classes the matrix shows those that are confused most; the rest is one row and one column.
+const FAR = 1e-9; // what a confusion counts that is not of the chosen class
+
+// Of many classes the matrix shows those that are confused most, with the chosen class if there is one; the rest is
+// one row and one column.
 function matrixAxes({ R, st }, entries) {
   const n = R.rows.length;
   const kept = new Set(Array.from({ length: n + 1 }, (_, i) => i));
@@ -37,8 +40,9 @@ function matrixAxes({ R, st }, entries) {
     const weight = new Float64Array(n);
     for (const [i, j, v] of entries) {
       if (i === j || i >= n || j >= n) continue;
-      weight[i] += v;
-      weight[j] += v;
+      const near = st.category < 0 || i === st.category || j === st.category;
+      weight[i] += near ? v : v * FAR;
+      weight[j] += near ? v : v * FAR;
     }
     if (st.category >= 0) weight[st.category] = Infinity;
     const order = Array.from(weight, (_, i) => i).sort(
@@ -99,7 +103,7 @@ function confusion(context, holder) {
       h("button", { ...attributes, on: { click: () => chooseCell(context, id) } }, compact(v)),
     );
   };
-  const edge = (i) => (i === n ? "edge" : null);
+  const edge = (i) => (i === n ? "edge" : i === st.category ? "on" : null);
   const rows = axis.map((i) =>
     h(
       "tr",
@@ -145,8 +149,9 @@ function cellStrength(part, right) {
 function mostConfused(context, entries) {
   const { R, st } = context;
   const n = R.rows.length;
+  const own = st.category;
   const worst = entries
-    .filter(([i, j]) => i !== j && i < n && j < n)
+    .filter(([i, j]) => i !== j && i < n && j < n && (own < 0 || i === own || j === own))
     .sort((a, b) => b[2] - a[2])
     .slice(0, 5);
   if (!worst.length) return [];
@@ -167,7 +172,8 @@ function mostConfused(context, entries) {
       h("b", {}, count(v)),
     );
   };
-  return [h("div", { class: "pairs" }, h("h3", {}, "Most often confused"), worst.map(chip))];
+  const title = ["Most often confused", own < 0 ? null : [" with ", nameOf(R.rows[own].class, 30)]];
+  return [h("div", { class: "pairs" }, h("h3", {}, title), worst.map(chip))];
 }
 
 function errorKinds({ X, R, st, redraw, counts }, holder) {
