@@ -242,16 +242,21 @@ def _report(
     from odm.report import ClassDelta, changes_of, compare_page
 
     (first, sets), (other, _) = shown
-    runs = [(run.summary, evaluation) for run, (evaluation, _) in zip(comparison.runs, shown, strict=True)]
-    aps = [{row.name: row for row in evaluation.result.classes} for _, evaluation in runs]
+    gt = {row.name: row.gt for row in first.result.classes}
 
     def row_of(delta: Delta) -> ClassDelta:
         name, own = delta.category, delta.interval
-        of_first, of_other = (s[delta.key] for s, _ in runs) if name is None else (a[name].ap for a in aps)
-        p = own.p if name is None else delta.p_holm
-        n = None if name is None else aps[0][name].gt
-        lower = comparison.lower_is_better
-        return ClassDelta(name or delta.key, of_first, of_other, delta.delta, own.low, own.high, p, n, lower)
+        return ClassDelta(
+            name or delta.key,
+            delta.first,
+            delta.other,
+            delta.delta,
+            own.low,
+            own.high,
+            own.p if name is None else delta.p_holm,
+            None if name is None else gt[name],
+            comparison.lower_is_better,
+        )
 
     data = first.result.report_data(), other.result.report_data()
     score = given["at_score"]
@@ -260,7 +265,7 @@ def _report(
     names = [image.name for image in changes.images]
     pictures = dict(zip(names, pictures_of(names, sets, options.values(), given), strict=True))
     of_all = [d for d in comparison.deltas if d.category is None]
-    of_classes = [d for d in comparison.deltas if d.category is not None]
+    of_classes = [d for d in comparison.deltas if d.category is not None and d.key == "AP"]
     page = compare_page(
         [row_of(d) for d in of_all],
         [row_of(d) for d in of_classes],

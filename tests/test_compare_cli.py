@@ -42,7 +42,9 @@ def test_the_json_contract(data):
     low, high = found["runs"][0]["intervals"]["AP50"]
     assert 0 <= low < 0.370187 < high <= 1
     delta = next(d for d in found["deltas"] if (d["key"], d["class"]) == ("AP50", None))
-    assert set(delta) == {"run", "key", "class", "delta", "low", "high", "p_better", "p", "p_holm"}
+    columns = {"run", "key", "class", "first", "other", "delta", "low", "high", "p_better", "p", "p_holm"}
+    assert set(delta) == columns
+    assert [delta[k] for k in ("first", "other")] == [run["summary"]["AP50"] for run in found["runs"]]
     assert delta["delta"] == pytest.approx(0.09185918591859)
     ranges = next(d for d in found["deltas"] if d["key"] == "APm")
     assert ranges["low"] is ranges["p"] is None
@@ -55,6 +57,15 @@ def test_the_json_contract(data):
     assert slices["light", "day"]["summary"]["AP50"] is not None
     again, _ = run(data, "compare", *COCO, "--output", "json", "--tags", "tags.csv")
     assert again == out
+
+
+def test_thresholds_that_moved_are_named_by_their_class(data):
+    odm.write(cases.truth(), data / "never.json", "coco")
+    contract = json.loads((data / "never.json").read_text(encoding="utf-8"))
+    contract["categories"].insert(0, {"id": 99, "name": "never"})
+    (data / "never.json").write_text(json.dumps(contract))
+    out, _ = run(data, "compare", "never.json", *COCO[1:])
+    assert "which moved:\ncat 0.97 to 0.86\n" in out
 
 
 def test_areas_are_bootstrapped_on_request(data):
@@ -111,7 +122,8 @@ def test_files_of_save(data, tmp_path):
         (("--require-no-worse", "AP50=60%"), 0),
         (("--fail-on-regression", "AP[bird]"), 1),
         (("--fail-on-regression", "AP5"), 2),
-        (("--fail-on-regression", "AP50[cat]"), 2),
+        (("--fail-on-regression", "AP50[cat]"), 0),
+        (("--fail-on-regression", "AR100[cat]"), 2),
         (("--fail-on-regression", "AP[cow]"), 2),
         (("--require-no-worse", "AP50"), 2),
     ],
