@@ -24,7 +24,7 @@ from odm.cli._markdown import check_markdown, markdown_option, write_markdown
 from odm.cli._messages import GITHUB, print_failed
 from odm.cli._print import show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
-from odm.cli._tags import read_tags
+from odm.cli._tags import slices_of
 from odm.converters import KeptTruth
 from odm.converters.edit import parse_renames
 from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation
@@ -38,7 +38,6 @@ from odm.evaluate.analysis.compare import (
     regressions,
 )
 from odm.evaluate.analysis.render import headlines, render_comparison, save_comparison
-from odm.evaluate.analysis.slices import slices_by_tags
 from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.doubts import DOUBTFUL
 from odm.files import Output
@@ -107,8 +106,10 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
 @click.option(
     "--tags",
     type=click.Path(),
+    multiple=True,
     metavar="FILE",
-    help="CSV of image properties (columns: image, others): compare each value separately.",
+    help="CSV of image properties (columns: image, others), or list of images: compare each value separately "
+    "(repeatable).",
 )
 @click.option(
     "--fail-on-regression",
@@ -198,9 +199,8 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
     check_markdown(given)
     shown: list[tuple[Evaluation, tuple[Dataset, Dataset]]] | None = [] if given["report"] else None
     try:
-        tables = _tables(gt, runs, options, given, log, shown)
-        first = next(iter(tables.values()))
-        tags = read_tags(given["tags"], first.images, log) if given["tags"] else {}
+        tables, truth = _tables(gt, runs, options, given, log, shown)
+        slices = slices_of(given["tags"], tables[runs[0]].images, truth, log)
     finally:
         eval_.print_messages(log, given)
     comparison = compare(
@@ -210,7 +210,7 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
         level=given["level"],
         bootstrap_areas=given["bootstrap_areas"],
         at_score=given["at_score"],
-        slices=slices_by_tags(first.images, tags),
+        slices=slices,
         track=log.track,
     )
     try:
@@ -289,14 +289,15 @@ def _tables(
     given: dict[str, Any],
     log: Log,
     shown: list[tuple[Evaluation, tuple[Dataset, Dataset]]] | None = None,
-) -> dict[str, Table]:
-    """The table of each run by its path.
+) -> tuple[dict[str, Table], Dataset | None]:
+    """The table of each run by its path, and the ground truth.
 
     The evaluations and both their sides go into `shown`, if they are wanted.
     """
     renames = parse_renames(lines_of_files(given["rename"]))
     given = {**given, "at_score": None}  # which would be the operating point of the evaluation
     tables: dict[str, Table] = {}
+    truth: Dataset | None = None
     kept = KeptTruth()
     for path in runs:
         own = log.fresh()
@@ -304,10 +305,10 @@ def _tables(
             evaluation, datasets = eval_.evaluate_files(gt, path, options, given, renames, own, kept)
         finally:
             _add_new(log, own)
-        tables[path] = table_of(evaluation.result)
+        tables[path], truth = table_of(evaluation.result), datasets[0]
         if shown is not None:
             shown.append((evaluation, datasets))
-    return tables
+    return tables, truth
 
 
 def _add_new(log: Log, own: Log) -> None:

@@ -68,6 +68,43 @@ def test_thresholds_that_moved_are_named_by_their_class(data):
     assert "which moved:\ncat 0.97 to 0.86\n" in out
 
 
+def test_lists_of_images_are_slices(data):
+    (data / "night.txt").write_text("./photos/2.jpg\n3\n\nabsent.jpg\n")
+    words = ("--tags", "night.txt", "--tags", "tags.csv", "--output", "json")
+    out, _ = run(data, "compare", *COCO, *words)
+    slices = {(s["slice"], s["value"]): s["images"] for s in json.loads(out)["slices"]}
+    assert (slices["night", "listed"], slices["night", "(none)"], slices["light", "day"]) == (2, 4, 3)
+    _, err = run(data, "compare", *COCO, "--tags", "tags.csv", "--tags", "tags.csv", code=2)
+    assert "'light' is already a tag of another file" in err
+
+
+def test_splits_of_the_ground_truth_are_slices(tmp_path):
+    for split, n in (("train", 3), ("val", 2)):
+        (tmp_path / "gt" / split / "labels").mkdir(parents=True)
+        (tmp_path / "det" / split / "labels").mkdir(parents=True)
+        for i in range(n):
+            (tmp_path / "gt" / split / "labels" / f"{split}{i}.txt").write_text("0 .5 .5 .2 .2\n")
+            (tmp_path / "det" / split / "labels" / f"{split}{i}.txt").write_text("0 .5 .5 .2 .2 .9\n")
+    yaml = "train: train/images\nval: val/images\nnames: [cat]\n"
+    for side in ("gt", "det"):
+        (tmp_path / side / "data.yaml").write_text(yaml)
+    out, _ = run(
+        tmp_path,
+        "eval",
+        "gt",
+        "det",
+        "--image-size",
+        "100x100",
+        "--analyze",
+        "slices",
+        "--output",
+        "json",
+        "-q",
+    )
+    rows = json.loads(out)["results"][0]["analysis"]["slices"]
+    assert [(s["value"], s["images"]) for s in rows if s["slice"] == "split"] == [("train", 3), ("val", 2)]
+
+
 def test_areas_are_bootstrapped_on_request(data):
     out, _ = run(data, "compare", *COCO, "--output", "json", "--bootstrap-areas")
     assert next(d for d in json.loads(out)["deltas"] if d["key"] == "APm")["low"] is not None
