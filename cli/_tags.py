@@ -22,7 +22,7 @@ LISTED = "listed"
 def slices_of(
     paths: Sequence[str], images: Sequence[str], truth: Dataset | None, log: Log
 ) -> list[ImageSlice]:
-    """The parts of the images by the files of ``--tags``, and by the splits of the ground truth if it has some.
+    """The parts of the images by the files of ``--tags``, and by the splits of the ground truth.
 
     Raises
     ------
