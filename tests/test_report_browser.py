@@ -328,6 +328,25 @@ def test_by_keyboard_alone(visit, made):
     page.wait_for_timeout(100)
     assert page.locator("dialog[open]").count() == 0
     assert page.evaluate("document.activeElement.dataset.image") == first
+    page.get_by_role("link", name="Errors").press("Enter")
+    assert page.evaluate("document.activeElement.textContent") == "What went wrong"
+    # The matrix is a single stop; arrow keys reach all its cells.
+    cells = [cell.get_attribute("data-cell") for cell in page.locator("[data-cell]").all()]
+    assert page.locator('[data-cell][tabindex="0"]').count() == 1
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    reached = [page.evaluate("document.activeElement.dataset.cell")]
+    for _ in cells[1:]:
+        page.keyboard.press("ArrowRight")
+        reached.append(page.evaluate("document.activeElement.dataset.cell"))
+    assert reached == cells
+    page.keyboard.press("ArrowUp")
+    row, column = map(int, page.evaluate("document.activeElement.dataset.cell").split(","))
+    assert row < int(cells[-1].split(",")[0])
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(200)
+    assert page.evaluate("document.activeElement.dataset.cell") == f"{row},{column}"
+    assert page.locator('[data-cell][tabindex="0"]').get_attribute("aria-pressed") == "true"
     page.locator("#score").focus()
     page.keyboard.press("End")
     page.wait_for_timeout(200)

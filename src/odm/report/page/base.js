@@ -140,6 +140,9 @@ function links(list) {
   const go = (id) => (event) => {
     event.preventDefault();
     byId(id).scrollIntoView();
+    const heading = byId(id).querySelector("h1, h2"); // from where Tab goes on, and what is read out
+    heading.tabIndex = -1;
+    heading.focus({ preventScroll: true });
   };
   return h(
     "nav",

@@ -3,7 +3,7 @@
 // ---- what went wrong
 
 function errors(context) {
-  const matrix = h("div", { class: "card pad matrix" });
+  const matrix = h("div", { class: "card pad matrix", on: { keydown: moveInMatrix } });
   const kinds = h("div", { class: "card pad" });
   const sizes = h("div", { class: "card plot" });
   section(
@@ -117,7 +117,7 @@ function confusion(context, holder) {
   );
   holder.replaceChildren(
     h("h3", {}, "Which class was taken for which"),
-    h("p", { class: "cap" }, "Rows are objects, columns are detections."),
+    h("p", { class: "cap" }, "Rows are objects, columns are detections. Arrow keys move between the cells."),
     h(
       "div",
       { class: "scroll", tabindex: "0", role: "region", "aria-label": "Confusion matrix" },
@@ -136,7 +136,42 @@ function confusion(context, holder) {
       `Detections of score ≥ ${levelText(R, st.level)}; pairs of IoU ≥ 0.5, those of one class first.`,
     ),
   );
-  if (focused) holder.querySelector(`[data-cell="${focused}"]`)?.focus({ preventScroll: true });
+  const again = focused && holder.querySelector(`[data-cell="${focused}"]`);
+  const cells = [...holder.querySelectorAll("[data-cell]")];
+  reachable(cells, again || cells.find((one) => one.getAttribute("aria-pressed") === "true") || cells[0]);
+  if (again) again.focus({ preventScroll: true });
+}
+
+// The cells are one stop of the Tab key; arrows go from cell to cell, left and right on to the next row.
+function moveInMatrix(event) {
+  const cells = [...event.currentTarget.querySelectorAll("[data-cell]")];
+  const at = cells.indexOf(event.target);
+  if (at < 0) return;
+  const place = (cell) => [cell.closest("tr").rowIndex, cell.closest("td").cellIndex];
+  const [row, column] = place(cells[at]);
+  const near = (down) =>
+    cells
+      .filter((cell) => down * (place(cell)[0] - row) > 0)
+      .sort((a, b) => {
+        const [[i, j], [k, l]] = [place(a), place(b)];
+        return down * (i - k) || Math.abs(j - column) - Math.abs(l - column);
+      })[0];
+  const next = {
+    ArrowLeft: () => cells[at - 1],
+    ArrowRight: () => cells[at + 1],
+    ArrowUp: () => near(-1),
+    ArrowDown: () => near(1),
+    Home: () => cells[0],
+    End: () => cells[cells.length - 1],
+  }[event.key]?.();
+  if (!next) return;
+  event.preventDefault();
+  reachable(cells, next);
+  next.focus();
+}
+
+function reachable(cells, one) {
+  for (const cell of cells) cell.tabIndex = cell === one ? 0 : -1;
 }
 
 // How strong the color of a cell is, and whether its text is white: never in between, where neither is legible.
