@@ -68,6 +68,15 @@ def test_thresholds_that_moved_are_named_by_their_class(data):
     assert "which moved:\ncat 0.97 to 0.86\n" in out
 
 
+def test_a_run_of_fewer_images_is_seen(data):
+    lines = (data / "a.csv").read_text().splitlines(keepends=True)
+    (data / "fewer.csv").write_text("".join(line for line in lines if not line.startswith("3,")))
+    out, _ = run(data, "compare", "gt.csv", "a.csv", "fewer.csv", *COCO[3:])
+    assert "\nA: a.csv (detections on 6 of 6 images)\nB: fewer.csv (detections on 5 of 6 images)\n" in out
+    out, _ = run(data, "compare", *COCO)
+    assert "\nA: a.csv\nB: b.csv\n" in out
+
+
 def test_lists_of_images_are_slices(data):
     (data / "night.txt").write_text("./photos/2.jpg\n3\n\nabsent.jpg\n")
     words = ("--tags", "night.txt", "--tags", "tags.csv", "--output", "json")

@@ -44,6 +44,8 @@ class Run:
     name: str
     summary: dict[str, float]
     intervals: dict[str, Interval]
+    detected_images: int
+    """How many of the images it has detections on: a run of other images has them on few."""
 
     def to_dict(self) -> dict[str, Any]:
         """As in the JSON contract."""
@@ -51,6 +53,7 @@ class Run:
             "name": self.name,
             "summary": {key: plain(value) for key, value in self.summary.items()},
             "intervals": {key: [plain(own.low), plain(own.high)] for key, own in self.intervals.items()},
+            "detected_images": self.detected_images,
         }
 
 
@@ -188,6 +191,7 @@ def compare(
                 else Interval(reason=without(value, table.rules))
                 for key, value in table.result.summary.items()
             },
+            len(np.unique(table.image)),
         )
         for name, table, own in zip(names, tables, drawn, strict=True)
     ]

@@ -20,6 +20,8 @@ CLASSES_SHOWN = 40
 ENDS_SHOWN = 10
 IMAGES_SHOWN = 5
 THRESHOLDS_SHOWN = 5
+UNLIKE = 0.1
+"""Share of the images from which on it is stated on how many each run has detections."""
 WIDTH = 80
 DROPPED = (("p (Holm)",), ("lost TP", "new TP"), ("p",), ("better",))
 """Columns that are left out where a table is too wide, in this order."""
@@ -114,7 +116,11 @@ class _Text:
     def parts(self) -> list[str]:
         found = self.comparison
         head = [found.definition]
-        head += [f"{letter}: {printable(name)}" for name, letter in self.letter.items()]
+        detected = [run.detected_images for run in found.runs]
+        differ = max(detected) - min(detected) > UNLIKE * found.n_images
+        for (name, letter), n in zip(self.letter.items(), detected, strict=True):
+            images = f" (detections on {n} of {plural(found.n_images, 'image')})" if differ else ""
+            head.append(f"{letter}: {printable(name)}{images}")
         head.append(
             f"{100 * found.level:g} % intervals from {found.replicates} bootstrap samples of "
             f"{plural(found.n_images, 'image')}, seed {found.seed}"
