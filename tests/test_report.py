@@ -487,6 +487,9 @@ def test_a_comparison_tells_fixed_from_broken(data, tmp_path):
     for image in changes.images:
         for boxes, errors in ((image.first, image.errors_first), (image.other, image.errors_other)):
             assert sum(kind in ("FP", "FN") for kind in boxes.kind) == errors
+    why = {text for image in changes.images for text in image.other.why if text.startswith("missed")}
+    assert any(text == "missed · nothing near it" for text in why)
+    assert not any(text.removeprefix("missed · ") in MISSES for text in why)
     same = changes_of(first, first)
     assert same.counts["fixed"] == same.counts["broken"] == 0
     rows = [ClassDelta("AP", 0.5, 0.6, 0.1, 0.02, 0.2), ClassDelta("circle", 0.5, math.nan, math.nan)]

@@ -444,6 +444,29 @@ def test_problems_are_on_their_pictures(visit, made):
     assert "outside-image" in page.locator(".side").inner_text()
 
 
+def test_nothing_wrong_has_no_places(visit, tmp_path):
+    gt = make_many_classes(tmp_path / "many", n=15) / "gt.json"
+    assert run("validate", gt, "-q", "--report", tmp_path / "right.html") == 0
+    page = visit(tmp_path / "right.html")
+    assert page.get_by_text("No place to show.").is_visible()
+    assert not page.locator("#places .places").is_visible()
+
+
+def test_places_beyond_the_listed_are_counted(visit, tmp_path):
+    gt = make_many_classes(tmp_path / "many", n=300) / "gt.json"
+    contract = json.loads(gt.read_text())
+    for row in contract["annotations"]:
+        row["bbox"][2] = -1
+    gt.write_text(json.dumps(contract))
+    assert run("validate", gt, "-q", "--report", tmp_path / "wrong.html") == 1
+    page = visit(tmp_path / "wrong.html")
+    while page.locator("#places .more .btn").is_visible():
+        page.locator("#places .more .btn").click()
+    n = page.locator("#places li").count()
+    assert n < 300
+    assert page.get_by_text(f"{n} of 300 are listed here; all are counted.").is_visible()
+
+
 def test_a_comparison_shows_both_runs(visit, made):
     page = visit(made[0] / "compare.html")
     assert page.locator(".shot").first.locator(".pane").count() == 2

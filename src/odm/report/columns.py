@@ -13,6 +13,14 @@ from numpy.typing import NDArray
 from odm.issues import Code, Issue, Log, printable
 from odm.tables import Floats
 
+MISS_WORDS = {
+    "assigned": "its detections went to other objects",
+    "class": "taken for another class",
+    "localisation": "box too far off",
+    "undetected": "nothing near it",
+}
+"""Why an object is missed, in the words of a page, by the names in `odm.evaluate.report_data.MISSES`."""
+
 ISSUES = 200
 """How many issues of a log a page lists; all are counted."""
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from odm.evaluate.report_data import KINDS, MISSES, ReportData
 from odm.issues import Code, Log, UsageError
 from odm.report.build import Page
-from odm.report.columns import distinct_parts, reading, rounded
+from odm.report.columns import MISS_WORDS, distinct_parts, reading, rounded
 from odm.report.evaluation import IMAGES, found_at
 from odm.report.pictures import Picture
 from odm.report.selection import choose
@@ -167,7 +167,7 @@ def _missed(table: ReportData, row: int, kind: str) -> str:
         return "truth" if kind == "GT" else "ignored"
     if table.truth.found_by[row] >= 0:
         return f"missed · found only at {table.truth.score[row]:.2f}"
-    return f"missed · {MISSES[table.truth.miss[row]]}"
+    return f"missed · {MISS_WORDS[MISSES[table.truth.miss[row]]]}"
 
 
 def _rows_of(image: NDArray[Any], rows: NDArray[Any]) -> Any:

@@ -99,7 +99,7 @@ function doubts(list) {
     h(
       "ul",
       {},
-      list.map((d) => h("li", {}, clean(d.text), " ", h("code", {}, d.code))),
+      list.map((d) => h("li", {}, clean(d.text), " ", h("code", {}, `${d.code} ${clean(d.place)}`))),
     ),
   );
 }
