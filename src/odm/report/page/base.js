@@ -216,7 +216,7 @@ function sortedTable({ caption, columns, order, onSort, className = "classes" })
   return { element, body, footer, compare, showOrder, cells };
 }
 
-const LONG_TABLE = 100;
+const LONG_TABLE = 40;
 const LATER_TABLE = 120;
 const FOUND_ROWS = 50;
 
