@@ -12,6 +12,7 @@ from odm.evaluate import Evaluation, Protocol
 from odm.files import Output, Unreadable, read_bytes
 from odm.issues import Log, PathError, UsageError, printable, shorten
 from odm.screen import json_text
+from odm.tables import Dataset
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,9 +56,9 @@ class Asked:
             raise UsageError("--tags needs --analyze slices")
         return cls(given, analyses, _read_json(given["at_scores"]) if given["at_scores"] else None)
 
-    def applied(self, evaluation: Evaluation, log: Log) -> Evaluation:
-        """The evaluation with what was asked for."""
-        return self._with_confusion(self._analyzed(evaluation, log))
+    def applied(self, evaluation: Evaluation, truth: Dataset | None, log: Log) -> Evaluation:
+        """The evaluation with what was asked for; `truth` is its ground truth."""
+        return self._with_confusion(self._analyzed(evaluation, truth, log))
 
     def _with_confusion(self, evaluation: Evaluation) -> Evaluation:
         if self.given["confusion"] is None:
@@ -69,18 +70,18 @@ class Asked:
         ]
         return dataclasses.replace(evaluation, results=results)
 
-    def _analyzed(self, evaluation: Evaluation, log: Log) -> Evaluation:
+    def _analyzed(self, evaluation: Evaluation, truth: Dataset | None, log: Log) -> Evaluation:
         given = self.given
         if self.thresholds is not None:
             evaluation = self._at_scores(evaluation, self.thresholds, log)
         if not self.analyses and not given["ci"]:
             return evaluation
-        from odm.cli._tags import read_tags
+        from odm.cli._tags import slices_of
         from odm.evaluate.analysis.attach import Resampling, analyze
-        from odm.evaluate.analysis.slices import slices_by_tags
 
-        images = evaluation.joined.images
-        slices = slices_by_tags(images, read_tags(given["tags"], images, log)) if given["tags"] else []
+        slices = []
+        if "slices" in self.analyses:
+            slices = slices_of(given["tags"], evaluation.joined.images, truth, log)
         n = given["replicates"] if given["ci"] else 0
         resampling = Resampling(n, given["seed"], areas=given["bootstrap_areas"], track=log.track)
         return analyze(evaluation, self.analyses, slices=slices, resampling=resampling)

@@ -24,7 +24,7 @@ from odm.cli._markdown import check_markdown, markdown_option, write_markdown
 from odm.cli._messages import GITHUB, print_failed
 from odm.cli._print import show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
-from odm.cli._tags import read_tags
+from odm.cli._tags import slices_of
 from odm.converters import KeptTruth
 from odm.converters.edit import parse_renames
 from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation
@@ -38,8 +38,8 @@ from odm.evaluate.analysis.compare import (
     regressions,
 )
 from odm.evaluate.analysis.render import headlines, render_comparison, save_comparison
-from odm.evaluate.analysis.slices import slices_by_tags
 from odm.evaluate.analysis.table import Table, table_of
+from odm.evaluate.doubts import DOUBTFUL
 from odm.files import Output
 from odm.issues import Log, UsageError
 from odm.tables import Dataset
@@ -106,8 +106,10 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
 @click.option(
     "--tags",
     type=click.Path(),
+    multiple=True,
     metavar="FILE",
-    help="CSV of image properties (columns: image, others): compare each value separately.",
+    help="CSV of image properties (columns: image, others), or list of images: compare each value separately "
+    "(repeatable).",
 )
 @click.option(
     "--fail-on-regression",
@@ -197,9 +199,8 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
     check_markdown(given)
     shown: list[tuple[Evaluation, tuple[Dataset, Dataset]]] | None = [] if given["report"] else None
     try:
-        tables = _tables(gt, runs, options, given, log, shown)
-        first = next(iter(tables.values()))
-        tags = read_tags(given["tags"], first.images, log) if given["tags"] else {}
+        tables, truth = _tables(gt, runs, options, given, log, shown)
+        slices = slices_of(given["tags"], tables[runs[0]].images, truth, log)
     finally:
         eval_.print_messages(log, given)
     comparison = compare(
@@ -209,7 +210,7 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
         level=given["level"],
         bootstrap_areas=given["bootstrap_areas"],
         at_score=given["at_score"],
-        slices=slices_by_tags(first.images, tags),
+        slices=slices,
         track=log.track,
     )
     try:
@@ -217,7 +218,7 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
             with Output(given["save_to"], overwrite=given["overwrite"]) as output:
                 save_comparison(comparison, output.write)
         if shown is not None:
-            _report(comparison, shown, (gt, *runs), options, given)
+            _report(comparison, shown, (gt, *runs), options, given, log)
     finally:  # the numbers are the last thing on the screen
         form = eval_.printed_as(given)
         lines = headlines(comparison) if form == "table" else ()
@@ -235,28 +236,36 @@ def _report(
     sources: tuple[str, ...],
     options: dict[str, dict[str, Any]],
     given: dict[str, Any],
+    log: Log,
 ) -> None:
     """Write the page of two runs."""
     from odm.report import ClassDelta, changes_of, compare_page
 
     (first, sets), (other, _) = shown
-    runs = [(run.summary, evaluation) for run, (evaluation, _) in zip(comparison.runs, shown, strict=True)]
-    aps = [{row.name: row for row in evaluation.result.classes} for _, evaluation in runs]
+    gt = {row.name: row.gt for row in first.result.classes}
 
     def row_of(delta: Delta) -> ClassDelta:
         name, own = delta.category, delta.interval
-        of_first, of_other = (s[delta.key] for s, _ in runs) if name is None else (a[name].ap for a in aps)
-        p = own.p if name is None else delta.p_holm
-        n = None if name is None else aps[0][name].gt
-        return ClassDelta(name or delta.key, of_first, of_other, delta.delta, own.low, own.high, p, n)
+        return ClassDelta(
+            name or delta.key,
+            delta.first,
+            delta.other,
+            delta.delta,
+            own.low,
+            own.high,
+            own.p if name is None else delta.p_holm,
+            None if name is None else gt[name],
+            comparison.lower_is_better,
+        )
 
-    changes = changes_of(
-        first.result.report_data(), other.result.report_data(), images=given["report_images"]
-    )
+    data = first.result.report_data(), other.result.report_data()
+    score = given["at_score"]
+    levels = None if score is None else (data[0].level_of(score), data[1].level_of(score))
+    changes = changes_of(*data, levels=levels, images=given["report_images"])
     names = [image.name for image in changes.images]
     pictures = dict(zip(names, pictures_of(names, sets, options.values(), given), strict=True))
     of_all = [d for d in comparison.deltas if d.category is None]
-    of_classes = [d for d in comparison.deltas if d.category is not None]
+    of_classes = [d for d in comparison.deltas if d.category is not None and d.key == "AP"]
     page = compare_page(
         [row_of(d) for d in of_all],
         [row_of(d) for d in of_classes],
@@ -267,6 +276,8 @@ def _report(
         metric=(of_classes or of_all)[0].key,
         sources=sources,
         title=given["report_title"],
+        log=log,
+        doubtful=DOUBTFUL,
     )
     write_report(page, given, sources)
 
@@ -278,14 +289,15 @@ def _tables(
     given: dict[str, Any],
     log: Log,
     shown: list[tuple[Evaluation, tuple[Dataset, Dataset]]] | None = None,
-) -> dict[str, Table]:
-    """The table of each run by its path.
+) -> tuple[dict[str, Table], Dataset | None]:
+    """The table of each run by its path, and the ground truth.
 
     The evaluations and both their sides go into `shown`, if they are wanted.
     """
     renames = parse_renames(lines_of_files(given["rename"]))
     given = {**given, "at_score": None}  # which would be the operating point of the evaluation
     tables: dict[str, Table] = {}
+    truth: Dataset | None = None
     kept = KeptTruth()
     for path in runs:
         own = log.fresh()
@@ -293,10 +305,10 @@ def _tables(
             evaluation, datasets = eval_.evaluate_files(gt, path, options, given, renames, own, kept)
         finally:
             _add_new(log, own)
-        tables[path] = table_of(evaluation.result)
+        tables[path], truth = table_of(evaluation.result), datasets[0]
         if shown is not None:
             shown.append((evaluation, datasets))
-    return tables
+    return tables, truth
 
 
 def _add_new(log: Log, own: Log) -> None:

@@ -170,8 +170,10 @@ def _analyses() -> Iterable[str]:
 @click.option(
     "--tags",
     type=click.Path(),
+    multiple=True,
     metavar="FILE",
-    help="CSV of image properties (columns: image, others), used as slices by --analyze.",
+    help="CSV of image properties (columns: image, others), or list of images: slices for --analyze "
+    "(repeatable).",
 )
 @click.option(
     "--thresholds",
@@ -286,7 +288,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
             evaluation = evaluate_in_parts(*_requests(gt, det, options, given), given, log, arguments_)
         else:
             evaluation, datasets = evaluate_files(gt, det, options, given, renames, log)
-        evaluation = asked.applied(evaluation, log)
+        evaluation = asked.applied(evaluation, datasets and datasets[0], log)
     finally:  # before the numbers, which stay in view; what puts them in doubt is never hidden
         print_messages(log, given)
     for output in outputs.values():  # before the numbers; every input is known by now

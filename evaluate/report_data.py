@@ -157,6 +157,10 @@ class ReportData:
     wrong_images: Longs
     best: int
 
+    def level_of(self, score: float) -> int:
+        """The highest of the levels that a score reaches; the lowest if it reaches none."""
+        return max(0, int(np.searchsorted(self.levels, score, side="right")) - 1)
+
     def confusion_at(self, position: int) -> Confusion:
         """The confusion matrix at one of the levels."""
         n = len(self.classes) + 1

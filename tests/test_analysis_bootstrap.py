@@ -146,9 +146,11 @@ def test_weights_are_copies_of_images(name, seed):
         for key in plan.keys:
             assert ours.summary[key][b] == pytest.approx(result.summary[key], abs=CLOSE, nan_ok=True), key
         if result.rules.metric == "ap":
-            aps = {row.name: row.ap for row in result.classes}
-            theirs = [aps.get(name, math.nan) for name in plan.table.classes]
-            assert ours.ap[b].tolist() == pytest.approx(theirs, abs=CLOSE, nan_ok=True)
+            rows = {row.name: {"AP": row.ap, **row.extra} for row in result.classes}
+            assert set(plan.class_keys) == {"AP", *({"AP50", "AP75"} if result.rules.averaged else ())}
+            for key in plan.class_keys:
+                theirs = [rows.get(name, {}).get(key, math.nan) for name in plan.table.classes]
+                assert ours.class_ap[key][b].tolist() == pytest.approx(theirs, abs=CLOSE, nan_ok=True), key
 
 
 @pytest.mark.parametrize("name", UNDER_TEST)
@@ -214,7 +216,7 @@ def test_results_do_not_depend_on_the_number_of_processes(pair, monkeypatch):
     monkeypatch.setattr(parallel, "worker_count", lambda: 3)
     shared = bootstrap(plans, replicates=90, seed=3)
     for one, other in zip(alone, shared, strict=True):
-        assert np.array_equal(one.ap, other.ap, equal_nan=True)
+        assert np.array_equal(one.class_ap["AP"], other.class_ap["AP"], equal_nan=True)
         assert all(np.array_equal(one.summary[k], other.summary[k], equal_nan=True) for k in one.summary)
 
 
@@ -324,7 +326,12 @@ def test_only_some_images_are_drawn_from():
 def test_deltas_are_of_every_key_and_class_with_ground_truth():
     found = compare({"a": table_of(cases.fixture()), "b": table_of(cases.other())}, replicates=50)
     keys = [(d.key, d.category) for d in found.deltas]
-    assert keys[-3:] == [("AP", "cat"), ("AP", "dog"), ("AP", "bird")]
+    of_classes = [(key, name) for key in ("AP", "AP50", "AP75") for name in ("cat", "dog", "bird")]
+    assert [pair for pair in keys if pair[1] is not None] == of_classes
+    ap50 = {d.category: (d.first, d.other) for d in found.deltas if d.key == "AP50" and d.category}
+    assert ap50["cat"] == pytest.approx((0.5, 0.554455445544554))
+    assert ap50["dog"] == pytest.approx((0.442244224422442, 0.663366336633663))
+    assert ap50["bird"] == pytest.approx((0.168316831683168,) * 2)
     assert [key for key, category in keys if category is None] == list(cases.fixture().summary)
     summary = next(d for d in found.deltas if d.key == "AP50")
     assert summary.delta == pytest.approx(0.462046204620462 - 0.370187018701870, abs=CLOSE)
@@ -412,6 +419,8 @@ def compared():
         ("AP50=0.1", False, True),
         ("AP50=0.6", False, False),
         ("AP[cat]=0.1", False, True),
+        ("AP50[cat]=0.1", False, True),
+        ("mAP75[cat]=0.9", False, False),
         ("AP[bird]", True, True),  # no interval: its class vanishes too often
         ("APm", True, True),
     ],

@@ -43,6 +43,8 @@ def test_analyses_in_the_json_contract(data):
     assert tuple(analysis) == ANALYSES
     assert analysis["tide"]["Cls"] == {"dap": pytest.approx(0.1591859185918588), "count": 1}
     assert set(analysis["tide"]["FalseNeg"]) == {"dap"}
+    gains = {row["class"]: row["Loc"] for row in analysis["tide"]["classes"]}
+    assert gains == {"cat": 0, "dog": 0, "bird": pytest.approx(3 * 0.1661166116611659)}
     assert analysis["lrp"]["olrp"] == pytest.approx(0.738888888888889)
     assert {c["class"]: c["score"] for c in analysis["lrp"]["classes"]} == {
         "cat": 0.97,
@@ -59,6 +61,7 @@ def test_analyses_in_the_json_contract(data):
 def test_analyses_as_text_and_csv(data):
     text = evaluated("--analyze", "all")
     assert re.search(r"^Cls +15.92 % +1$", text, re.MULTILINE)
+    assert re.search(r"^bird +0.00 % +49.83 % +8.42 % +0.00 % +0.00 % +0.00 %$", text, re.MULTILINE)
     assert "calibration: D-ECE 0.3764, maximum 0.7400" in text
     assert all(len(line) <= 80 for line in text.partition("(TIDE)")[2].splitlines())
     markdown = evaluated("--analyze", "tide,lrp", "--output", "markdown")
@@ -69,6 +72,7 @@ def test_analyses_as_text_and_csv(data):
     assert float(classes[0]["olrp"]) == pytest.approx(2 / 3)
     assert float(classes[0]["dece"]) == pytest.approx(0.464)
     assert float(last["tide_Cls_dap"]) == pytest.approx(0.1591859185918588)
+    assert float(classes[2]["tide_Loc_dap"]) == pytest.approx(3 * 0.1661166116611659)
     assert float(last["ap_low"]) < float(last["ap"]) < float(last["ap_high"])
 
 

@@ -563,7 +563,7 @@ def test_shards_in_any_order_give_the_same(name):
     parts = [overlaps_of(s, t) for s, t in zip(shards, tables, strict=True)]
     table, overlaps = concatenate_tables(tables), concatenate_overlaps(parts)
     one = both(result)
-    assert tide(table, overlaps).to_dict() == tide(*one).to_dict()
+    assert tide(table, overlaps).to_dict(classes=True) == tide(*one).to_dict(classes=True)
     assert lrp(table).to_dict() == lrp(one[0]).to_dict()
     assert image_table(table).rows() == image_table(one[0]).rows()
     assert suspects(table, overlaps) == suspects(*one)

@@ -484,6 +484,9 @@ def test_a_comparison_tells_fixed_from_broken(data, tmp_path):
     for image in changes.images:
         for boxes, errors in ((image.first, image.errors_first), (image.other, image.errors_other)):
             assert sum(kind in ("FP", "FN") for kind in boxes.kind) == errors
+    why = {text for image in changes.images for text in image.other.why if text.startswith("missed")}
+    assert any(text == "missed · nothing near it" for text in why)
+    assert not any(text.removeprefix("missed · ") in MISSES for text in why)
     same = changes_of(first, first)
     assert same.counts["fixed"] == same.counts["broken"] == 0
     rows = [ClassDelta("AP", 0.5, 0.6, 0.1, 0.02, 0.2), ClassDelta("circle", 0.5, math.nan, math.nan)]
@@ -492,8 +495,34 @@ def test_a_comparison_tells_fixed_from_broken(data, tmp_path):
     write(page, str(tmp_path / "c.html"))
     shown_data, encoded, _ = read_page(tmp_path / "c.html")
     assert shown_data["names"] == ["a", "b"]
+    assert (
+        shown_data["scores"] == list(changes.scores) == [first.levels[first.best], better.levels[better.best]]
+    )
     assert shown_data["classes"][1]["other"] is None
     assert all(encoded)
+
+
+def test_runs_of_one_name_are_told_apart_by_their_folders(data, tmp_path):
+    for folder in ("one", "other"):
+        (tmp_path / "runs" / folder).mkdir(parents=True)
+        (tmp_path / "runs" / folder / "det.csv").write_bytes((data / "det.csv").read_bytes())
+    words = ["compare", data / "gt.json", *(tmp_path / "runs" / run / "det.csv" for run in ("one", "other"))]
+    words += ["--images", data / "photos", "--replicates", 2, "-q", "--at-score", 0.293]
+    assert run(*words, "--report", tmp_path / "c.html") == 0
+    shown, _, _ = read_page(tmp_path / "c.html")
+    assert shown["names"] == ["one/det.csv", "other/det.csv"]
+    assert shown["title"] == "other/det.csv compared with one/det.csv"
+    assert shown["scores"] == [0.29, 0.29]
+    assert {doubt["code"] for doubt in shown["doubts"]} == {"class-only-in-detections", "groups-as-objects"}
+
+
+def test_of_errors_less_is_better(data, tmp_path):
+    words = ["compare", data / "gt.json", data / "det.csv", tmp_path / "few.csv", "--images", data / "photos"]
+    lines = (data / "det.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "few.csv").write_text("".join(lines[:4]))
+    assert run(*words, "--protocol", "imagenet-loc", "-q", "--report", tmp_path / "c.html") == 0
+    shown, _, _ = read_page(tmp_path / "c.html")
+    assert all(row["lower"] and row["delta"] >= 0 for row in shown["summary"])
 
 
 def test_a_report_without_anything_to_show(tmp_path):

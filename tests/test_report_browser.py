@@ -243,6 +243,54 @@ def test_filters_and_tabs(visit, made):
     assert number(page, "mAP", ".hero") == contract["results"][1]["summary"]["mAP"]
 
 
+def make_many_classes(folder, n=150):
+    """A class per object; class k is found at score k / n, but class 7 is taken for class 100, 120 and 140."""
+    folder.mkdir()
+    found = [*((k, k) for k in range(n) if k != 7), *((7, other) for other in (100, 120, 140))]
+    rows = [
+        {"id": i + 1, "image_id": k // 15 + 1, "category_id": c + 1, "bbox": [10 * (k % 15), 10, 8, 8]}
+        for i, (k, c) in enumerate([*((k, k) for k in range(n)), *found])
+    ]
+    images = [{"id": i, "file_name": f"{i}.jpg", "width": 150, "height": 30} for i in range(1, n // 15 + 1)]
+    categories = [{"id": k + 1, "name": f"class {k}"} for k in range(n)]
+    contract = {"images": images, "annotations": rows[:n], "categories": categories}
+    (folder / "gt.json").write_text(json.dumps(contract))
+    results = [{**row, "score": row["category_id"] / n} for row in rows[n:]]
+    (folder / "det.json").write_text(json.dumps(results))
+    return folder
+
+
+def test_one_of_many_classes(visit, tmp_path):
+    data = make_many_classes(tmp_path / "many")
+    assert run("eval", data / "gt.json", data / "det.json", "-q", "--report", tmp_path / "many.html") == 0
+    page = visit(tmp_path / "many.html", "#s=0.1")
+    table = page.locator("#classes tbody tr")
+    assert table.count() == 15
+    search = page.get_by_label("Class name contains")
+    search.fill("CLASS 14")
+    assert table.count() == 11
+    assert page.locator("#classes [role=status]").inner_text() == "11 of 150 classes"
+    search.fill("class 7x")
+    assert page.get_by_text("No class has such a name.").is_visible()
+    search.fill("class 7")
+    page.get_by_role("button", name="class 7", exact=True).click()
+    page.wait_for_timeout(200)
+    # The matrix and the confusions are those of the class.
+    (confused,) = page.locator(".pairs .chip").all_inner_texts()
+    assert re.fullmatch("class 7 → class 1[024]0 1", confused)
+    assert {"class 7", confused[10:19]} < set(page.locator(".conf tbody th").all_inner_texts())
+    # A long table follows the slider when it rests.
+    page.locator("#clear").click()
+    search.fill("")
+    page.get_by_role("button", name="Show all 150 classes").click()
+    assert table.count() == 150
+    page.locator("#score").fill("60")
+    found = '#classes tr[data-class="class 80"] [data-key="tp"]'
+    page.wait_for_selector(f'{found}[data-score="0.60"]')
+    assert number(page, "tp", '#classes tr[data-class="class 80"]') == 0
+    assert number(page, "tp", '#classes tr[data-class="class 100"]') == 1
+
+
 def test_without_curves(visit, made):
     page = visit(made[0] / "corloc.html")
     assert page.locator("#curves h3").all_inner_texts() == [
@@ -280,6 +328,25 @@ def test_by_keyboard_alone(visit, made):
     page.wait_for_timeout(100)
     assert page.locator("dialog[open]").count() == 0
     assert page.evaluate("document.activeElement.dataset.image") == first
+    page.get_by_role("link", name="Errors").press("Enter")
+    assert page.evaluate("document.activeElement.textContent") == "What went wrong"
+    # The matrix is a single stop; arrow keys reach all its cells.
+    cells = [cell.get_attribute("data-cell") for cell in page.locator("[data-cell]").all()]
+    assert page.locator('[data-cell][tabindex="0"]').count() == 1
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    reached = [page.evaluate("document.activeElement.dataset.cell")]
+    for _ in cells[1:]:
+        page.keyboard.press("ArrowRight")
+        reached.append(page.evaluate("document.activeElement.dataset.cell"))
+    assert reached == cells
+    page.keyboard.press("ArrowUp")
+    row, column = map(int, page.evaluate("document.activeElement.dataset.cell").split(","))
+    assert row < int(cells[-1].split(",")[0])
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(200)
+    assert page.evaluate("document.activeElement.dataset.cell") == f"{row},{column}"
+    assert page.locator('[data-cell][tabindex="0"]').get_attribute("aria-pressed") == "true"
     page.locator("#score").focus()
     page.keyboard.press("End")
     page.wait_for_timeout(200)
@@ -375,6 +442,29 @@ def test_problems_are_on_their_pictures(visit, made):
     assert page.locator(".shot").count() == 1
     page.locator(".shot").click()
     assert "outside-image" in page.locator(".side").inner_text()
+
+
+def test_nothing_wrong_has_no_places(visit, tmp_path):
+    gt = make_many_classes(tmp_path / "many", n=15) / "gt.json"
+    assert run("validate", gt, "-q", "--report", tmp_path / "right.html") == 0
+    page = visit(tmp_path / "right.html")
+    assert page.get_by_text("No place to show.").is_visible()
+    assert not page.locator("#places .places").is_visible()
+
+
+def test_places_beyond_the_listed_are_counted(visit, tmp_path):
+    gt = make_many_classes(tmp_path / "many", n=300) / "gt.json"
+    contract = json.loads(gt.read_text())
+    for row in contract["annotations"]:
+        row["bbox"][2] = -1
+    gt.write_text(json.dumps(contract))
+    assert run("validate", gt, "-q", "--report", tmp_path / "wrong.html") == 1
+    page = visit(tmp_path / "wrong.html")
+    while page.locator("#places .more .btn").is_visible():
+        page.locator("#places .more .btn").click()
+    n = page.locator("#places li").count()
+    assert n < 300
+    assert page.get_by_text(f"{n} of 300 are listed here; all are counted.").is_visible()
 
 
 def test_a_comparison_shows_both_runs(visit, made):

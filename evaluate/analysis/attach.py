@@ -107,7 +107,7 @@ def analyze(
 def _tide(result: Result, table: Table, *_: Any) -> dict[str, Any]:
     if table.rules.metric != "ap" or result.joined is None:
         return {"reason": f"{table.rules.name} has no AP per class"}
-    return tide(table, overlaps_of(result.joined, table)).to_dict()
+    return tide(table, overlaps_of(result.joined, table)).to_dict(classes=True)
 
 
 def _slices(

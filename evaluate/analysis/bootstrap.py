@@ -119,7 +119,10 @@ def bootstrap(
     if len(chosen) == 1:  # it would be drawn every time, as if nothing were left to chance
         nothing = np.full(replicates, np.nan)
         return [
-            Replicates(dict.fromkeys(plan.keys, nothing), np.full((replicates, plan.n_classes), np.nan))
+            Replicates(
+                dict.fromkeys(plan.keys, nothing),
+                dict.fromkeys(plan.class_keys, np.full((replicates, plan.n_classes), np.nan)),
+            )
             for plan in plans
         ]
 
@@ -141,7 +144,7 @@ def bootstrap(
 def _joined(parts: Sequence[Replicates]) -> Replicates:
     return Replicates(
         {key: np.concatenate([part.summary[key] for part in parts]) for key in parts[0].summary},
-        np.concatenate([part.ap for part in parts]),
+        {key: np.concatenate([part.class_ap[key] for part in parts]) for key in parts[0].class_ap},
     )
 
 

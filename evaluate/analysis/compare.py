@@ -25,7 +25,7 @@ from odm.evaluate.analysis.bootstrap import (
     without,
 )
 from odm.evaluate.analysis.images import ImageTable, image_deltas, image_table
-from odm.evaluate.analysis.replicates import Plan, Replicates, keys_of
+from odm.evaluate.analysis.replicates import Plan, Replicates, class_keys_of, keys_of
 from odm.evaluate.analysis.slices import ImageSlice, compare_slices
 from odm.evaluate.analysis.table import Table
 from odm.evaluate.metric_names import PATTERN, MetricName, parse_metric, the_one
@@ -44,6 +44,8 @@ class Run:
     name: str
     summary: dict[str, float]
     intervals: dict[str, Interval]
+    detected_images: int
+    """How many of the images it has detections on: a run of other images has them on few."""
 
     def to_dict(self) -> dict[str, Any]:
         """As in the JSON contract."""
@@ -51,20 +53,27 @@ class Run:
             "name": self.name,
             "summary": {key: plain(value) for key, value in self.summary.items()},
             "intervals": {key: [plain(own.low), plain(own.high)] for key, own in self.intervals.items()},
+            "detected_images": self.detected_images,
         }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Delta:
-    """A run less the first run, in one number of the summary, or in the AP of one class."""
+    """A run less the first run, in one number of the summary, or in an AP of one class."""
 
     run: str
     key: str
     category: str | None
-    delta: float
+    first: float
+    other: float
     interval: Interval
     p_holm: float = math.nan
     """The p value corrected for the number of classes; of classes only."""
+
+    @property
+    def delta(self) -> float:
+        """The difference, 0 where only rounding differs."""
+        return _difference(self.first, self.other)
 
     def to_dict(self) -> dict[str, Any]:
         """As in the JSON contract."""
@@ -73,6 +82,8 @@ class Delta:
             "run": self.run,
             "key": self.key,
             "class": self.category,
+            "first": plain(self.first),
+            "other": plain(self.other),
             "delta": plain(self.delta),
             "low": plain(own.low),
             "high": plain(own.high),
@@ -180,6 +191,7 @@ def compare(
                 else Interval(reason=without(value, table.rules))
                 for key, value in table.result.summary.items()
             },
+            len(np.unique(table.image)),
         )
         for name, table, own in zip(names, tables, drawn, strict=True)
     ]
@@ -279,26 +291,32 @@ def _summary_deltas(
             )
         else:
             own = Interval(reason=without(delta, plan.rules))
-        deltas.append(Delta(other.name, key, None, delta, own))
+        deltas.append(Delta(other.name, key, None, first.summary[key], value, own))
     return deltas
 
 
 def _class_deltas(
     run: str, first: Table, other: Table, before: Replicates, after: Replicates, level: float
 ) -> list[Delta]:
-    """AP of the classes with ground truth."""
-    if first.rules.metric != "ap":
-        return []
-    theirs = {row.name: (k, row.ap) for k, row in enumerate(other.result.classes)}
-    deltas = []
-    for k, row in enumerate(first.result.classes):
-        if row.gt and row.name in theirs:
-            m, ap = theirs[row.name]
-            delta = _difference(row.ap, ap)
-            own = delta_interval(before.ap[:, k], after.ap[:, m], delta, level=level)
-            deltas.append(Delta(run, "AP", row.name, delta, own))
-    corrected = holm([delta.interval.p for delta in deltas])
-    return [dataclasses.replace(d, p_holm=p) for d, p in zip(deltas, corrected, strict=True)]
+    """The APs of the classes with ground truth."""
+    theirs = {row.name: (k, row) for k, row in enumerate(other.result.classes)}
+    ours = [
+        (k, row, *theirs[row.name])
+        for k, row in enumerate(first.result.classes)
+        if row.gt and row.name in theirs
+    ]
+    found: list[Delta] = []
+    for key in before.class_ap:
+        deltas = []
+        for k, row, m, their in ours:
+            ap, new = (one.ap if key == "AP" else one.extra[key] for one in (row, their))
+            drawn = before.class_ap[key][:, k], after.class_ap[key][:, m]
+            deltas.append(
+                Delta(run, key, row.name, ap, new, delta_interval(*drawn, _difference(ap, new), level=level))
+            )
+        corrected = holm([delta.interval.p for delta in deltas])
+        found += [dataclasses.replace(d, p_holm=p) for d, p in zip(deltas, corrected, strict=True)]
+    return found
 
 
 # ------------------------------------------------------------------------------------------------ gates
@@ -355,8 +373,9 @@ def check_regression_gates(
     """UsageError, before anything is read, if a gate's key is not one of the protocol or has no interval."""
     areas = range(len(rules.areas)) if bootstrap_areas else (0,)
     for gate in gates:
-        if gate.category is not None and (rules.metric != "ap" or gate.name.key_among(["AP"]) is None):
-            there = "there are: AP" if rules.metric == "ap" else f"{rules.name} has none"
+        of_classes = class_keys_of(rules)
+        if gate.category is not None and gate.name.key_among(of_classes) is None:
+            there = f"there are: {', '.join(of_classes)}" if of_classes else f"{rules.name} has none"
             raise UsageError(f"{gate}: no class has {shorten(gate.name.key)!r}; {there}")
         _, key = the_one(gate.name, [rules], str(gate))
         of_area = gate.category is None and key not in keys_of(rules, areas)
@@ -374,15 +393,12 @@ def regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list
     """
     failed = []
     for gate in gates:
-        key = gate.name.key_among({d.key for d in comparison.deltas})
-        found = [d for d in comparison.deltas if d.key == key and d.category == gate.category]
+        of_class = gate.category is not None
+        deltas = [d for d in comparison.deltas if (d.category is not None) == of_class]
+        key = gate.name.key_among({d.key for d in deltas})
+        found = [d for d in deltas if d.key == key and d.category == gate.category]
         if not found:
-            of_class = gate.category is not None
-            known = dict.fromkeys(
-                f"{d.key}[{d.category}]" if of_class else d.key
-                for d in comparison.deltas
-                if (d.category is not None) == of_class
-            )
+            known = dict.fromkeys(f"{d.key}[{d.category}]" if of_class else d.key for d in deltas)
             name = str(gate.name)
             raise UsageError(f"{gate}: there is no {shorten(name)}{hint(name, known)}")
         failed += [line for delta in found if (line := _regression(comparison, gate, delta))]

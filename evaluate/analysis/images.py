@@ -58,6 +58,7 @@ class ImageTable:
     """Counts of every image at the thresholds of each class; all columns are (images,)."""
 
     images: tuple[str, ...]
+    classes: tuple[str, ...]
     thresholds: Floats
     """(classes,) the least score that is kept, NaN = nothing is."""
     gt: Longs
@@ -152,6 +153,7 @@ def image_table(
         error = loss / (1 - table.threshold) + fp + (gt - tp)
     return ImageTable(
         images=table.images,
+        classes=table.classes,
         thresholds=thresholds,
         gt=gt,
         gt_ignored=np.bincount(truth.image[~table.counting], minlength=n_images),

@@ -7,6 +7,7 @@ import string
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from odm.evaluate.analysis.bootstrap import MOST_UNDEFINED
 from odm.evaluate.analysis.compare import Comparison, Delta
 from odm.evaluate.analysis.images import DELTAS, ImageTable
 from odm.evaluate.class_table import percent
@@ -19,11 +20,16 @@ CLASSES_SHOWN = 40
 ENDS_SHOWN = 10
 IMAGES_SHOWN = 5
 THRESHOLDS_SHOWN = 5
+UNLIKE = 0.1
+"""Share of the images from which on it is stated on how many each run has detections."""
 WIDTH = 80
 DROPPED = (("p (Holm)",), ("lost TP", "new TP"), ("p",), ("better",))
 """Columns that are left out where a table is too wide, in this order."""
 
-DELTA_COLUMNS = ("run", "key", "class", "delta", "low", "high", "p_better", "p", "p_holm", "reason")
+DELTA_COLUMNS = (
+    *("run", "key", "class", "delta", "low", "high", "p_better", "p", "p_holm", "reason"),
+    *("first", "other"),
+)
 SLICE_COLUMNS = ("run", "slice", "value", "images", "gt", "key", "summary", "delta", "low", "high")
 
 
@@ -110,7 +116,11 @@ class _Text:
     def parts(self) -> list[str]:
         found = self.comparison
         head = [found.definition]
-        head += [f"{letter}: {printable(name)}" for name, letter in self.letter.items()]
+        detected = [run.detected_images for run in found.runs]
+        differ = max(detected) - min(detected) > UNLIKE * found.n_images
+        for (name, letter), n in zip(self.letter.items(), detected, strict=True):
+            images = f" (detections on {n} of {plural(found.n_images, 'image')})" if differ else ""
+            head.append(f"{letter}: {printable(name)}{images}")
         head.append(
             f"{100 * found.level:g} % intervals from {found.replicates} bootstrap samples of "
             f"{plural(found.n_images, 'image')}, seed {found.seed}"
@@ -124,7 +134,6 @@ class _Text:
         return [*parts, "\n".join(self._line(line) for line in headlines(found))]
 
     def _summary(self, run: str) -> str:
-        first, other = self.comparison.runs[0], next(r for r in self.comparison.runs if r.name == run)
         rows: list[list[str]] = []
         reasons: dict[str, list[str]] = {}
         for delta in self._deltas(run, of_classes=False):
@@ -132,15 +141,16 @@ class _Text:
                 continue
             if delta.interval.reason:
                 reasons.setdefault(delta.interval.reason, []).append(delta.key)
-            values = [percent(one.summary[delta.key]) for one in (first, other)]
-            rows.append([delta.key, *values, *self._difference(delta)])
+            rows.append([delta.key, *self._difference(delta)])
         headers = ["", *self._pair(run), "change", "interval", "better", "p"]
         text = self._table(rows, headers)
         lines = [self._line(f"no interval: {', '.join(k)} ({reason})") for reason, k in reasons.items()]
         return ("\n\n" if self.markdown else "\n").join([text, *lines])
 
     def _classes(self, run: str) -> list[str]:
-        deltas = sorted(self._deltas(run, of_classes=True), key=lambda d: d.delta)
+        deltas = sorted(
+            (d for d in self._deltas(run, of_classes=True) if d.key == "AP"), key=lambda d: d.delta
+        )
         if not deltas:
             return []
         hidden = 0
@@ -153,7 +163,14 @@ class _Text:
         title = f"AP of classes, {self.letter[run]} less {self._first}, the worst first"
         if hidden:
             title += f" ({hidden} between them are left out)"
-        return [self._titled(title, rows, ["class", "change", "interval", "better", "p", "p (Holm)"])]
+        without = sum(bool(d.interval.reason) for d in deltas)
+        headers = ["class", *self._pair(run), "change", "interval", "better", "p", "p (Holm)"]
+        text = self._titled(title, rows, headers)
+        if without:
+            share = f"undefined in more than {100 * MOST_UNDEFINED:g} % of the samples"
+            line = self._line(f"no interval: {plural(without, 'class', 'classes')} ({share})")
+            text = ("\n\n" if self.markdown else "\n").join([text, line])
+        return [text]
 
     def _images(self, run: str) -> list[str]:
         found = self.comparison
@@ -178,19 +195,18 @@ class _Text:
         headers = ["image", *self._pair(run), "change", "+FN", "+FP", "lost TP", "new TP"]
         parts = [self._titled(title, rows, headers) if rows else self._line(title)]
         tables = found.image_tables
-        moved = self._moved(tables[found.runs[0].name], tables[run], run)
+        moved = self._moved(tables[found.runs[0].name], tables[run])
         return [*parts, *([moved] if moved else [])]
 
-    def _moved(self, first: ImageTable, other: ImageTable, run: str) -> str:
+    def _moved(self, first: ImageTable, other: ImageTable) -> str:
         """The thresholds that differ: an image may be worse for nothing else."""
-        classes = [d.category for d in self._deltas(run, of_classes=True)]
-        pairs = list(zip(classes, first.thresholds.tolist(), other.thresholds.tolist(), strict=False))
-        moved = [(name, a, b) for name, a, b in pairs if a != b and not (math.isnan(a) and math.isnan(b))]
+        theirs = dict(zip(other.classes, other.thresholds.tolist(), strict=True))
+        pairs = zip(first.classes, first.thresholds.tolist(), strict=True)
+        both = [(name, a, theirs.get(name, math.nan)) for name, a in pairs]
+        moved = [(name, a, b) for name, a, b in both if a != b and not (math.isnan(a) and math.isnan(b))]
         if not moved:
             return ""
-        shown = [
-            f"{self._name(name or '')} {_score(a)} to {_score(b)}" for name, a, b in moved[:THRESHOLDS_SHOWN]
-        ]
+        shown = [f"{self._name(name)} {_score(a)} to {_score(b)}" for name, a, b in moved[:THRESHOLDS_SHOWN]]
         more = f", and {len(moved) - len(shown)} more" if len(moved) > len(shown) else ""
         return self._line(
             f"an image is counted at the scores of least LRP error of its run, which moved: "
@@ -225,7 +241,8 @@ class _Text:
     def _difference(delta: Delta) -> list[str]:
         own = delta.interval
         better = "-" if math.isnan(own.p_better) else f"{100 * own.p_better:.0f} %"
-        return [_change(delta.delta), _interval(own.low, own.high), better, _p(own.p)]
+        values = [percent(delta.first), percent(delta.other)]
+        return [*values, _change(delta.delta), _interval(own.low, own.high), better, _p(own.p)]
 
     @property
     def _first(self) -> str:

@@ -33,8 +33,8 @@ class Replicates:
 
     summary: dict[str, Floats]
     """(weightings,) by key; NaN where it is undefined."""
-    ap: Floats
-    """(weightings, classes) the AP of each class; NaN where it is undefined. No column if there is no AP."""
+    class_ap: dict[str, Floats]
+    """(weightings, classes) the AP of each class, by key (see `class_keys_of`); NaN where it is undefined."""
 
 
 class Plan:
@@ -67,6 +67,11 @@ class Plan:
     def keys(self) -> tuple[str, ...]:
         """The summary keys that it gives."""
         return keys_of(self.rules, self.areas)
+
+    @property
+    def class_keys(self) -> tuple[str, ...]:
+        """The keys that it gives of each class."""
+        return class_keys_of(self.rules)
 
     def _truths(self, area: int) -> _Sums:
         truth = self.table.truth
@@ -102,13 +107,13 @@ class Plan:
             return self._guesses(weights)
         if metric == "corloc":
             share = _share(self.recalls[0, 0].of(weights), self.npos[0].of(weights))
-            return Replicates({"CorLoc": mean_of_defined(share)}, np.zeros((len(weights), 0)))
+            return Replicates({"CorLoc": mean_of_defined(share)}, {})
         npos = [sums.of(weights) for sums in self.npos]
         n_thresholds = len(self.rules.ious)
         if self.pooled:
             # The detections of a class that is without ground truth in a weighting are not ranked there.
             ap = self._ap(weights, [npos[0].sum(axis=1, keepdims=True)], ranked=npos[0] > 0)
-            return Replicates({"AP": ap[0, 0, :, 0]}, np.zeros((len(weights), 0)))
+            return Replicates({"AP": ap[0, 0, :, 0]}, {})
         ap = self._ap(weights, npos)
         recall = {
             (m, area): _share(sums.of(weights), npos[self.areas.index(area)] * n_thresholds)
@@ -124,7 +129,10 @@ class Plan:
             else:
                 of_class = ap[b].mean(axis=0) if a < 0 else ap[b, a]
             summary[key] = mean_of_defined(of_class)
-        return Replicates(summary, ap[0].mean(axis=0))
+        of_classes = {
+            key: ap[0].mean(axis=0) if t < 0 else ap[0, t] for key, t in _class_keys(self.rules).items()
+        }
+        return Replicates(summary, of_classes)
 
     def _ap(self, weights: Longs, npos: list[Longs], ranked: Mask | None = None) -> Floats:
         """(areas, thresholds, weightings, classes) AP.
@@ -163,12 +171,28 @@ class Plan:
                 summary[f"top{k}_{what}"] = (
                     _share(missed, total) if k <= most else np.full(len(weights), np.nan)
                 )
-        return Replicates(summary, np.zeros((len(weights), 0)))
+        return Replicates(summary, {})
 
 
 def keys_of(rules: Protocol, areas: Sequence[int] = (0,)) -> tuple[str, ...]:
     """The summary keys that a plan gives with some of the area ranges."""
     return tuple(_selectors(rules, areas)) if rules.metric == "ap" else _whole(rules)
+
+
+def class_keys_of(rules: Protocol) -> tuple[str, ...]:
+    """What a plan gives of each class: AP, and AP50 and AP75 where AP is a mean over thresholds."""
+    return tuple(_class_keys(rules)) if rules.metric == "ap" else ()
+
+
+def _class_keys(rules: Protocol) -> dict[str, int]:
+    """The threshold of each number of a class, -1 for the mean over all."""
+    return {"AP": -1, **({f"AP{at}": t for at, t in _single_thresholds(rules)} if rules.averaged else {})}
+
+
+def _single_thresholds(rules: Protocol) -> list[tuple[int, int]]:
+    """Those of the IoU thresholds 50 and 75 percent that the protocol has, and their numbers."""
+    near = [(at, np.flatnonzero(np.isclose(rules.ious, at / 100, rtol=0, atol=1e-9))) for at in (50, 75)]
+    return [(at, int(found[0])) for at, found in near if len(found)]
 
 
 def _whole(rules: Protocol) -> tuple[str, ...]:
@@ -185,10 +209,7 @@ def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, in
         return {"mAP": ("ap", -1, 0), **{f"mAP@{name}": ("ap", -1, i) for i, name in named.items()}}
     keys = {summary_keys(rules)[0]: ("ap", -1, 0)}
     prefix = "mAP" if rules.shared_score else "AP"
-    for at, iou in ((50, 0.5), (75, 0.75)):
-        near = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
-        if len(near):
-            keys[f"{prefix}{at}"] = ("ap", int(near[0]), 0)
+    keys |= {f"{prefix}{at}": ("ap", t, 0) for at, t in _single_thresholds(rules)}
     location = {rules.areas[a].name: i for i, a in enumerate(areas) if a}
     letters = (("s", "small"), ("m", "medium"), ("l", "large"))
     keys |= {f"AP{letter}": ("ap", -1, location[name]) for letter, name in letters if name in location}

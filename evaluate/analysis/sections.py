@@ -10,6 +10,7 @@ from odm.issues import shorten
 from odm.screen import cell
 
 IMAGES_SHOWN = 10
+TIDE_SHOWN = 10
 PAIRS_SHOWN = 20
 MOST_CLASSES = 40
 """A confusion matrix of more classes is shown as a list of its largest entries."""
@@ -27,8 +28,8 @@ def sections(result: Result, width: int | None = None) -> list[tuple[str, list[s
     for name, data in result.analysis.items():
         if isinstance(data, Mapping) and "reason" in data:
             found.append((f"{name}: {data['reason']}", [], []))
-        elif name == "slices":
-            found += _slices(data)
+        elif name in ("tide", "slices"):
+            found += (_tide if name == "tide" else _slices)(data)
         elif name == "confusion":
             found.append(_confusion(data, width))
         else:
@@ -44,6 +45,9 @@ def class_columns(result: Result) -> dict[str, dict[str, Any]]:
         own |= {"olrp": row["olrp"], **{f"lrp_{key}": row[key] for key in ("loc", "fp", "fn", "score")}}
     for row in _classes(result.analysis.get("calibration")):
         columns.setdefault(row["class"], {})["dece"] = row["dece"]
+    for row in _classes(result.analysis.get("tide")):
+        own = columns.setdefault(row["class"], {})
+        own |= {f"tide_{kind}_dap": value for kind, value in row.items() if kind != "class"}
     return columns
 
 
@@ -97,9 +101,26 @@ def _classes(data: Any) -> Sequence[Mapping[str, Any]]:
     return data.get("classes", ()) if isinstance(data, Mapping) else ()
 
 
-def _tide(data: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]]]:
-    rows = [[kind, _points(fix["dap"]), str(fix.get("count", ""))] for kind, fix in data.items()]
-    return "AP gained by fixing each type of error (TIDE)", ["error", "AP", "count"], rows
+def _tide(data: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
+    kinds = [kind for kind in data if kind != "classes"]
+    rows = [[kind, _points(data[kind]["dap"]), str(data[kind].get("count", ""))] for kind in kinds]
+    found = [("AP gained by fixing each type of error (TIDE)", ["error", "AP", "count"], rows)]
+    if len(data["classes"]) > 1:
+        found.append(_tide_classes(data["classes"], [kind for kind in kinds if "count" in data[kind]]))
+    return found
+
+
+def _tide_classes(
+    classes: Sequence[Mapping[str, Any]], kinds: list[str]
+) -> tuple[str, list[str], list[list[str]]]:
+    """The classes that gain most by fixing one type of error."""
+    order = sorted(classes, key=lambda row: -max((row[kind] or 0.0) for kind in kinds))
+    shown = order[:TIDE_SHOWN]
+    title = "AP of the class gained by fixing each type of error"
+    if len(shown) < len(classes):
+        title += f"; the {len(shown)} of {len(classes)} classes that gain most"
+    rows = [[row["class"], *(_points(row[kind]) for kind in kinds)] for row in shown]
+    return title, ["class", *kinds], rows
 
 
 def _lrp(data: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]]]:
@@ -165,7 +186,7 @@ def _slices(data: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str], lis
     return found
 
 
-_SECTIONS: dict[str, Any] = {"tide": _tide, "lrp": _lrp, "calibration": _calibration, "images": _images}
+_SECTIONS: dict[str, Any] = {"lrp": _lrp, "calibration": _calibration, "images": _images}
 
 
 def _points(value: float | None) -> str:

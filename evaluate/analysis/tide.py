@@ -65,15 +65,22 @@ class Tide:
     fixes: dict[str, Fix]
 
     def to_dict(self, *, classes: bool = False) -> dict[str, Any]:
-        """As in the JSON contract: ``dap`` and ``count`` by kind; None for what is undefined."""
-        return {
-            name: {
-                "dap": plain(fix.dap),
-                **({} if fix.count is None else {"count": fix.count}),
-                **({"classes": fix.classes} if classes else {}),
-            }
+        """As in the JSON contract: ``dap`` and ``count`` by kind; None for what is undefined.
+
+        With `classes` also the gain of each class by kind, in the list ``classes``.
+        """
+        by_kind: dict[str, Any] = {
+            name: {"dap": plain(fix.dap), **({} if fix.count is None else {"count": fix.count})}
             for name, fix in self.fixes.items()
         }
+        if not classes:
+            return by_kind
+        names = next(iter(self.fixes.values())).classes
+        rows = [
+            {"class": label, **{name: fix.classes[label] for name, fix in self.fixes.items()}}
+            for label in names
+        ]
+        return {**by_kind, "classes": rows}
 
 
 def error_types(table: Table, overlaps: Overlaps) -> NDArray[np.int8]:

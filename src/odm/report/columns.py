@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,14 @@ from numpy.typing import NDArray
 
 from odm.issues import Code, Issue, Log, printable
 from odm.tables import Floats
+
+MISS_WORDS = {
+    "assigned": "its detections went to other objects",
+    "class": "taken for another class",
+    "localisation": "box too far off",
+    "undetected": "nothing near it",
+}
+"""Why an object is missed, in the words of a page, by the names in `odm.evaluate.report_data.MISSES`."""
 
 ISSUES = 200
 """How many issues of a log a page lists; all are counted."""
@@ -53,6 +62,17 @@ def reading(log: Log, sources: Sequence[str], doubtful: Sequence[Code] = ()) -> 
 def last_part(path: str) -> str:
     """The last part of a path, printable."""
     return printable(os.path.basename(path.rstrip("/\\")) or path)
+
+
+def distinct_parts(paths: Sequence[str]) -> list[str]:
+    """The last parts of some paths, as many of each as tell them apart: ``a/run.json`` and ``b/run.json``."""
+    parts = [[printable(part) for part in re.split(r"[/\\]", path) if part] or [path] for path in paths]
+    names: list[str] = []
+    for n in range(1, max(map(len, parts), default=0) + 1):
+        names = ["/".join(own[-n:]) for own in parts]
+        if len(set(names)) == len(names):
+            break
+    return names
 
 
 def without_folders(text: str, sources: Sequence[str]) -> str:

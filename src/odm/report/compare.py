@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.report_data import KINDS, MISSES, ReportData
-from odm.issues import Log, UsageError
+from odm.issues import Code, Log, UsageError
 from odm.report.build import Page
-from odm.report.columns import last_part, reading, rounded
+from odm.report.columns import MISS_WORDS, distinct_parts, reading, rounded
 from odm.report.evaluation import IMAGES, found_at
 from odm.report.pictures import Picture
 from odm.report.selection import choose
@@ -38,6 +38,8 @@ class ClassDelta:
     high: float | None = None
     p: float | None = None
     gt: int | None = None
+    lower: bool = False
+    """Whether lower is better."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +74,8 @@ class Changes:
 
     counts: Mapping[str, int]
     images: Sequence[ImageChange]
+    scores: tuple[float, float] | None = None
+    """The least score of the detections that each run is judged by."""
 
 
 def changes_of(
@@ -116,6 +120,7 @@ def changes_of(
             ImageChange(names[i], boxes[0][n], boxes[1][n], int(errors[0, i]), int(errors[1, i]))
             for n, i in enumerate(shown)
         ],
+        (float(first.levels[at[0]]), float(other.levels[at[1]])),
     )
 
 
@@ -162,7 +167,7 @@ def _missed(table: ReportData, row: int, kind: str) -> str:
         return "truth" if kind == "GT" else "ignored"
     if table.truth.found_by[row] >= 0:
         return f"missed · found only at {table.truth.score[row]:.2f}"
-    return f"missed · {MISSES[table.truth.miss[row]]}"
+    return f"missed · {MISS_WORDS[MISSES[table.truth.miss[row]]]}"
 
 
 def _rows_of(image: NDArray[Any], rows: NDArray[Any]) -> Any:
@@ -189,6 +194,7 @@ def compare_page(
     log: Log | None = None,
     sources: Sequence[str] = (),
     title: str = "",
+    doubtful: Sequence[Code] = (),
 ) -> Page:
     """The report of a comparison of two runs.
 
@@ -203,9 +209,11 @@ def compare_page(
     pictures
         By the name of the image; those that lack are drawn blank.
     names
-        Of the two runs, as they are shown.
+        Of the two runs; of paths, the last parts that tell them apart are shown.
     definition
         What the numbers mean, in one line.
+    doubtful
+        Codes of the warnings that put the numbers in doubt.
 
     Raises
     ------
@@ -217,11 +225,13 @@ def compare_page(
     runs = [[getattr(image, run) for image in changes.images] for run in ("first", "other")]
     categories = list(dict.fromkeys(name for boxes in runs for one in boxes for name in one.category))
     number = {name: i for i, name in enumerate(categories)}
+    first, other = distinct_parts(names)
     n_images = sum(changes.counts.values()) or len(changes.images)
     data = {
-        **reading(log or Log(), sources),
-        "title": title or f"{last_part(names[1])} compared with {last_part(names[0])}",
-        "names": [last_part(name) for name in names],
+        **reading(log or Log(), sources, doubtful),
+        "title": title or f"{other} compared with {first}",
+        "names": [first, other],
+        "scores": changes.scores,
         "definition": definition,
         "metric": metric,
         "imageCount": n_images,

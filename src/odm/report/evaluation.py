@@ -12,7 +12,7 @@ from odm.evaluate import Evaluation, Result
 from odm.evaluate.report_data import KINDS, MISSES, SIDES, Counts, ReportData
 from odm.issues import Code, UsageError
 from odm.report.build import Page
-from odm.report.columns import deltas, extents_of, reading, rounded
+from odm.report.columns import MISS_WORDS, deltas, extents_of, reading, rounded
 from odm.report.pictures import Picture
 from odm.report.selection import by_cell, choose
 from odm.tables import Floats, Longs
@@ -76,6 +76,7 @@ def evaluation_page(
         "imageCount": len(names),
         "kinds": list(KINDS),
         "misses": list(MISSES),
+        "missWords": [MISS_WORDS[miss] for miss in MISSES],
         "sides": list(SIDES),
         "join": {key: [n[:80] for n in value[:20]] for key, value in _only(evaluation).items() if value},
         "results": [

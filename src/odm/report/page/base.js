@@ -99,7 +99,7 @@ function doubts(list) {
     h(
       "ul",
       {},
-      list.map((d) => h("li", {}, clean(d.text), " ", h("code", {}, d.code))),
+      list.map((d) => h("li", {}, clean(d.text), " ", h("code", {}, `${d.code} ${clean(d.place)}`))),
     ),
   );
 }
@@ -140,6 +140,9 @@ function links(list) {
   const go = (id) => (event) => {
     event.preventDefault();
     byId(id).scrollIntoView();
+    const heading = byId(id).querySelector("h1, h2"); // from where Tab goes on, and what is read out
+    heading.tabIndex = -1;
+    heading.focus({ preventScroll: true });
   };
   return h(
     "nav",
@@ -211,6 +214,67 @@ function sortedTable({ caption, columns, order, onSort, className = "classes" })
       return h("td", attributes, c.cell(row));
     });
   return { element, body, footer, compare, showOrder, cells };
+}
+
+const LONG_TABLE = 40;
+const LATER_TABLE = 120;
+const FOUND_ROWS = 50;
+
+// The rows of a table of classes: of many, some until all are asked for or a name is searched. `few` is how many,
+// `rows()` gives them as {i, name, ...}, `chosen(row)` says which is always shown, `line(row)` makes the tr of one;
+// `st` is {all, text}. `prepare(rows)` sees those that are about to be drawn.
+function classRows({ table, st, few, rows, chosen, line, prepare }) {
+  const total = rows().length;
+  const flip = () => {
+    st.all = !st.all;
+    draw();
+  };
+  const type = (event) => {
+    st.text = event.target.value;
+    draw();
+  };
+  const all = h("button", { class: "btn", on: { click: flip } });
+  const found = h("span", { class: "cap", role: "status" });
+  const search = h("input", {
+    type: "search",
+    placeholder: "Class name",
+    "aria-label": "Class name contains",
+    value: st.text || "",
+    on: { input: type },
+  });
+  const none = h("p", { class: "empty", hidden: true }, "No class has such a name.");
+  let later = 0;
+
+  function draw() {
+    clearTimeout(later);
+    const text = (st.text || "").toLowerCase();
+    const list = rows().filter((row) => !text || row.name.toLowerCase().includes(text));
+    list.sort(table.compare);
+    const most = text ? FOUND_ROWS : few;
+    const many = list.length > most + 5;
+    const cut = many && !st.all ? list.filter((row, n) => n < most || chosen(row)) : list;
+    prepare?.(cut);
+    all.hidden = !many;
+    all.textContent = st.all ? `Show ${most} classes` : `Show all ${count(list.length)} classes`;
+    found.textContent = text ? `${count(list.length)} of ${plural(total, "class", "classes")}` : "";
+    none.hidden = list.length > 0;
+    const focused = document.activeElement?.closest?.("tr[data-class]")?.dataset.class;
+    table.body.replaceChildren(...cut.map(line));
+    table.showOrder();
+    if (focused === undefined) return;
+    const again = [...table.body.children].find((tr) => tr.dataset.class === focused);
+    again?.querySelector("button")?.focus({ preventScroll: true });
+  }
+
+  // What the slider calls: a long table follows when it rests, so that it does not hold up the rest.
+  function update() {
+    clearTimeout(later);
+    if (table.body.children.length > LONG_TABLE) later = setTimeout(draw, LATER_TABLE);
+    else draw();
+  }
+  const tools = total > few + 5 ? h("div", { class: "tools" }, search, found) : null;
+  const parts = [tools, h("div", { class: "card scroll" }, table.element, none), h("div", { class: "more" }, all)];
+  return { parts, draw, update };
 }
 
 const shareBar = (v) =>

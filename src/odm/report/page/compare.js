@@ -58,11 +58,12 @@ function compareBar(X, st, redraw) {
 
 const points = (v) => (isNumber(v) ? (v > 0 ? "+" : v < 0 ? "−" : "±") + Math.abs(100 * v).toFixed(1) : "–");
 
-// Better or worse only where the interval leaves out 0.
+// Better or worse only where the interval leaves out 0. Of errors, less is better.
 function judged(row) {
   if (!isNumber(row.delta)) return null;
-  if (isNumber(row.low) && row.low > 0) return "up";
-  return isNumber(row.high) && row.high < 0 ? "down" : null;
+  const [up, down] = row.lower ? ["down", "up"] : ["up", "down"];
+  if (isNumber(row.low) && row.low > 0) return up;
+  return isNumber(row.high) && row.high < 0 ? down : null;
 }
 
 const delta = (row) => h("span", { class: judged(row) }, points(row.delta));
@@ -74,7 +75,7 @@ function compareTiles(X) {
     h(
       "div",
       { class: "card tile" + (i ? "" : " hero") },
-      h("div", { class: "l" }, row.name),
+      h("div", { class: "l" }, row.name + (row.lower ? " · error, lower is better" : "")),
       h("div", { class: "v" }, h("b", { "data-key": row.name, "data-value": row.delta }, delta(row))),
       h("div", { class: "s" }, `${percent(row.first)} → ${percent(row.other)}`),
       isNumber(row.low)
@@ -94,7 +95,10 @@ function compareTiles(X) {
       h("div", { class: "s" }, "images"),
     ),
   );
-  byId("main").append(h("div", { class: "tiles even" }, X.summary.slice(0, 4).map(tile), images));
+  byId("main").append(
+    h("div", { class: "tiles even" }, X.summary.slice(0, 4).map(tile)),
+    h("div", { class: "tiles even" }, images),
+  );
 }
 
 // A line from low to high with a dot at the difference, around 0.
@@ -117,10 +121,6 @@ function lowHigh(row, most) {
 }
 
 function deltaTable(X, st, redraw) {
-  const most = Math.max(
-    0.01,
-    ...X.classes.flatMap((row) => [row.delta, row.low, row.high].filter(isNumber).map(Math.abs)),
-  );
   const number = (key, label, show) => ({
     key,
     label,
@@ -137,60 +137,51 @@ function deltaTable(X, st, redraw) {
     { key: "interval", label: "Interval", fixed: true, cell: interval },
     { key: "plot", label: "Worse · better", fixed: true, class: "l", cell: (row) => lowHigh(row, most) },
   ];
-  const table = sortedTable({ caption: `${X.metric} per class`, columns, order: st.order, onSort: draw });
-  const all = h("button", {
-    class: "btn",
-    on: {
-      click: () => {
-        st.all = !st.all;
-        draw();
-      },
-    },
+  const table = sortedTable({
+    caption: `${X.metric} per class`,
+    columns,
+    order: st.order,
+    onSort: () => list.draw(),
   });
+  const numbers = new Map(X.categories.map((name, i) => [name, i]));
+  const rows = () => X.classes.map((row, i) => ({ i, ...row, category: numbers.get(row.name) ?? -1 }));
+  const chosen = (row) => row.category >= 0 && row.category === st.category;
+  let most = 0; // how far the lines of the rows shown reach
+  const prepare = (cut) => {
+    const ends = cut.flatMap((row) => [row.delta, row.low, row.high]).filter(isNumber);
+    most = Math.max(0.01, ...ends.map(Math.abs));
+  };
+  const list = classRows({ table, st, few: FEW_DELTAS, rows, chosen, line, prepare });
   section(
     "classes",
     `Classes: ${X.metric}`,
     "Coloured where the interval leaves out 0. Choose a name to see its images.",
-    h("div", { class: "card scroll" }, table.element),
-    h("div", { class: "more" }, all),
+    list.parts,
   );
-  function draw() {
-    const rows = X.classes.map((row, i) => ({ i, ...row })).sort(table.compare);
-    all.hidden = rows.length <= FEW_DELTAS + 5;
-    all.textContent = st.all ? `Show ${FEW_DELTAS} classes` : `Show all ${count(rows.length)} classes`;
-    const cut = all.hidden || st.all ? rows : rows.slice(0, FEW_DELTAS);
-    const focused = document.activeElement?.closest?.("tr[data-class]")?.dataset.class;
-    const line = (row) => {
-      const category = X.categories.indexOf(row.name);
-      const on = category >= 0 && category === st.category;
-      const choose = () => {
-        st.category = on ? -1 : category;
-        redraw();
-        if (st.category >= 0) byId("images").scrollIntoView();
-      };
-      const name =
-        category < 0
-          ? nameOf(row.name, 40)
-          : h(
-              "button",
-              { class: "lk", "aria-pressed": String(on), on: { click: choose } },
-              nameOf(row.name, 40),
-            );
-      return h(
-        "tr",
-        { role: "row", class: on ? "on" : null, "data-class": row.name },
-        h("th", { scope: "row", role: "rowheader" }, name),
-        table.cells(row),
-      );
+
+  function line(row) {
+    const on = chosen(row);
+    const choose = () => {
+      st.category = on ? -1 : row.category;
+      redraw();
+      if (st.category >= 0) byId("images").scrollIntoView();
     };
-    table.body.replaceChildren(...cut.map(line));
-    table.showOrder();
-    const again = [...table.body.children].find(
-      (tr) => focused !== undefined && tr.dataset.class === focused,
+    const name = nameOf(row.name, 40);
+    const attributes = { class: "lk", "aria-pressed": String(on), on: { click: choose } };
+    return h(
+      "tr",
+      { role: "row", class: on ? "on" : null, "data-class": row.name },
+      h("th", { scope: "row", role: "rowheader" }, row.category < 0 ? name : h("button", attributes, name)),
+      table.cells(row),
     );
-    again?.querySelector("button")?.focus({ preventScroll: true });
   }
-  return draw;
+  return list.update;
+}
+
+function judgedAt(X) {
+  if (!X.scores) return "";
+  const [first, other] = X.scores.map((score) => String(Number(score.toPrecision(6))));
+  return ` Errors are counted at score ≥ ${first === other ? first : `${first} and ≥ ${other}`}.`;
 }
 
 const changeOf = ([first, other]) => (first && other ? "both" : first ? "fixed" : other ? "broken" : "right");
@@ -228,7 +219,7 @@ function compareGallery(X, st, sources, redraw) {
   });
   const gallery = makeGallery(X, sources, {
     title: "Images, most changed first",
-    hint: `Left ${short(X.names[0], 30)}, right ${short(X.names[1], 30)}.`,
+    hint: `Left ${short(X.names[0], 30)}, right ${short(X.names[1], 30)}.${judgedAt(X)}`,
     empty: "None of the images shown is so.",
     panes: (image) => runs.map((run) => run(image)),
     paneNames: X.names.map((name) => short(name, 30)),

@@ -7,14 +7,7 @@ const HELP = {
   background: "nothing there",
   both: "other class and box off",
 };
-const WHY_MISSED = {
-  assigned: "its detections went to other objects",
-  class: "taken for another class",
-  localisation: "box too far off",
-  undetected: "nothing near it",
-};
 const FEW_CLASSES = 15;
-const MANY_CLASSES = 20;
 const IN_MATRIX = 13;
 const WHOLE_MATRIX = 16;
 const REDRAW_GALLERY = 60;
@@ -161,7 +154,8 @@ function makeBoxes(X, R, st) {
       if (by >= 0) return `missed · found only at ${det.score[by].toFixed(2)}${row}`;
       const miss = X.misses[gt.miss[this.g]];
       const iou = miss === "localisation" ? gt.same[this.g] : miss === "class" ? gt.other[this.g] : 0;
-      return `missed · ${WHY_MISSED[miss] || "never found"}${iou ? " · IoU " + iou.toFixed(2) : ""}${row}`;
+      const words = X.missWords[gt.miss[this.g]] || "never found";
+      return `missed · ${words}${iou ? " · IoU " + iou.toFixed(2) : ""}${row}`;
     }
   }
 

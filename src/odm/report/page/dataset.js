@@ -81,56 +81,29 @@ function datasetClasses(X, st, redraw, columns) {
       })),
     ],
     order: st.order,
-    onSort: draw,
+    onSort: () => list.draw(),
   });
-  const all = h("button", {
-    class: "btn",
-    on: {
-      click: () => {
-        st.all = !st.all;
-        draw();
-      },
-    },
-  });
-  const hint = "Choose a name to see its images.";
-  section(
-    "classes",
-    "Classes",
-    hint,
-    h("div", { class: "card scroll" }, table.element),
-    h("div", { class: "more" }, all),
-  );
-  function draw() {
-    const rows = X.classes.map((row, i) => ({ i, ...row })).sort(table.compare);
-    const many = rows.length > FEW_ROWS + 5;
-    all.hidden = !many;
-    all.textContent = st.all ? `Show ${FEW_ROWS} classes` : `Show all ${count(rows.length)} classes`;
-    const cut = many && !st.all ? rows.filter((row, n) => n < FEW_ROWS || row.i === st.category) : rows;
-    const focused = document.activeElement?.closest?.("tr[data-class]")?.dataset.class;
-    const line = (row) => {
-      const choose = () => {
-        st.category = st.category === row.i ? -1 : row.i;
-        redraw();
-        if (st.category >= 0) byId("images").scrollIntoView();
-      };
-      const pressed = String(row.i === st.category);
-      const button = h(
-        "button",
-        { class: "lk", "aria-pressed": pressed, on: { click: choose } },
-        nameOf(row.name, 40),
-      );
-      const on = row.i === st.category ? "on" : null;
-      const name = h("th", { scope: "row", role: "rowheader" }, button);
-      return h("tr", { role: "row", class: on, "data-class": row.name }, name, table.cells(row));
+  const rows = () => X.classes.map((row, i) => ({ i, ...row }));
+  const chosen = (row) => row.i === st.category;
+  const list = classRows({ table, st, few: FEW_ROWS, rows, chosen, line });
+  section("classes", "Classes", "Choose a name to see its images.", list.parts);
+  function line(row) {
+    const choose = () => {
+      st.category = st.category === row.i ? -1 : row.i;
+      redraw();
+      if (st.category >= 0) byId("images").scrollIntoView();
     };
-    table.body.replaceChildren(...cut.map(line));
-    table.showOrder();
-    const again = [...table.body.children].find(
-      (tr) => focused !== undefined && tr.dataset.class === focused,
+    const pressed = String(row.i === st.category);
+    const button = h(
+      "button",
+      { class: "lk", "aria-pressed": pressed, on: { click: choose } },
+      nameOf(row.name, 40),
     );
-    if (again) again.querySelector("button").focus({ preventScroll: true });
+    const on = row.i === st.category ? "on" : null;
+    const name = h("th", { scope: "row", role: "rowheader" }, button);
+    return h("tr", { role: "row", class: on, "data-class": row.name }, name, table.cells(row));
   }
-  return draw;
+  return list.update;
 }
 
 // Columns of boxes as lists by image: `make(i)` says what box i is.

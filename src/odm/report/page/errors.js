@@ -3,7 +3,7 @@
 // ---- what went wrong
 
 function errors(context) {
-  const matrix = h("div", { class: "card pad matrix" });
+  const matrix = h("div", { class: "card pad matrix", on: { keydown: moveInMatrix } });
   const kinds = h("div", { class: "card pad" });
   const sizes = h("div", { class: "card plot" });
   section(
@@ -29,7 +29,10 @@ function chooseCell({ st, redraw }, id) {
   if (st.cell) toImages();
 }
 
-// Of many classes the matrix shows those that are confused most; the rest is one row and one column.
+const FAR = 1e-9; // what a confusion counts that is not of the chosen class
+
+// Of many classes the matrix shows those that are confused most, with the chosen class if there is one; the rest is
+// one row and one column.
 function matrixAxes({ R, st }, entries) {
   const n = R.rows.length;
   const kept = new Set(Array.from({ length: n + 1 }, (_, i) => i));
@@ -37,8 +40,9 @@ function matrixAxes({ R, st }, entries) {
     const weight = new Float64Array(n);
     for (const [i, j, v] of entries) {
       if (i === j || i >= n || j >= n) continue;
-      weight[i] += v;
-      weight[j] += v;
+      const near = st.category < 0 || i === st.category || j === st.category;
+      weight[i] += near ? v : v * FAR;
+      weight[j] += near ? v : v * FAR;
     }
     if (st.category >= 0) weight[st.category] = Infinity;
     const order = Array.from(weight, (_, i) => i).sort(
@@ -99,7 +103,7 @@ function confusion(context, holder) {
       h("button", { ...attributes, on: { click: () => chooseCell(context, id) } }, compact(v)),
     );
   };
-  const edge = (i) => (i === n ? "edge" : null);
+  const edge = (i) => (i === n ? "edge" : i === st.category ? "on" : null);
   const rows = axis.map((i) =>
     h(
       "tr",
@@ -113,7 +117,7 @@ function confusion(context, holder) {
   );
   holder.replaceChildren(
     h("h3", {}, "Which class was taken for which"),
-    h("p", { class: "cap" }, "Rows are objects, columns are detections."),
+    h("p", { class: "cap" }, "Rows are objects, columns are detections. Arrow keys move between the cells."),
     h(
       "div",
       { class: "scroll", tabindex: "0", role: "region", "aria-label": "Confusion matrix" },
@@ -132,7 +136,42 @@ function confusion(context, holder) {
       `Detections of score ≥ ${levelText(R, st.level)}; pairs of IoU ≥ 0.5, those of one class first.`,
     ),
   );
-  if (focused) holder.querySelector(`[data-cell="${focused}"]`)?.focus({ preventScroll: true });
+  const again = focused && holder.querySelector(`[data-cell="${focused}"]`);
+  const cells = [...holder.querySelectorAll("[data-cell]")];
+  reachable(cells, again || cells.find((one) => one.getAttribute("aria-pressed") === "true") || cells[0]);
+  if (again) again.focus({ preventScroll: true });
+}
+
+// The cells are one stop of the Tab key; arrows go from cell to cell, left and right on to the next row.
+function moveInMatrix(event) {
+  const cells = [...event.currentTarget.querySelectorAll("[data-cell]")];
+  const at = cells.indexOf(event.target);
+  if (at < 0) return;
+  const place = (cell) => [cell.closest("tr").rowIndex, cell.closest("td").cellIndex];
+  const [row, column] = place(cells[at]);
+  const near = (down) =>
+    cells
+      .filter((cell) => down * (place(cell)[0] - row) > 0)
+      .sort((a, b) => {
+        const [[i, j], [k, l]] = [place(a), place(b)];
+        return down * (i - k) || Math.abs(j - column) - Math.abs(l - column);
+      })[0];
+  const next = {
+    ArrowLeft: () => cells[at - 1],
+    ArrowRight: () => cells[at + 1],
+    ArrowUp: () => near(-1),
+    ArrowDown: () => near(1),
+    Home: () => cells[0],
+    End: () => cells[cells.length - 1],
+  }[event.key]?.();
+  if (!next) return;
+  event.preventDefault();
+  reachable(cells, next);
+  next.focus();
+}
+
+function reachable(cells, one) {
+  for (const cell of cells) cell.tabIndex = cell === one ? 0 : -1;
 }
 
 // How strong the color of a cell is, and whether its text is white: never in between, where neither is legible.
@@ -145,8 +184,9 @@ function cellStrength(part, right) {
 function mostConfused(context, entries) {
   const { R, st } = context;
   const n = R.rows.length;
+  const own = st.category;
   const worst = entries
-    .filter(([i, j]) => i !== j && i < n && j < n)
+    .filter(([i, j]) => i !== j && i < n && j < n && (own < 0 || i === own || j === own))
     .sort((a, b) => b[2] - a[2])
     .slice(0, 5);
   if (!worst.length) return [];
@@ -167,7 +207,8 @@ function mostConfused(context, entries) {
       h("b", {}, count(v)),
     );
   };
-  return [h("div", { class: "pairs" }, h("h3", {}, "Most often confused"), worst.map(chip))];
+  const title = ["Most often confused", own < 0 ? null : [" with ", nameOf(R.rows[own].class, 30)]];
+  return [h("div", { class: "pairs" }, h("h3", {}, title), worst.map(chip))];
 }
 
 function errorKinds({ X, R, st, redraw, counts }, holder) {

@@ -297,7 +297,8 @@ function tiles({ X, R, st, counts }) {
       st.category < 0
         ? plural(R.rows.filter((row) => row.gt).length, "class", "classes")
         : short(R.rows[st.category].class, 20);
-    under.images.textContent = `${count(R.wrongImages[st.level])} with errors`;
+    const whose = st.category < 0 ? "" : " of any class";
+    under.images.textContent = `${count(R.wrongImages[st.level])} with errors${whose}`;
     under.det.textContent = "score ≥ " + score;
     under.tp.textContent = x.gt ? withUnit(x.tp / x.gt, 0) + " of objects" : "";
     under.fp.textContent = `${(x.fp / Math.max(1, X.imageCount)).toFixed(2)} per image`;
@@ -343,24 +344,11 @@ function classTable({ X, R, st, redraw, counts }) {
     caption: "Results per class at the chosen score",
     columns,
     order: st.order,
-    onSort: draw,
+    onSort: () => list.draw(),
   });
-  const all = h("button", {
-    class: "btn",
-    on: {
-      click: () => {
-        st.all = !st.all;
-        draw();
-      },
-    },
-  });
-  section(
-    "classes",
-    "Classes",
-    "Choose a name to see only that class, everywhere on this page.",
-    h("div", { class: "card scroll" }, table.element),
-    h("div", { class: "more" }, all),
-  );
+  const chosen = (row) => row.i === st.category;
+  const list = classRows({ table, st, few: FEW_CLASSES, rows: counted, chosen, line });
+  section("classes", "Classes", "Choose a name to see only that class, everywhere on this page.", list.parts);
 
   function nameCell(row) {
     const choose = () => {
@@ -376,33 +364,26 @@ function classTable({ X, R, st, redraw, counts }) {
     );
   }
 
-  function draw() {
+  function counted() {
     const rows = R.rows.map((row, i) => ({ i, name: row.class, ...counts.counts(st.level, i) }));
-    rows.sort(table.compare);
-    const many = rows.length > MANY_CLASSES;
-    const cut = many && !st.all ? rows.filter((row, n) => n < FEW_CLASSES || row.i === st.category) : rows;
+    const many = rows.length > FEW_CLASSES + 5;
     const most = Math.max(1, ...rows.map((row) => row.tp + row.fp + row.fn));
     for (const row of rows) row.scale = many ? row.tp + row.fp + row.fn : most;
-    all.hidden = !many;
-    all.textContent = st.all ? `Show ${FEW_CLASSES} classes` : `Show all ${count(rows.length)} classes`;
-    const focused = document.activeElement?.closest?.("tr[data-class]")?.dataset.class;
-    table.body.replaceChildren(
-      ...cut.map((row) => {
-        const on = row.i === st.category ? "on" : null;
-        return h("tr", { role: "row", class: on, "data-class": row.name }, nameCell(row), table.cells(row));
-      }),
-    );
+    return rows;
+  }
+
+  function line(row) {
+    const on = row.i === st.category ? "on" : null;
+    return h("tr", { role: "row", class: on, "data-class": row.name }, nameCell(row), table.cells(row));
+  }
+
+  return () => {
+    list.update();
     const sum = { i: -1, ...counts.counts(st.level) };
     table.footer.replaceChildren(
       h("tr", { role: "row" }, h("th", { scope: "row", role: "rowheader" }, "All"), table.cells(sum)),
     );
-    table.showOrder();
-    if (focused !== undefined) {
-      const row = [...table.body.children].find((tr) => tr.dataset.class === focused);
-      if (row) row.querySelector("button").focus({ preventScroll: true });
-    }
-  }
-  return draw;
+  };
 }
 
 function mix(row) {

@@ -14,7 +14,7 @@ function makeGallery(X, sources, options) {
   const shown = options.shown;
   const state = { order: options.orders[0][0], text: "", cards: CARDS, list: [] };
   const cards = h("ul", { class: "gal" });
-  const total = h("span", { class: "cap", id: "shown" });
+  const total = h("span", { class: "cap", id: "shown", role: "status" });
   const empty = h("p", { class: "card empty", hidden: true }, options.empty);
   const more = h("button", { class: "btn", on: { click: showMore } });
   const kept = new Map();

@@ -137,8 +137,11 @@ function places(X, st) {
       },
     },
   });
-  section("places", "Places", "", list, h("div", { class: "more" }, more));
+  const none = h("p", { class: "card empty" }, "No place to show.");
   const total = X.errors + X.warningTotal;
+  const part = `${count(X.issues.length)} of ${count(total)} are listed here; all are counted.`;
+  const rest = h("p", { class: "cap foot" }, part);
+  section("places", "Places", "", list, none, rest, h("div", { class: "more" }, more));
   function draw() {
     const wanted = X.issues.filter((issue) => !st.code || issue.code === st.code);
     const line = (issue) =>
@@ -151,22 +154,11 @@ function places(X, st) {
         h("code", { class: "cap" }, issue.code),
       );
     list.replaceChildren(...wanted.slice(0, st.more).map(line));
-    if (!wanted.length) list.append(h("li", {}, h("span", {}, "None.")));
+    list.hidden = !wanted.length;
+    none.hidden = wanted.length > 0;
     more.hidden = wanted.length <= st.more;
     more.textContent = `Show more of ${count(wanted.length)}`;
-    if (!st.code && X.issues.length < total && wanted.length <= st.more) {
-      list.append(
-        h(
-          "li",
-          {},
-          h(
-            "span",
-            { class: "cap" },
-            `${count(X.issues.length)} of ${count(total)} are listed here; all are counted.`,
-          ),
-        ),
-      );
-    }
+    rest.hidden = X.issues.length >= total || !more.hidden;
   }
   return draw;
 }
