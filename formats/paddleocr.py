@@ -40,7 +40,7 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.codes import NO_FILES, WRONG_COUNT
-from odm.formats._shared.gather import At, own_folder
+from odm.formats._shared.gather import NAN, At, own_folder
 from odm.formats._shared.json_lines import keyed_lines
 from odm.formats._shared.json_values import (
     Nothing,
@@ -163,8 +163,9 @@ def _read_text(reader: Reader, value: Any, at: At, image: int, rows: int, same: 
         reader.wrong(at / "transcription", "text", words, row=True)
         return False
     key = next((key for key in ("key_cls", "label") if record.get(key) is not None), None)
-    category = reader.category(CLASS if key is None else record[key], at / (key or ""))
-    score = reader.score(record.get("score", same), at / "score")
+    category = reader.category(CLASS, at) if key is None else reader.category(record[key], at / key)
+    given = record.get("score", same)
+    score = NAN if given is None else reader.score(given, at / "score")
     if points is None or category is None or score is None:
         return False
     flags = Flag.CROWD if words in IGNORED else Flag(0)
@@ -172,7 +173,8 @@ def _read_text(reader: Reader, value: Any, at: At, image: int, rows: int, same: 
         flags |= Flag.DIFFICULT
     if words and words not in IGNORED:
         reader.count("transcriptions")
-    reader.count_unread({key: held for key, held in record.items() if held is not False}, _KNOWN)
+    if not _KNOWN.issuperset(record):
+        reader.count_unread({key: held for key, held in record.items() if held is not False}, _KNOWN)
     if not is_upright(points):
         reader.outline("rotated boxes" if len(points) == 4 else "polygons", at)
     reader.box(image, category, bounds(points), at, file=rows, line=at.line, score=score, flags=int(flags))
