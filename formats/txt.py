@@ -489,9 +489,9 @@ def _find_meaning(sides: list[ParsedRows], log: Log, options: TxtOptions) -> Mea
             return Meaning(is_relative=False, box="ltrb", clear=False)
         is_relative = decided
         if is_relative:
+            boxes = "the one box is" if n == 1 else f"all {n} boxes are"
             reasons.append(
-                f"all {n} boxes are in 0..1{together}, so coordinates are read as relative "
-                "(otherwise use --coords abs)"
+                f"{boxes} in 0..1{together}, so coordinates are read as relative (otherwise use --coords abs)"
             )
     if options.box is not None:
         return Meaning(is_relative, options.box, tuple(reasons))
@@ -501,7 +501,8 @@ def _find_meaning(sides: list[ParsedRows], log: Log, options: TxtOptions) -> Mea
     inverted = [np.flatnonzero((s.box[:, 2] < s.box[:, 0]) | (s.box[:, 3] < s.box[:, 1])) for s in sides]
     k = sum(map(len, inverted))
     if k == 0:
-        because = f"none of {n} boxes is inverted that way{together}"
+        because = "its one box is not" if n == 1 else f"none of {n} boxes is"
+        because += f" inverted that way{together}"
         return Meaning(
             is_relative=False,
             box="ltrb",
