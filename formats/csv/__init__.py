@@ -64,12 +64,15 @@ from odm.formats.csv.writer import DIALECTS, can_be_relative
 from odm.issues import Log, UsageError, hint, printable, shorten
 from odm.tables import Builder, Dataset
 
+_QUOTED = re.compile(r'"[^"]*[^-+.0-9eE"][^"]*"')
+"""Text in quotes that is no number."""
 _TABLE = "it is a table with a header and rows of numbers"
 
 
 def _is_table(text: str) -> bool:
     """Whether a line without numbers comes before lines that mostly have four, whatever separates them."""
-    header, *rows = [re.split(r"[,;\t|]", line) for line in text.strip("\n").split("\n", 21)[:21]]
+    lines = text.strip("\n").split("\n", 21)[:21]
+    header, *rows = [re.split(r"[,;\t|]", _QUOTED.sub("", line)) for line in lines]
     counts = [sum(NUMBER_TEXT.fullmatch(cell.strip(' "')) is not None for cell in row) for row in rows]
     return not any(map(NUMBER_TEXT.fullmatch, header)) and 2 * sum(n >= 4 for n in counts) > len(rows)
 
@@ -181,7 +184,7 @@ FORMAT = Format(
     name="csv",
     title="CSV: canonical, TF Object Detection, Open Images, keras-RetinaNet",
     use="training",
-    written_by="odm, TF Object Detection, Open Images, keras-RetinaNet, SKU110K, makesense.ai, Kaggle tables",
+    written_by="odm, TF Object Detection, Open Images, keras-RetinaNet, SKU110K, makesense.ai, PyLabel, Kaggle",
     doc=_doc(),
     suffixes=(".csv", ".tsv"),
     single=True,
