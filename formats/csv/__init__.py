@@ -184,7 +184,8 @@ FORMAT = Format(
     name="csv",
     title="CSV: canonical, TF Object Detection, Open Images, keras-RetinaNet",
     use="training",
-    written_by="odm, TF Object Detection, Open Images, keras-RetinaNet, SKU110K, makesense.ai, PyLabel, Kaggle",
+    written_by="odm, TF Object Detection, Open Images, keras-RetinaNet, SKU110K, makesense.ai, PyLabel and "
+    "Kaggle tables",
     doc=_doc(),
     suffixes=(".csv", ".tsv"),
     single=True,
