@@ -285,7 +285,7 @@ def test_tables_of_other_tools_need_no_option(tmp_path, text, corners, name):
     "text",
     [
         "filename,cell_type,xmin,xmax,ymin,ymax\nB_1.jpg,RBC,68,165,154,249\n",
-        "patientId,x,y,width,height,Target\nq,1,2,3,4,1\n",
+        "patientId,x,y,width,height,Target\nq,1,2,3,4,1\n",  # 1 says that the row has a box
     ],
 )
 def test_a_row_without_numbers_is_a_header_and_the_message_names_the_option(tmp_path, text):
@@ -293,7 +293,7 @@ def test_a_row_without_numbers_is_a_header_and_the_message_names_the_option(tmp_
     assert csv.sniff(Source(str(tmp_path / "a.csv"))) is not None
     _, log = read_text(tmp_path, text)
     assert set(log.counts) == {"missing-column"}
-    column = "cell_type" if "cell" in text else "Target"
+    column = "cell_type" if "cell" in text else "NAME"
     assert f"-O columns=class:{column}" in str(log.issues[0])
     dataset, log = read_text(tmp_path, text, columns="class:=thing")
     assert not log.errors

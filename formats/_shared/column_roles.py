@@ -129,7 +129,7 @@ _LOOSE: tuple[tuple[str, str, str, str, str], ...] = (
     ),
 )
 _PACKED = ("bbox", "box", "boundingbox")
-_CLASS_LIKE = re.compile(r".*(?:type|class|label|category|name|target)", re.IGNORECASE)
+_CLASS_LIKE = re.compile(r".*(?:type|class|label|category|name)", re.IGNORECASE)
 NO_OBJECT = frozenset({"nofinding", "noobject", "background", "none"})
 """Class names, letters and digits only, of rows without a box that mark an image as empty."""
 _MANY = 1000
