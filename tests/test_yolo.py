@@ -287,6 +287,21 @@ def test_places_outside_are_refused_and_not_read(tmp_path, location):
     assert "--images" in issue.message
 
 
+def test_files_of_an_export_are_no_strangers(tmp_path):
+    put(
+        tmp_path,
+        {
+            "labels/a.txt": "0 .5 .5 .1 .1",
+            "images/a.png": PICTURE,
+            "classes.txt": "car\n",
+            "notes.json": "{}",
+        },
+    )
+    assert codes(read(tmp_path)[1]) == []
+    put(tmp_path, {"other.json": "{}"})
+    assert codes(read(tmp_path)[1]) == ["stray-file"]
+
+
 def test_the_only_list_that_ends_in_names_is_that_of_the_classes(tmp_path):
     put(tmp_path, {"a.txt": "1 .5 .5 .1 .1", "coco.names": "person\nbicycle\n"})
     data, log = read(tmp_path, image_size="100x100")

@@ -28,10 +28,10 @@ _BELONGS = frozenset(
     (
         *_FIRST_LISTS,
         *_OTHER_LISTS,
-        *"obj.data data.yaml dataset.yaml readme.roboflow.txt readme.dataset.txt".split(),
+        *"obj.data data.yaml dataset.yaml readme.roboflow.txt readme.dataset.txt notes.json".split(),
     )
 )
-"""Files that belong to a data set of this format, among them those of every Roboflow export."""
+"""Files that belong to a data set of this format, some of them in exports of Roboflow and Label Studio."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -181,7 +181,8 @@ def undescribed(found: Listing, lists: set[str]) -> Listing:
         for f in found.known
         if f.rsplit("/", 1)[-1].lower() not in _BELONGS and not f.endswith(".cache") and f not in lists
     ]
-    return Listing(found.labels, found.pictures, found.others, known)
+    others = [f for f in found.others if f.rsplit("/", 1)[-1].lower() not in _BELONGS]
+    return Listing(found.labels, found.pictures, others, known)
 
 
 def _class_lists(found: Listing, *, described: bool) -> list[str]:
