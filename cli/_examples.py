@@ -211,6 +211,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '<annotation>',
         "input/a.xml:1: warning file-name-missing [filename] no <filename>; the image is taken to be 'a', from the XML file; add <filename> with the file name of the image",
     ),
+    'frame-numbers-shifted': (
+        'odm eval gt.csv v.txt --protocol stt',
+        "v.txt: warning frame-numbers-shifted the frames of the detections are 1..3 and those of the ground truth 0..2 in the video 'v': one side seems to count from 0 and the other from 1; number the frames of both sides alike; -O first_frame=0 reads MOT files as counted from 0, as CVAT, KITTI and COCO count",
+    ),
     'frame-out-of-range': (
         '{"id": 2, "file_name": "street/1.jpg", "width": 100, "height": 80, "video_id": 1, "frame_id": 9}',
         "input.json#/images/1: error frame-out-of-range the frame 9 is beyond the end of the video 'street', which has 5 frames from 0 on; correct the number of the frame or the length of the video",

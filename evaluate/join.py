@@ -197,7 +197,7 @@ def admit(
     check_sides(truth, detections, log, facts)
     pairing = pair(truth, detections, log)
     if extra_images == "error" or (pairing.image < 0).all():
-        report_images(truth, detections, pairing, log, each=False)
+        report_images(truth, detections, pairing, log, each=False, unit=unit[:-1])
     if only_images is None:
         report_splits(truth, detections, pairing, log, facts.images)
     used: NDArray[np.bool_] | None = None

@@ -23,7 +23,7 @@ from odm.evaluate.order import argsort_descending, first_of_runs, rank_in_runs
 from odm.evaluate.pairs import Pairs
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.sides import Joined
-from odm.issues import Code, DataError, Log, UsageError, plural
+from odm.issues import Code, DataError, Log, Trusted, UsageError, plural
 from odm.pairing import pair_images, source_of
 from odm.tables import Boxes, Dataset, Flag, Floats, Images, Longs
 
@@ -34,6 +34,16 @@ NO_VIDEOS = Code(
     "give ground truth in a format that has videos, such as mot, cvat or coco with videos, or choose "
     "a protocol for images",
     "Tracks are compared frame by frame, so it must be known which images are frames of one video.",
+)
+FRAMES_SHIFTED = Code(
+    "frame-numbers-shifted",
+    "warning",
+    "the frames of the detections are {theirs} and those of the ground truth {ours} in the video {value!r}: "
+    "one side seems to count from 0 and the other from 1",
+    "number the frames of both sides alike; -O first_frame=0 reads MOT files as counted from 0, as CVAT, "
+    "KITTI and COCO count",
+    "Frames are compared by number. If one side is one ahead, each box is compared with those of the frame "
+    "before or after it, and overlaps are too small.",
 )
 AT_A_TIME = 2**20
 """Pairs of boxes of one frame that are compared at a time."""
@@ -154,7 +164,37 @@ def _frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames, _Fr
             key[row] = ours.frame[partner[row]]
             name = ours.names[ours.video[partner[row]]]
             their_video[row] = rows.setdefault(name, len(rows))
-    return ours, _named(detections, their_video, key, tuple(rows))
+    theirs = _named(detections, their_video, key, tuple(rows))
+    _report_shift(ours, theirs, source_of(detections), log)
+    return ours, theirs
+
+
+def _report_shift(ours: _Frames, theirs: _Frames, where: str, log: Log) -> None:
+    """Report detections that begin and end one frame later than the ground truth, or one frame earlier."""
+    common = {name: row for row, name in enumerate(ours.names)}
+    pairs = [(common[name], row, name) for row, name in enumerate(theirs.names) if name in common]
+    (low, high), (their_low, their_high) = _range(ours), _range(theirs)
+    pairs = [(a, b, name) for a, b, name in pairs if high[a] >= 0 and their_high[b] >= 0]
+    if not pairs:
+        return
+    mine, other, names = map(list, zip(*pairs, strict=True))
+    after, before = their_low[other] - low[mine], their_high[other] - high[mine]
+    later = (after >= 1).all() and before.max() == 1
+    earlier = (before <= -1).all() and after.min() == -1
+    if later or earlier:
+        i = int(before.argmax() if later else after.argmin())
+        a, b = mine[i], other[i]
+        own, found = (f"{low[a]}..{high[a]}", f"{their_low[b]}..{their_high[b]}")
+        log.report(FRAMES_SHIFTED, where, value=names[i], ours=Trusted(own), theirs=Trusted(found))
+
+
+def _range(frames: _Frames) -> tuple[Longs, Longs]:
+    """The first and the last number of the frames of each video; the last is -1 where there is none."""
+    numbered = frames.frame >= 0
+    low, high = np.full(len(frames.names), 2**62), np.full(len(frames.names), -1)
+    np.minimum.at(low, frames.video[numbered], frames.frame[numbered])
+    np.maximum.at(high, frames.video[numbered], frames.frame[numbered])
+    return low, high
 
 
 def _given(side: Dataset) -> tuple[Longs, Longs]:

@@ -14,6 +14,9 @@ Each record is on one line (NDJSON); a list of records, as returned by the SDK, 
 pixels, read and written unchanged. A polygon is counted and read as its bounding box, with a warning. Masks,
 lines, points and classifications are counted but not read.
 
+The older export, version 1, is read too: a list of ``{"External ID": "a.jpg", "Labeled Data": URL, "Label":
+{"objects": [{"title": "person", "bbox": {"top": 20, ...}}]}}``, without image sizes.
+
 The image name is ``external_id``, or else ``global_key``, or else the last part of ``row_data``. A record of
 a project without a label has not been labelled: it is counted but not read. If an image has labels of several
 annotators, the first is read; of several projects, the first with a label, or the one given by ``-O
@@ -30,6 +33,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from odm.files import Output, Source
@@ -41,6 +45,7 @@ from odm.formats._shared.json_values import (
     Reader,
     bounds,
     dump,
+    fitting,
     groups,
     is_upright,
     may_write,
@@ -58,8 +63,13 @@ _OBJECT = frozenset(
     {
         *("feature_id", "feature_schema_id", "name", "value", "annotation_kind"),
         *("bounding_box", "polygon", "confidence"),
+        *("featureId", "schemaId", "title", "color", "bbox", "instanceURI"),
     }
 )
+
+
+_OLD_SHAPES = {"point": "point", "line": "line", "instanceURI": "mask"}
+"""What an object of version 1 is that has no box, by its keys."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -73,6 +83,8 @@ def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     keys = look.keys if look.top == "{" else look.first.get("", {})
     if keys.get("data_row") == "{" and ("projects" in keys or "media_attributes" in keys):
         return SURE, "its records have a data_row and projects, as Labelbox has"
+    if "Labeled Data" in keys and "Label" in keys:
+        return SURE, "its records have Labeled Data and a Label, as the older export of Labelbox has"
     return None
 
 
@@ -91,7 +103,9 @@ class _Passed:
 
 def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -> None:
     """Read the records one by one."""
-    reader = Reader(source, builder, log, options, sized=True)
+    files = fitting(source, _looks_like, _SUFFIXES)[:1] if source.is_dir else [""]
+    old = any(b'"Labeled Data"' in source.head(file) for file in files)
+    reader = Reader(source, builder, log, options, sized=not old)
     passed = _Passed()
     for file in log.track(reader.choose(_looks_like, "an export of Labelbox", _SUFFIXES), "reading"):
         lines = builder.file(source.full(file))
@@ -102,7 +116,10 @@ def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -
             record = reader.mapping(value, at)
             if record is not None:
                 place = (lines, at.line) if at.line else (records, int(at.pointer[1:]))
-                _read_record(reader, record, at, place, options.project, passed)
+                if "Labeled Data" in record:
+                    _read_old(reader, record, at, place, options.project, passed)
+                else:
+                    _read_record(reader, record, at, place, options.project, passed)
     shown = printable(source.path)
     if passed.labels:
         log.note(f"{shown}: of images with several labels the first is read, {passed.labels} others are not")
@@ -113,19 +130,19 @@ def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -
     reader.finish(field="confidence")
 
 
-def _name(row: dict[str, Any]) -> tuple[str, Any]:
-    """The key that names the image, and the name."""
-    for key in ("external_id", "global_key"):
+def _name(row: dict[str, Any], keys: Sequence[str], url: str) -> tuple[str, Any]:
+    """The key that names the image, and the name: that of the first key, or the end of the `url`."""
+    for key in keys:
         if row.get(key):
             return key, row[key]
-    place = row.get("row_data")
+    place = row.get(url)
     if isinstance(place, str):
         with contextlib.suppress(ValueError):  # no URL after all
             if "://" in place:
                 from urllib.parse import unquote, urlsplit
 
                 place = unquote(urlsplit(place).path).rpartition("/")[2]
-    return "row_data", place
+    return url, place
 
 
 def _labels(
@@ -174,14 +191,43 @@ def _read_record(
         reader.builder.skipped += len(objects or ())
         return
     size = reader.size(media.get("width"), media.get("height"), at / "media_attributes", ("width", "height"))
-    key, name = _name(row)
+    key, name = _name(row, ("external_id", "global_key"), "row_data")
     image = reader.image(name, at / "data_row", field=key, size=size, file=place[0], line=place[1])
-    if image is None:
-        reader.builder.skipped += len(objects)
+    _read_objects(reader, objects, here / "annotations" / "objects", image, place)
+
+
+def _read_old(
+    reader: Reader, record: dict[str, Any], at: At, place: tuple[int, int], wanted: str, passed: _Passed
+) -> None:
+    """The same of version 1, which has a record for each label."""
+    if wanted and record.get("Project Name") != wanted:
+        passed.projects += 1
         return
-    here = here / "annotations" / "objects"
+    given = record.get("Label")
+    if not given or given == "Skip":
+        reader.count("records without a label")
+        return
+    label = reader.mapping(given, at / "Label")
+    if label is None:
+        return
+    if "objects" not in label:
+        reader.missing(at / "Label", "objects")
+        return
+    objects = reader.items(label["objects"], at / "Label" / "objects")
+    if label.get("classifications"):
+        reader.count("classifications of images")
+    if objects is None:
+        return
+    key, name = _name(record, ("External ID",), "Labeled Data")
+    image = reader.image(name, at, field=key, file=place[0], line=place[1])
+    _read_objects(reader, objects, at / "Label" / "objects", image, place)
+
+
+def _read_objects(
+    reader: Reader, objects: list[Any], at: At, image: int | None, place: tuple[int, int]
+) -> None:
     for i, value in enumerate(objects):
-        if not _read_object(reader, value, here / i, image, place):
+        if image is None or not _read_object(reader, value, at / i, image, place):
             reader.builder.skipped += 1
 
 
@@ -190,20 +236,24 @@ def _read_object(reader: Reader, value: Any, at: At, image: int, place: tuple[in
     record = reader.mapping(value, at, row=True)
     if record is None:
         return False
-    if "bounding_box" not in record and "polygon" not in record:
+    old = "title" in record
+    box_key, name_key = ("bbox", "title") if old else ("bounding_box", "name")
+    if box_key not in record and "polygon" not in record:
         kind = record.get("annotation_kind")
+        if old:
+            kind = next((name for key, name in _OLD_SHAPES.items() if key in record), None)
         if kind in ("ImageBoundingBox", None):
-            reader.missing(at, "bounding_box", row=True)
+            reader.missing(at, box_key, row=True)
             return False
         reader.count(f"{kind} objects" if isinstance(kind, str) else "other objects")
         return True
-    name = reader.text(record, "name", at, row=True)
-    category = None if name is None else reader.category(name, at / "name")
+    name = reader.text(record, name_key, at, row=True)
+    category = None if name is None else reader.category(name, at / name_key)
     score = reader.score(record.get("confidence"), at / "confidence")
     size: tuple[float, float] | None = None
-    if "bounding_box" in record:
-        box = reader.mapping(record["bounding_box"], at / "bounding_box", row=True)
-        values = None if box is None else reader.members(box, _PLACE, at / "bounding_box")
+    if box_key in record:
+        box = reader.mapping(record[box_key], at / box_key, row=True)
+        values = None if box is None else reader.members(box, _PLACE, at / box_key)
         if values is None:
             return False
         left, top, width, height = values
@@ -288,7 +338,7 @@ FORMAT = Format(
     name="labelbox",
     title="Labelbox export",
     use="annotation tools",
-    written_by="Labelbox export v2 (NDJSON, and the same as a list)",
+    written_by="Labelbox export v2 (NDJSON, and the same as a list) and v1 (JSON)",
     doc=__doc__ or "",
     suffixes=(".ndjson",),
     looks_at=_SUFFIXES,

@@ -24,7 +24,8 @@ Reading
   ``--classes FILE`` or ``labels.txt`` beside the file, as written by CVAT, the numbers are its lines, from 1.
   Files of 7 or 10 columns have no class (the last three are world coordinates): their boxes are pedestrians.
 - A sequence is a video, named after ``name`` in ``seqinfo.ini``, or else its folder or file; its images have
-  the frame numbers. ``id`` is the track of a box, -1 for none.
+  the frame numbers. MOTChallenge counts frames from 1, but CVAT, KITTI and COCO from 0: with ``-O
+  first_frame=0`` frame 1 is read as frame 0. ``id`` is the track of a box, -1 for none.
 - Visibilities are counted but not kept. Further columns are not read.
 - A folder without such files, but with other ``.txt`` files, as trackers write them: each is a sequence.
 
@@ -50,7 +51,7 @@ from numpy.typing import NDArray
 
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
-from odm.formats._contract import LIKELY, SURE, Format, Sniff
+from odm.formats._contract import LIKELY, SURE, Format, Sniff, option
 from odm.formats._shared.class_lists import class_list_option, read_list
 from odm.formats._shared.codes import (
     BAD_FLAG,
@@ -117,6 +118,9 @@ class MotOptions(ImageOptions):
     """What the numbers of the classes mean."""
 
     classes: str | None = class_list_option("file with the class names from 1, one per line, or a data.yaml")
+    first_frame: str = option(
+        "1", "number given to the frame that files call 1", choices=("1", "0"), side="read"
+    )
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -258,7 +262,7 @@ class _Sequence:
     pictures: str
     video: str = ""
     shift: int = 0
-    """What is taken off the numbers of the frames, which the source counted from 0."""
+    """What is taken off the numbers of the frames, which count from 0 elsewhere."""
     full: bool = False
     """Whether `names` are complete, without a prefix to add."""
 
@@ -286,6 +290,8 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
         if sequence is not None and _named(file) is None and source.is_dir:
             prefix = f"{file[: -len('.txt')]}/" if len(files) > 1 else ""
             sequence = dataclasses.replace(sequence, video=stem(file[:-4]).rpartition("/")[2], prefix=prefix)
+        if sequence is not None and options.first_frame == "0":
+            sequence = dataclasses.replace(sequence, shift=1)
         if sequence is not None:
             _Frames(gather, options).add(found, file, sequence)
         else:
@@ -411,9 +417,8 @@ class _Frames:
     def _frames(self, found: ParsedRows, sequence: _Sequence) -> tuple[NDArray[np.bool_], Longs]:
         frame = found.values[:, 0]
         limit = (sequence.length or 10**9) if sequence.names is None else len(sequence.names)
-        good = (
-            (frame == np.rint(frame)) & (frame >= (1 if sequence.names is not None else 0)) & (frame <= limit)
-        )
+        least = 1 if sequence.names is not None or sequence.shift else 0
+        good = (frame == np.rint(frame)) & (frame >= least) & (frame <= limit)
         among = f" in 1..{sequence.length}" if sequence.length else ""
         report_marks(found, self.log, BAD_FRAME, ~good, 0, "frame", "", among=among)
         return good, np.where(good, frame, -1).astype(np.int64)

@@ -413,6 +413,36 @@ def test_one_video_each_is_one_video():
     assert any("taken for one" in note for note in log.notes)
 
 
+@pytest.mark.parametrize(
+    ("frames", "shifted"),
+    [
+        ((range(1, 11), range(1, 5)), True),
+        ((range(2, 11), range(1, 4)), True),  # none in the last frame of the second video
+        ((range(10), range(4)), False),
+        ((range(1, 10), range(1, 4)), False),
+        ((range(1, 11), range(4)), False),  # the second is not shifted
+        ((range(1, 12), range(1, 5)), False),  # frames beyond the ground truth, not shifted ones
+    ],
+)
+def test_frames_counted_from_another_start_are_reported(frames, shifted):
+    truth = dataset([(0, "x", range(10), [0, 0, 10, 10]), (1, "x", range(4), [0, 0, 20, 20])])
+    found = dataset([(i, "x", f, [0, 0, 10, 10], 0.9) for i, f in enumerate(frames)], kind="det")
+    log = Log()
+    evaluate(truth, found, "stt", log=log)
+    assert ("frame-numbers-shifted" in log.counts) == shifted
+
+
+def test_detections_counted_from_0_are_reported_too():
+    truth = dataset([(0, "x", range(1, 11), [0, 0, 10, 10])])
+    found = dataset([(0, "x", range(10), [0, 0, 10, 10], 0.9)], kind="det")
+    log = Log()
+    evaluate(truth, found, "stt", log=log)
+    issue = next(iter(log))
+    assert (issue.code, "are 0..9" in issue.message, "1..10 in the video" in issue.message) == (
+        "frame-numbers-shifted", True, True
+    )  # fmt: skip
+
+
 # -------------------------------------------------------------------------------------------- the commands
 
 

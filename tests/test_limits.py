@@ -160,6 +160,7 @@ OWN = {
         "frames": numbered(b"", b"%d,1,1,1,1,1,1,1,1\n"),
         "a-late-frame": times(b"", b"2000000000,1,1,1,1,1,1,1,1\n"),
     },
+    "paddleocr": {"texts": times(b"a.jpg\t[", b"{}", b"]", b",")},
     "sagemaker": {
         "annotations": times(
             b'{"source-ref":"a","x-metadata":{"class-map":{"0":"c"}},"x":{"annotations":[', b"{}", b"]}}", b","

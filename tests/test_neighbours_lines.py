@@ -18,7 +18,7 @@ from odm.issues import DataError
 from odm.tables import Dataset, Flag
 
 MIXED = Path(__file__).resolve().parent.parent / "fixtures" / "mixed"
-NAMES = ("yolokeras", "sagemaker", "labelbox", "crowdhuman", "darwin", "imagefolder")
+NAMES = ("yolokeras", "sagemaker", "labelbox", "crowdhuman", "darwin", "imagefolder", "paddleocr")
 
 
 VOC_LINES = """VOCdevkit/VOC2007/JPEGImages/000005.jpg 263,211,324,339,1 165,264,253,372,1
@@ -150,6 +150,51 @@ def test_imagefolder_finds_pictures_and_names_of_classes(tmp_path):
     assert read(path, "imagefolder")[1].counts == {"numbered-classes": 1}
     (path / "classes.txt").write_text("dog\n")
     assert read(path, "imagefolder")[0].categories.name == ("dog",)
+
+
+def test_paddleocr_reads_the_files_of_a_folder_and_gives_results_a_score(tmp_path):
+    line = 'imgs/a.jpg\t[{"transcription": "x", "points": [[1, 2], [30, 2], [30, 40], [1, 40]], "difficult": false}]\n'
+    path = lay(
+        tmp_path, {"input/Label.txt": "\ufeff" + line, "input/rec_gt.txt": "crop_img/a_crop_0.jpg\tx\n"}
+    )
+    Image.new("RGB", (64, 48)).save(path / "a.jpg")
+    data, log = read(path, "paddleocr")
+    assert (seen(data), data.kind) == ([("imgs/a.jpg", "text", 1, 2, 30, 40)], "gt")
+    assert (data.images.width.tolist(), data.extras) == ([64], {"transcriptions": 1})
+    assert [note for note in log.notes if "rec_gt.txt" in note]
+    (tmp_path / "Cache.cach").write_text(line)
+    assert seen(odm.read(tmp_path / "Cache.cach")) == seen(data)
+    with pytest.raises(DataError, match="1 error") as raised:
+        odm.read(path, kind="det")
+    assert any("-O score=1" in note for note in raised.value.log.notes)
+    found = odm.read(path, score=0.5)
+    assert (found.kind, found.boxes.score.tolist()) == ("det", [0.5])
+
+
+def test_paddleocr_says_in_which_column_of_a_line_the_json_ends(tmp_path):
+    (tmp_path / "Label.txt").write_text('a.jpg\t[]\nb.jpg\t[{"points": ]\n')
+    _, log = read(tmp_path / "Label.txt", "paddleocr")
+    assert [(issue.code, issue.line, issue.column) for issue in log] == [("json-syntax", 2, 19)]
+
+
+def test_paddleocr_is_written_for_ppocrlabel(tmp_path):
+    data = Dataset.from_arrays(
+        images=["a.jpg", "b.jpg"], categories=["text", "title"], image=[0, 0], category=[0, 1],
+        xyxy=[[1.5, 2, 30, 40], [0, 0, 9, 9]], flags=[int(Flag.DIFFICULT), int(Flag.CROWD)],
+    )  # fmt: skip
+    odm.write(data, tmp_path / "imgs", "paddleocr", prefix="imgs/")
+    first, second = (tmp_path / "imgs" / "Label.txt").read_text().splitlines()
+    name, _, texts = first.partition("\t")
+    assert (name, second) == ("imgs/a.jpg", "imgs/b.jpg\t[]")
+    assert json.loads(texts) == [
+        {"transcription": "text", "points": [[1.5, 2], [30, 2], [30, 40], [1.5, 40]], "difficult": True},
+        {
+            "transcription": "###",
+            "points": [[0, 0], [9, 0], [9, 9], [0, 9]],
+            "difficult": False,
+            "key_cls": "title",
+        },
+    ]
 
 
 def test_sagemaker_reads_the_job_that_is_named_and_what_machines_drew(tmp_path):

@@ -268,6 +268,21 @@ def test_trackers_results_are_sequences_of_their_files(tmp_path):
         odm.read(str(tmp_path))
 
 
+def test_mot_frames_counted_from_0_equal_those_of_cvat(tmp_path):
+    data = made(first=0)
+    odm.write(data, str(tmp_path / "cvat"), "cvat", layout="video")
+    odm.write(data, str(tmp_path / "mot"), "mot")
+    for file in (tmp_path / "mot").rglob("seqinfo.ini"):
+        file.write_text(file.read_text().replace("firstFrame=0\n", ""))  # as other tools write it
+    want = odm.read(str(tmp_path / "cvat")).images
+    got = odm.read(str(tmp_path / "mot"), first_frame="0").images
+    assert sorted(set(got.frame.tolist())) == sorted(set(want.frame.tolist()))
+    assert min(odm.read(str(tmp_path / "mot")).images.frame) == 1
+    (tmp_path / "v.txt").write_text("0,3,10,10,5,5,0.9,-1,-1,-1\n")
+    with pytest.raises(odm.DataError, match="1 error"):
+        odm.read(str(tmp_path / "v.txt"), "mot", first_frame="0")
+
+
 VID = """<annotation><folder>x</folder><filename>{n:06d}</filename><size><width>9</width><height>9</height></size>
 <object><trackid>2</trackid><name>n02</name><bndbox><xmin>1</xmin><xmax>3</xmax><ymin>1</ymin><ymax>3</ymax></bndbox>
 <occluded>0</occluded><generated>0</generated></object></annotation>"""

@@ -294,6 +294,32 @@ def test_places_outside_are_refused_and_not_read(tmp_path, location):
     assert "--images" in issue.message
 
 
+def test_files_of_an_export_are_no_strangers(tmp_path):
+    put(
+        tmp_path,
+        {
+            "labels/a.txt": "0 .5 .5 .1 .1",
+            "images/a.png": PICTURE,
+            "classes.txt": "car\n",
+            "notes.json": "{}",
+        },
+    )
+    assert codes(read(tmp_path)[1]) == []
+    put(tmp_path, {"other.json": "{}"})
+    assert codes(read(tmp_path)[1]) == ["stray-file"]
+
+
+def test_the_only_list_that_ends_in_names_is_that_of_the_classes(tmp_path):
+    put(tmp_path, {"a.txt": "1 .5 .5 .1 .1", "coco.names": "person\nbicycle\n"})
+    data, log = read(tmp_path, image_size="100x100")
+    assert data.categories.name == ("person", "bicycle")
+    assert not [note for note in log.notes if "coco.names" in note]
+    put(tmp_path, {"voc.names": "aeroplane\nbicycle\n"})
+    assert codes(read(tmp_path, image_size="100x100")[1]) == ["numbered-classes"]
+    put(tmp_path, {"classes.txt": "cat\ndog\n"})
+    assert read(tmp_path, image_size="100x100")[0].categories.name == ("cat", "dog")
+
+
 def test_darknet(tmp_path):
     files = {
         "obj.data": "classes= 2\ntrain = data/train.txt\nvalid  = data/valid.txt\nnames = data/obj.names\nbackup = backup/\n",

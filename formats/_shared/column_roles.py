@@ -61,6 +61,7 @@ _NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     "image": (
         ("image",),
         ("filename", "file", "imagename", "imagefile", "imagefilename", "imgname", "img"),
+        ("imgfilename",),
         ("path", "filepath", "imagepath", "imgpath", "imageid", "imgid", "imgfname", "imagefname", "fname"),
         ("frame", "patientid"),
     ),
@@ -69,7 +70,7 @@ _NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     "class": (
         ("class",),
         ("label", "classname", "labelname", "category", "categoryname", "classlabel"),
-        ("name", "object", "objectname", "cls"),
+        ("name", "object", "objectname", "cls", "catname"),
         ("classid", "labelid", "categoryid", "clsid"),
     ),
     "score": (("score",), ("confidence", "conf", "probability", "prob")),
@@ -81,7 +82,11 @@ _NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     "box_height": (("boxheight", "bboxheight", "boxh", "bboxh"),),
     "center_x": (("centerx", "xcenter", "centrex", "xcentre", "cx"),),
     "center_y": (("centery", "ycenter", "centrey", "ycentre", "cy"),),
-    **{name: ((name.replace("_", ""), "is" + name.replace("_", "")),) for name in FLAGS},
+    **{
+        name: ((key, "is" + key), ("ann" + key, "annis" + key))
+        for name in FLAGS
+        if (key := name.replace("_", ""))
+    },
     "track": (("track",), ("trackid", "instanceid")),
     "video": (("video",), ("videoname", "videoid"), ("sequence",)),
     "frame": (("frame",), ("frameid", "frameindex", "framenumber")),
@@ -124,7 +129,7 @@ _LOOSE: tuple[tuple[str, str, str, str, str], ...] = (
     ),
 )
 _PACKED = ("bbox", "box", "boundingbox")
-_CLASS_LIKE = re.compile(r".*(?:type|class|label|category|name|target)", re.IGNORECASE)
+_CLASS_LIKE = re.compile(r".*(?:type|class|label|category|name)", re.IGNORECASE)
 NO_OBJECT = frozenset({"nofinding", "noobject", "background", "none"})
 """Class names, letters and digits only, of rows without a box that mark an image as empty."""
 _MANY = 1000
@@ -263,7 +268,7 @@ def key_of(name: str) -> str:
 
 
 def _bare(key: str) -> str:
-    for prefix in ("bbox", "box", "bbx", "roi"):
+    for prefix in ("annbbox", "bbox", "box", "bbx", "roi"):
         if key.startswith(prefix) and len(key) > len(prefix):
             return key[len(prefix) :]
     return key

@@ -1,4 +1,7 @@
-"""JSON lines: a record on each line, read one after another so that a file need not fit into memory."""
+"""JSON lines: a record on each line, read one after another so that a file need not fit into memory.
+
+In some files a name and a tab come before the record.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,19 @@ def json_lines(reader: Reader, file: str) -> Iterator[tuple[At, Any]]:
 
     A file that begins with ``[`` is a list of such records, and is read whole.
     """
+    for at, _, value in _read(reader, file, keyed=False):
+        yield at, value
+
+
+def keyed_lines(reader: Reader, file: str) -> Iterator[tuple[At, str, Any]]:
+    """The text before the first tab of each line that is not blank, and the value of the JSON after it.
+
+    The value is `Nothing` where there is no tab. JSON that is none is reported.
+    """
+    return _read(reader, file, keyed=True)
+
+
+def _read(reader: Reader, file: str, *, keyed: bool) -> Iterator[tuple[At, str, Any]]:
     source, log = reader.source, reader.log
     path = source.full(file)
     try:
@@ -34,28 +50,28 @@ def json_lines(reader: Reader, file: str) -> Iterator[tuple[At, Any]]:
                 log.report(NOT_TEXT, path, value=Trusted(what))
             elif wide := wide_encoding(head):
                 log.report(NOT_UTF8, path, line=1, value=wide)
-            elif head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+            elif not keyed and head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
                 yield from _whole(reader, file)
             else:
                 stream.seek(0)
-                yield from _lines(reader, stream, path)
+                yield from _lines(reader, stream, path, keyed=keyed)
     except Unreadable as e:
         log.report(UNREADABLE, path, reason=str(e))
     except OSError as e:
         log.report(UNREADABLE, path, reason=e.strerror or "it cannot be read")
 
 
-def _whole(reader: Reader, file: str) -> Iterator[tuple[At, Any]]:
+def _whole(reader: Reader, file: str) -> Iterator[tuple[At, str, Any]]:
     value, at = reader.value(file), At(reader.source.full(file))
     if isinstance(value, list):
         for i, record in enumerate(value):
-            yield at / i, record
+            yield at / i, "", record
     elif value is not Nothing:
         reader.wrong(at, "a list of records", value)
 
 
-def _lines(reader: Reader, stream: IO[bytes], path: str) -> Iterator[tuple[At, Any]]:
-    log, number = reader.log, 0
+def _lines(reader: Reader, stream: IO[bytes], path: str, *, keyed: bool) -> Iterator[tuple[At, str, Any]]:
+    log, number, key = reader.log, 0, ""
     while line := stream.readline(LONGEST):
         number += 1
         if len(line) == LONGEST and not line.endswith(b"\n"):
@@ -68,14 +84,19 @@ def _lines(reader: Reader, stream: IO[bytes], path: str) -> Iterator[tuple[At, A
             continue
         try:
             text = line.decode()
+            if keyed:
+                key, tab, text = text.partition("\t")
+                if not tab:
+                    yield At(path, line=number), key, Nothing
+                    continue
             value = _PYTHON.decode(text)
         except UnicodeDecodeError as e:
             column = len(line[: e.start].decode(errors="replace")) + 1
             log.report(NOT_UTF8, path, line=number, column=column, value=f"the byte {line[e.start]:#04x}")
         except json.JSONDecodeError as e:
             reason = f"{e.msg[:1].lower()}{e.msg[1:]}"
-            log.report(SYNTAX, path, line=number, column=e.pos + 1, reason=reason)
+            log.report(SYNTAX, path, line=number, column=len(key) + keyed + e.pos + 1, reason=reason)
         except RecursionError:
             log.report(TOO_DEEP, path, line=number)
         else:
-            yield At(path, line=number), value
+            yield At(path, line=number), key, value

@@ -294,7 +294,12 @@ class Reader(Gather):
             self.log.report(WRONG_COUNT, at.path, **at.where, expected=expected, found=len(value))
             return None
         what = "2 numbers, x and y"
-        found = [p for i, v in enumerate(value) if (p := self.numbers(v, 2, what, at / i)) is not None]
+        found: list[list[float]] = []
+        for i, v in enumerate(value):
+            if type(v) is list and len(v) == 2 and type(v[0]) in _NUMBER and type(v[1]) in _NUMBER:
+                found.append([float(v[0]), float(v[1])])
+            elif (point := self.numbers(v, 2, what, at / i)) is not None:
+                found.append(point)
         return found if len(found) == len(value) else None
 
     def score(self, value: Any, at: At, *, as_text: bool = False) -> float | None:

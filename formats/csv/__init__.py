@@ -50,17 +50,31 @@ decimals to preserve a box within a millionth of a pixel.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, POOR, SURE, Format, Sniff
 from odm.formats._shared.column_roles import ROLES
 from odm.formats._shared.csv_tables import NO_HEADER, Quote, head_rows, utf8_text
+from odm.formats._shared.text_tokens import NUMBER_TEXT
 from odm.formats.csv.classes import class_labels, find_class_names, names_classes
 from odm.formats.csv.layouts import CsvOptions, HeaderFaults, Layout, find_layout
 from odm.formats.csv.writer import DIALECTS, can_be_relative
 from odm.issues import Log, UsageError, hint, printable, shorten
 from odm.tables import Builder, Dataset
+
+_QUOTED = re.compile(r'"[^"]*[^-+.0-9eE"][^"]*"')
+"""Text in quotes that is no number."""
+_TABLE = "it is a table with a header and rows of numbers"
+
+
+def _is_table(text: str) -> bool:
+    """Whether a line without numbers comes before lines that mostly have four, whatever separates them."""
+    lines = text.strip("\n").split("\n", 21)[:21]
+    header, *rows = [re.split(r"[,;\t|]", _QUOTED.sub("", line)) for line in lines]
+    counts = [sum(NUMBER_TEXT.fullmatch(cell.strip(' "')) is not None for cell in row) for row in rows]
+    return not any(map(NUMBER_TEXT.fullmatch, header)) and 2 * sum(n >= 4 for n in counts) > len(rows)
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -79,18 +93,20 @@ def sniff(source: Source) -> Sniff | None:
         layout = find_layout(text, None)
         if isinstance(layout, Layout):
             found.append(layout)
-        elif isinstance(layout, HeaderFaults) and layout.has_box:
+        elif isinstance(layout, HeaderFaults) and (layout.has_box or (not source.is_dir and _is_table(text))):
             lacking.append(layout)
     if lacking and not found:
         columns = ",".join(map(shorten, lacking[0].columns[:8]))
-        return Sniff(POOR, f"its header names the four coordinates of a box: {columns}")
+        what = "its header names the four coordinates of a box" if lacking[0].has_box else _TABLE
+        return Sniff(POOR, f"{what}: {columns}")
     if not found:
         return None
     first = found[0]
-    what = f"{len(found)} CSV files fit, the first is" if source.is_dir else "it is"
+    what = f"{len(found)} CSV files fit, the first is" if len(found) > 1 else "it is"
     rows = "its header names" if first.header else "its rows have"
     columns = ",".join(map(shorten, first.columns[:8])) + (",..." if len(first.columns) > 8 else "")
-    return Sniff(SURE if first.sure else LIKELY, f"{what} {first.title}: {rows} {columns}")
+    title = first.title.partition(" (")[0]  # reading says the rest
+    return Sniff(SURE if first.sure else LIKELY, f"{what} {title}: {rows} {columns}")
 
 
 def _belongs(source: Source, file: str) -> bool:
@@ -168,7 +184,8 @@ FORMAT = Format(
     name="csv",
     title="CSV: canonical, TF Object Detection, Open Images, keras-RetinaNet",
     use="training",
-    written_by="odm, TF Object Detection, Open Images, keras-RetinaNet, SKU110K, makesense.ai, Kaggle tables",
+    written_by="odm, TF Object Detection, Open Images, keras-RetinaNet, SKU110K, makesense.ai, PyLabel and "
+    "Kaggle tables",
     doc=_doc(),
     suffixes=(".csv", ".tsv"),
     single=True,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from odm.formats._shared.codes import COMMENTED, SIZE_FROM_PICTURE, SIZE_MISSING
 from odm.formats._shared.gather import At, Gather, with_extension
 from odm.formats._shared.pictures import Picture
-from odm.issues import Log, Trusted
+from odm.issues import Log, Trusted, plural
 from odm.names import accept_name, stem
 from odm.tables import Builder, Floats, Ints, Longs
 
@@ -155,8 +155,9 @@ class Images:
             elif needed[i] and not stated:
                 pictures.report_no_size(name, picture, at.path, line=at.line, field=origin.field)
         if taken:
-            where = gather.source.path
-            log.note(f"{where}: {taken} images without a size take it from a picture or an option")
+            where, what = gather.source.path, plural(taken, "image")
+            takes = "takes" if taken == 1 else "take"
+            log.note(f"{where}: {what} without a size {takes} it from a picture or an option")
 
     def _add_plain(self, builder: Builder, log: Log) -> None:
         names = list(self.rows)

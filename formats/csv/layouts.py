@@ -222,7 +222,8 @@ def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) 
         if "video" not in roles:  # of which video it is the frame, nobody knows
             roles.pop("frame", None)
     lacking = [r for r in ("image", "class", *FORMS[form]) if r not in roles and r not in constants]
-    if len(lacking) == 6 and not explicit and not faults:
+    is_header = len(columns) >= 6 and not _numbers(columns)
+    if len(lacking) == 6 and not (is_header or explicit or faults):
         return HeaderFaults(columns, [(NO_HEADER, "", {"found": repr(shorten(sep.join(columns)))})])
     header.report_lacking(lacking)
     if faults:

@@ -194,6 +194,7 @@ class Reader:
         if within < n and not (fractions and 2 * within >= n):
             return False
         how = f"all {n} boxes lie" if within == n else f"{within} of {n} boxes lie"
+        how = "its one box lies" if n == 1 else how
         self._log.note(
             f"{self._source.path}: {how} in 0..1, so coordinates are read as relative to the image's size "
             "(--coords abs reads pixels)"

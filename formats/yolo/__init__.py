@@ -16,9 +16,11 @@ Layouts
 
 Class names
     ``--classes FILE`` (one name per line, or a ``data.yaml``), or else ``names`` in ``data.yaml``,
-    ``classes.txt``, ``obj.names``; lists that disagree are an error. If ``labels/`` itself is given, the
-    ``data.yaml`` above it is used, provided that it has a name for every number. Without any list the numbers
-    are used as names, with a warning. The order of the list is kept.
+    ``classes.txt``, ``_classes.txt``, ``obj.names``; or else ``data.names``, ``_darknet.labels``,
+    ``labels.txt``, ``class_names.txt``, ``predefined_classes.txt``, or the only file that ends in ``.names``.
+    Lists that disagree are an error. If ``labels/`` itself is given, the ``data.yaml`` or list above it is
+    used, provided that it has a name for every number. Without any list the numbers are used as names, with
+    a warning. The order of the list is kept.
 
 Detections
     A sixth column is the confidence, **last** (Ultralytics) or **second** (darknet). The column is chosen so
@@ -135,9 +137,10 @@ def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
     usual = max(found.counts, key=lambda n: (found.counts[n], n))
     if usual == 0:
         return None
-    how = "all" if found.relative == found.lines else f"{found.relative} of"
+    how = f"all {found.lines}" if found.relative == found.lines else f"{found.relative} of {found.lines}"
     among = "" if found.files <= 1 or len(labels) <= found.files else f" of {found.files} files looked at"
-    return Sniff(LIKELY, f"{how} {found.lines} lines{among} have a whole number and {usual} numbers in 0..1")
+    have = "its one line has" if found.lines == 1 else f"{how} lines{among} have"
+    return Sniff(LIKELY, f"{have} a whole number and {usual} numbers in 0..1")
 
 
 def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> None:

@@ -28,10 +28,10 @@ _BELONGS = frozenset(
     (
         *_FIRST_LISTS,
         *_OTHER_LISTS,
-        *"obj.data data.yaml dataset.yaml readme.roboflow.txt readme.dataset.txt".split(),
+        *"obj.data data.yaml dataset.yaml readme.roboflow.txt readme.dataset.txt notes.json".split(),
     )
 )
-"""Files that belong to a data set of this format, among them those of every Roboflow export."""
+"""Files that belong to a data set of this format, some of them in exports of Roboflow and Label Studio."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -175,12 +175,23 @@ def _sibling(folder: str) -> str:
 
 def undescribed(found: Listing, lists: set[str]) -> Listing:
     """The listing without the files that belong to a data set of this format."""
+    lists = lists.union(_class_lists(found, described=False))
     known = [
         f
         for f in found.known
         if f.rsplit("/", 1)[-1].lower() not in _BELONGS and not f.endswith(".cache") and f not in lists
     ]
-    return Listing(found.labels, found.pictures, found.others, known)
+    others = [f for f in found.others if f.rsplit("/", 1)[-1].lower() not in _BELONGS]
+    return Listing(found.labels, found.pictures, others, known)
+
+
+def _class_lists(found: Listing, *, described: bool) -> list[str]:
+    """The files that list the names of classes; `described` says that a description has named some."""
+    for usual in (_FIRST_LISTS,) if described else (_FIRST_LISTS, _OTHER_LISTS):
+        if files := [file for file in found.known if file.rsplit("/", 1)[-1].lower() in usual]:
+            return files
+    files = [file for file in found.known if file.lower().endswith(".names")]  # as coco.names of darknet
+    return files if len(files) == 1 and not described else []
 
 
 def settle_names(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> None:
@@ -191,18 +202,15 @@ def settle_names(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> 
         plan.names, plan.names_from = chosen, options.classes
         plan.sound &= chosen is not None
         return
-    last = {file: file.rsplit("/", 1)[-1].lower() for file in found.known}
-    usual = _FIRST_LISTS if lists or {*_FIRST_LISTS} & {*last.values()} else _OTHER_LISTS
-    for file in found.known:
-        if last[file] in usual:
-            path = plan.source.full(file)
-            if any(path == other for other, _ in lists):
-                continue
-            names = read_list(plan.source, file, log)
-            if names is None:
-                plan.sound = False
-            else:
-                lists.append((path, names))
+    for file in _class_lists(found, described=bool(lists)):
+        path = plan.source.full(file)
+        if any(path == other for other, _ in lists):
+            continue
+        names = read_list(plan.source, file, log)
+        if names is None:
+            plan.sound = False
+        else:
+            lists.append((path, names))
     if not lists:
         plan.names_above = _names_above(plan.source, log)
         return

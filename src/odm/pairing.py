@@ -25,9 +25,9 @@ from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs, distin
 NO_IMAGE_IN_COMMON = Code(
     "no-image-in-common",
     "error",
-    "the detections and the ground truth have no image in common: the detections have {theirs}, the ground "
+    "the detections and the ground truth have no {unit} in common: the detections have {theirs}, the ground "
     "truth has {ours}",
-    "check that both belong to the same data set, and that names differ only in folder and extension",
+    "check that both belong to the same data set, and that names {differ}",
     "Images are matched by name. If none matches, every metric would be 0 for a reason that has nothing to "
     "do with the detector.",
 )
@@ -182,8 +182,13 @@ def unique(keys: Iterable[Any]) -> dict[Any, int]:
     return {key: i for key, i in rows.items() if i >= 0}
 
 
-def report_images(truth: Dataset, detections: Dataset, pairing: Pairing, log: Log, *, each: bool) -> None:
-    """Report images that only the detections have, ``each`` or all as one issue; one if none is paired."""
+def report_images(
+    truth: Dataset, detections: Dataset, pairing: Pairing, log: Log, *, each: bool, unit: str = "image"
+) -> None:
+    """Report images that only the detections have, ``each`` or all as one issue; one if none is paired.
+
+    `unit` is what the images are: images, or videos where tracks are compared.
+    """
     names = detections.images.name
     alone = np.flatnonzero(pairing.image < 0).tolist()
     if not alone or not len(truth.images):
@@ -192,6 +197,8 @@ def report_images(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
         log.report(
             NO_IMAGE_IN_COMMON,
             source_of(detections),
+            unit=Trusted(unit),
+            differ=Trusted("differ only in folder and extension" if unit == "image" else "are the same"),
             theirs=some(names),
             ours=some(truth.images.name),
         )
@@ -206,7 +213,7 @@ def report_images(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
             path or source_of(detections),
             line=line,
             pointer=pointer,
-            n=Trusted(plural(n, "image")),
+            n=Trusted(plural(n, unit)),
             names=Trusted(listed([names[row]] if each else [names[row] for row in alone])),
             hint=Trusted(did_you_mean(near)),
             them=Trusted("them" if n > 1 else "it"),

@@ -1,0 +1,231 @@
+"""PaddleOCR text detection: one line per image, its path, a tab, and a JSON list of the texts in it.
+
+::
+
+    imgs/a.jpg  [{"transcription": "MASA", "points": [[310, 104], [416, 104], [416, 216], [310, 216]]}]
+    imgs/b.jpg  [{"transcription": "###", "points": [[10, 10], [40, 10], [40, 20], [10, 20]]}]
+
+Syntax: the text detection data sets of PaddleOCR (https://github.com/PaddlePaddle/PaddleOCR) and the readme
+of PPOCRLabel (https://github.com/PFCCLab/PPOCRLabel), which writes ``Label.txt``. ``points`` are the corners
+of a text in pixels, clockwise, four or more. An empty list is an image without text.
+
+Reading
+-------
+- A file, or the ``.txt`` files of a folder that look like this: ``Label.txt``, ``train_label.txt``,
+  ``test_icdar2015_label.txt``. The file, or else its folder, gives the split of its images; ``--split``
+  selects one of them. ``Cache.cach`` of PPOCRLabel is read only if it is given itself.
+- The path is the image name, with its folders.
+- Each text is read as the axis-aligned box around its points, unchanged. If that is larger than the text,
+  there is a warning, and the shape is counted as lost.
+- The transcriptions ``###`` and ``*`` mean that training and evaluation ignore the text: it is read as crowd.
+  Other transcriptions are counted but not kept. ``difficult`` is read as the flag *difficult*.
+- The class is ``key_cls`` or ``label``, as in data for key information extraction, and otherwise ``text``.
+- If every text has a ``score``, they are detections. ``system_results.txt`` and ``det_results.txt`` have
+  none: ``-O score=1`` gives all texts the same. A list of points without keys is read too.
+- Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
+
+Writing
+-------
+``Label.txt``, or one file per split. The transcription is ``text``, or ``###`` for crowd boxes; classes other
+than ``text`` are written as ``key_cls``. ``-O prefix=imgs`` is put before the names: PPOCRLabel expects the
+name of the folder there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._shared.codes import NO_FILES, WRONG_COUNT
+from odm.formats._shared.gather import NAN, At, own_folder
+from odm.formats._shared.json_lines import keyed_lines
+from odm.formats._shared.json_values import (
+    Nothing,
+    Reader,
+    bounds,
+    dump,
+    groups,
+    is_set,
+    is_upright,
+    may_write,
+    number,
+)
+from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.text_tokens import lines_are
+from odm.issues import Log, Trusted, printable
+from odm.tables import Builder, Dataset, Flag
+
+CLASS = "text"
+IGNORED = ("###", "*")
+_KNOWN = frozenset({"transcription", "points", "difficult", "key_cls", "label", "score"})
+_LINE = re.compile(rb'[^\t]+\t[ ]*\[[ ]*(?:\][ \r]*$|\[[ ]*\[|\{(?=.*"points"))')
+_USUAL = re.compile(r"(?:^|/|_)label\.txt$", re.IGNORECASE)
+_SPLIT = re.compile(r"(?:.*[-_.])?(train|val|valid|validation|test)(?:[-_.].*)?", re.IGNORECASE)
+_SPLITS = {"valid": "val", "validation": "val"}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PaddleocrOptions(SplitOptions):
+    """Options of PaddleOCR's label files."""
+
+    score: float | None = option(None, "confidence of detections that have none", side="read")
+    prefix: str = option("", "prefix of the image names, as in imgs", side="write")
+
+
+def _fitting(source: Source, file: str) -> tuple[int, int]:
+    """How many of the first lines of a file are an image and its texts, and how many there are."""
+    lines = source.head(file).removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    looked_at = [line for line in lines[: max(1, len(lines) - 1)][:100] if line.strip()]
+    return sum(_LINE.match(line) is not None for line in looked_at), len(looked_at)
+
+
+def _fits(source: Source, file: str) -> bool:
+    good, total = _fitting(source, file)
+    return 3 * good > 2 * total
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Lines of a path, a tab and a JSON list of points."""
+    files = source.with_suffix(".txt")[:20] if source.is_dir else [""]
+    file = next((file for file in files if _fits(source, file)), None)
+    if file is None:
+        return None
+    where = f"of {printable(file)}: " if file else ""
+    found = lines_are(*_fitting(source, file))
+    return Sniff(SURE, f"{where}{found} a path, a tab and a JSON list of texts, as in PaddleOCR")
+
+
+# ------------------------------------------------------------------------------------------------- reading
+
+
+def _split_of(file: str) -> str:
+    folder, _, name = file.rpartition("/")
+    match = _SPLIT.fullmatch(name.rpartition(".")[0]) or _SPLIT.fullmatch(folder.rpartition("/")[2])
+    return _SPLITS.get(match[1].lower(), match[1].lower()) if match else ""
+
+
+def _files(source: Source, log: Log) -> list[str]:
+    """The file itself, or those of a folder that look like PaddleOCR's."""
+    if not source.is_dir:
+        return [""]
+    given = source.with_suffix(".txt")
+    files = [file for file in given if _fits(source, file)]
+    files = files or [file for file in given if _fitting(source, file)[0] or _USUAL.search(file)]
+    if not files:
+        expected = Trusted("a label file of PaddleOCR")
+        log.report(NO_FILES, source.path, expected=expected, n=len(source.files))
+    elif others := [file for file in given if file not in set(files)]:
+        shown = printable(", ".join(others[:5])) + (", ..." if len(others) > 5 else "")
+        log.note(f"{printable(source.path)}: not read: {shown}")
+    return files
+
+
+def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) -> None:
+    """Read a file, or those of a folder, line by line."""
+    reader = Reader(source, builder, log, options, own_folder(source))
+    path = source.path.replace("\\", "/")
+    wanted = None if options.split is None else _SPLITS.get(options.split, options.split)
+    files = files_of_split(_files(source, log), lambda file: _split_of(file or path), wanted, source, log)
+    same = None if builder.kind == "gt" else options.score
+    for file in log.track(files, "reading"):
+        rows, split = builder.file(source.full(file)), _split_of(file or path)
+        for at, name, value in keyed_lines(reader, file):
+            if value is Nothing:
+                expected = Trusted("the path of an image, a tab, and a JSON list")
+                log.report(WRONG_COUNT, at.path, line=at.line, expected=expected, found="no tab")
+                builder.skipped += 1
+                continue
+            image = reader.image(name or None, at, split=split, file=rows, line=at.line)
+            texts = reader.items(value, at)
+            for i, text in enumerate(texts or ()):
+                if image is None or not _read_text(reader, text, at / i, image, rows, same):
+                    builder.skipped += 1
+    scored, total = reader.counts()
+    if builder.kind == "det" and total and not scored:
+        log.note(f"{printable(source.path)}: -O score=1 gives all detections the same score")
+    reader.finish()
+
+
+def _read_text(reader: Reader, value: Any, at: At, image: int, rows: int, same: float | None) -> bool:
+    """Read one text, without a score as one with the score `same`; False, and an issue, if it is no box."""
+    record = {"points": value} if isinstance(value, list) else reader.mapping(value, at, row=True)
+    if record is None:
+        return False
+    if "points" not in record:
+        reader.missing(at, "points", row=True)
+        return False
+    points = reader.points(record["points"], at / "points", 3)
+    words = record.get("transcription")
+    if words is not None and not isinstance(words, str):
+        reader.wrong(at / "transcription", "text", words, row=True)
+        return False
+    key = next((key for key in ("key_cls", "label") if record.get(key) is not None), None)
+    category = reader.category(CLASS, at) if key is None else reader.category(record[key], at / key)
+    given = record.get("score", same)
+    score = NAN if given is None else reader.score(given, at / "score")
+    if points is None or category is None or score is None:
+        return False
+    flags = Flag.CROWD if words in IGNORED else Flag(0)
+    if is_set(record.get("difficult")):
+        flags |= Flag.DIFFICULT
+    if words and words not in IGNORED:
+        reader.count("transcriptions")
+    if not _KNOWN.issuperset(record):
+        reader.count_unread({key: held for key, held in record.items() if held is not False}, _KNOWN)
+    if not is_upright(points):
+        reader.outline("rotated boxes" if len(points) == 4 else "polygons", at)
+    reader.box(image, category, bounds(points), at, file=rows, line=at.line, score=score, flags=int(flags))
+    return True
+
+
+# ------------------------------------------------------------------------------------------------- writing
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: PaddleocrOptions) -> None:
+    """Write one file, or one for each split."""
+    images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
+    prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
+    splits = list(dict.fromkeys(images.split)) or [""]
+    files = {split: f"{split or ('unsplit' if any(splits) else 'Label')}.txt" for split in splits}
+    fits = may_write(dataset, log)
+    if not (target.plan(list(files.values()), [f"the split {s}" for s in files], log) and fits):
+        return
+    edges = [list(map(number, box)) for box in boxes.xyxy.tolist()]
+    parts: dict[str, list[str]] = {split: [] for split in splits}
+    for row, members in enumerate(groups(dataset)):
+        texts = []
+        for i in members:
+            left, top, right, bottom = edges[i]
+            text: dict[str, Any] = {
+                "transcription": IGNORED[0] if boxes.flags[i] & Flag.CROWD else CLASS,
+                "points": [[left, top], [right, top], [right, bottom], [left, bottom]],
+            }
+            if dataset.kind == "det":
+                text["score"] = number(float(boxes.score[i]))
+            else:
+                text["difficult"] = bool(boxes.flags[i] & Flag.DIFFICULT)
+            if classes[boxes.category[i]] != CLASS:
+                text["key_cls"] = classes[boxes.category[i]]
+            texts.append(text)
+        parts[images.split[row]].append(f"{prefix}{images.name[row]}\t{dump(texts)}\n")
+    for split, file in files.items():
+        target.write(file, "".join(parts[split]).encode())
+
+
+FORMAT = Format(
+    name="paddleocr",
+    title="PaddleOCR text detection",
+    use="training",
+    written_by="PaddleOCR data sets and results, PPOCRLabel (Label.txt)",
+    doc=__doc__ or "",
+    suffixes=(".txt",),
+    single=False,
+    sniff=sniff,
+    read=read,
+    write=write,
+    options=PaddleocrOptions,
+    keeps=frozenset({"extension", "empty", "score", "split", "difficult", "crowd"}),
+)
