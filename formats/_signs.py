@@ -22,6 +22,7 @@ SIGNS: dict[str, tuple[tuple[str, ...], str | None]] = {
     "labelstudio": ((".json",), "[{"),
     "lvis": ((".json",), "[{"),
     "mot": ((".txt",), ""),
+    "paddleocr": ((".txt",), ""),
     "parquet": ((".parquet", ".pq"), "P"),
     "sagemaker": ((".manifest", ".jsonl"), "[{"),
     "superannotate": ((".json",), "[{"),
