@@ -41,7 +41,6 @@ __all__ = [
     "make_options",
     "option",
     "option_specs",
-    "with_flags",
 ]
 
 
