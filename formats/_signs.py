@@ -22,7 +22,7 @@ SIGNS: dict[str, tuple[tuple[str, ...], str | None]] = {
     "labelstudio": ((".json",), "[{"),
     "lvis": ((".json",), "[{"),
     "mot": ((".txt",), ""),
-    "paddleocr": ((".txt",), ""),
+    "paddleocr": ((".txt", ".cach"), ""),
     "parquet": ((".parquet", ".pq"), "P"),
     "sagemaker": ((".manifest", ".jsonl"), "[{"),
     "superannotate": ((".json",), "[{"),

@@ -222,6 +222,7 @@ FORMAT = Format(
     written_by="PaddleOCR data sets and results, PPOCRLabel (Label.txt)",
     doc=__doc__ or "",
     suffixes=(".txt",),
+    looks_at=(".txt", ".cach"),
     single=False,
     sniff=sniff,
     read=read,

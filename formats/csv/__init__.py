@@ -70,11 +70,12 @@ _TABLE = "it is a table with a header and rows of numbers"
 
 
 def _is_table(text: str) -> bool:
-    """Whether a line without numbers comes before lines that mostly have four, whatever separates them."""
+    """Whether names of five columns or more come before lines of mostly four numbers, however separated."""
     lines = text.strip("\n").split("\n", 21)[:21]
     header, *rows = [re.split(r"[,;\t|]", _QUOTED.sub("", line)) for line in lines]
     counts = [sum(NUMBER_TEXT.fullmatch(cell.strip(' "')) is not None for cell in row) for row in rows]
-    return not any(map(NUMBER_TEXT.fullmatch, header)) and 2 * sum(n >= 4 for n in counts) > len(rows)
+    is_header = len(header) > 4 and not any(map(NUMBER_TEXT.fullmatch, header))
+    return is_header and 2 * sum(n >= 4 for n in counts) > len(rows)
 
 
 def sniff(source: Source) -> Sniff | None:
