@@ -89,8 +89,8 @@ def read_tags(path: str, images: Sequence[str], log: Log) -> Tags:
     if not any(tags.values()):
         raise UsageError(f"--tags {name}: none of its {unknown} images are evaluated")
     if unknown:
-        rows = plural(unknown, "row refers to an image that is", "rows refer to images that are")
-        log.note(f"--tags {name}: {rows} not evaluated")
+        what = plural(unknown, "row refers to an image that is", "rows refer to images that are")
+        log.note(f"--tags {name}: {what} not evaluated")
     return tags
 
 
