@@ -87,7 +87,7 @@ def read_tags(path: str, images: Sequence[str], log: Log) -> Tags:
             if tag != "image" and value.strip() and value.strip() not in values:
                 values.append(value.strip())
     if not any(tags.values()):
-        raise UsageError(f"--tags {name}: none of its {unknown} images are evaluated")
+        raise UsageError(f"--tags {name}: names no image that is evaluated ({plural(unknown, 'row')})")
     if unknown:
         what = plural(unknown, "row refers to an image that is", "rows refer to images that are")
         log.note(f"--tags {name}: {what} not evaluated")
