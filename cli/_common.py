@@ -172,10 +172,9 @@ def format_options(
 class FormatCommand(click.Command):
     """A command with `format_options`, whose flags are made when it is called.
 
-    The flags of the formats that the words of the command line name, often none, are tried first, for then no
-    other format needs to be imported; if they do not suffice, those of the formats that have the
-    flags that are given, or of all formats, are there. ``-h`` shows
-    the common options and examples, ``--help`` all options under headings.
+    The flags of the formats named on the command line, often none, are tried first, so that no other format
+    is imported; then those of the formats that have the given flags; and last those of all formats. ``-h``
+    shows the common options and examples, ``--help`` all options under headings.
     """
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
@@ -383,7 +382,7 @@ def _check_reading(name: str, text: str) -> None:
     """UsageError for an option that every format with it needs only for writing."""
     found = [spec for f in FORMATS.values() for spec in option_specs(f.options) if spec.name == name]
     if found and all(spec.side == "write" for spec in found):
-        raise click.UsageError(f"-O {text}: {name} only matters when a format is written")
+        raise click.UsageError(f"-O {text}: {name} applies only when a format is written")
 
 
 def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> click.Option:

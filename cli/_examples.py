@@ -213,7 +213,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'frame-numbers-shifted': (
         'odm eval gt.csv v.txt --protocol stt',
-        "v.txt: warning frame-numbers-shifted the frames of the detections are 1..3 and those of the ground truth 0..2 in the video 'v': one side seems to count from 0 and the other from 1; number the frames of both sides alike; -O first_frame=0 reads MOT files as counted from 0, as CVAT, KITTI and COCO count",
+        "v.txt: warning frame-numbers-shifted the frames of the detections are 1..3 and those of the ground truth 0..2 in the video 'v': one side seems to count from 0 and the other from 1; number the frames of both sides in the same way; -O first_frame=0 renumbers the frames of MOT files from 0, as in CVAT, KITTI and COCO",
     ),
     'frame-out-of-range': (
         '{"id": 2, "file_name": "street/1.jpg", "width": 100, "height": 80, "video_id": 1, "frame_id": 9}',

@@ -8,7 +8,7 @@ from os.path import basename, splitext
 
 from odm.evaluate.analysis.slices import ImageSlice, slices_by_tags
 from odm.files import Unreadable, read_bytes
-from odm.issues import Log, PathError, UsageError, printable, shorten
+from odm.issues import Log, PathError, UsageError, plural, printable, shorten
 from odm.names import stem
 from odm.tables import Dataset
 
@@ -27,7 +27,7 @@ def slices_of(
     Raises
     ------
     PathError, UsageError
-        As `read_tags`, or if two files have a tag of one name.
+        As `read_tags`, or if two files have a tag of the same name.
     """
     tags = _splits(images, truth)
     given: Tags = {}
@@ -53,7 +53,7 @@ def read_tags(path: str, images: Sequence[str], log: Log) -> Tags:
     """The values of every tag, by image.
 
     Each column but ``image`` is a tag; an image in several rows has several values. A file without such a
-    column, whose name does not end in ``.csv``, is a list with an image per line: the tag has its name.
+    column whose name does not end in ``.csv`` is a list with an image per line, and its name is the tag.
     Images are named with or without extension; those that are not evaluated are counted in a note.
 
     Raises
@@ -87,9 +87,10 @@ def read_tags(path: str, images: Sequence[str], log: Log) -> Tags:
             if tag != "image" and value.strip() and value.strip() not in values:
                 values.append(value.strip())
     if not any(tags.values()):
-        raise UsageError(f"--tags {name}: none of its {unknown} images are evaluated")
+        raise UsageError(f"--tags {name}: names no image that is evaluated ({plural(unknown, 'row')})")
     if unknown:
-        log.note(f"--tags {name}: {unknown} rows refer to images that are not evaluated")
+        what = plural(unknown, "row refers to an image that is", "rows refer to images that are")
+        log.note(f"--tags {name}: {what} not evaluated")
     return tags
 
 
@@ -104,7 +105,7 @@ def _table(path: str, text: str) -> tuple[list[str], list[tuple[int, list[str]]]
         ]
     if "image" not in header or len(header) < 2 or len(set(header)) < len(header):
         raise UsageError(
-            f"--tags {printable(path)}:1: expected a header with a column image and others, all different, "
+            f"--tags {printable(path)}:1: expected a header with a column image and others, no two alike, "
             f"found {shorten(','.join(header))}"
         )
     return header, [(reader.line_num, row) for row in reader if row]

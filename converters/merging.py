@@ -160,8 +160,8 @@ def _check_numbers(datasets: Sequence[Dataset]) -> None:
     if numbered and named:
         one, two = _called(numbered[0], datasets), _called(named[0], datasets)
         raise UsageError(
-            f"the classes of {one} are only numbers and those of {two} have names, so which of them are the "
-            "same is unknown; give the names with --classes FILE"
+            f"the classes of {one} are only numbers and those of {two} have names, so it is unknown which "
+            "are the same; give the names with --classes FILE"
         )
 
 

@@ -1,4 +1,4 @@
-"""One source on its way to a dataset: what was asked for, its format and options, and its one reading."""
+"""A source before it is a dataset: the request, its format and options, and how it is read, once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from odm.tables import Builder, Dataset, Kind
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to read and how: the words of a user about one source.
+    """What to read and how, as the user gave it for one source.
 
     ``options`` go to the format and must be its own; ``shared`` go to it where it has them.
     """
@@ -54,7 +54,7 @@ def choose_options(format_: Format, own: Mapping[str, Any], shared: Mapping[str,
 
 
 class PendingSource:
-    """One source on its way to a dataset; read at most once."""
+    """A source that becomes a dataset; read at most once."""
 
     def __init__(
         self, request: Request, log: Log, *, skip_bad_files: bool = False, options: Any = None
@@ -70,11 +70,11 @@ class PendingSource:
         self.forgives_split = False
         """Whether a split that is asked of both sides may be unknown here, where there are no splits."""
         self.without_split: Log | None = None
-        """What was reported of the split that is unknown here, if it was forgiven."""
+        """What was reported about a split that is unknown here, if that is allowed."""
         self._dataset: Dataset | None = None
         self._reading = False
         self._asked_back = False
-        """Whether the other side wanted to learn something while this one was being read."""
+        """Whether the other side asked for this one while this one was being read."""
         self._tried = False
         self._early: Dataset | None = None
         """What was read for the other side, which may be incomplete."""
@@ -107,7 +107,7 @@ class PendingSource:
                 raise
         found = FORMATS[meant.pop()]
         self.log.note(
-            f"{printable(self.source.path)}: read as {found.name}, the one format with these options"
+            f"{printable(self.source.path)}: read as {found.name}, the only format with these options"
         )
         return found
 
@@ -144,7 +144,7 @@ class PendingSource:
         """The dataset for the other side, which is being read.
 
         If this side needed the other as well and has errors without it, it is read again when it is its turn:
-        images without a size and without objects on one side do not keep its other sizes from the other side.
+        an image without a size and objects on one side must not hide the other sizes from the other side.
         """
         if self._tried or self._dataset is not None or self._reading:
             return self._dataset or self._early
@@ -275,7 +275,7 @@ def _report_kind(dataset: Dataset, kind: Kind | None, log: Log) -> None:
 
 
 def _shorten(dataset: Dataset, source: str, rule: NameRule, log: Log) -> Dataset:
-    """The dataset with shortened image names; as it is where two would be equal, which is reported."""
+    """The dataset with shortened image names; unchanged if two would be equal, which is reported."""
     names = dataset.images.name
     short = tuple(map(rule, names))
     first: dict[str, int] = {}

@@ -43,8 +43,8 @@ def detection_parts(
 ) -> tuple[list[DetectionPart], Log]:
     """The parts of a source of detections, in the order of its files, with about `rows` rows each.
 
-    With `elsewhere`, processes that run in other folders can read them. The log that is answered says what is
-    not read; it belongs after what is said of the parts.
+    With `elsewhere`, processes that run in other folders can read them. The log that is
+    returned says what is not read; its messages belong after those about the parts.
 
     Raises
     ------

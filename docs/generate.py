@@ -247,7 +247,7 @@ def drawings() -> dict[str, str]:
 
 
 def signs() -> str:
-    """``formats/_signs.py``: what a source must have for a format to be asked about it, and who has which flag."""
+    """``formats/_signs.py``: what a source must have for a format to be asked about it, and which formats have which flag."""
     from odm.formats import FORMATS, option_specs
 
     def entry(name: str) -> str:

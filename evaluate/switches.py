@@ -150,13 +150,13 @@ def _recall_at(given: Sequence[int], base: Protocol, most: int | None) -> tuple[
         if k > most:
             raise UsageError(
                 f"recall_at {k}: only the best {most} detections of an image and class are looked at; "
-                f"for more, also set the cap (--max-dets {k})"
+                f"for more, also raise the limit (--max-dets {k})"
             )
     return tuple(sorted({*base.recall_at, *map(int, given)}))
 
 
 def _areas(given: Areas, base: Protocol) -> tuple[AreaRange, ...]:
-    """The ranges of `base`, the first exchanged for the one without a name, and those with names added."""
+    """The ranges of `base`, the first replaced by the one without a name, and those with names added."""
     if base.metric in ("corloc", "top-k") or base.shared_score:
         raise UsageError(f"{base.name} has no area ranges")
     first, named = base.areas[0], {a.name: a for a in base.areas[1:]}

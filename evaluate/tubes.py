@@ -40,8 +40,8 @@ FRAMES_SHIFTED = Code(
     "warning",
     "the frames of the detections are {theirs} and those of the ground truth {ours} in the video {value!r}: "
     "one side seems to count from 0 and the other from 1",
-    "number the frames of both sides alike; -O first_frame=0 reads MOT files as counted from 0, as CVAT, "
-    "KITTI and COCO count",
+    "number the frames of both sides in the same way; -O first_frame=0 renumbers the frames of MOT files "
+    "from 0, as in CVAT, KITTI and COCO",
     "Frames are compared by number. If one side is one ahead, each box is compared with those of the frame "
     "before or after it, and overlaps are too small.",
 )

@@ -106,8 +106,8 @@ class Format:
     """Suffixes of the files by which `sniff` recognises a folder, where they are not ``suffixes``; ``""``
     where any file may be one. Other folders are not shown to it."""
     begins: str | None = ""
-    """With which characters, after blanks, a single file of another suffix may begin so that `sniff`
-    recognises it; None if any. Other files are not shown to it."""
+    """First characters, after white space, of the single files with another suffix that `sniff` may
+    recognise; None for any character. Other files are not shown to it."""
     single: bool
     """True where a data set is one file by nature; a target with one of the suffixes is then that file."""
     owns_suffix: bool = False

@@ -1,4 +1,4 @@
-"""Detection: every format that may have a source is asked about it, and one must be surest."""
+"""Detection: every format that may fit a source is asked about it, and the most confident one is chosen."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def possible(source: Source, names: Sequence[str], signs: Mapping[str, Signs]) -
 def detect(
     source: Source, log: Log, formats: Mapping[str, Format], names: Sequence[str], flag: str
 ) -> Format:
-    """The one of `formats`, those `possible` of `names`, that a source has; see `odm.formats.detect`."""
+    """The format of a source, one of `formats`, which are the `possible` ones of `names`."""
     answers = {
         name: answer for name, format_ in formats.items() if (answer := format_.sniff(source)) is not None
     }

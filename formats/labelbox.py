@@ -84,7 +84,7 @@ def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     if keys.get("data_row") == "{" and ("projects" in keys or "media_attributes" in keys):
         return SURE, "its records have a data_row and projects, as Labelbox has"
     if "Labeled Data" in keys and "Label" in keys:
-        return SURE, "its records have Labeled Data and a Label, as the older export of Labelbox has"
+        return SURE, "its records have Labeled Data and a Label, as in Labelbox's older export"
     return None
 
 

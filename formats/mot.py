@@ -119,7 +119,7 @@ class MotOptions(ImageOptions):
 
     classes: str | None = class_list_option("file with the class names from 1, one per line, or a data.yaml")
     first_frame: str = option(
-        "1", "number given to the frame that files call 1", choices=("1", "0"), side="read"
+        "1", "number to give to the frame that files call 1", choices=("1", "0"), side="read"
     )
 
 

@@ -13,7 +13,7 @@ Reading
 -------
 - A file, or the ``.txt`` files of a folder that look like this: ``Label.txt``, ``train_label.txt``,
   ``test_icdar2015_label.txt``. The file, or else its folder, gives the split of its images; ``--split``
-  selects one of them. ``Cache.cach`` of PPOCRLabel is read only if it is given itself.
+  selects one of them. ``Cache.cach`` of PPOCRLabel is read only if it is itself the source.
 - The path is the image name, with its folders.
 - Each text is read as the axis-aligned box around its points, unchanged. If that is larger than the text,
   there is a warning, and the shape is counted as lost.
@@ -21,7 +21,7 @@ Reading
   Other transcriptions are counted but not kept. ``difficult`` is read as the flag *difficult*.
 - The class is ``key_cls`` or ``label``, as in data for key information extraction, and otherwise ``text``.
 - If every text has a ``score``, they are detections. ``system_results.txt`` and ``det_results.txt`` have
-  none: ``-O score=1`` gives all texts the same. A list of points without keys is read too.
+  none: ``-O score=1`` gives all texts the same score. A list of points without keys is read too.
 - Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
 
 Writing
@@ -150,7 +150,7 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
 
 
 def _read_text(reader: Reader, value: Any, at: At, image: int, rows: int, same: float | None) -> bool:
-    """Read one text, without a score as one with the score `same`; False, and an issue, if it is no box."""
+    """Read one text, with the score `same` if it has none; False, and an issue, if it is not a box."""
     record = {"points": value} if isinstance(value, list) else reader.mapping(value, at, row=True)
     if record is None:
         return False

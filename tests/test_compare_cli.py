@@ -192,7 +192,11 @@ def test_gates(data, gate, code):
         (("gt.csv", "a.csv", "b.csv", "--tags", "a.csv", "--replicates", "2"), 0, ""),
         (("gt.csv", "a.csv", "b.csv", "--tags", "bad.csv"), 2, "bad.csv:1: expected a header"),
         (("gt.csv", "a.csv", "b.csv", "--tags", "short.csv"), 2, "short.csv:2: expected 2 columns, found 1"),
-        (("gt.csv", "a.csv", "b.csv", "--tags", "strange.csv"), 2, "none of its 1 images"),
+        (
+            ("gt.csv", "a.csv", "b.csv", "--tags", "strange.csv"),
+            2,
+            "names no image that is evaluated (1 row)",
+        ),
     ],
 )
 def test_usage_errors(data, words, code, says):

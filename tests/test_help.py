@@ -103,7 +103,7 @@ def test_a_command_that_writes_no_format_has_no_option_for_it(capsys, name):
 
 def test_an_option_of_writing_given_by_name_is_refused_where_nothing_is_written(capsys):
     assert _app.run(["eval", "a", "b", "-O", "copy_images=true"]) == 2
-    assert "copy_images only matters when a format is written" in capsys.readouterr().err
+    assert "copy_images applies only when a format is written" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

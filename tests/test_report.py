@@ -485,7 +485,7 @@ def test_a_comparison_tells_fixed_from_broken(data, tmp_path):
         for boxes, errors in ((image.first, image.errors_first), (image.other, image.errors_other)):
             assert sum(kind in ("FP", "FN") for kind in boxes.kind) == errors
     why = {text for image in changes.images for text in image.other.why if text.startswith("missed")}
-    assert any(text == "missed · nothing near it" for text in why)
+    assert any(text == "missed · no detection near it" for text in why)
     assert not any(text.removeprefix("missed · ") in MISSES for text in why)
     same = changes_of(first, first)
     assert same.counts["fixed"] == same.counts["broken"] == 0

@@ -271,7 +271,7 @@ def test_one_of_many_classes(visit, tmp_path):
     assert table.count() == 11
     assert page.locator("#classes [role=status]").inner_text() == "11 of 150 classes"
     search.fill("class 7x")
-    assert page.get_by_text("No class has such a name.").is_visible()
+    assert page.get_by_text("No class has this name.").is_visible()
     search.fill("class 7")
     page.get_by_role("button", name="class 7", exact=True).click()
     page.wait_for_timeout(200)
@@ -448,7 +448,7 @@ def test_nothing_wrong_has_no_places(visit, tmp_path):
     gt = make_many_classes(tmp_path / "many", n=15) / "gt.json"
     assert run("validate", gt, "-q", "--report", tmp_path / "right.html") == 0
     page = visit(tmp_path / "right.html")
-    assert page.get_by_text("No place to show.").is_visible()
+    assert page.get_by_text("No issues to show.").is_visible()
     assert not page.locator("#places .places").is_visible()
 
 

@@ -45,7 +45,7 @@ class Run:
     summary: dict[str, float]
     intervals: dict[str, Interval]
     detected_images: int
-    """How many of the images it has detections on: a run of other images has them on few."""
+    """On how many of the images it has detections; few, if the run was made on other images."""
 
     def to_dict(self) -> dict[str, Any]:
         """As in the JSON contract."""
@@ -59,7 +59,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Delta:
-    """A run less the first run, in one number of the summary, or in an AP of one class."""
+    """The difference of a run from the first run, in one metric of the summary or one AP of a class."""
 
     run: str
     key: str

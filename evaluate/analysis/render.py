@@ -21,7 +21,7 @@ ENDS_SHOWN = 10
 IMAGES_SHOWN = 5
 THRESHOLDS_SHOWN = 5
 UNLIKE = 0.1
-"""Share of the images from which on it is stated on how many each run has detections."""
+"""Runs whose numbers of images with detections differ by more than this share of all images say so."""
 WIDTH = 80
 DROPPED = (("p (Holm)",), ("lost TP", "new TP"), ("p",), ("better",))
 """Columns that are left out where a table is too wide, in this order."""

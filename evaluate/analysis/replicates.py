@@ -70,7 +70,7 @@ class Plan:
 
     @property
     def class_keys(self) -> tuple[str, ...]:
-        """The keys that it gives of each class."""
+        """The keys of the metrics of each class."""
         return class_keys_of(self.rules)
 
     def _truths(self, area: int) -> _Sums:
@@ -180,12 +180,12 @@ def keys_of(rules: Protocol, areas: Sequence[int] = (0,)) -> tuple[str, ...]:
 
 
 def class_keys_of(rules: Protocol) -> tuple[str, ...]:
-    """What a plan gives of each class: AP, and AP50 and AP75 where AP is a mean over thresholds."""
+    """The metrics of each class: AP, and AP50 and AP75 where AP is a mean over thresholds."""
     return tuple(_class_keys(rules)) if rules.metric == "ap" else ()
 
 
 def _class_keys(rules: Protocol) -> dict[str, int]:
-    """The threshold of each number of a class, -1 for the mean over all."""
+    """The number of the IoU threshold of each metric of a class, -1 for the mean over all."""
     return {"AP": -1, **({f"AP{at}": t for at, t in _single_thresholds(rules)} if rules.averaged else {})}
 
 

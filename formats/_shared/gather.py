@@ -233,10 +233,10 @@ class Gather:
         heights: Sequence[int] | NDArray[Any],
         **columns: Any,
     ) -> int | None:
-        """Add images at once if there is nothing to look up or to report, and answer the row of the first.
+        """Add images at once if there is nothing to look up or to report, and return the row of the first.
 
-        If there may be, for one of them, the answer is None and nothing was done: they are then added one by
-        one. The columns are those of `Builder.add_images`.
+        Otherwise nothing is added and None is returned: they must be added one by one. The columns are those
+        of `Builder.add_images`.
         """
         added = dict(zip(names, places, strict=True))
         if self.pictures or len(added) < len(names) or not self._images.keys().isdisjoint(added):

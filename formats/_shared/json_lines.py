@@ -34,7 +34,7 @@ def json_lines(reader: Reader, file: str) -> Iterator[tuple[At, Any]]:
 def keyed_lines(reader: Reader, file: str) -> Iterator[tuple[At, str, Any]]:
     """The text before the first tab of each line that is not blank, and the value of the JSON after it.
 
-    The value is `Nothing` where there is no tab. JSON that is none is reported.
+    The value is `Nothing` where there is no tab. Invalid JSON is reported.
     """
     return _read(reader, file, keyed=True)
 

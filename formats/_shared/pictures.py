@@ -242,7 +242,7 @@ class Pictures:
     def find(self, key: str, *, line: int = 0, path: str = "") -> Picture | None:
         """The picture of the image whose name without extension is `key`.
 
-        Where two differ only by their extension that is one issue, at `path`, and the first is answered.
+        If two differ only in their extension, one issue is reported at `path`, and the first is returned.
         """
         key = self._short(key)
         found = self._by_stem.get(key, ())

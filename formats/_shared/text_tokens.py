@@ -113,9 +113,9 @@ class Chunk:
         return found
 
     def numbers(self, where: NDArray[Any]) -> tuple[Floats, Longs]:
-        """The tokens at these indices as numbers, and the positions in the answer of those that are none.
+        """The tokens at these indices as numbers, and the positions in the result of those that are none.
 
-        NaN and infinities are answered as such and are not among the positions; numbers that only Python
+        NaN and infinities are returned as such and are not among the positions; numbers that only Python
         accepts (``1_0``) are.
         """
         values, bad = self._floats(where)

@@ -18,7 +18,7 @@ from odm.issues import Code, Log, Trusted
 from odm.tables import NO_ID, Builder, Flag, Floats, Id, Ints, Longs
 
 FEW_IMAGES = 10
-"""So many unknown images may be mistakes of their own; more have one reason, such as another split."""
+"""Up to so many unknown images may be separate mistakes; more have one cause, such as another split."""
 
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False)

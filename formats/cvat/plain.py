@@ -1,9 +1,9 @@
-"""The quick way to read CVAT XML: a file of images with nothing but boxes, as CVAT and odm write it.
+"""The fast way to read CVAT XML: a file of images with nothing but boxes, as CVAT and odm write it.
 
-A file is read by it only if all of it matches: what stands above the first image is left to the XML parser,
-and from there on every image and every box, with its attributes, has the form below. Texts are without
-references and line breaks, so what the patterns capture is what a parser would give. Everything else, every
-fault among it, is read element by element (`odm.formats.cvat.reader`).
+A file is read this way only if all of it matches: what stands above the first image is left to the XML
+parser, and from there on every image and every box, with its attributes, has the form below. Texts have no
+references or line breaks, so what the patterns capture is what a parser would give. Everything else,
+including every fault, is read element by element (`odm.formats.cvat.reader`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _IMAGE = re.compile(
 _ATTRIBUTE = re.compile(rb"<attribute name=" + _GROUP + rb">([^<]*)<")
 _NESTING = re.compile(rb"(?:I/>|I>\0*C)*A")
 _NO_CHARACTER = re.compile(rb"\xef\xbf[\xbe\xbf]")
-"""What UTF-8 can say and XML may not."""
+"""Characters of UTF-8 that XML does not allow."""
 _PIECE = 2**18
 
 

@@ -193,7 +193,7 @@ def _add_categories(
 
 
 def _report_comments(parsed: ParsedRows, good: NDArray[np.bool_], log: Log) -> None:
-    """Say which classes look like rows that somebody commented out."""
+    """Report classes that look like rows that were commented out."""
     for i, name in enumerate(parsed.names):
         if name.startswith("#"):
             rows = np.flatnonzero(good & (parsed.name == i))

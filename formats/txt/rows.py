@@ -1,4 +1,4 @@
-"""The rows of plain text files, before anyone decided what their numbers mean."""
+"""The rows of plain text files, before it is decided what their numbers mean."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BOX_FIELDS = ("box[0]", "box[1]", "box[2]", "box[3]")
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False)
 class ParsedRows:
-    """All rows of one source, before anyone decided what the numbers mean."""
+    """All rows of one source, before it is decided what the numbers mean."""
 
     source: Source
     log: Log
@@ -179,7 +179,7 @@ def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log, *, 
         if n == 1 and not sep:
             for mark in (",", ";", "|"):
                 if cells[0][1].count(mark.encode()) >= 4:
-                    found += f" (if the columns are separated by {mark!r}, say --sep {mark!r})"
+                    found += f" (if the columns are separated by {mark!r}, use --sep {mark!r})"
                     break
         log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
         return

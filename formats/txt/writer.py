@@ -61,7 +61,7 @@ def _numbers(dataset: Dataset, box: str, is_relative: bool) -> Floats:
 
 
 def _unwritable(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:
-    """Why a class name would not be read back, and the way out; None if it would."""
+    """Why a class name would not be read back, and what to do; None if it would."""
     reason = refuse_class(name)
     if reason is not None:
         return reason, "rename the class"

@@ -1,4 +1,4 @@
-"""The quick way to read Pascal VOC XML: many files at once.
+"""The fast way to read Pascal VOC XML: many files at once.
 
 The text of many files is split by one pattern, that of an object written like the first one. What is left of
 a file, with a mark for each object, must have the form below. Text is printable ASCII without '&' and '<', so
@@ -25,7 +25,7 @@ from odm.names import stem
 from odm.tables import Builder
 
 _APART, _MARK = b"\0", b"\1"
-"""What stands between files, and for an object; XML has neither."""
+"""The separator of files, and the mark for an object; neither occurs in XML."""
 _TEXT = rb"[ -%'-;=?-~]*"
 _GAP = rb"[ \t\r\n]*"
 
@@ -176,7 +176,7 @@ class Shapes:
         self._lessons = 0
 
     def read(self, files: Sequence[File]) -> None:
-        """Read files in their order, those that are not of the usual form by the careful way."""
+        """Read files in their order, those that are not of the usual form element by element."""
         rows = self._rows
         run: list[_Found] = []
         for file, found in zip(files, self._find(files), strict=True):

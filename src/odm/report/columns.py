@@ -14,10 +14,10 @@ from odm.issues import Code, Issue, Log, printable
 from odm.tables import Floats
 
 MISS_WORDS = {
-    "assigned": "its detections went to other objects",
+    "assigned": "its detections match other objects",
     "class": "taken for another class",
     "localisation": "box too far off",
-    "undetected": "nothing near it",
+    "undetected": "no detection near it",
 }
 """Why an object is missed, in the words of a page, by the names in `odm.evaluate.report_data.MISSES`."""
 

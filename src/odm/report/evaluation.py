@@ -39,7 +39,7 @@ def evaluation_page(
     Parameters
     ----------
     evaluation
-        What `odm.evaluate.evaluate` answered; each of its results gets a tab.
+        What `odm.evaluate.evaluate` returned; each of its results gets a tab.
     pictures
         One for each of ``evaluation.joined.images``.
     sources

@@ -1,6 +1,6 @@
 """The one model that every format is read into and written from: columns, not objects.
 
-A `Dataset` holds tables of NumPy columns: images, categories, boxes, and what else is said of whole images.
+A `Dataset` holds tables of NumPy columns: images, categories, boxes, and image-level labels.
 Rows refer to each other by row number: ``boxes.image`` and ``boxes.category`` are rows of the image and the
 category table. Arrays are read-only once built.
 

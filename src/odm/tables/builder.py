@@ -259,7 +259,7 @@ class Builder:
         return self._category_rows.get(name)
 
     def labels(self, *, image: ArrayLike, category: ArrayLike, verdict: ArrayLike) -> None:
-        """Say `LabelState` of n categories on images: (n,) row numbers, and (n,) verdicts or one for all.
+        """Set the `LabelState` of n categories on images: (n,) row numbers, and (n,) verdicts or one for all.
 
         ValueError if the shapes disagree or a number is no `LabelState`.
         """

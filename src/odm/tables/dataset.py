@@ -85,7 +85,7 @@ class Images:
     source_id: NDArray[Any]
     """(n,) int64 with `NO_ID` for none, or object holding int and str where some ids are strings."""
     path: tuple[str, ...]
-    """Where the picture lies on the disk, empty where nobody looked or it was not found."""
+    """Path of the picture, empty if it was not looked for or not found."""
     split: tuple[str, ...]
     """``train``, ``val``, ...; empty where the source knows none."""
     file: Ints
@@ -245,7 +245,7 @@ class Dataset:
     path: str = ""
     """What the user named, for messages about the whole."""
     skipped: int = 0
-    """Rows that the reader saw and could not make a box of; each is an error in the log."""
+    """Rows that could not be read as boxes; each is an error in the log."""
     labels: ImageLabels = dataclasses.field(
         default_factory=lambda: ImageLabels(_empty(np.int32), _empty(np.int32), _empty(np.uint8))
     )
@@ -279,7 +279,7 @@ class Dataset:
         return self.files[file].location(line)
 
     def groups_by_video(self) -> tuple[str, ...]:
-        """(images,) what a split must not tear apart: the video of each image, else the image by its name."""
+        """(images,) what a split keeps together: the video of each image, or else its name."""
         names = self.images.name
         if self.images.video is None:
             return names

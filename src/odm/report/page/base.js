@@ -242,7 +242,7 @@ function classRows({ table, st, few, rows, chosen, line, prepare }) {
     value: st.text || "",
     on: { input: type },
   });
-  const none = h("p", { class: "empty", hidden: true }, "No class has such a name.");
+  const none = h("p", { class: "empty", hidden: true }, "No class has this name.");
   let later = 0;
 
   function draw() {

@@ -137,7 +137,7 @@ function places(X, st) {
       },
     },
   });
-  const none = h("p", { class: "card empty" }, "No place to show.");
+  const none = h("p", { class: "card empty" }, "No issues to show.");
   const total = X.errors + X.warningTotal;
   const part = `${count(X.issues.length)} of ${count(total)} are listed here; all are counted.`;
   const rest = h("p", { class: "cap foot" }, part);
