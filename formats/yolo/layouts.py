@@ -15,7 +15,7 @@ from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.splits import SPLITS
 from odm.formats._shared.text_files import Listing
-from odm.issues import Log, PathError, printable, shorten
+from odm.issues import Log, PathError, first_few, printable
 
 ALIASES = {"valid": "val", "validation": "val"}
 _DARKNET_FOLDER = re.compile(r"obj_([A-Za-z0-9]+)_data", re.ASCII)
@@ -142,7 +142,7 @@ def find_groups(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> N
     if not groups and not in_labels and found.pictures:
         groups["", ""] = Group("", {}, (source.path,))
     if skipped:
-        shown = ", ".join(shorten(f) for f in skipped[:5]) + (", ..." if len(skipped) > 5 else "")
+        shown = first_few(skipped, 5)
         log.note(f"{printable(source.path)}: not below labels/ or images/, ignored: {shown}")
     plan.groups = list(groups.values())
     _choose_split(plan, options, log)
