@@ -173,9 +173,9 @@ class FormatCommand(click.Command):
     """A command with `format_options`, whose flags are made when it is called.
 
     The flags of the formats that the words of the command line name, often none, are tried first, for then no
-    other format needs to be imported; if they do not suffice, those of the formats that have the
-    flags that are given, or of all formats, are there. ``-h`` shows
-    the common options and examples, ``--help`` all options under headings.
+    other format needs to be imported; if they do not suffice, those of the formats that have the flags that
+    are given, and then those of all. ``-h`` shows the common options and examples, ``--help`` all options
+    under headings.
     """
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
@@ -387,10 +387,8 @@ def _check_reading(name: str, text: str) -> None:
 
 
 def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> click.Option:
-    texts = Counter(spec.help for _, spec in found)
-    spec = next(
-        spec for _, spec in found if spec.help == texts.most_common(1)[0][0]
-    )  # most formats mean this
+    ((text, _),) = Counter(spec.help for _, spec in found).most_common(1)  # what most formats mean
+    spec = next(spec for _, spec in found if spec.help == text)
     name = f"--{side}-{flag[2:]}" if side else flag
     keywords: dict[str, Any] = {"hidden": bool(side)}
     if not side:

@@ -217,7 +217,7 @@ def _read_image(reader: _Reader, file: str, value: Any, at: At, key: str = "") -
             return
         about = given
     size = reader.size(about.get("width"), about.get("height"), at / "metadata", ("width", "height"))
-    shown = file or reader.source.path.replace("\\", "/").rpartition("/")[2]
+    shown = reader.source.relative(file)
     name = key or about.get("name") or shown.removesuffix(_OLD).removesuffix(".json")
     image = None
     if size != (0, 0):

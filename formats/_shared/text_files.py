@@ -79,6 +79,12 @@ def _lists_pictures(source: Source, file: str) -> bool:
     return first.endswith(tuple(suffix.encode() for suffix in PICTURE_SUFFIXES))
 
 
+def image_key(source: Source, file: str) -> str:
+    """The path of a label file without its suffix, as the image is called without extension."""
+    name = source.relative(file)
+    return name[:-4] if name.lower().endswith(".txt") else name
+
+
 def report_others(source: Source, found: Listing, log: Log) -> None:
     """Name the files that are not read."""
     for file in found.others:
