@@ -225,7 +225,7 @@ def _name(reader: Reader, file: str, path: Any, at: At) -> str | None:
         reader.wrong(at / "imagePath", "text", path)
         return None
     said = below(path)
-    if not accept_name(said, reader.log, at.path, pointer="/imagePath", field="imagePath"):
+    if not accept_name(said, reader.log, at.path, warn=False, pointer="/imagePath", field="imagePath"):
         return None
     said = said.rpartition("/")[2]
     base = key.rpartition("/")[2]

@@ -100,8 +100,9 @@ class Elements:
                 usable &= self._unread(child, path, "in <annotation>")
         pixels, sound = self._pixels(size, path, size_line)
         name = filename.strip(BLANKS) if filename is not None else None
-        if name and not accept_name(name.replace("\\", "/"), log, path, line=filename_line, field="filename"):
-            usable = False
+        if name:
+            place_of = {"line": filename_line, "field": "filename"}
+            usable &= accept_name(name.replace("\\", "/"), log, path, warn=False, **place_of)
         row: int | None = None
         if usable and sound:
             row = self._images.add(path, key, name, pixels, filename_line, size_line)
