@@ -386,10 +386,8 @@ def _check_reading(name: str, text: str) -> None:
 
 
 def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> click.Option:
-    texts = Counter(spec.help for _, spec in found)
-    spec = next(
-        spec for _, spec in found if spec.help == texts.most_common(1)[0][0]
-    )  # most formats mean this
+    ((text, _),) = Counter(spec.help for _, spec in found).most_common(1)  # what most formats mean
+    spec = next(spec for _, spec in found if spec.help == text)
     name = f"--{side}-{flag[2:]}" if side else flag
     keywords: dict[str, Any] = {"hidden": bool(side)}
     if not side:

@@ -74,7 +74,8 @@ def read_tags(path: str, images: Sequence[str], log: Log) -> Tags:
     at = header.index("image")
     images_of = _Named(images)
     unknown = 0
-    tags: Tags = {tag: {} for tag in header if tag != "image"}
+    others = [i for i in range(len(header)) if i != at]
+    tags: Tags = {header[i]: {} for i in others}
     for line, row in rows:
         if len(row) != len(header):
             raise UsageError(f"--tags {name}:{line}: expected {len(header)} columns, found {len(row)}")
@@ -82,10 +83,10 @@ def read_tags(path: str, images: Sequence[str], log: Log) -> Tags:
         if found is None:
             unknown += 1
             continue
-        for tag, value in zip(header, row, strict=True):
-            values = tags[tag].setdefault(found, []) if tag != "image" else []
-            if tag != "image" and value.strip() and value.strip() not in values:
-                values.append(value.strip())
+        for i in others:
+            value, values = row[i].strip(), tags[header[i]].setdefault(found, [])
+            if value and value not in values:
+                values.append(value)
     if not any(tags.values()):
         raise UsageError(f"--tags {name}: names no image that is evaluated ({plural(unknown, 'row')})")
     if unknown:

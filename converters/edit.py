@@ -10,7 +10,7 @@ import numpy as np
 
 from odm.coco80 import IDS, NAMES
 from odm.converters.ledger import Ledger
-from odm.issues import UsageError, hint, shorten
+from odm.issues import UsageError, first_few, hint, shorten
 from odm.names import refuse_class
 from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, ImageLabels, Ints, LabelState, frozen
 
@@ -211,7 +211,7 @@ def _check_names(flag: str, wanted: Iterable[str], names: tuple[str, ...]) -> No
     known = set(names)
     for name in wanted:
         if name not in known:
-            some = ", ".join(shorten(n, 30) for n in names[:8]) + (", ..." if len(names) > 8 else "")
+            some = first_few(names, 8, lambda n: shorten(n, 30))
             raise UsageError(
                 f"{flag}: there is no class {shorten(name)!r}{hint(name, names)}; there are: {some}"
             )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from odm.formats import Format
-from odm.issues import plural, printable
+from odm.issues import first_few, plural, printable
 from odm.names import stem
 from odm.tables import GROUPS, NO_ID, Dataset, Flag, LabelState, distinct
 
@@ -89,7 +89,7 @@ class Ledger:
             for part, (images, boxes) in self.parts.items()
         ]
         if self.stayed:
-            some = ", ".join(self.stayed[:5]) + (", ..." if len(self.stayed) > 5 else "")
+            some = first_few(self.stayed, 5, str)
             rows.append((len(self.stayed), f"existing files kept: {some}"))
         if self.bad_files:
             n = len(self.bad_files)

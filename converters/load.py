@@ -23,7 +23,7 @@ from odm.converters.pending import PendingSource, Request, reading_options
 from odm.converters.skipping import LeftOut, without_left_out
 from odm.files import Source
 from odm.formats import FORMATS, Format, option_specs
-from odm.issues import CODES, Code, DataError, Log, PathError, UsageError, plural, printable
+from odm.issues import CODES, Code, DataError, Log, PathError, UsageError, first_few, plural, printable
 from odm.tables import Dataset
 
 NO_IMAGES = Code(
@@ -311,7 +311,7 @@ def refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
         text += f"; --skip-bad only leaves out rows, and these affect more than one row: {', '.join(codes)}"
         paths = list(dict.fromkeys(i.path for i in log.issues if i.code in codes and i.path))
         if paths:
-            some = ", ".join(map(printable, paths[:3])) + (", ..." if len(paths) > 3 else "")
+            some = first_few(paths, 3, printable)
             whole = "" if all(CODES[name].file for name in codes) else ", or move it out of the source"
             text += f"; correct {some}" + (
                 "" if paths == [path] else whole or ", or leave out such files with --skip-bad-files"

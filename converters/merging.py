@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.checks.duplicates import equal_boxes
-from odm.issues import DataError, Log, UsageError, plural, printable, shorten
+from odm.issues import DataError, Log, UsageError, first_few, plural, printable, shorten
 from odm.names import stem
 from odm.tables import (
     NO_ID,
@@ -202,7 +202,7 @@ def _refuse_same(
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(repr(shorten(name, 60)) for name in names[:3]) + (", ..." if len(names) > 3 else "")
+    return first_few(names, 3, lambda name: repr(shorten(name, 60)))
 
 
 def _prefixes(datasets: Sequence[Dataset]) -> list[str]:

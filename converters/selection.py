@@ -20,7 +20,7 @@ from odm.converters.splits import (
     sample,
     split_rows,
 )
-from odm.issues import Code, DataError, Log, UsageError, plural, shorten
+from odm.issues import Code, DataError, Log, UsageError, first_few, plural, shorten
 from odm.tables import Dataset, Longs
 
 CLASS_NOT_IN_PART = Code(
@@ -188,9 +188,7 @@ def _report_missing(dataset: Dataset, rows: Longs, parts: Mapping[str, int], log
     for part, row in zip(parts, there, strict=True):
         missing = np.flatnonzero(used & ~row).tolist()
         if missing:
-            some = ", ".join(shorten(names[c], 30) for c in missing[:5]) + (
-                ", ..." if len(missing) > 5 else ""
-            )
+            some = first_few(missing, 5, lambda c: shorten(names[c], 30))
             log.report(
                 CLASS_NOT_IN_PART,
                 dataset.path,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.issues import DataError, Log, UsageError, plural, printable, shorten
+from odm.issues import DataError, Log, UsageError, first_few, plural, printable, shorten
 from odm.tables import Dataset, Longs
 
 if TYPE_CHECKING:
@@ -68,9 +68,7 @@ def group_names(dataset: Dataset, how: str, log: Log) -> list[str]:
     found = [match[1] if (match := pattern.search(name)) else None for name in dataset.images.name]
     missed = [name for name, group in zip(dataset.images.name, found, strict=True) if group is None]
     if missed:
-        some = ", ".join(repr(shorten(name, 60)) for name in missed[:3]) + (
-            ", ..." if len(missed) > 3 else ""
-        )
+        some = first_few(missed, 3, lambda name: repr(shorten(name, 60)))
         n = plural(len(missed), "image")
         raise DataError(f"--group-by {printable(how)}: does not match {n}: {some}", log)
     return [group for group in found if group is not None]

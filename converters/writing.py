@@ -20,7 +20,7 @@ from odm.converters.skipping import LeftOut, without_images
 from odm.files import Output
 from odm.formats import Format
 from odm.inputs import folder_of
-from odm.issues import DataError, Log, PathError, UsageError, plural, printable, shorten
+from odm.issues import DataError, Log, PathError, UsageError, first_few, plural, printable, shorten
 from odm.names import BAD_NAME, refuse_name, stem
 from odm.tables import Dataset, Longs, SourceFile
 
@@ -287,7 +287,7 @@ def _note_order(dataset: Dataset, target: Format, log: Log) -> None:
     names = dataset.categories.name
     if dataset.categories.ordered or "order" not in target.keeps or len(names) < 2:
         return
-    some = ", ".join(shorten(name, 30) for name in names[:8]) + (", ..." if len(names) > 8 else "")
+    some = first_few(names, 8, lambda name: shorten(name, 30))
     log.note(f"classes are numbered in order of first appearance: {some} (--class-list FILE sets the order)")
 
 

@@ -127,7 +127,7 @@ def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -
     if source.is_dir:
         homes = dict.fromkeys(file.rpartition("/")[0] for file in fitting(source, _looks_like))
         folders = tuple(source.full(f"{home}/data".lstrip("/")) for home in homes)
-    elif (name := source.path.replace("\\", "/").rpartition("/")[2]) in ("labels.json", "samples.json"):
+    elif (name := source.relative()) in ("labels.json", "samples.json"):
         folders = (source.path[: -len(name)] + "data",)
     reader = Reader(source, builder, log, options, folders, ask_other=True)
     files = reader.choose(_looks_like, "the detection data set of FiftyOne")

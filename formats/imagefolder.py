@@ -46,7 +46,7 @@ from odm.formats._shared.json_values import Nothing, Reader, dump, groups, is_se
 from odm.formats._shared.number_text import short_wh
 from odm.formats._shared.safe_yaml import load
 from odm.formats._shared.splits import SplitOptions, files_of_split
-from odm.issues import Log, Trusted
+from odm.issues import Log, Trusted, first_few
 from odm.tables import Builder, Dataset, Flag
 
 _NAMES = ("metadata.jsonl", "metadata.csv")
@@ -227,9 +227,8 @@ class _Classes:
         """Warn where numbers are the names."""
         if self.numbers:
             self.reader.builder.named = False
-            shown = sorted(self.numbers)
-            text = ", ".join(map(str, shown[:10])) + (", ..." if len(shown) > 10 else "")
-            self.reader.log.report(NUMBERED_CLASSES, self.reader.source.path, value=text, near="")
+            shown = first_few(sorted(self.numbers), 10)
+            self.reader.log.report(NUMBERED_CLASSES, self.reader.source.path, value=shown, near="")
 
 
 def _read_record(

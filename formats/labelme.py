@@ -216,7 +216,7 @@ def _add_image(reader: Reader, name: str, at: At, width: Any, height: Any) -> in
 
 def _name(reader: Reader, file: str, path: Any, at: At) -> str | None:
     """The name of the image: the JSON file's own, with the extension of the picture at `path`."""
-    file = file or reader.source.path.replace("\\", "/").rpartition("/")[2]
+    file = reader.source.relative(file)
     key = file[: -len(".json")] if file.lower().endswith(".json") else file
     if path is None or path == "":
         picture = reader.pictures.find(key, path=at.path)
@@ -225,7 +225,7 @@ def _name(reader: Reader, file: str, path: Any, at: At) -> str | None:
         reader.wrong(at / "imagePath", "text", path)
         return None
     said = below(path)
-    if not accept_name(said, reader.log, at.path, pointer="/imagePath", field="imagePath"):
+    if not accept_name(said, reader.log, at.path, warn=False, pointer="/imagePath", field="imagePath"):
         return None
     said = said.rpartition("/")[2]
     base = key.rpartition("/")[2]

@@ -55,7 +55,7 @@ from odm.formats._shared.json_values import (
 )
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.formats._shared.text_tokens import lines_are
-from odm.issues import Log, Trusted, printable
+from odm.issues import Log, Trusted, first_few, printable
 from odm.tables import Builder, Dataset, Flag
 
 CLASS = "text"
@@ -118,8 +118,7 @@ def _files(source: Source, log: Log) -> list[str]:
         expected = Trusted("a label file of PaddleOCR")
         log.report(NO_FILES, source.path, expected=expected, n=len(source.files))
     elif others := [file for file in given if file not in set(files)]:
-        shown = printable(", ".join(others[:5])) + (", ..." if len(others) > 5 else "")
-        log.note(f"{printable(source.path)}: not read: {shown}")
+        log.note(f"{printable(source.path)}: not read: {first_few(others, 5, printable)}")
     return files
 
 

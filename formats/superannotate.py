@@ -60,7 +60,7 @@ from odm.formats._shared.json_values import (
     sniff_json,
 )
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
-from odm.issues import Log, PathError, Trusted
+from odm.issues import Log, PathError, Trusted, first_few
 from odm.tables import Builder, Dataset
 
 _TOP = frozenset({"metadata", "instances", "tags", "comments"})
@@ -133,7 +133,7 @@ class _Reader(Reader):
         """Report that classes have only numbers."""
         if self.used:
             self.builder.named = len(self.used) < self.builder.n_categories
-            shown = ", ".join(map(str, sorted(self.used)[:10])) + (", ..." if len(self.used) > 10 else "")
+            shown = first_few(sorted(self.used), 10)
             self.log.report(NUMBERED_CLASSES, self.source.path, value=shown, near=f" (no {_CLASSES})")
 
 
@@ -217,7 +217,7 @@ def _read_image(reader: _Reader, file: str, value: Any, at: At, key: str = "") -
             return
         about = given
     size = reader.size(about.get("width"), about.get("height"), at / "metadata", ("width", "height"))
-    shown = file or reader.source.path.replace("\\", "/").rpartition("/")[2]
+    shown = reader.source.relative(file)
     name = key or about.get("name") or shown.removesuffix(_OLD).removesuffix(".json")
     image = None
     if size != (0, 0):

@@ -234,7 +234,7 @@ def _read_image(reader: Reader, file: str, value: Any, shapes: dict[str, str], *
 def _name(reader: Reader, file: str, at: At) -> tuple[str, Picture | None]:
     """The name of the image of a file, and its picture."""
     home = _home(file)
-    path = file or reader.source.path.replace("\\", "/").rpartition("/")[2]
+    path = reader.source.relative(file)
     key = path[len(f"{home}/ann/".lstrip("/")) :] if home or path.startswith("ann/") else path
     name = key[: -len(".json")] if key.lower().endswith(".json") else key
     picture = None

@@ -93,7 +93,7 @@ def sniff(source: Source) -> Sniff | None:
     for file in files[:20]:
         lines = text_of(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
         blocks = list(_blocks(lines[:-1] if len(lines) > 1 else lines))
-        name = (file or source.path).replace("\\", "/").rsplit("/", 1)[-1]
+        name = source.relative(file).rpartition("/")[2]
         if blocks and blocks[0].count is not None and not blocks[0].stray:
             named = bool(
                 _OFFICIAL.fullmatch(name)

@@ -57,7 +57,7 @@ from odm.formats._shared.number_text import decimals
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.formats._shared.text_rows import refuse_classes
 from odm.formats._shared.text_tokens import text_of
-from odm.issues import Log, PathError, Trusted, printable
+from odm.issues import Log, PathError, Trusted, first_few, printable
 from odm.names import BAD_NAME, PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset
 
@@ -311,7 +311,7 @@ class _Lines:
                 self.builder.category(str(number), source_id=number)
             found |= {text: str(number) for text, number in numbers.items()}
             if known:
-                shown = ", ".join(map(str, known[:10])) + (", ..." if len(known) > 10 else "")
+                shown = first_few(known, 10)
                 self.log.report(NUMBERED_CLASSES, source.path, value=shown, near="")
         else:
             add_list(names[1], self.builder, self.log, names[0])

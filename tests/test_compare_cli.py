@@ -77,12 +77,13 @@ def test_a_run_of_fewer_images_is_seen(data):
     assert "\nA: a.csv\nB: b.csv\n" in out
 
 
-def test_lists_of_images_are_slices(data):
-    (data / "night.txt").write_text("./photos/2.jpg\n3\n\nabsent.jpg\n")
-    words = ("--tags", "night.txt", "--tags", "tags.csv", "--output", "json")
+@pytest.mark.parametrize("tag", ["night", "image"])
+def test_lists_of_images_are_slices(data, tag):
+    (data / f"{tag}.txt").write_text("./photos/2.jpg\n3\n\nabsent.jpg\n")
+    words = ("--tags", f"{tag}.txt", "--tags", "tags.csv", "--output", "json")
     out, _ = run(data, "compare", *COCO, *words)
     slices = {(s["slice"], s["value"]): s["images"] for s in json.loads(out)["slices"]}
-    assert (slices["night", "listed"], slices["night", "(none)"], slices["light", "day"]) == (2, 4, 3)
+    assert (slices[tag, "listed"], slices[tag, "(none)"], slices["light", "day"]) == (2, 4, 3)
     _, err = run(data, "compare", *COCO, "--tags", "tags.csv", "--tags", "tags.csv", code=2)
     assert "'light' is already a tag of another file" in err
 

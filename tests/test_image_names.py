@@ -110,3 +110,14 @@ def test_short_names_find_pictures_and_the_other_side(tmp_path, capsys):
 def test_other_rules_are_refused(rule, tmp_path):
     with pytest.raises(UsageError, match="basename or strip=PREFIX"):
         odm.read(coco(tmp_path / "a.json", "a.jpg"), names=rule)
+
+
+@pytest.mark.parametrize("name", ["voc", "labelme"])
+def test_a_name_that_windows_refuses_is_reported_once(name, tmp_path):
+    dataset = Dataset.from_arrays(
+        images=["con.jpg"], width=[64], height=[48], categories=["x"], image=[0], category=[0], xyxy=[[1, 2, 3, 4]]
+    )  # fmt: skip
+    odm.write(dataset, tmp_path / "out", name)
+    log = Log()
+    odm.read(tmp_path / "out", log=log)
+    assert log.counts == {"device-name": 1}

@@ -298,16 +298,20 @@ def test_issues_come_in_the_order_of_the_files(tmp_path):
     assert list(dict.fromkeys(Path(issue.path).stem for issue in log)) == ["a", "b", "c", "d"]
 
 
-def test_the_quick_way_is_taken(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("is_indented", "lines"), [(True, [9, 23, 9]), (False, [1, 1, 1])])
+def test_the_quick_way_is_taken(tmp_path, monkeypatch, is_indented, lines):
     dataset = Dataset.from_arrays(
         images=["a.jpg", "b.jpg"], categories=["dog"], image=[0, 0, 1], category=[0, 0, 0],
         xyxy=[[1, 2, 3, 4.5]] * 3, width=[9, 9], height=[9, 9], score=[0.5, 1e-3, 1],
     )  # fmt: skip
     write(dataset, tmp_path / "out")
+    for path in (tmp_path / "out").iterdir():
+        data = path.read_bytes()
+        path.write_bytes(data if is_indented else re.sub(rb"\s*\n\s*", b"", data))
     monkeypatch.setattr(voc_elements.Elements, "read", lambda *_: pytest.fail("the slow way was taken"))
     back, _ = read(tmp_path / "out")
     assert back.boxes.score.tolist() == [0.5, 1e-3, 1]
-    assert [back.location(i)[1] for i in range(3)] == [9, 23, 9]
+    assert [back.location(i)[1] for i in range(3)] == lines
 
 
 # ----------------------------------------------------------------------------------------------- hostile input

@@ -31,7 +31,7 @@ from odm.evaluate.analysis.table import Table
 from odm.evaluate.metric_names import PATTERN, MetricName, parse_metric, the_one
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.results import plain
-from odm.issues import UsageError, hint, shorten
+from odm.issues import UsageError, first_few, hint, shorten
 from odm.tables import Longs
 
 VERSION = 1
@@ -253,9 +253,7 @@ def _other_images(name: str, table: Table, first: Table) -> str:
     parts = []
     for only, whose in ((named[0] - named[1], "it"), (named[1] - named[0], "the first")):
         if only:
-            some = ", ".join(repr(shorten(image)) for image in sorted(only)[:3]) + (
-                ", ..." if len(only) > 3 else ""
-            )
+            some = first_few(sorted(only), 3, lambda image: repr(shorten(image)))
             parts.append(f"only {whose} has {some}")
     if not parts:
         return f"{text} in the same order"

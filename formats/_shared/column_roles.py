@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from odm.formats._contract import parse_mapping
-from odm.issues import Code, hint, nearest, shorten
+from odm.issues import Code, first_few, hint, nearest, shorten
 from odm.tables import Flag
 
 MISSING_COLUMN = Code(
@@ -158,7 +158,7 @@ class Header:
         self.constants: dict[str, str] = {}
         self.faults: list[tuple[Code, str, dict[str, Any]]] = []
         columns = self.columns
-        self._shown = ", ".join(map(shorten, columns[:30])) + (", ..." if len(columns) > 30 else "")
+        self._shown = first_few(columns, 30)
         seen: dict[str, int] = {}
         for i, name in enumerate(columns):
             if name and seen.setdefault(name, i) != i:

@@ -49,7 +49,7 @@ from odm.formats._shared.json_columns import (
 from odm.formats._shared.json_preview import TOO_DEEP, JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions, Picture
 from odm.formats._shared.text_tokens import NUMBER_TEXT
-from odm.issues import Log, Trusted, printable, shorten
+from odm.issues import Log, Trusted, first_few, printable, shorten
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag
 
@@ -187,8 +187,7 @@ class Reader(Gather):
         chosen = set(files)
         others = [file for file in given if file not in chosen]
         if files and others:
-            shown = printable(", ".join(others[:5])) + (", ..." if len(others) > 5 else "")
-            self.log.note(f"{printable(self.source.path)}: not read: {shown}")
+            self.log.note(f"{printable(self.source.path)}: not read: {first_few(others, 5, printable)}")
         return files
 
     # -- values

@@ -212,7 +212,7 @@ class Pictures:
 
     def _list(self, source: Source, left_out: Collection[str] = ()) -> None:
         for file in source.with_suffix(*PICTURE_SUFFIXES):
-            picture = picture_in(source, file, file or source.path.replace("\\", "/").rsplit("/", 1)[-1])
+            picture = picture_in(source, file, source.relative(file))
             if picture.location in left_out:
                 continue
             self._by_name[picture.name] = picture

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from odm.codes import STRAY_FILE
 from odm.files import Source
 from odm.formats._shared.text_tokens import BOM, NUMBER, text_of
-from odm.issues import Log, printable, shorten
+from odm.issues import Log, first_few, printable
 from odm.names import PICTURE_SUFFIXES
 
 _VALUE = rb"[ \t]*[0-9.+-]+[ \t]*"
@@ -79,13 +79,18 @@ def _lists_pictures(source: Source, file: str) -> bool:
     return first.endswith(tuple(suffix.encode() for suffix in PICTURE_SUFFIXES))
 
 
+def image_key(source: Source, file: str) -> str:
+    """The path of a label file without its suffix, as the image is called without extension."""
+    name = source.relative(file)
+    return name[:-4] if name.lower().endswith(".txt") else name
+
+
 def report_others(source: Source, found: Listing, log: Log) -> None:
     """Name the files that are not read."""
     for file in found.others:
         log.report(STRAY_FILE, source.full(file))
     if found.known:
-        shown = ", ".join(shorten(f) for f in found.known[:5]) + (", ..." if len(found.known) > 5 else "")
-        log.note(f"{printable(source.path)}: not images, ignored: {shown}")
+        log.note(f"{printable(source.path)}: not images, ignored: {first_few(found.known, 5)}")
 
 
 SAMPLE = 200

@@ -21,7 +21,7 @@ from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE, OUTLINES
 from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_files import listing, report_others
+from odm.formats._shared.text_files import image_key, listing, report_others
 from odm.formats._shared.text_tokens import (
     NON_FINITE,
     NUMBER,
@@ -211,9 +211,7 @@ def _keys(source: Source, files: Sequence[str], grammar: Grammar) -> tuple[list[
     prefixes: set[str] = set()
     others: list[list[str]] = []
     for file in files:
-        name = file or source.path.replace("\\", "/").rsplit("/", 1)[-1]
-        key = name[:-4] if name.lower().endswith(".txt") else name
-        parts = key.split("/")
+        parts = image_key(source, file).split("/")
         at = next((i for i, part in enumerate(parts[:-1]) if grammar.folders.fullmatch(part)), None)
         if at is None:
             prefixes.add("")

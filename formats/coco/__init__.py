@@ -62,7 +62,7 @@ from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.json_preview import JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.splits import SPLITS
-from odm.issues import Log, UsageError, printable
+from odm.issues import Log, UsageError, first_few, printable
 from odm.tables import Builder, Dataset
 
 
@@ -205,8 +205,7 @@ def _unlike(source: Source, files: Sequence[str], log: Log) -> dict[str, bool]:
 def _note_unread(source: Source, unlike: Mapping[str, bool], log: Log) -> None:
     """Note the files that `_unlike` says are not read."""
     if unread := [file for file, is_read in unlike.items() if not is_read]:
-        shown = ", ".join(unread[:5]) + (", ..." if len(unread) > 5 else "")
-        log.note(f"{printable(source.path)}: not read: {printable(shown)}")
+        log.note(f"{printable(source.path)}: not read: {first_few(unread, 5, printable)}")
 
 
 def _split_of(file: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -14,7 +13,7 @@ from odm.codes import ALL_SCORED, NO_SIZE, SCORE_MISSING, SOME_SCORES
 from odm.formats._shared.codes import DUPLICATE_BOX_ID, UNKNOWN_CATEGORY, UNKNOWN_IMAGE
 from odm.formats._shared.json_columns import NONE, show
 from odm.formats.coco.ids import listed, look_up, near
-from odm.issues import Code, Log, Trusted
+from odm.issues import Code, Log, Trusted, first_few
 from odm.tables import NO_ID, Builder, Flag, Floats, Id, Ints, Longs
 
 FEW_IMAGES = 10
@@ -282,7 +281,7 @@ def _shared_reason(ids: NDArray[Any] | list[Any], unknown: NDArray[np.intp], kno
     """What explains all boxes with unknown image ids in one line, such as another split; else nothing."""
 
     def some(found: Collection[Id]) -> str:
-        return ", ".join(map(show, itertools.islice(found, 3))) + (", ..." if len(found) > 3 else "")
+        return first_few(found, 3, show)
 
     if len(unknown) == len(ids) > 1:
         return f" (as for all {len(ids)} boxes here; the known ids are {some(known) or 'none'})"

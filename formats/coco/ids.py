@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from odm.coco80 import IDS, NAMES
 from odm.codes import CATEGORY_POSITION_GUESSED
-from odm.issues import Code, Log, Trusted, hint, printable, shorten
+from odm.issues import Code, Log, Trusted, first_few, hint, printable, shorten
 from odm.names import stem
 from odm.tables import NO_ID, Categories, Dataset, Id, Longs, distinct
 
@@ -138,8 +138,7 @@ def note_positions(
 
 
 def _shown_order(known: Mapping[Id, int], categories: Categories) -> str:
-    pairs = [f"{id_} = {shorten(categories.name[row], 30)!r}" for id_, row in list(known.items())[:3]]
-    return ", ".join(pairs) + (", ..." if len(known) > 3 else "")
+    return first_few(known, 3, lambda id_: f"{id_} = {shorten(categories.name[known[id_]], 30)!r}")
 
 
 def position_hint(column: NDArray[Any] | list[Any] | None, categories: Categories) -> str:

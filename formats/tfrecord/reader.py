@@ -35,7 +35,7 @@ from odm.formats.tfrecord.layout import (
     stem_of,
 )
 from odm.formats.tfrecord.wire import Damaged, Features, example, records
-from odm.issues import Log, PathError, Trusted, printable
+from odm.issues import Log, PathError, Trusted, first_few, printable
 from odm.names import BAD_CLASS_NAME, refuse_class, stem
 from odm.tables import Builder, Floats
 
@@ -310,7 +310,7 @@ class _Classes:
         if bare:
             numbers = sorted(bare)
             self.by_label |= {number: str(number) for number in numbers}
-            shown = ", ".join(map(str, numbers[:10])) + (", ..." if len(numbers) > 10 else "")
+            shown = first_few(numbers, 10)
             self.log.report(NUMBERED_CLASSES, source, value=shown, near="")
 
     def rows(self, part: _Boxes) -> NDArray[np.int32]:

@@ -21,7 +21,7 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
 from odm.formats._shared.pictures import FAR, LINKED_PICTURE, are_far
-from odm.formats._shared.text_files import listing, report_others
+from odm.formats._shared.text_files import image_key, listing, report_others
 from odm.formats._shared.text_tokens import NUMBER, Rows
 from odm.formats.txt.meaning import TxtOptions, decide
 from odm.formats.txt.rows import BOX_FIELDS, ParsedRows
@@ -63,7 +63,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
         unknown = good & (size[:, 0] == 0)
         for file in distinct(parsed.file[unknown]).tolist():
             code = LINKED_PICTURE if source.picture_links else NO_SIZE
-            log.report(code, source.full(parsed.files[file]), value=_image_name(source, parsed.files[file]))
+            log.report(code, source.full(parsed.files[file]), value=image_key(source, parsed.files[file]))
         good &= ~unknown
         corners = corners * np.tile(size, 2)
         wh = wh * size if wh is not None else None
@@ -116,11 +116,6 @@ def _report_far(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
     return {"value": b""}
 
 
-def _image_name(source: Source, file: str) -> str:
-    name = file or source.path.replace("\\", "/").rsplit("/", 1)[-1]
-    return name[:-4] if name.lower().endswith(".txt") else name
-
-
 def _add_images(
     parsed: ParsedRows, files: Ints, gather: Gather, *, needed: bool
 ) -> tuple[Ints, NDArray[Any]]:
@@ -132,7 +127,7 @@ def _add_images(
     rows = np.full(len(parsed.files), -1, np.int32)
     sizes = np.zeros((len(parsed.files), 2), np.int64)
     for i, (file, number) in enumerate(zip(parsed.files, numbers, strict=True)):
-        key, at = _image_name(source, file), At(source.full(file))
+        key, at = image_key(source, file), At(source.full(file))
         picture = gather.picture(key, at)
         name = with_extension(key, picture)
         row = gather.image(name, at, picture=picture, needed=used[i], file=number)

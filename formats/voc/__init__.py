@@ -81,7 +81,7 @@ _TAG = re.compile(r"<([^\s>/!?<]+)")
 def sniff(source: Source) -> Sniff | None:
     """Claim XML files whose root is <annotation>, and files named like the results of the VOC kit."""
     if not source.is_dir:
-        name = source.path.replace("\\", "/").rsplit("/", 1)[-1]
+        name = source.relative()
         if RESULT_NAME.fullmatch(name):
             return Sniff(SURE, f"{name} is named like a result file of the VOC kit")
         looks = _looks(source.head())
@@ -140,7 +140,7 @@ def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> Non
     """Read XML files, or result files if the option or their names ask for it."""
     _check(options)
     if not source.is_dir:
-        is_result = bool(RESULT_NAME.fullmatch(source.path.replace("\\", "/").rsplit("/", 1)[-1]))
+        is_result = bool(RESULT_NAME.fullmatch(source.relative()))
         files = [""]
     else:
         files = source.with_suffix(".xml")

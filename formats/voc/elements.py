@@ -58,7 +58,7 @@ class Elements:
     def __init__(self, builder: Builder, log: Log, images: Images, rows: Rows) -> None:
         self._builder, self._log, self._images, self._rows = builder, log, images, rows
         self._names: dict[str, int] = {}
-        self._door = SafeXmlParser()
+        self._parser = SafeXmlParser()
 
     def read(self, data: bytes, path: str, key: str) -> None:
         """Take the image and the objects of a file; what is wrong with them is reported."""
@@ -100,8 +100,9 @@ class Elements:
                 usable &= self._unread(child, path, "in <annotation>")
         pixels, sound = self._pixels(size, path, size_line)
         name = filename.strip(BLANKS) if filename is not None else None
-        if name and not accept_name(name.replace("\\", "/"), log, path, line=filename_line, field="filename"):
-            usable = False
+        if name:
+            place_of = {"line": filename_line, "field": "filename"}
+            usable &= accept_name(name.replace("\\", "/"), log, path, warn=False, **place_of)
         row: int | None = None
         if usable and sound:
             row = self._images.add(path, key, name, pixels, filename_line, size_line)
@@ -375,7 +376,7 @@ class Elements:
 
     def _parse(self, data: bytes, path: str) -> Any:
         """The root <annotation> of a harmless document; None, and an issue, if there is none."""
-        root = self._door.root(data, path, self._log)
+        root = self._parser.root(data, path, self._log)
         if root is not None and root.tag != "annotation":
             self._log.report(
                 WRONG_ROOT,

@@ -85,7 +85,7 @@ class _Shape:
             return None
         parts = _LEAF.split(data[start : close + 9])
         tags = [tag.decode() for tag in parts[1::3]]
-        between = [part.split() for part in parts[0::3]]
+        between = [part.replace(b">", b"> ").split() for part in parts[0::3]]
         if not between[0] or between[0][0] != b"<object>" or len(set(tags)) != len(tags):
             return None
         # Write down the elements in order, to see whether they are where they belong.

@@ -39,7 +39,7 @@ def places(source: Source, files: Sequence[str]) -> list[Place]:
     found: list[Place] = []
     root_of: dict[str, str | None] = {}
     for file in files:
-        name = file or source.path.replace("\\", "/").rsplit("/", 1)[-1]
+        name = source.relative(file)
         key = name[:-4] if name.lower().endswith(".xml") else name
         folder = file.rpartition("/")[0]
         if folder not in root_of:

@@ -14,8 +14,8 @@ from odm.formats._shared.class_lists import class_list_option, read_list
 from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.splits import SPLITS
-from odm.formats._shared.text_files import Listing
-from odm.issues import Log, PathError, printable, shorten
+from odm.formats._shared.text_files import Listing, image_key
+from odm.issues import Log, PathError, first_few, printable
 
 ALIASES = {"valid": "val", "validation": "val"}
 _DARKNET_FOLDER = re.compile(r"obj_([A-Za-z0-9]+)_data", re.ASCII)
@@ -93,11 +93,10 @@ def find_groups(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> N
     """The groups of a source without a description."""
     source = plan.source
     if not source.is_dir:
-        name = source.path.replace("\\", "/").rsplit("/", 1)[-1]
         folder = os.path.dirname(source.path) or "."
         sibling = _sibling(folder)
-        key = name[:-4] if name.lower().endswith(".txt") else name
-        plan.groups.append(Group("", {key: ""}, (sibling,) if sibling else (folder,), only_listed=True))
+        folders = (sibling,) if sibling else (folder,)
+        plan.groups.append(Group("", {image_key(source, ""): ""}, folders, only_listed=True))
         return
     groups: dict[tuple[str, str], Group] = {}
     in_labels = any("labels" in f.split("/")[:-1] for f in found.labels) or any(
@@ -142,7 +141,7 @@ def find_groups(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> N
     if not groups and not in_labels and found.pictures:
         groups["", ""] = Group("", {}, (source.path,))
     if skipped:
-        shown = ", ".join(shorten(f) for f in skipped[:5]) + (", ..." if len(skipped) > 5 else "")
+        shown = first_few(skipped, 5)
         log.note(f"{printable(source.path)}: not below labels/ or images/, ignored: {shown}")
     plan.groups = list(groups.values())
     _choose_split(plan, options, log)

@@ -18,7 +18,7 @@ from odm.formats._shared.pictures import FAR, are_far
 from odm.formats._shared.text_tokens import Chunk, Rows, check_number, chunks, every, explain_rows
 from odm.formats.yolo.key_points import may_be_points
 from odm.formats.yolo.layouts import Plan, YoloOptions
-from odm.issues import Code, Log, Trusted, plural, printable
+from odm.issues import Code, Log, Trusted, first_few, plural, printable
 from odm.tables import Builder, Floats, Ints, Longs
 
 BAD_ID = Code(
@@ -328,7 +328,7 @@ def add_categories(
     for number in ids.tolist():
         builder.category(str(number), source_id=number)
     if len(ids) and plan.sound:
-        shown = ", ".join(str(i) for i in ids[:10].tolist()) + (", ..." if len(ids) > 10 else "")
+        shown = first_few(ids, 10)
         log.report(NUMBERED_CLASSES, plan.source.path, value=shown, near=Trusted(hint))
     return np.searchsorted(ids, parsed.id).astype(np.int32), np.ones(len(parsed.id), bool)
 

@@ -7,8 +7,9 @@ are for the caller's mistakes and the operating system; they carry the exit code
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -349,6 +350,12 @@ def listed(names: Sequence[object], most: int = 3) -> str:
     """Some names, the first few of them quoted: ``'a', 'b', 'c' and 112 more``."""
     shown = ", ".join(repr(_Value(shorten(name))) for name in names[:most])
     return f"{shown} and {grouped(len(names) - most)} more" if len(names) > most else shown
+
+
+def first_few(values: Collection[Any], most: int, show: Callable[[Any], str] = shorten) -> str:
+    """Some values, the first few of them: ``a, b, ...``."""
+    shown = ", ".join(map(show, itertools.islice(values, most)))
+    return f"{shown}, ..." if len(values) > most else shown
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:

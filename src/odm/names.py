@@ -175,10 +175,11 @@ def shortened(rule: NameRule | None) -> Iterator[None]:
         _rule.reset(token)
 
 
-def accept_name(name: str, log: Log, path: str, **location: Any) -> bool:
+def accept_name(name: str, log: Log, path: str, *, warn: bool = True, **location: Any) -> bool:
     """Whether a name from the data may be used to read or write; if not, it is reported at that place.
 
-    Every reader asks this of every image name that it takes from inside a file.
+    Every reader asks this of every image name that it takes from inside a file. Without `warn`, a name that
+    only Windows refuses is not reported: for names that are part of another one, which is checked too.
     """
     if (rule := _rule.get()) is not None:
         name = rule(name)
@@ -188,7 +189,7 @@ def accept_name(name: str, log: Log, path: str, **location: Any) -> bool:
     if reason is not None:
         log.report(BAD_NAME, path, value=name, reason=reason, **location)
         return False
-    for part in name.replace("\\", "/").split("/"):
+    for part in name.replace("\\", "/").split("/") if warn else ():
         first = part.split(".")[0].rstrip(" ").upper()
         if part[-1] in ". " or first in _RESERVED or not _NOT_WINDOWS.isdisjoint(part):
             log.report(DEVICE_NAME, path, value=name, **location)

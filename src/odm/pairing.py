@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.issues import Code, Log, Trusted, listed, nearest, plural, shorten
+from odm.issues import Code, Log, Trusted, first_few, listed, nearest, plural, shorten
 from odm.names import stem
 from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs, distinct
 
@@ -284,8 +284,7 @@ def _named_by(
     lookup = by_id if use_ids else dict(enumerate(named.name))
     names = [lookup.get(n, name) for n, name in zip(numbers, numbered.name, strict=True)]
     if not use_ids and not named.ordered and len(named) > 1:
-        order = ", ".join(f"{i} = {shorten(name, 30)!r}" for i, name in enumerate(named.name[:5]))
-        order += ", ..." if len(named) > 5 else ""
+        order = first_few(range(len(named)), 5, lambda i: f"{i} = {shorten(named.name[i], 30)!r}")
         log.report(
             CLASS_ORDER_GUESSED,
             path,

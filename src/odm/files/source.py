@@ -113,6 +113,10 @@ class Source:
             return self._lead + file  # as below, in a fifth of the time
         return os.path.join(self.path, *file.split("/"))
 
+    def relative(self, file: str = "") -> str:
+        """The path of one of `files` below the source; of a single file its name."""
+        return file or self.path.replace("\\", "/").rpartition("/")[2]
+
     def read(self, file: str, log: Log) -> bytes | None:
         """The content of one of `files`; None, and an issue in the log, where it cannot be had."""
         path = self.full(file)

@@ -12,7 +12,7 @@ from odm.evaluate import Evaluation, Result
 from odm.evaluate.report_data import KINDS, MISSES, SIDES, Counts, ReportData
 from odm.issues import Code, UsageError
 from odm.report.build import Page
-from odm.report.columns import MISS_WORDS, deltas, extents_of, reading, rounded
+from odm.report.columns import MISS_WORDS, deltas, extents_of, last_part, reading, rounded
 from odm.report.pictures import Picture
 from odm.report.selection import by_cell, choose
 from odm.tables import Floats, Longs
@@ -72,7 +72,7 @@ def evaluation_page(
             extents_of(number[side.image], side.xyxy, extents)
     data = {
         **reading(evaluation.log, sources, doubtful),
-        "title": title or " against ".join(_last(path) for path in reversed(sources)) or "Detections",
+        "title": title or " against ".join(map(last_part, reversed(sources))) or "Detections",
         "imageCount": len(names),
         "kinds": list(KINDS),
         "misses": list(MISSES),
@@ -84,10 +84,6 @@ def evaluation_page(
         ],
     }
     return Page("evaluation", data, [pictures[i] for i in shown], np.ceil(extents).astype(int).tolist())
-
-
-def _last(path: str) -> str:
-    return path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path
 
 
 def _only(evaluation: Evaluation) -> dict[str, Sequence[str]]:

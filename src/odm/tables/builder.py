@@ -217,13 +217,6 @@ class Builder:
         at = np.full(len(image), -1, np.int32) if video is None else video[image]
         return self.tracks(at, source_id)
 
-    def image_video(self, row: int) -> int:
-        """The row of the video of an image that was added, -1 = none."""
-        for first, columns in reversed(self._frames):
-            if first <= row < first + len(columns["video"]):
-                return int(columns["video"][row - first])
-        return -1
-
     def _frame_columns(self) -> tuple[Ints | None, Ints | None]:
         """The columns ``video`` and ``frame`` of the images so far; None where no image has one."""
         columns: list[Ints | None] = []
