@@ -87,9 +87,13 @@ def read_tags(path: str, images: Sequence[str], log: Log) -> Tags:
             if tag != "image" and value.strip() and value.strip() not in values:
                 values.append(value.strip())
     if not any(tags.values()):
-        raise UsageError(f"--tags {name}: none of its {unknown} images are evaluated")
+        if not unknown:
+            raise UsageError(f"--tags {name}: it lists no images")
+        which = "its one image is not" if unknown == 1 else f"none of its {unknown} images are"
+        raise UsageError(f"--tags {name}: {which} evaluated")
     if unknown:
-        log.note(f"--tags {name}: {unknown} rows refer to images that are not evaluated")
+        refer = "row refers to an image that is" if unknown == 1 else "rows refer to images that are"
+        log.note(f"--tags {name}: {unknown} {refer} not evaluated")
     return tags
 
 
