@@ -201,7 +201,7 @@ def _read_record(
 def _read_old(
     reader: Reader, record: dict[str, Any], at: At, place: tuple[int, int], wanted: str, passed: _Passed
 ) -> None:
-    """The same of version 1, which has a record for each label: of those of one data row the first is read."""
+    """The same of version 1, which has a record for each label; the first of a data row is read."""
     if wanted and record.get("Project Name") != wanted:
         passed.projects += 1
         return
