@@ -88,6 +88,8 @@ def read_tags(path: str, images: Sequence[str], log: Log) -> Tags:
             if value and value not in values:
                 values.append(value)
     if not any(tags.values()):
+        if not unknown:
+            raise UsageError(f"--tags {name}: names no image")
         raise UsageError(f"--tags {name}: names no image that is evaluated ({plural(unknown, 'row')})")
     if unknown:
         what = plural(unknown, "row refers to an image that is", "rows refer to images that are")

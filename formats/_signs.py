@@ -22,7 +22,7 @@ SIGNS: dict[str, tuple[tuple[str, ...], str | None]] = {
     "labelstudio": ((".json",), "[{"),
     "lvis": ((".json",), "[{"),
     "mot": ((".txt",), ""),
-    "paddleocr": ((".txt", ".cach"), ""),
+    "paddleocr": ((".txt", ".cach"), None),
     "parquet": ((".parquet", ".pq"), "P"),
     "sagemaker": ((".manifest", ".jsonl"), "[{"),
     "superannotate": ((".json",), "[{"),

@@ -99,6 +99,8 @@ class _Passed:
 
     labels: int = 0
     projects: int = 0
+    rows: set[str] = dataclasses.field(default_factory=set)
+    """The data rows whose label was read, of version 1."""
 
 
 def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -> None:
@@ -199,7 +201,7 @@ def _read_record(
 def _read_old(
     reader: Reader, record: dict[str, Any], at: At, place: tuple[int, int], wanted: str, passed: _Passed
 ) -> None:
-    """The same of version 1, which has a record for each label."""
+    """The same of version 1, which has a record for each label; the first of a data row is read."""
     if wanted and record.get("Project Name") != wanted:
         passed.projects += 1
         return
@@ -210,6 +212,12 @@ def _read_old(
     label = reader.mapping(given, at / "Label")
     if label is None:
         return
+    row = record.get("DataRow ID")
+    if isinstance(row, str) and row in passed.rows:
+        passed.labels += 1
+        return
+    if isinstance(row, str):
+        passed.rows.add(row)
     if "objects" not in label:
         reader.missing(at / "Label", "objects")
         return
@@ -236,7 +244,7 @@ def _read_object(reader: Reader, value: Any, at: At, image: int, place: tuple[in
     record = reader.mapping(value, at, row=True)
     if record is None:
         return False
-    old = "title" in record
+    old = "title" in record or "bbox" in record
     box_key, name_key = ("bbox", "title") if old else ("bounding_box", "name")
     if box_key not in record and "polygon" not in record:
         kind = record.get("annotation_kind")

@@ -419,7 +419,7 @@ class _Frames:
         limit = (sequence.length or 10**9) if sequence.names is None else len(sequence.names)
         least = 1 if sequence.names is not None or sequence.shift else 0
         good = (frame == np.rint(frame)) & (frame >= least) & (frame <= limit)
-        among = f" in 1..{sequence.length}" if sequence.length else ""
+        among = f" in 1..{sequence.length}" if sequence.length else " from 1 on" if sequence.shift else ""
         report_marks(found, self.log, BAD_FRAME, ~good, 0, "frame", "", among=among)
         return good, np.where(good, frame, -1).astype(np.int64)
 

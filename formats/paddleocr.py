@@ -222,6 +222,7 @@ FORMAT = Format(
     doc=__doc__ or "",
     suffixes=(".txt",),
     looks_at=(".txt", ".cach"),
+    begins=None,
     single=False,
     sniff=sniff,
     read=read,

@@ -66,6 +66,16 @@ def test_tide_with_a_class_that_was_never_detected():
     assert found.fixes["Miss"].classes["cow"] is None
 
 
+@pytest.mark.parametrize("n", [0, 2])
+def test_tide_without_a_true_positive(n):
+    one = {"images": ["a"], "categories": ["x"], "image": [0], "category": [0], "xyxy": [[0, 0, 9, 9]]}
+    wrong = {"image": [0] * n, "category": [0] * n, "xyxy": [[50, 50, 60, 60]] * n, "score": [0.5] * n}
+    result = evaluate(Dataset.from_arrays(**one), Dataset.from_arrays(**{**one, **wrong}), "coco").result
+    found = tide(*both(result), points=HUNDREDTHS)
+    assert (found.ap, found.fixes["Bkg"].dap, found.fixes["Bkg"].count) == (0, 0, n)
+    assert found.fixes["Miss"].count == 1
+
+
 @pytest.mark.parametrize(("kind", "seed"), list(cases.TIDE_RECORDED))
 def test_tide_against_tidecv(kind, seed):
     gt, (det,) = cases.random_pair(seed, **cases.TIDE_OPTIONS[kind])

@@ -193,17 +193,15 @@ def test_gates(data, gate, code):
         (("gt.csv", "a.csv", "b.csv", "--tags", "a.csv", "--replicates", "2"), 0, ""),
         (("gt.csv", "a.csv", "b.csv", "--tags", "bad.csv"), 2, "bad.csv:1: expected a header"),
         (("gt.csv", "a.csv", "b.csv", "--tags", "short.csv"), 2, "short.csv:2: expected 2 columns, found 1"),
-        (
-            ("gt.csv", "a.csv", "b.csv", "--tags", "strange.csv"),
-            2,
-            "names no image that is evaluated (1 row)",
-        ),
+        (("gt.csv", "a.csv", "b.csv", "--tags", "strange.csv"), 2, "no image that is evaluated (1 row)"),
+        (("gt.csv", "a.csv", "b.csv", "--tags", "nothing.txt"), 2, "nothing.txt: names no image\n"),
     ],
 )
 def test_usage_errors(data, words, code, says):
     (data / "bad.csv").write_text("picture,x\n1,2\n")
     (data / "short.csv").write_text("image,x\n1\n")
     (data / "strange.csv").write_text("image,x\nzebra,2\n")
+    (data / "nothing.txt").write_text("\n")
     _, err = run(data, "compare", *words, code=code)
     assert says in err
 

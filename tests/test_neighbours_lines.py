@@ -125,6 +125,26 @@ def test_json_lines_of_the_formats_say_what_is_not_read(tmp_path):
     assert any("1 others are not" in note for note in log.notes)
 
 
+def test_of_several_labels_of_a_row_of_the_older_labelbox_export_the_first_is_read(tmp_path):
+    def record(row, left, **members):
+        box = {"top": 2, "left": left, "height": 40, "width": 30}
+        objects = [{"title": "door", "bbox": box} | members]
+        return {"DataRow ID": row, "Labeled Data": f"https://h/{row}.jpg", "Label": {"objects": objects}}
+
+    records = [{**record("a", 0), "Label": "Skip"}, record("a", 1), record("a", 5), record("b", 7)]
+    (tmp_path / "a.json").write_text(json.dumps(records))
+    data, log = read(tmp_path / "a.json", "labelbox")
+    assert (data.images.name, data.boxes.xyxy[:, 0].tolist()) == (("a.jpg", "b.jpg"), [1, 7])
+    assert (log.counts, data.extras) == ({}, {"records without a label": 1})
+    assert any("1 others are not" in note for note in log.notes)
+
+    nameless = record("a", 1)
+    del nameless["Label"]["objects"][0]["title"]
+    (tmp_path / "b.json").write_text(json.dumps([nameless]))
+    _, log = read(tmp_path / "b.json", "labelbox")
+    assert "no key 'title'" in str(log.issues[0])
+
+
 def test_crowdhuman_visible_boxes_heads_and_pictures(tmp_path):
     path = lay(tmp_path, {"input/annotation_train.odgt": CROWD.replace('},{"fbox":[199,180,144,499],"tag":"mask"', '},{"fbox":[1,1,1,1],"vbox":[1,2,3,4],"hbox":[1,2,3,4],"head_attr":{"ignore":1},"tag":"person"')})  # fmt: skip
     data, _ = read(path, "crowdhuman", box="vbox")

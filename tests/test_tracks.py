@@ -279,8 +279,9 @@ def test_mot_frames_counted_from_0_equal_those_of_cvat(tmp_path):
     assert sorted(set(got.frame.tolist())) == sorted(set(want.frame.tolist()))
     assert min(odm.read(str(tmp_path / "mot")).images.frame) == 1
     (tmp_path / "v.txt").write_text("0,3,10,10,5,5,0.9,-1,-1,-1\n")
-    with pytest.raises(odm.DataError, match="1 error"):
+    with pytest.raises(odm.DataError, match="1 error") as caught:
         odm.read(str(tmp_path / "v.txt"), "mot", first_frame="0")
+    assert "from 1 on, found '0'" in str(caught.value.log.issues[0])
 
 
 VID = """<annotation><folder>x</folder><filename>{n:06d}</filename><size><width>9</width><height>9</height></size>

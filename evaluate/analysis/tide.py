@@ -258,4 +258,4 @@ class _Aps:
 
 def _runs(values: Longs) -> list[tuple[int, int]]:
     first = first_of_runs(values)
-    return list(zip(first.tolist(), np.append(first[1:], len(values)).tolist(), strict=True))
+    return list(zip(first.tolist(), np.append(first, len(values))[1:].tolist(), strict=True))
