@@ -14,6 +14,7 @@ from odm.evaluate.protocols import PROTOCOLS, Protocol
 from odm.evaluate.results import Result
 from odm.evaluate.selection import NOTHING_LEFT
 from odm.evaluate.sides import Joined
+from odm.evaluate.tubes import FRAMES_SHIFTED
 from odm.issues import PERCENT, Code, Log, Trusted
 from odm.pairing import (
     CLASS_ONLY_IN_DETECTIONS,
@@ -59,6 +60,7 @@ DOUBTFUL = (
     GROUPS_AS_OBJECTS,
     NOTHING_LEFT,
     NO_MATCH,
+    FRAMES_SHIFTED,
 )
 """The warnings that make a result doubtful: they are to be seen wherever it is."""
 

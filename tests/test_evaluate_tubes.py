@@ -436,7 +436,8 @@ def test_detections_counted_from_0_are_reported_too():
     truth = dataset([(0, "x", range(1, 11), [0, 0, 10, 10])])
     found = dataset([(0, "x", range(10), [0, 0, 10, 10], 0.9)], kind="det")
     log = Log()
-    evaluate(truth, found, "stt", log=log)
+    doubts = evaluate(truth, found, "stt", log=log).to_dict()["doubts"]
+    assert "frame-numbers-shifted" in [doubt["code"] for doubt in doubts]
     issue = next(iter(log))
     assert (issue.code, "are 0..9" in issue.message, "1..10 in the video" in issue.message) == (
         "frame-numbers-shifted", True, True
