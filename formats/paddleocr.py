@@ -55,7 +55,8 @@ from odm.formats._shared.json_values import (
 )
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.formats._shared.text_tokens import lines_are
-from odm.issues import Log, Trusted, first_few, printable
+from odm.issues import Log, Trusted, UsageError, first_few, printable
+from odm.names import refuse_name
 from odm.tables import Builder, Dataset, Flag
 
 CLASS = "text"
@@ -186,7 +187,10 @@ def _read_text(reader: Reader, value: Any, at: At, image: int, rows: int, same: 
 def write(dataset: Dataset, target: Output, log: Log, options: PaddleocrOptions) -> None:
     """Write one file, or one for each split."""
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
-    prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
+    prefix = options.prefix.rstrip("/")
+    if prefix and (reason := refuse_name(prefix)):
+        raise UsageError(f"prefix {printable(prefix)!r}: {reason}")
+    prefix += "/" if prefix else ""
     splits = list(dict.fromkeys(images.split)) or [""]
     files = {split: f"{split or ('unsplit' if any(splits) else 'Label')}.txt" for split in splits}
     fits = may_write(dataset, log)

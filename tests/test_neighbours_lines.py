@@ -202,6 +202,8 @@ def test_paddleocr_is_written_for_ppocrlabel(tmp_path):
         images=["a.jpg", "b.jpg"], categories=["text", "title"], image=[0, 0], category=[0, 1],
         xyxy=[[1.5, 2, 30, 40], [0, 0, 9, 9]], flags=[int(Flag.DIFFICULT), int(Flag.CROWD)],
     )  # fmt: skip
+    with pytest.raises(odm.UsageError, match="control character"):
+        odm.write(data, tmp_path / "bad", "paddleocr", prefix="a\tb")
     odm.write(data, tmp_path / "imgs", "paddleocr", prefix="imgs/")
     first, second = (tmp_path / "imgs" / "Label.txt").read_text().splitlines()
     name, _, texts = first.partition("\t")
