@@ -116,6 +116,13 @@ class Sample:
     counts: dict[int, int] = dataclasses.field(default_factory=dict)
     """How many lines have how many numbers after the class."""
 
+    @property
+    def empty(self) -> str:
+        """The reason of a sniff where there are no lines."""
+        if self.files > 1:
+            return f"the {self.files} .txt files looked at are empty"
+        return "its .txt file is empty"
+
 
 def sample(source: Source, labels: Sequence[str]) -> Sample:
     """Look at the first lines of some of the files, spread evenly."""

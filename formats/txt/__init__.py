@@ -54,12 +54,7 @@ def sniff(source: Source) -> Sniff | None:
         return None
     found = sample(source, labels)
     if not found.lines:
-        return Sniff(
-            LIKELY,
-            f"the {found.files} .txt files looked at are empty"
-            if found.files > 1
-            else "its .txt file is empty",
-        )
+        return Sniff(LIKELY, found.empty)
     if 2 * found.separated > found.lines:
         what = lines_are(found.separated, found.lines)
         return Sniff(LIKELY, f"{what} a class and numbers with separators")

@@ -126,12 +126,7 @@ def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
         return Sniff(SURE, f"its rows are a box and {points // 3} key points, as in YOLO's pose labels")
     found = sample(source, labels)
     if not found.lines:
-        return Sniff(
-            LIKELY,
-            f"the {found.files} .txt files looked at are empty"
-            if found.files > 1
-            else "its .txt file is empty",
-        )
+        return Sniff(LIKELY, found.empty)
     if found.relative < found.named + found.pixels:
         return None
     usual = max(found.counts, key=lambda n: (found.counts[n], n))
