@@ -181,20 +181,7 @@ def compare(
     check_runs(runs)
     plans = [Plan(table, areas=bootstrap_areas) for table in tables]
     drawn = bootstrap(plans, replicates=replicates, seed=seed, images=images, track=track)
-    of_runs = [
-        Run(
-            name,
-            table.result.summary,
-            {
-                key: run_interval(value, own.summary[key], level)
-                if key in own.summary
-                else Interval(reason=without(value, table.rules))
-                for key, value in table.result.summary.items()
-            },
-            len(np.unique(table.image)),
-        )
-        for name, table, own in zip(names, tables, drawn, strict=True)
-    ]
+    of_runs = [_run(*one, level) for one in zip(names, tables, drawn, strict=True)]
     errors = lower_is_better(plans[0])
     deltas: list[Delta] = []
     for i in range(1, len(tables)):
@@ -225,6 +212,17 @@ def compare(
         lower_is_better=errors,
         images_reason=counted[names[0]].reason,
     )
+
+
+def _run(name: str, table: Table, drawn: Replicates, level: float) -> Run:
+    """The summary of a run with its intervals, or why a number has none."""
+    intervals = {
+        key: run_interval(value, drawn.summary[key], level)
+        if key in drawn.summary
+        else Interval(reason=without(value, table.rules))
+        for key, value in table.result.summary.items()
+    }
+    return Run(name, table.result.summary, intervals, len(np.unique(table.image)))
 
 
 def check_runs(runs: Mapping[str, Table]) -> None:

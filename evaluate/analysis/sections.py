@@ -28,12 +28,10 @@ def sections(result: Result, width: int | None = None) -> list[tuple[str, list[s
     for name, data in result.analysis.items():
         if isinstance(data, Mapping) and "reason" in data:
             found.append((f"{name}: {data['reason']}", [], []))
-        elif name in ("tide", "slices"):
-            found += (_tide if name == "tide" else _slices)(data)
         elif name == "confusion":
             found.append(_confusion(data, width))
         else:
-            found.append(_SECTIONS[name](data))
+            found += _SECTIONS[name](data)
     return found
 
 
@@ -123,24 +121,24 @@ def _tide_classes(
     return title, ["class", *kinds], rows
 
 
-def _lrp(data: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]]]:
+def _lrp(data: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
     keys = ("olrp", "loc", "fp", "fn")
     rows = [[row["class"], *(_share(row[key]) for key in (*keys, "score"))] for row in data["classes"]]
     rows.append(["(mean)", *(_share(data[key]) for key in keys), ""])
     title = "optimal LRP error and its components: 1 - IoU, FP / (TP + FP), FN / GT"
-    return title, ["class", "oLRP", "loc", "FP", "FN", "score"], rows
+    return [(title, ["class", "oLRP", "loc", "FP", "FN", "score"], rows)]
 
 
-def _calibration(data: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]]]:
+def _calibration(data: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
     rows = [
         [f"{row['low']:g} to {row['high']:g}", str(row["n"]), _share(row["score"]), _share(row["precision"])]
         for row in data["bins"]
     ]
     title = f"calibration: D-ECE {_share(data['dece'])}, maximum {_share(data['mce'])}"
-    return title, ["scores", "det", "mean score", "precision"], rows
+    return [(title, ["scores", "det", "mean score", "precision"], rows)]
 
 
-def _images(data: Sequence[Mapping[str, Any]]) -> tuple[str, list[str], list[list[str]]]:
+def _images(data: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str], list[list[str]]]]:
     keys = ("gt", "tp", "fp", "fn")
     shown = [row for row in data if row["error"]][:IMAGES_SHOWN]
     rows = [
@@ -148,7 +146,7 @@ def _images(data: Sequence[Mapping[str, Any]]) -> tuple[str, list[str], list[lis
         for row in shown
     ]
     title = f"the {len(rows)} of {len(data)} images with the largest error"
-    return title, ["image", "GT", "TP", "FP", "FN", "error", "share"], rows
+    return [(title, ["image", "GT", "TP", "FP", "FN", "error", "share"], rows)]
 
 
 def _slices(data: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str], list[list[str]]]]:
@@ -186,7 +184,13 @@ def _slices(data: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str], lis
     return found
 
 
-_SECTIONS: dict[str, Any] = {"lrp": _lrp, "calibration": _calibration, "images": _images}
+_SECTIONS: dict[str, Any] = {
+    "tide": _tide,
+    "lrp": _lrp,
+    "calibration": _calibration,
+    "images": _images,
+    "slices": _slices,
+}
 
 
 def _points(value: float | None) -> str:
