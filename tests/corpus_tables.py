@@ -175,6 +175,8 @@ def of_any_file(format_):
         yield "utf-16-be", recoded("utf-16-be"), "not-utf8"
     if format_ != "voc":  # where an old Macintosh's line ends are XML's own affair
         yield "cr", with_bytes(lambda d: d.replace(b"\n", b"\r")), READ
+        yield "cr-among-lf", with_bytes(lambda d: d.replace(b"\n", b"\r", 1)), READ
+        yield "cr-cr-lf", with_bytes(lambda d: d.replace(b"\n", b"\r\r\n")), READ
     for name, (function, code) in NO_TEXT.items():
         if format_ not in ("voc", "csv") or name not in TAKEN:
             yield f"all-{name}", every_file(function), code

@@ -50,7 +50,12 @@ JSON = {
     "keys": numbered(b"{", b'"k%d":{}', b"}", b","),
     "one-key": times(b"{", b'"a":1', b"}", b","),
 }
-LINES = {
+RUNS = {
+    f"run-of-{ord(one):02x}": b"a,1,2,3,4\na 1 2 3 4\n" + one * SIZE + b"x 1 2 3 4\n"
+    for one in (b"\r", b" ", b"\t", b"a", b"1", b"0", b".", b"-", b",", b'"', b"_", b"\x0b")
+}
+"""A megabyte of one character between two rows: a tokeniser that tries it from each byte on never ends."""
+LINES = RUNS | {
     "noise": noise(1),
     "one-line": b"x " + b"1 " * (SIZE // 2),
     "blank-lines": b"\n" * SIZE,
@@ -59,7 +64,7 @@ LINES = {
     "commas": b"," * SIZE,
     "names": times(b"", b"a.jpg\n"),
 }
-TABLE = {
+TABLE = RUNS | {
     "noise": noise(3),
     "columns": b"a," * (SIZE // 2) + b"\n",
     "equal-columns": times(b"", b"null,"),
@@ -235,6 +240,8 @@ def test_a_megabyte_is_answered(tmp_path, name):
     for key, data in inputs.items():
         (tmp_path / (key + suffix)).write_bytes(data)
     commands = [["validate", "--quiet", key + suffix, "--format", name] for key in inputs]
+    if name == "txt":
+        commands += [[*command, "--sep", sep] for sep in ("comma", "tab") for command in commands]
     check(commands, {0, 1}, SECONDS, MEMORY, tmp_path)
 
 

@@ -371,11 +371,9 @@ FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 def slow(text, kind):
     """The rows of one file, one line at a time, or None where a line is at fault."""
-    if "\n" not in text:
-        text = text.replace("\r", "\n")
-    for number, raw in enumerate(text.split("\n"), 1):
-        line = re.sub(r"[ \t]*\r[ \t\r]*\Z|[ \t]+\Z", "", raw).lstrip(" \t")
-        if not line.strip(" \t\r"):
+    for number, raw in enumerate(re.split(r"\r*\n|\r", text), 1):
+        line = raw.strip(" \t")
+        if not line:
             continue
         yield number, slow_line(line, kind)
 

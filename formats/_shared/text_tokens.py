@@ -5,8 +5,8 @@ more than all the rest together, so half a megabyte of files at a time is joined
 ``bytes.split``, and the lines are found again with NumPy: token counts per line, and index arithmetic for
 the columns.
 
-Everything here works on bytes. A line ends with ``\n``; carriage returns before it belong to the end (a file
-without any ``\n`` has lines that end with ``\r``). Blanks are spaces and tabs, nothing else.
+Everything here works on bytes. A line ends with ``\n``, ``\r`` or ``\r\n``, as in Python; of carriage returns
+before a ``\n`` (``\r\r\n``) all belong to the end. Blanks are spaces and tabs, nothing else.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LONGEST = 2**20
 """Bytes of a line: the values of one take fifty times its size."""
 
 BOM = b"\xef\xbb\xbf"
-NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+NUMBER = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """A finite decimal number, as every program reads it."""
 NON_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 NUMBER_TEXT = re.compile(NUMBER.pattern.decode(), re.ASCII)
@@ -237,12 +237,9 @@ def text_of(data: bytes, path: str, log: Log) -> bytes:
         log.report(NOT_UTF8, path, line=1, column=1, value=wide)
         return b""
     if b"\r" in data:
-        if b"\n" not in data:
-            data = data.replace(b"\r", b"\n")
-        else:
-            data = data.replace(b"\r\n", b" \n")
-            if b"\r" in data:
-                data = re.sub(rb"\r+ *(?=\n|\Z)", lambda m: b" " * len(m[0]), data)
+        data = data.replace(b"\r\n", b"\n")
+        if b"\r" in data:
+            data = re.sub(rb"(?<!\r)\r++\n", b"\n", data).replace(b"\r", b"\n")
     if not data.isascii():
         try:
             data.decode()
@@ -295,13 +292,15 @@ def _chunk(parts: dict[int, bytes], sep: bytes | None) -> Chunk:
 
 def _separate(data: bytes, sep: bytes) -> bytes:
     """Text with `sep` between values as text with blanks between values."""
-    mark, blanks = re.escape(sep), rb"[ ]*" if sep == b"\t" else rb"[ \t]*"
+    # A run of blanks is tried at its first byte only, so that this is linear however long it is.
+    mark, blank = re.escape(sep), rb"[ ]" if sep == b"\t" else rb"[ \t]"
     data = data.translate(_PROTECT)
-    data = re.sub(rb"(?m)^[ \t]+$", b"", data)
-    data = re.sub(blanks + mark + blanks, lambda _: sep, data)
+    data = re.sub(rb"(?m)^[ \t]++$", b"", data)
+    data = re.sub(rb"(?<!" + blank + rb")" + blank + rb"++(?=" + mark + rb")", b"", data)
+    data = re.sub(mark + blank + rb"++", lambda _: sep, data)
     # an empty value: a separator at the start, at the end, or right after another
     data = re.sub(rb"(?m)(?:^|(?<=" + mark + rb"))(?=" + mark + rb")|(?<=" + mark + rb")$", EMPTY, data)
-    data = re.sub(rb"(?m)^[ \t]+|[ \t]+$", b"", data)
+    data = re.sub(rb"(?m)^[ \t]++|(?<![ \t])[ \t]++$", b"", data)
     return b" ".join(piece.translate(_INNER) for piece in data.split(sep))
 
 
