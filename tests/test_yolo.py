@@ -105,6 +105,29 @@ def test_all_faults_are_found_in_one_run(tmp_path):
     assert len(data) == 10
 
 
+@pytest.mark.parametrize(
+    ("files", "kind", "tracks", "scores"),
+    [
+        (["0 .5 .5 .2 .2 1", "0 .5 .5 .2 .2 1"], None, [1, 1], []),  # one object, followed
+        (["0 .5 .5 .2 .2 1", "0 .5 .5 .2 .2 1"], "det", [], [1, 1]),
+        (["0 .5 .5 .2 .2 1"], None, [], [1]),
+        (["0 .5 .5 .2 .2 1\n0 .3 .3 .2 .2 1", "0 .5 .5 .2 .2 1"], None, [], [1, 1, 1]),
+        (["0 .5 .5 .2 .2 7\n1 .3 .3 .2 .2 2", "0 .5 .5 .2 .2"], None, [7, 2], []),
+        (["0 .5 .5 .2 .2 .9 1\n1 .3 .3 .2 .2 .8 2", "0 .5 .5 .2 .2 .7"], None, [1, 2], [0.9, 0.8, 0.7]),
+        (["0 .1 .1 .5 .1 .1 1"], None, [], []),  # three corners, the last at the edge of the image
+        (["0 .1 .1 .2 .1 .2 .2 .9 5", "0 .1 .1 .2 .1 .2 .2 .1 .2 .9 5"], None, [5, 5], [0.9, 0.9]),
+    ],
+)
+def test_tracks(tmp_path, files, kind, tracks, scores):
+    texts = {f"v_{i}.txt": text + "\n" for i, text in enumerate(files, 1)}
+    data, log = read(put(tmp_path, {**texts, "classes.txt": "a\nb"}), kind=kind, **SIZE)
+    assert not log.errors
+    track = data.boxes.track
+    assert ([] if track is None else data.tracks.source_id[track[track >= 0]].tolist()) == tracks
+    assert data.boxes.score[~np.isnan(data.boxes.score)].tolist() == scores
+    assert data.videos.name == (("v",) if tracks else ())
+
+
 def test_outlines_are_read_as_their_boxes(tmp_path):
     text = "0 .1 .2 .5 .3 .4 .6\n1 .1 .1 .3 .1 .3 .2 .1 .2\n" + BOX
     data, log = read(put(tmp_path, {"x.txt": text, "classes.txt": "a\nb"}), **SIZE)

@@ -105,6 +105,8 @@ class Sample:
     lines: int = 0
     relative: int = 0
     """Lines that begin with a whole number and hold no number beyond 1.5: YOLO's."""
+    tracked: int = 0
+    """Those of them that end in a whole number from 2, which is no coordinate: the id of a track."""
     named: int = 0
     """Lines whose class is a word."""
     pixels: int = 0
@@ -144,11 +146,13 @@ def _sample(source: Source, labels: tuple[str, ...]) -> Sample:
             if len(tokens) < 5 and _SEPARATED.fullmatch(line):
                 found.separated += 1
             numbers = [float(t) for t in tokens[1:] if NUMBER.fullmatch(t)]
-            large = any(abs(n) > 1.5 for n in numbers)
+            tracked = len(numbers) >= 5 and numbers[-1] >= 2 and numbers[-1].is_integer()
+            large = any(abs(n) > 1.5 for n in (numbers[:-1] if tracked else numbers))
             whole = re.fullmatch(rb"[0-9]+(\.0*)?", tokens[0]) is not None
             found.named += not whole
             found.pixels += whole and large
             found.relative += whole and not large
+            found.tracked += whole and not large and tracked
             found.rows += len(tokens) >= 5 and all(NUMBER.fullmatch(t) for t in tokens[-4:])
             found.counts[len(numbers)] = found.counts.get(len(numbers), 0) + 1
     return found

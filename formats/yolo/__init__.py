@@ -27,6 +27,11 @@ Detections
     that it holds plausible confidences and the other four plausible boxes; if both fit, it is the last, with
     a note. ``--conf-column`` overrides this.
 
+Tracks
+    ``yolo track save_txt`` puts the id of the track last: six columns that end in whole numbers from 1, none
+    of them twice in a file, are a box and a track; seven are a box, a confidence and a track. Label files
+    that are called ``video_12.txt`` are frames of that video.
+
 Outlines
     Rows with a polygon (1 + 2n numbers) or a rotated box (9 numbers) are read as their bounding box, with a
     warning. If ``data.yaml`` has ``kpt_shape``, key points are ignored. Without it, rows are read as key
@@ -66,7 +71,7 @@ from odm.formats.yolo.descriptions import (
     yaml_file_of,
 )
 from odm.formats.yolo.images import add_images, find_images
-from odm.formats.yolo.key_points import find_key_points
+from odm.formats.yolo.key_points import find_key_points, find_tracks
 from odm.formats.yolo.layouts import Plan, YoloOptions, find_groups, settle_names, undescribed
 from odm.formats.yolo.rows import (
     add_categories,
@@ -135,6 +140,8 @@ def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
     how = f"all {found.lines}" if found.relative == found.lines else f"{found.relative} of {found.lines}"
     among = "" if found.files <= 1 or len(labels) <= found.files else f" of {found.files} files looked at"
     have = "its one line has" if found.lines == 1 else f"{how} lines{among} have"
+    if found.tracked:
+        return Sniff(LIKELY, f"{have} a whole number, {usual - 1} numbers in 0..1 and the id of a track")
     return Sniff(LIKELY, f"{have} a whole number and {usual} numbers in 0..1")
 
 
@@ -151,6 +158,11 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
             f"{printable(source.path)}: rows have a box and {points // 3} key points, which are not read "
             "(kpt_shape in data.yaml decides)"
         )
+    if options.conf_column is None:
+        plan.tracks = find_tracks(source, files, plan.key_points, is_det=builder.kind == "det")
+    if plan.tracks:
+        what = "a confidence and the id of a track" if plan.tracks == {0} else "the id of a track"
+        log.note(f"{printable(source.path)}: rows end in {what}, as yolo track writes them")
     parsed = parse_rows(source, files, log, plan)
     builder.skipped += parsed.lost
     where = Rows(source, files, parsed.file, parsed.line)
@@ -161,7 +173,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     places[owners] = numbers
     listed = images[0].pictures if images else Pictures(ImageOptions(), builder, log, source)
     gather = Gather(source, builder, log, options, pictures=listed)
-    rows, sizes = add_images(images, owners[parsed.file[good]], places, gather)
+    rows, sizes = add_images(images, owners[parsed.file[good]], places, gather, tracked=bool(plan.tracks))
     image = owners[parsed.file] if len(owners) else parsed.file.astype(np.int64)
     good &= (rows[image] >= 0) & (sizes[image, 0] > 0) if len(rows) else good
     category, known = add_categories(parsed, where, good, plan, builder, log)
@@ -178,6 +190,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
         score=score[good],
         file=numbers[parsed.file[good]] if files else parsed.file,
         line=parsed.line[good],
+        **({"track": builder.tracks_of_images(rows[image[good]], parsed.track[good])} if plan.tracks else {}),
     )
     gather.finish()
 

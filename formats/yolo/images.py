@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from odm.formats.yolo.layouts import Group, Plan, YoloOptions, file_set
 from odm.issues import Code, Log, Trusted, printable, shorten
 from odm.names import PICTURE_SUFFIXES, stem
 from odm.tables import Builder, Ints, Longs
+
+_FRAME = re.compile(r"(.+)_([0-9]{1,9})", re.ASCII)
 
 NO_LABELS = Code(
     "labels-missing",
@@ -176,10 +179,18 @@ def _part_splits(images: list[Image], plan: Plan, log: Log) -> None:
             image.key = f"{image.split}/{image.key}"
 
 
+def _frames(images: list[Image]) -> list[tuple[str, int]]:
+    """The video and the frame of each image by its name, `video_12` as `yolo track` writes it; else none."""
+    found = [_FRAME.fullmatch(image.key) for image in images]
+    frames = [(match[1], int(match[2])) for match in found if match]
+    return frames if len(set(frames)) == len(images) else []
+
+
 def add_images(
-    images: list[Image], used: NDArray[Any], places: NDArray[Any], gather: Gather
+    images: list[Image], used: NDArray[Any], places: NDArray[Any], gather: Gather, *, tracked: bool
 ) -> tuple[Ints, Longs]:
     """The row of each image (-1 = refused) and the (n, 2) sizes in pixels, 0 where unknown."""
+    frames = _frames(images) if tracked else []
     needed = np.zeros(len(images), bool)
     needed[used] = True
     rows = np.full(len(images), -1, np.int32)
@@ -190,7 +201,10 @@ def add_images(
         path = picture.location if picture else source.path
         at = At(path if image.label is None else source.full(image.label))
         gather.pictures = image.pictures  # each split has its own
-        row = gather.image(name, at, picture=picture, split=image.split, file=int(places[i]))
+        of: dict[str, int] = {}
+        if frames:
+            of = {"video": gather.builder.video(frames[i][0]), "frame": frames[i][1]}
+        row = gather.image(name, at, picture=picture, split=image.split, file=int(places[i]), **of)
         if row is None:
             continue
         rows[i], sizes[i] = row, gather.builder.image_size(row)

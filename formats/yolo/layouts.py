@@ -84,6 +84,8 @@ class Plan:
     """The list of a ``data.yaml`` above the folder ``labels`` that was named, with its path."""
     key_points: int = 0
     """How many numbers of key points follow a box."""
+    tracks: frozenset[int] = frozenset()
+    """Which rows end in the id of a track; see `find_tracks`."""
     lists: set[str] = dataclasses.field(default_factory=set)
     """The lists of pictures that the description names."""
     sound: bool = True

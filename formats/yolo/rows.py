@@ -19,7 +19,7 @@ from odm.formats._shared.text_tokens import Chunk, Rows, check_number, chunks, e
 from odm.formats.yolo.key_points import may_be_points
 from odm.formats.yolo.layouts import Plan, YoloOptions
 from odm.issues import Code, Log, Trusted, first_few, plural, printable
-from odm.tables import Builder, Floats, Ints, Longs
+from odm.tables import NO_ID, Builder, Floats, Ints, Longs
 
 BAD_ID = Code(
     "yolo-class-id",
@@ -50,6 +50,8 @@ class ParsedRows:
     """(n,) how many values the row has."""
     joined: NDArray[np.bool_]
     """(n, 2) whether the values may be several rows of five, or of six, whose line breaks were lost."""
+    track: Longs
+    """(n,) the id of the track, `NO_ID` where the row has none; (0,) where no row has one."""
     file: Ints
     line: Ints
     lost: int
@@ -61,7 +63,7 @@ def parse_rows(source: Source, files: list[str], log: Log, plan: Plan) -> Parsed
     parts: list[tuple[NDArray[Any], ...]] = []
     lost = 0
     for chunk in chunks(source, files, log):
-        part, faulty = _rows(chunk, plan.key_points)
+        part, faulty = _rows(chunk, plan.key_points, plan.tracks)
         parts.append(part)
         lost += len(faulty)
         explain_rows(chunk, faulty, source, files, log, _explain)
@@ -69,17 +71,20 @@ def parse_rows(source: Source, files: list[str], log: Log, plan: Plan) -> Parsed
         none = np.zeros(0, np.int32)
         flags = np.zeros(0, bool)
         joined = np.zeros((0, 2), bool)
-        parts.append((none.astype(np.int64), np.zeros((0, 5)), flags, flags, none, joined, none, none))
-    id_, columns, outline, far, count, joined, file, line = (
-        np.concatenate(c) for c in zip(*parts, strict=True)
-    )
-    return ParsedRows(id_, columns, outline, far, count, joined, file, line, lost)
+        longs = none.astype(np.int64)
+        parts.append((longs, np.zeros((0, 5)), flags, flags, none, joined, longs, none, none))
+    return ParsedRows(*(np.concatenate(column) for column in zip(*parts, strict=True)), lost)
 
 
-def _rows(chunk: Chunk, key_points: int) -> tuple[tuple[NDArray[Any], ...], NDArray[Any]]:
+def _rows(
+    chunk: Chunk, key_points: int, tracks: frozenset[int]
+) -> tuple[tuple[NDArray[Any], ...], NDArray[Any]]:
     """The sound rows of a chunk, column by column, and which rows are not sound."""
-    count = chunk.count
-    n = len(chunk)
+    count, n = chunk.count, len(chunk)
+    track = np.zeros(0, np.int64)
+    if tracks:
+        track = _tracks(chunk, key_points, tracks)
+        count = count - (track != NO_ID)
     sound = count >= 5
     first = np.full(n, np.nan)
     columns = np.full((n, 5), np.nan)
@@ -110,20 +115,34 @@ def _rows(chunk: Chunk, key_points: int) -> tuple[tuple[NDArray[Any], ...], NDAr
     rest = np.flatnonzero(~boxes & sound)
     if len(rest):
         outline[rest] = True
-        sound[rest], far[rest], columns[rest], joined[rest] = _outlines(chunk, rest)
+        sound[rest], far[rest], columns[rest], joined[rest] = _outlines(chunk, rest, count[rest])
     kept = np.flatnonzero(sound)
     ids = first[kept].astype(np.int64)
     found = (ids, columns[kept], outline[kept], far[kept], count[kept].astype(np.int32), joined[kept])
+    found += (track[kept] if tracks else track,)
     return (*found, chunk.file[kept], chunk.line[kept]), np.flatnonzero(~sound)
 
 
+def _tracks(chunk: Chunk, key_points: int, tracks: frozenset[int]) -> Longs:
+    """(n,) the id of the track that ends a row, `NO_ID` where the row has none."""
+    found = np.full(len(chunk), NO_ID)
+    extra = chunk.count - 5 - key_points
+    rows = np.flatnonzero((extra > 0) & np.isin(extra % 2, list(tracks)))
+    last, bad = chunk.numbers(chunk.first[rows] + chunk.count[rows] - 1)
+    with np.errstate(invalid="ignore"):
+        is_id = (last >= 1) & (last < 2.0**53) & (last == np.rint(last))
+    is_id[bad] = False
+    found[rows[is_id]] = last[is_id].astype(np.int64)
+    return found
+
+
 def _outlines(
-    chunk: Chunk, rows: NDArray[Any]
+    chunk: Chunk, rows: NDArray[Any], count: NDArray[Any]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Floats, NDArray[np.bool_]]:
-    """Of rows with 1 + 2n or 2 + 2n values: whether they are sound, whether a coordinate is far beyond 1,
-    left, top, right, bottom and confidence, and whether they may be rows of boxes joined in one line.
+    """Of rows with a `count` of 1 + 2n or 2 + 2n values: whether they are sound, whether a coordinate is far
+    beyond 1, left, top, right, bottom and confidence, and whether they may be joined rows of boxes.
     """
-    count = chunk.count[rows] - 1
+    count = count - 1
     begin = np.cumsum(count) - count
     where = np.repeat(chunk.first[rows] + 1 - begin, count) + np.arange(int(count.sum()))
     values, bad = chunk.numbers(where)
