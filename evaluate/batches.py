@@ -142,9 +142,9 @@ def to_ids(given: Iterable[Any], what: str = "image_ids") -> NDArray[Any]:
         If one is neither a whole number of 64 bits nor text, or both kinds occur.
     """
     ids = [i.item() if hasattr(i, "item") else i for i in given]
-    odd = next((i for i in ids if isinstance(i, bool) or not isinstance(i, int | str)), None)
-    if odd is not None:
-        raise ValueError(f"{what}: expected whole numbers or text, found {odd!r}")
+    odd = [i for i in ids if isinstance(i, bool) or not isinstance(i, int | str)]
+    if odd:
+        raise ValueError(f"{what}: expected whole numbers or text, found {odd[0]!r}")
     n_text = sum(isinstance(i, str) for i in ids)
     if 0 < n_text < len(ids):
         raise ValueError(f"{what}: {_MIXED}")

@@ -190,6 +190,7 @@ REFUSED = {
         "image_ids: some are whole numbers and some are text",
     ),
     "bool id": (([GOOD], [TRUE], [True]), "image_ids: expected whole numbers or text, found True"),
+    "no id": (([GOOD], [TRUE], [None]), "image_ids: expected whole numbers or text, found None"),
     "text after numbers": (([GOOD], [TRUE], ["a"]), "earlier batches had whole numbers, this one has text"),
     "none after numbers": (([GOOD], [TRUE], None), "earlier batches had whole numbers, this one has nothing"),
     "flat without image": ((GOOD, TRUE, None), "preds has no image"),
