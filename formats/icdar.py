@@ -58,7 +58,7 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.class_lists import UNWRITABLE, class_list_option, read_list
 from odm.formats._shared.codes import BAD_FLAG, UNKNOWN_CLASS, WRONG_COUNT
-from odm.formats._shared.number_text import decimals
+from odm.formats._shared.number_text import decimals, whole_edges
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_rows import (
     Cell,
@@ -393,7 +393,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> 
         return
     if listed:
         target.write("classes.txt", "".join(f"{name}\n" for name in classes).encode())
-    xyxy = np.rint(boxes.xyxy) + 0.0 if options.round else boxes.xyxy
+    xyxy = whole_edges(boxes.xyxy) if options.round else boxes.xyxy
     texts = decimals(xyxy.ravel())
     left, top, right, bottom = (texts[i::4] for i in range(4))
     columns: list[Sequence[str]] = [left, top, right, bottom]

@@ -53,7 +53,7 @@ from odm.formats._shared.codes import (
     WRONG_COUNT,
 )
 from odm.formats._shared.csv_tables import Collector, Columns
-from odm.formats._shared.number_text import decimals
+from odm.formats._shared.number_text import decimals, whole_edges
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.formats._shared.text_rows import refuse_classes
 from odm.formats._shared.text_tokens import text_of
@@ -360,7 +360,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
     edges = boxes.xyxy[order]
     odd = int(np.count_nonzero(edges != np.rint(edges)))
     if odd and options.round:
-        edges = np.rint(edges) + 0.0
+        edges = whole_edges(edges)
         log.note(f"round=true: {odd} of {edges.size} coordinates are rounded to whole pixels")
     elif odd:
         log.note("most YOLO-Keras tools read whole numbers only (-O round=true writes them)")

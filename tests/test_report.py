@@ -355,6 +355,19 @@ def test_pictures_are_turned_as_the_boxes_are(tmp_path, known, orientation, size
     assert min(spots, key=lambda side: sum(picture.getpixel(spots[side]))) == dark
 
 
+def test_tiff_pictures_are_turned_once(tmp_path):
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    image = Image.new("RGB", (40, 20), "white")
+    image.paste("black", (0, 0, 20, 20))
+    image.save(tmp_path / "a.tif", exif=exif)
+    for known in ((0, 0), (20, 40)):
+        picture = Picture("a.tif", str(tmp_path / "a.tif"), *known)
+        ((_, *size, remark),), (turned,) = shown(picture, tmp_path=tmp_path)
+        assert (tuple(size), turned.size, remark) == ((20, 40), (20, 40), "")
+        assert sum(turned.getpixel((10, 2))) < 100 < sum(turned.getpixel((10, 37)))
+
+
 def test_no_metadata_leaves(tmp_path):
     path = photo(tmp_path / "a.jpg", orientation=6)
     _, (picture,) = shown(Picture("a.jpg", path), tmp_path=tmp_path)

@@ -17,6 +17,7 @@ import odm
 from odm.files import Output, Source
 from odm.formats import SURE, get, make_options
 from odm.formats import voc as module
+from odm.formats._shared.number_text import whole_edges
 from odm.formats.voc import elements as voc_elements
 from odm.formats.voc import results as voc_results
 from odm.formats.voc import shapes as voc_shapes
@@ -876,6 +877,13 @@ def test_round_counts(tmp_path):
         "5",
     ]
     assert log.notes == ["round=true: 3 of 4 coordinates are rounded to whole pixels"]
+
+
+def test_no_box_vanishes_by_rounding():
+    """Halves go away from zero; `rint` made [0.5, 11.5, 1.5, 12.5] a box of no height."""
+    boxes = [[0.5, 11.5, 1.5, 12.5], [-0.5, -1.5, 0.4, 9], [10.6, 3, 11.4, 4], [7.2, 5, 7.2, 5]]
+    whole = [[1, 12, 2, 13], [-1, -2, 0, 9], [10, 3, 12, 4], [7, 5, 7, 5]]
+    assert whole_edges(np.array(boxes)).tolist() == whole
 
 
 @pytest.mark.parametrize(

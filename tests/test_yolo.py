@@ -528,11 +528,12 @@ def test_missing_and_strange_scores(tmp_path):
 # ---------------------------------------------------------------------------------------------- pictures
 
 
-def test_orientation_counts(tmp_path):
+@pytest.mark.parametrize("name", ["x.jpg", "x.png", "x.tif"])
+def test_orientation_counts(tmp_path, name):
     exif = Image.Exif()
     exif[0x0112] = 6
     put(tmp_path, {"x.txt": BOX, "classes.txt": "a"})
-    Image.new("L", (200, 100)).save(tmp_path / "x.jpg", exif=exif)
+    Image.new("L", (200, 100)).save(tmp_path / name, exif=exif)
     data, _ = read(tmp_path)
     assert (data.images.width[0], data.images.height[0]) == (100, 200)
 

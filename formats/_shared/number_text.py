@@ -152,6 +152,16 @@ def _decimal_point(number: Floats, places: int) -> Cells:
 _ZERO = ord("0")
 
 
+def whole_edges(xyxy: Floats) -> Floats:
+    """(n, 4) edges as whole numbers, halves away from zero; one that would vanish gets the pixels it touches."""
+    whole = np.copysign(np.floor(np.abs(xyxy) + 0.5), xyxy) + 0.0  # no -0
+    low, high = xyxy[:, :2], xyxy[:, 2:]
+    vanishes = (whole[:, :2] == whole[:, 2:]) & (low < high)
+    whole[:, :2][vanishes] = np.floor(low[vanishes])
+    whole[:, 2:][vanishes] = np.ceil(high[vanishes])
+    return whole
+
+
 def short_wh(boxes: Boxes) -> Floats:
     """(n, 2) widths and heights to be written: the source's own, or the shortest that lead to the same edge.
 

@@ -64,6 +64,7 @@ from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.gather import Gather
+from odm.formats._shared.number_text import whole_edges
 from odm.formats._shared.safe_xml import DOCTYPE, XML_BEGINS, after_prolog, narrow
 from odm.formats._shared.text_tokens import CHUNK
 from odm.formats.voc.results import RESULT_NAME, ResultReader, result_files, write_results
@@ -215,14 +216,14 @@ def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> No
 def _edges(dataset: Dataset, log: Log, options: VocOptions) -> Floats:
     """(n, 4) the numbers to be written."""
     edges = dataset.boxes.xyxy
-    if options.origin:
-        edges = edges + np.array([1.0, 1.0, 0.0, 0.0])
     if options.round:
-        whole = np.rint(edges)
+        whole = whole_edges(edges)
         changed = int(np.count_nonzero(whole != edges))
         if changed:
             log.note(f"round=true: {changed} of {edges.size} coordinates are rounded to whole pixels")
         edges = whole
+    if options.origin:
+        edges = edges + np.array([1.0, 1.0, 0.0, 0.0])
     return edges
 
 

@@ -71,7 +71,8 @@ def picture_size(path: str, log: Log) -> tuple[int, int] | None:
                     exif.load(late)
             else:
                 exif = image.getexif()
-            turned = exif.get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
+            # Of a TIFF file Pillow gives the size as it is shown already.
+            turned = image.format != "TIFF" and exif.get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
     except Unreadable as e:
         log.report(BAD_PICTURE, path, reason=str(e))
         return None

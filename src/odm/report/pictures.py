@@ -91,7 +91,8 @@ def _shrink(image: Image.Image, known: tuple[int, int], size: int) -> Shot:
     from PIL import ExifTags, Image, ImageOps
 
     stored = image.size
-    orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+    # Of a TIFF file Pillow turns the pixels itself.
+    orientation = 1 if image.format == "TIFF" else image.getexif().get(ExifTags.Base.Orientation, 1)
     turned = stored[::-1] if orientation in TURNED else stored
     is_known = min(known) > 0
     turn = not is_known or known == turned or known != stored
