@@ -452,6 +452,10 @@ def test_memory_is_parsed():
         (["--scratch", "s"], "--scratch is used with --memory or --cluster only"),
         (["--memory", "lots"], "--memory lots: give a number with a unit"),
         (["--memory", "10MB"], "is too little: give at least 320 MB; 315 MB of that is for Python"),
+        (
+            ["--memory", "1GB", "--rows-per-task", "9999999"],
+            "--rows-per-task 9999999: --memory 1.0 GB has room for",
+        ),
         (["--memory", "1GB", "--save", "out"], "--save needs all detections at once"),
         (["--memory", "1GB", "--protocol", "tf-weighted"], "tf-weighted ranks or counts the detections"),
         (["--memory", "1GB", "--protocol", "corloc"], "corloc ranks or counts the detections"),
@@ -477,6 +481,15 @@ def test_refusals(tmp_path, options, says):
     assert done.returncode == 2
     assert says in done.stderr
     assert sorted(os.listdir(tmp_path)) == ["det", "gt.json"]
+
+
+def test_few_rows_per_task_are_no_lack_of_memory(tmp_path):
+    """Row groups of more are read as wholes: --memory decides whether they fit."""
+    truth, detections = sides(np.random.default_rng(16))
+    save_parquet(detections, tmp_path / "det", [250])
+    given = {"memory": 10**9, "rows_per_task": 10}
+    found = evaluate_shards(truth, str(tmp_path / "det"), "coco", **given).summary
+    assert found == evaluate(truth, detections, "coco").summary
 
 
 @pytest.mark.parametrize(

@@ -106,10 +106,13 @@ def _evaluate(
         truth = load(truth, log).dataset
     if isinstance(detections, str):
         detections = Request(path=detections, kind="det")
-    rows = rows_per_task or (ROWS_PER_TASK if memory is None else rows_within(memory, truth))
+    within = None if memory is None else rows_within(memory, truth)
+    rows = rows_per_task or within or ROWS_PER_TASK
+    if memory is not None and within is not None and rows > within:
+        raise UsageError(f"--rows-per-task {rows}: --memory {_size(memory)} has room for {within} at a time")
     parts, unread = detection_parts(detections, log, rows, elsewhere=executor is not None)
     most = largest(parts)
-    if memory is not None and most is not None and most.rows > 2 * rows:
+    if memory is not None and within is not None and most is not None and most.rows > 2 * within:
         raise UsageError(
             f"{printable(most.name)} is read as a whole and takes about {_size(most.rows * BYTES_PER_ROW)}, "
             f"more than --memory {_size(memory)} leaves: split it, or write it with smaller row groups"
