@@ -8,15 +8,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from odm.evaluate.sides import Joined, SideTable
+from odm.tables import Longs
 
 AT_A_TIME = 2**20
 """Pairs of detections and ground truths of any class that are looked at together."""
 
 
-def collapsed(joined: Joined, name: str = "") -> Joined:
-    """The same boxes as if all were of one class."""
+def collapsed(joined: Joined, name: str = "", ranks: Longs | None = None) -> Joined:
+    """The same boxes as if all were of one class; those of an image by (classes,) `ranks`, if given."""
 
     def one(side: SideTable) -> SideTable:
+        if ranks is not None:
+            side = side.take(np.lexsort((ranks[side.category], side.image)))
         return dataclasses.replace(side, category=np.zeros(len(side), np.int32))
 
     return dataclasses.replace(

@@ -43,7 +43,7 @@ class Truth:
     def own_threshold(self) -> Floats:
         """(n,) the lower threshold of small ground truths."""
         left, top, right, bottom, _ = geometry(self.side.xyxy, self.side.wh, self.protocol)
-        w, h = right - left, bottom - top
+        w, h = right - left + self.protocol.pixel, bottom - top + self.protocol.pixel
         with np.errstate(invalid="ignore", divide="ignore"):
             own: Floats = np.fmin(w * h / ((w + 10) * (h + 10)), self.protocol.ious[0])
         return own

@@ -10,7 +10,7 @@ from odm.evaluate import tubes
 from odm.evaluate.accumulate import accumulate
 from odm.evaluate.any_class import collapsed
 from odm.evaluate.doubts import report_groups, report_no_match
-from odm.evaluate.join import join
+from odm.evaluate.join import class_ranks, join
 from odm.evaluate.match import match, match_all
 from odm.evaluate.matches import TRUTHS
 from odm.evaluate.pairs import floor_of
@@ -21,7 +21,7 @@ from odm.evaluate.sides import Joined, Label
 from odm.evaluate.switches import Areas, check_scores, resolve
 from odm.issues import Log, UsageError, plural
 from odm.pairing import source_of
-from odm.tables import Dataset
+from odm.tables import Dataset, Longs
 
 ONE_CLASS = "(any class)"
 """The name of the one class of evaluations that ignore classes."""
@@ -92,7 +92,8 @@ def evaluate(
     hierarchy
         ``{"LabelName": ..., "Subcategory": [...]}``, nested, for the Open Images protocols.
     class_agnostic
-        Treat all boxes as one class, like ``useCats = 0`` in pycocotools.
+        Treat all boxes as one class, like ``useCats = 0`` in pycocotools: equal scores of an image are ranked
+        by the id of their class, then by input.
     log
         Collects issues and notes.
 
@@ -130,7 +131,8 @@ def evaluate(
             truth, detections, rules, log, choice, at_score=at_score, class_agnostic=class_agnostic
         )
     joined = join(truth, detections, log, image_labels=image_labels, hierarchy=hierarchy, **choice)
-    joined, rules = _with_switches(joined, rules, choice, class_agnostic=class_agnostic)
+    ranks = class_ranks(joined, truth) if class_agnostic else None
+    joined, rules = _with_switches(joined, rules, choice, class_agnostic=class_agnostic, ranks=ranks)
     report_before(joined, rules, source_of(truth), log)
     results = [
         dataclasses.replace(accumulate(matches, at_score=at_score), joined=joined)
@@ -165,11 +167,19 @@ def _evaluate_tubes(
 
 
 def _with_switches(
-    joined: Joined, rules: Sequence[Protocol], choice: Mapping[str, Any], *, class_agnostic: bool
+    joined: Joined,
+    rules: Sequence[Protocol],
+    choice: Mapping[str, Any],
+    *,
+    class_agnostic: bool,
+    ranks: Longs | None = None,
 ) -> tuple[Joined, list[Protocol]]:
-    """The two sides, as one class if so asked, and the protocols with what was changed under all of them."""
+    """The two sides, as one class if so asked, and the protocols with what was changed under all of them.
+
+    `ranks` (classes,) are the order in which the classes come where boxes of an image are equal.
+    """
     if class_agnostic:
-        joined = collapsed(joined, ONE_CLASS)
+        joined = collapsed(joined, ONE_CLASS, ranks)
     common = common_switches(joined=joined, **choice)
     if class_agnostic:
         common.append("classes ignored")

@@ -251,7 +251,11 @@ def _joined(
 
 def _image_order(images: Images) -> Longs:
     """(n,) rows in the order that decides ties."""
-    ids = images.source_id
+    return _order_of(images.source_id)
+
+
+def _order_of(ids: NDArray[Any]) -> Longs:
+    """(n,) rows by id, numbers before text; as they stand where one has no id."""
     if ids.dtype != object:
         if len(ids) == 0 or (ids == NO_ID).any():
             return np.arange(len(ids))
@@ -261,6 +265,13 @@ def _image_order(images: Images) -> Longs:
         return np.arange(len(ids))
     keys = [(isinstance(i, str), i) for i in listed]
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
+
+
+def class_ranks(joined: Joined, truth: Dataset) -> Longs:
+    """(classes,) ranks of the classes: by id where the ground truth has ids, else as they stand."""
+    by_id = [truth.categories.name[row] for row in _order_of(truth.categories.source_id).tolist()]
+    known = {name: rank for rank, name in reversed(list(enumerate(by_id)))}
+    return np.array([known.get(name, len(by_id) + k) for k, name in enumerate(joined.classes)], np.int64)
 
 
 def _without_partner(images: Images, partner: Longs) -> tuple[str, ...]:

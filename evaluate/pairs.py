@@ -22,6 +22,7 @@ from odm.tables import Floats, Ints, Longs
 
 Columns = tuple[Floats, ...]
 """Left, top, right, bottom and area."""
+_Half = tuple[Longs, Longs]
 Found = tuple[Ints, Ints, Floats, Floats]
 """Detection, ground truth, IoU and IoA of pairs."""
 
@@ -190,17 +191,31 @@ def floor_of(protocol: Protocol) -> float:
 
 
 def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:
-    """Left, top, right, bottom and area of boxes, so that right - left is the width; each (n,).
+    """Left, top, right, bottom and area of boxes, each (n,); right - left + `Protocol.pixel` is the width.
 
     They are 32-bit floats where the protocol computes in those.
     """
     left, top, right, bottom = np.ascontiguousarray(xyxy.T, np.float32 if protocol.single else None)
-    if protocol.pixels == "inclusive":
-        return left, top, right + 1, bottom + 1, (right - left + 1) * (bottom - top + 1)
-    if protocol.as_given:
+    if protocol.as_given and not protocol.pixel:
         width, height = wh.T
         return left, top, left + width, top + height, width * height
-    return left, top, right, bottom, (right - left) * (bottom - top)
+    pixel = protocol.pixel
+    return left, top, right, bottom, (right - left + pixel) * (bottom - top + pixel)
+
+
+def shared(det: Columns, truth: Columns, axis: int, protocol: Protocol) -> Floats:
+    """How far pairs of boxes overlap along an axis, 0 = x and 1 = y; not above 0 where they lie apart."""
+    length: Floats = np.minimum(det[axis + 2], truth[axis + 2])
+    length -= np.maximum(det[axis], truth[axis])
+    if protocol.pixel:  # after the difference, as for areas, so that a perfect box has an IoU of 1
+        length += protocol.pixel
+    return length
+
+
+def intersection(det: Columns, truth: Columns, protocol: Protocol) -> Floats:
+    """The area that both boxes of each pair cover."""
+    width, height = (np.maximum(shared(det, truth, axis, protocol), 0) for axis in (0, 1))
+    return width * height
 
 
 def _lookup(key: Longs, keys: Longs) -> Ints:
@@ -240,8 +255,7 @@ class _Boxes:
 
         The arrays are broadcast, `grouped` too.
         """
-        height = np.minimum(det[3], truth[3]) - np.maximum(det[1], truth[1])
-        inter = width * np.maximum(height, 0)
+        inter = width * np.maximum(shared(det, truth, 1, self.protocol), 0)
         area = det[4]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             if self.protocol.single:
@@ -278,6 +292,7 @@ class _Boxes:
             # Most pairs lie apart in x already; only the others are looked at further.
             width = np.minimum(det[2][local], self.truth[2][truth_at])
             width -= np.maximum(det[0][local], self.truth[0][truth_at])
+            width += self.protocol.pixel
             meets = np.flatnonzero(width > 0)
             local, truth_at = local[meets], truth_at[meets]
             iou, ioa = self.overlap(
@@ -399,7 +414,7 @@ class LargeGroup:
             d, t, left, top = areas.pop()
             if not len(d) or not len(t):
                 continue
-            if len(d) * len(t) > CHUNK and (halves := _halved(det, truth, d, t)) is not None:
+            if len(d) * len(t) > CHUNK and (halves := self._halved(det, truth, d, t)) is not None:
                 (lower, upper), axis, cut = halves
                 areas.append((*lower, left, top))
                 areas.append((*upper, cut if axis == 0 else left, cut if axis == 1 else top))
@@ -431,8 +446,7 @@ class LargeGroup:
         for start in range(0, len(d), step):
             some = d[start : start + step]
             ours = tuple(c[some][:, None] for c in det)
-            width = np.minimum(ours[2], theirs[2])
-            width -= np.maximum(ours[0], theirs[0])
+            width = shared(ours, theirs, 0, self.boxes.protocol)
             iou, ioa = self.boxes.overlap(width, ours, theirs, grouped)
             if self.best_only:
                 kept = self._best_of_rows(
@@ -461,30 +475,27 @@ class LargeGroup:
             kept.append(best[score.ravel()[best] >= 0])
         return np.sort(np.concatenate(kept)) if len(kept) > 1 else kept[0]
 
+    def _halved(
+        self, det: Columns, truth: Columns, d: Longs, t: Longs
+    ) -> tuple[tuple[_Half, _Half], int, float] | None:
+        """The boxes `d` and `t` on either side of a line, its axis and position; None where not worth it.
 
-_Half = tuple[Longs, Longs]
-
-
-def _halved(
-    det: Columns, truth: Columns, d: Longs, t: Longs
-) -> tuple[tuple[_Half, _Half], int, float] | None:
-    """The boxes `d` and `t` on either side of a line, its axis and position; None where not worth it.
-
-    The line is one of those at which a quarter, half or three quarters of the boxes begin.
-    """
-    best = 0.8 * len(d) * len(t)
-    found = None
-    for axis in (0, 1):
-        edges = [(side[axis][rows], side[axis + 2][rows]) for side, rows in ((det, d), (truth, t))]
-        low = np.sort(np.concatenate([low for low, _ in edges]))
-        for quarter in (2, 1, 3):
-            cut = float(low[len(low) * quarter // 4])
-            if not math.isfinite(cut):
-                continue
-            below = [low < cut for low, _ in edges]
-            above = [high > cut for _, high in edges]
-            cost = sum(float(np.count_nonzero(a)) * np.count_nonzero(b) for a, b in (below, above))
-            if cost <= best:
-                best = cost
-                found = ((d[below[0]], t[below[1]]), (d[above[0]], t[above[1]])), axis, cut
-    return found
+        The line is one of those at which a quarter, half or three quarters of the boxes begin.
+        """
+        pixel = self.boxes.protocol.pixel
+        best = 0.8 * len(d) * len(t)
+        found = None
+        for axis in (0, 1):
+            edges = [(side[axis][rows], side[axis + 2][rows]) for side, rows in ((det, d), (truth, t))]
+            low = np.sort(np.concatenate([low for low, _ in edges]))
+            for quarter in (2, 1, 3):
+                cut = float(low[len(low) * quarter // 4])
+                if not math.isfinite(cut):
+                    continue
+                below = [low < cut for low, _ in edges]
+                above = [high + pixel >= cut for _, high in edges]
+                cost = sum(float(np.count_nonzero(a)) * np.count_nonzero(b) for a, b in (below, above))
+                if cost <= best:
+                    best = cost
+                    found = ((d[below[0]], t[below[1]]), (d[above[0]], t[above[1]])), axis, cut
+        return found

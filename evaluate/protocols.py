@@ -181,6 +181,11 @@ class Protocol:
     tubes: bool = False
     switched: tuple[str, ...] = ()
 
+    @property
+    def pixel(self) -> int:
+        """What is added to right - left and to bottom - top: an inclusive box ends with a whole pixel."""
+        return int(self.pixels == "inclusive")
+
     def crowds(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
         """(n,) which ground truths any number of detections may match."""
         crowds: NDArray[np.bool_] = (flags & np.uint16(self.crowd_flags)) != 0

@@ -67,14 +67,17 @@ class Rules:
         """IoU; for crowds and groups the share of the detection that is covered."""
         over_own_area = self.is_crowd(truth) or self.is_group(truth)
         added = single(float(EPSILON)) if self.protocol.single else 0.0
-        return _overlap(detection, truth, over_own_area=over_own_area, added=added)
+        pixel = self.protocol.pixel
+        return _overlap(detection, truth, over_own_area=over_own_area, added=added, pixel=pixel)
 
     def threshold(self, truth: Box) -> float:
         """The overlap that a match takes."""
         if self.protocol.single:
             return single(self.iou)
         if self.protocol.size_threshold:
-            w, h = truth.right - truth.left, truth.bottom - truth.top
+            w, h = (
+                side + self.protocol.pixel for side in (truth.right - truth.left, truth.bottom - truth.top)
+            )
             return min(w * h / ((w + 10) * (h + 10)), self.iou)
         return (
             min(self.iou, CEILING) if self.protocol.averaged and self.protocol.match == "free" else self.iou
@@ -235,10 +238,10 @@ def _guesses(joined: Joined, ranked: list[Box], truths: list[Box], rules: Rules)
     return outcomes
 
 
-def _overlap(a: Box, b: Box, *, over_own_area: bool, added: float) -> float:
+def _overlap(a: Box, b: Box, *, over_own_area: bool, added: float, pixel: int) -> float:
     """Intersection over the union, to which something may be `added`, or over the area of `a`."""
-    width = min(a.right, b.right) - max(a.left, b.left)
-    height = min(a.bottom, b.bottom) - max(a.top, b.top)
+    width = min(a.right, b.right) - max(a.left, b.left) + pixel
+    height = min(a.bottom, b.bottom) - max(a.top, b.top) + pixel
     if width <= 0 or height <= 0:
         return 0.0
     shared = width * height

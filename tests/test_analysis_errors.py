@@ -287,6 +287,16 @@ def test_suspects_of_the_small_data_set(small):
     assert {row["det"] for row in suspects(*small, least=0) if row["kind"] == "missing"} == {5, 11, 12}
 
 
+def test_what_an_ignored_box_covers_is_measured_by_areas():
+    """A tenth is a tenth: computed from the IoU it was 0.10000000000000002, and no suspect."""
+    common = {"images": ["a"], "categories": ["x"], "image": [0, 0], "category": [0, 0]}
+    gt = Dataset.from_arrays(**common, xyxy=[[0, 9, 32, 41], [90, 0, 99, 9]], flags=[Flag.CROWD, 0])
+    det = Dataset.from_arrays(**common, xyxy=[[0, 0, 10, 10], [90, 0, 99, 9]], score=[0.9, 0.8])
+    sides = both(evaluate(gt, det, "coco").result)
+    assert sides[1].ignored_cover.tolist() == [0.1, 0.0]
+    assert [(row["kind"], row["det"]) for row in suspects(*sides)] == [("missing", 0)]
+
+
 def iou_of(a, b):
     inter = max(min(a[2], b[2]) - max(a[0], b[0]), 0) * max(min(a[3], b[3]) - max(a[1], b[1]), 0)
     area = [(c[2] - c[0]) * (c[3] - c[1]) for c in (a, b)]

@@ -1,5 +1,6 @@
 """Where the numbers are easily wrong by a little: huge boxes, caps and classes, image labels, shards."""
 
+import numpy as np
 import pytest
 
 from odm.evaluate import PROTOCOLS, accumulate, concatenate, evaluate, join, match
@@ -166,3 +167,13 @@ def test_shards_of_a_hierarchy_can_be_concatenated(name, only, labels):
     assert together == whole
     if rules.hierarchical and only is None:
         assert [row["class"] for row in whole["classes"]] == [*names, "animal", "plant"]
+
+
+@pytest.mark.parametrize("pixels", ["edges", "inclusive"])
+def test_a_perfect_box_passes_an_iou_of_one(pixels):
+    """An inclusive width is (right - left) + 1: (right + 1) - left is another float for many boxes."""
+    ltwh = np.random.default_rng(0).uniform(1, 90, (400, 4)).round(3).tolist()
+    rows = [(0, 0, box, i / 400) for i, box in enumerate(ltwh, 1)]
+    sides = [boxes(["a"], [row[:n] for row in rows]) for n in (3, 4)]
+    row = evaluate(*sides, "voc2012", iou=1.0, pixels=pixels).result.overall
+    assert (row.tp, row.fp) == (400, 0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from odm.evaluate.analysis.table import Table, first_of_runs
 from odm.evaluate.any_class import collapsed, parts
-from odm.evaluate.pairs import find_pairs, geometry
+from odm.evaluate.pairs import find_pairs, geometry, intersection
 from odm.evaluate.prepare import prepare
 from odm.evaluate.protocols import Protocol
 from odm.evaluate.sides import Joined, Mask
@@ -82,8 +82,8 @@ def overlaps_of(joined: Joined, table: Table) -> Overlaps:
     rank = np.empty(n, np.int64)
     rank[table.order] = np.arange(n)
     for gt_start, det_start, part in parts(joined):
-        area = geometry(part.detections.xyxy, part.detections.wh, rules)[4]
-        truth_area = geometry(part.truth.xyxy, part.truth.wh, rules)[4]
+        ours = geometry(part.detections.xyxy, part.detections.wh, rules)
+        theirs = geometry(part.truth.xyxy, part.truth.wh, rules)
         for near, near_gt, iou in _pairs(part, rules):
             of_class = part.detections.category[near] == part.truth.category[near_gt]
             det, gt = places[near + det_start], near_gt + gt_start
@@ -100,9 +100,11 @@ def overlaps_of(joined: Joined, table: Table) -> Overlaps:
                 _best(best, det[mask], gt[mask], iou[mask])
             _highest(any_iou, det, iou)
             _highest(same_any_iou, det[of_class], iou[of_class])
+            void = np.flatnonzero(~counts)
+            of_det = tuple(c[near[void]] for c in ours)
+            inter = intersection(of_det, tuple(c[near_gt[void]] for c in theirs), rules)
             with np.errstate(invalid="ignore", divide="ignore"):
-                inside = iou * (area[near] + truth_area[near_gt]) / (1 + iou) / area[near]
-            _highest(cover, det[~counts], inside[~counts])
+                _highest(cover, det[void], (inter / of_det[4]).astype(np.float64))
             by_truth = np.lexsort((rank[det], gt))
             for best, mask in zip(of_truth, (of_class[by_truth], ~of_class[by_truth]), strict=True):
                 rows = by_truth[mask]

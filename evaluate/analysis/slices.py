@@ -29,7 +29,7 @@ from odm.evaluate.analysis.bootstrap import (
 from odm.evaluate.analysis.replicates import Plan, Replicates, mean_of_defined
 from odm.evaluate.analysis.table import TP, Table, hits_under, tabulate
 from odm.evaluate.match import match
-from odm.evaluate.pairs import geometry
+from odm.evaluate.pairs import geometry, intersection
 from odm.evaluate.protocols import AreaBits, Protocol
 from odm.evaluate.results import plain
 from odm.evaluate.sides import Joined, Mask
@@ -379,7 +379,7 @@ def _overlapping(joined: Joined, rules: Protocol) -> Mask:
     """(g,) the ground truths that overlap with another counting one of their image."""
     truth = joined.truth
     nothing = (truth.flags & np.uint16(int(rules.ignored | rules.crowd_flags | rules.drop_flags))) != 0
-    left, top, right, bottom, area = geometry(truth.xyxy, truth.wh, rules)
+    columns = geometry(truth.xyxy, truth.wh, rules)
     overlapping = np.zeros(len(truth), np.bool_)
     start = np.searchsorted(truth.image, np.arange(len(joined.images) + 1))
     n = np.diff(start)
@@ -388,11 +388,10 @@ def _overlapping(joined: Joined, rules: Protocol) -> Mask:
         a = np.arange(max(len(truth) - step, 0))
         a = a[truth.image[a] == truth.image[a + step]]
         b = a + step
-        width = np.minimum(right[a], right[b]) - np.maximum(left[a], left[b])
-        height = np.minimum(bottom[a], bottom[b]) - np.maximum(top[a], top[b])
-        inter = np.maximum(width, 0) * np.maximum(height, 0)
+        one, other = tuple(c[a] for c in columns), tuple(c[b] for c in columns)
+        inter = intersection(one, other, rules)
         with np.errstate(invalid="ignore", divide="ignore"):
-            over = (inter / (area[a] + area[b] - inter) >= OVERLAP) & (inter > 0)
+            over = (inter / (one[4] + other[4] - inter) >= OVERLAP) & (inter > 0)
         overlapping[a[over & ~nothing[b]]] = True
         overlapping[b[over & ~nothing[a]]] = True
     overlapping &= ~nothing

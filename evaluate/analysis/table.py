@@ -18,7 +18,7 @@ from odm.evaluate.counting import Truth
 from odm.evaluate.matches import Matches, concatenate, threshold_bits, word_blocks
 from odm.evaluate.order import argsort_descending, argsort_int
 from odm.evaluate.outcomes import outcomes
-from odm.evaluate.pairs import geometry
+from odm.evaluate.pairs import geometry, intersection
 from odm.evaluate.prepare import prepare
 from odm.evaluate.protocols import AreaBits, Protocol
 from odm.evaluate.results import Result
@@ -189,8 +189,7 @@ def tabulate(joined: Joined, matches: Matches) -> Table:
     hit = np.flatnonzero((outcome == TP) & (gt >= 0))
     det = geometry(detections.xyxy[hit], detections.wh[hit], rules)
     own = geometry(truth.xyxy[gt[hit]], truth.wh[gt[hit]], rules)
-    width = np.minimum(det[2], own[2]) - np.maximum(det[0], own[0])
-    inter = width * np.maximum(np.minimum(det[3], own[3]) - np.maximum(det[1], own[1]), 0)
+    inter = intersection(det, own, rules)
     with np.errstate(invalid="ignore", divide="ignore"):
         iou[hit] = inter / (det[4] + own[4] - inter)
         in_group = sides.group[gt[hit]]  # matched by the share of the detection that lies inside
