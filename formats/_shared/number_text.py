@@ -153,7 +153,7 @@ _ZERO = ord("0")
 
 
 def whole_edges(xyxy: Floats) -> Floats:
-    """(n, 4) edges as whole numbers, halves away from zero; one that would vanish gets the pixels it touches."""
+    """(n, 4) whole numbers, halves away from zero; a box that would vanish gets the pixels it touches."""
     whole = np.copysign(np.floor(np.abs(xyxy) + 0.5), xyxy) + 0.0  # no -0
     low, high = xyxy[:, :2], xyxy[:, 2:]
     vanishes = (whole[:, :2] == whole[:, 2:]) & (low < high)
