@@ -216,22 +216,6 @@ def via(rng):
     return {"via.json": rng.choice([entries, {"_via_settings": {}, "_via_img_metadata": entries}])}
 
 
-def createml(rng):
-    scale = rng.choice([1, 1, 0.001])
-
-    def box(name, *xywh):
-        place = dict(zip(("x", "y", "width", "height"), (v * scale for v in xywh), strict=True))
-        return {"label": name, "coordinates": place} | rng.choice(
-            [{}, {"confidence": 0.5}, {"confidence": None}]
-        )
-
-    return {
-        "a.json": [
-            {"image": name, "annotations": [box(*b) for b in found]} for name, found in images(rng).items()
-        ]
-    }
-
-
 def fiftyone(rng):
     classes = rng.choice([None, ["cat", "dog", "a:b", "Ä"]])
 
@@ -266,7 +250,7 @@ def cvat_xml(rng):
 
 
 MAKE = {
-    "createml": createml, "cvat": cvat_xml, "fiftyone": fiftyone, "labelme": labelme, "labelstudio": labelstudio,
+    "cvat": cvat_xml, "fiftyone": fiftyone, "labelme": labelme, "labelstudio": labelstudio,
     "supervisely": supervisely, "via": via,
 }  # fmt: skip
 
@@ -284,7 +268,7 @@ def everything(path, name, kind):
     """All that reading a source gives."""
     log, builder = Log(), Builder()
     builder.kind = kind
-    options = {"image_size": (640, 480)} if name in ("createml", "fiftyone") else {}
+    options = {"image_size": (640, 480)} if name == "fiftyone" else {}
     FORMATS[name].read(Source(str(path)), builder, log, make_options(FORMATS[name], options))
     data = builder.build()
     tables = [

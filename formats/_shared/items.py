@@ -1,0 +1,501 @@
+"""A cursor over the records of JSON files: a reader asks for what it wants, and gets checked values.
+
+Each `Item` knows its place, so a fault is reported where it stands. A value that is wrong comes back as a
+neutral one (NaN, -1, no points), so a reader need not test for it; the `Row` it belongs to is marked and adds
+no box. Where a record cannot be read any further, such as without a key it must have, `BadRecord` is raised::
+
+    for image in file_items(reader, file, "a list of images"):
+        boxes = image.rows("annotations")
+        boxes.read(image.image("image"), _read_box)
+
+    def _read_box(box: Row) -> None:
+        box.need("label", "coordinates")
+        x, y, width, height = box.object("coordinates").numbers("x", "y", "width", "height")
+        box.add(box.category("label"), (x, y, x + width, y + height), score=box.score("confidence"))
+
+`images_of` is the counterpart for writing: every image with its boxes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from odm.codes import NO_SIZE
+from odm.files import Output
+from odm.formats._shared.gather import NAN, At, Corners
+from odm.formats._shared.json_lines import json_lines
+from odm.formats._shared.json_values import FLAG_NAMES, Nothing, Reader, flags_of, may_write, number
+from odm.formats._shared.number_text import short_wh
+from odm.issues import Log
+from odm.tables import Builder, Dataset, Flag
+
+Size = tuple[int, int]
+BAD_SIZE: Size = (0, 0)
+"""A size that is given and cannot be one; the log has the reason."""
+
+
+class BadRecord(Exception):
+    """A record cannot be read any further; the log has the reason."""
+
+
+class Origin:
+    """The file or list that rows come from. It is registered when its number is first asked for."""
+
+    __slots__ = ("_builder", "_number", "_path", "_pointer")
+
+    def __init__(self, builder: Builder, path: str, pointer: str = "") -> None:
+        self._builder, self._path, self._pointer, self._number = builder, path, pointer, -1
+
+    @property
+    def number(self) -> int:
+        """What `Builder.file` answers for it."""
+        if self._number < 0:
+            self._number = self._builder.file(self._path, self._pointer)
+        return self._number
+
+
+class Item:
+    """A JSON object and its place. `BadRecord`, and an issue, if the value is no object.
+
+    `origin` and `line` say where the rows of the tables come from that are made of it; the objects in it have
+    the same, until one is an element of `rows`.
+    """
+
+    __slots__ = ("at", "line", "origin", "reader", "record", "row")
+
+    def __init__(
+        self, reader: Reader, value: Any, at: At, origin: Origin, line: int = 0, row: Row | None = None
+    ) -> None:
+        self.reader, self.at, self.origin, self.line, self.row = reader, at, origin, line, row
+        found = value if type(value) is dict else reader.mapping(value, at, row=row is not None)
+        if found is None:
+            raise BadRecord
+        self.record: dict[str, Any] = found
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.record
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value under a key, unchecked."""
+        return self.record.get(key, default)
+
+    def first_key(self, *keys: str) -> str:
+        """The first of these keys that is there, else the first."""
+        return next((key for key in keys if key in self.record), keys[0])
+
+    # -- faults
+
+    def fault(self) -> None:
+        """Mark the row that this is part of, so that it adds no box."""
+        if self.row is not None:
+            self.row.bad = True
+
+    def missing(self, key: str) -> None:
+        """Report a key that is not there."""
+        self.reader.missing(self.at, key, row=self.row is not None)
+        self.fault()
+
+    def wrong(self, key: str, expected: str) -> None:
+        """Report a value of the wrong type."""
+        self.reader.wrong(self.at / key, expected, self.record.get(key), row=self.row is not None)
+        self.fault()
+
+    def need(self, *keys: str) -> None:
+        """`BadRecord`, and an issue, if one of these keys is not there."""
+        for key in keys:
+            if key not in self.record:
+                self.missing(key)
+                raise BadRecord
+
+    # -- values
+
+    def object(self, key: str, *, optional: bool = False) -> Item:
+        """The object under a key; an empty one where it is optional and null, empty or not there."""
+        if not optional:
+            self.need(key)
+        value = self.record.get(key)
+        if optional and not value:
+            value = {}
+        return Item(self.reader, value, self.at / key, self.origin, self.line, self.row)
+
+    def text(self, key: str) -> str:
+        """The text under a key; `BadRecord`, and an issue, if there is none."""
+        found = self.reader.text(self.record, key, self.at, row=self.row is not None)
+        if found is None:
+            raise BadRecord
+        return found
+
+    def numbers(self, *keys: str) -> list[float]:
+        """The numbers under these keys, which must all be there."""
+        found = self.reader.members(self.record, keys, self.at)
+        if found is None:
+            self.fault()
+            return [NAN] * len(keys)
+        return found
+
+    def number(self, key: str, default: float) -> float:
+        """The number under a key, `default` where it is null or not there."""
+        value = self.record.get(key)
+        if value is None:
+            return default
+        found = self.reader.number(value, self.at / key)
+        if found is None:
+            self.fault()
+            return NAN
+        return found
+
+    def number_list(self, key: str, count: int = -1, what: str = "") -> list[float]:
+        """The list of numbers under a key; `BadRecord`, and an issue, if it is none.
+
+        With a `count` it must hold so many, described by `what`.
+        """
+        self.need(key)
+        value, at = self.record[key], self.at / key
+        found: list[float] | None
+        if count >= 0:
+            found = self.reader.numbers(value, count, what, at)
+        else:
+            given = self.reader.items(value, at, row=True)
+            each = [self.reader.number(one, at / i) for i, one in enumerate(given or ())]
+            good = [one for one in each if one is not None]
+            found = None if given is None or len(good) < len(each) else good
+        if found is None:
+            raise BadRecord
+        return found
+
+    def points(self, key: str, least: int) -> list[list[float]]:
+        """The list of at least so many points [x, y] under a key."""
+        self.need(key)
+        found = self.reader.points(self.record[key], self.at / key, least)
+        if found is None:
+            self.fault()
+            return [[NAN, NAN]] * max(least, 1)
+        return found
+
+    def score(self, key: str, *, as_text: bool = False) -> float:
+        """The score under a key, NaN where it is null or not there; with `as_text` also a number in text."""
+        value = self.record.get(key)
+        if value is None:
+            return NAN
+        found = self.reader.score(value, self.at / key, as_text=as_text)
+        if found is None:
+            self.fault()
+            return NAN
+        return found
+
+    def category(self, key: str) -> int:
+        """The row of the class that is named under a key, which must be there."""
+        self.need(key)
+        return self.category_named(self.record[key], self.at / key)
+
+    def category_named(self, name: Any, at: At) -> int:
+        """The row of the class of this name, which stands at `at`."""
+        found = self.reader.category(name, at)
+        if found is None:
+            self.fault()
+            return -1
+        return found
+
+    def flags(self, key: str, known: Mapping[str, Flag] = FLAG_NAMES, unsaid: Sequence[Any] = ()) -> int:
+        """The flags in the attributes under a key, which may be null, empty or missing.
+
+        Other attributes are counted, if the row is good so far and they hold something that is not `unsaid`.
+        """
+        attributes = self.object(key, optional=True).record
+        if self.row is not None and self.row.bad:
+            return 0
+        return self.reader.flags(attributes, known, unsaid)
+
+    def size(self, width: str, height: str) -> Size | None:
+        """The size of an image under two keys, None where it is not given, `BAD_SIZE` where it is wrong."""
+        values = self.record.get(width), self.record.get(height)
+        size = self.reader.size(*values, self.at, (width, height))
+        if size == BAD_SIZE:
+            self.fault()
+        return size
+
+    def count_unread(self, known: frozenset[str]) -> None:
+        """Count the other keys, where they hold something, unless this is part of a row that adds no box."""
+        if self.row is None or not self.row.bad:
+            self.reader.count_unread(self.record, known)
+
+    # -- images
+
+    def image(self, key: str, name: Callable[[str], str] = str, **columns: Any) -> int | None:
+        """The row of a new image that is named under a key; None, and an issue, if it cannot be one.
+
+        `name` makes the name of the text that stands there; `columns` are those of `Reader.image`.
+        """
+        value = self.record.get(key)
+        return self.image_named(name(value) if type(value) is str else value, field=key, **columns)
+
+    def image_named(self, name: Any, **columns: Any) -> int | None:
+        """The row of a new image of this name; None, and an issue, if it cannot be one."""
+        return self.reader.image(name, self.at, file=self.origin.number, line=self.line, **columns)
+
+    def known_size(self, name: str) -> Size | None:
+        """The size of an image from a picture or an option; None, and an issue, if it is not known."""
+        size = self.reader.pictures.size(name, self.reader.pictures.named(name))
+        if size is None:
+            self.reader.log.report(NO_SIZE, self.at.path, **self.at.where, value=name)
+        return size
+
+    # -- lists
+
+    def array(self, key: str) -> list[Any] | None:
+        """The list under a key, empty where it is null or not there; None, and an issue, if it is no list."""
+        return self.reader.items(self.record.get(key), self.at / key, row=self.row is not None)
+
+    def items(self, key: str) -> Iterator[Item]:
+        """The objects of the list under a key; other values are reported and left out."""
+        at = self.at / key
+        origin = Origin(self.reader.builder, at.path, at.pointer)
+        return self._objects(enumerate(self.array(key) or ()), at, origin)
+
+    def values(self) -> Iterator[Item]:
+        """The objects under all keys, for an object whose keys are data; the last of a place is the key."""
+        return self._objects(self.record.items(), self.at, self.origin)
+
+    def _objects(self, values: Iterable[tuple[Any, Any]], at: At, origin: Origin) -> Iterator[Item]:
+        for key, value in values:
+            line = key if isinstance(key, int) else self.line
+            try:
+                yield Item(self.reader, value, at / key, origin, line, self.row)
+            except BadRecord:
+                self.fault()
+
+    def all_objects(self, key: str, what: str) -> list[Item]:
+        """The objects of the list under a key; `BadRecord`, and an issue, if it is empty or one is none."""
+        given = self.array(key)
+        if not given:
+            if given is not None:
+                self.wrong(key, what)
+            raise BadRecord
+        found = list(self.items(key))
+        if len(found) < len(given):
+            raise BadRecord
+        return found
+
+    def rows(self, key: str, *, keyed: bool = False) -> Rows:
+        """The values of the list, with `keyed` also of the object, under a key, which should be boxes."""
+        given, at = self.record.get(key), self.at / key
+        values: Any
+        if keyed and given is not None and not isinstance(given, list):
+            values = self.reader.mapping(given, at)
+        else:
+            values = self.reader.items(given, at)
+        return Rows(self.reader, at, values, self.origin if at.line else None)
+
+
+class Row(Item):
+    """An object that should be a box."""
+
+    __slots__ = ("_outlined", "bad", "owner")
+
+    def __init__(self, rows: Rows, value: Any, index: int | str) -> None:
+        self.owner, self.bad, self._outlined = rows, False, ""
+        at = rows.at / index if index != "" else rows.at
+        line = at.line or (int(index) if str(index).isdigit() and len(str(index)) < 9 else 0)
+        super().__init__(rows.reader, value, at, rows.origin, line, self)
+
+    def outline(self, what: str) -> None:
+        """Say that this is a shape that is read as its bounding box, in the words of `Reader.outline`."""
+        self._outlined = what
+
+    def add(self, category: int, corners: Corners, **columns: Any) -> None:
+        """Add the box, unless there was a fault in this row; the columns are those of `Reader.box`."""
+        if self.bad:
+            return
+        if self._outlined:
+            self.reader.outline(self._outlined, self.at)
+        file = self.origin.number
+        self.reader.box(self.owner.image, category, corners, self.at, file=file, line=self.line, **columns)
+
+
+class Rows:
+    """The values of a list, or of an object, that should be the boxes of one image.
+
+    Boxes that are not read because of a fault are counted as skipped.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        at: At,
+        values: Sequence[Any] | Mapping[Any, Any] | None,
+        origin: Origin | None = None,
+    ) -> None:
+        self.reader, self.at, self.image = reader, at, -1
+        self.origin = origin or Origin(reader.builder, at.path, at.pointer or "/")
+        self._values = values or ()
+        self._rows: list[Row] | None = None
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[Row]:
+        """Those that are objects; other values are reported once."""
+        if self._rows is None:
+            self._rows = list(self._read())
+        return iter(self._rows)
+
+    def _read(self) -> Iterator[Row]:
+        values = self._values
+        for index, value in values.items() if isinstance(values, Mapping) else enumerate(values):
+            try:
+                yield Row(self, value, index)
+            except BadRecord:
+                continue
+
+    def read(self, image: int | None, read: Callable[..., None], *more: Any) -> None:
+        """Call ``read(row, *more)`` for each row, which adds a box of this image; no image skips all."""
+        self.reader.builder.skipped += len(self)
+        if image is None:
+            return
+        self.image = image
+        for row in self._read() if self._rows is None else self._rows:
+            if row.bad:
+                continue
+            try:
+                read(row, *more)
+            except BadRecord:
+                continue
+            self.reader.builder.skipped -= not row.bad
+
+
+# ------------------------------------------------------------------------------------------------- files
+
+
+def file_item(reader: Reader, file: str) -> Item:
+    """The object that a file holds; `BadRecord`, and an issue, if it holds none."""
+    value = reader.value(file)
+    if value is Nothing:
+        raise BadRecord
+    path = reader.source.full(file)
+    return Item(reader, value, At(path), Origin(reader.builder, path))
+
+
+def file_items(reader: Reader, file: str, what: str, *, alone: bool = False) -> Iterator[Item]:
+    """The objects of the list that a file holds; other values are reported and left out.
+
+    `what` describes the list, for the message if it is none; with `alone` a single object will do.
+    """
+    value = reader.value(file)
+    path = reader.source.full(file)
+    at = At(path)
+    if isinstance(value, list):
+        origin = Origin(reader.builder, path, "/")
+        for i, record in enumerate(reader.log.track(value, "reading")):
+            try:
+                yield Item(reader, record, at / i, origin, i)
+            except BadRecord:
+                continue
+    elif alone and isinstance(value, dict):
+        yield Item(reader, value, at, Origin(reader.builder, path))
+    elif value is not Nothing:
+        reader.wrong(at, what, value)
+
+
+def line_items(reader: Reader, file: str) -> Iterator[Item]:
+    """The objects on the lines of a file, or of the list that it holds; other values are reported."""
+    path = reader.source.full(file)
+    lines, listed = Origin(reader.builder, path), Origin(reader.builder, path, "/")
+    for at, value in json_lines(reader, file):
+        line = at.line or int(at.pointer[1:])
+        try:
+            yield Item(reader, value, at, lines if at.line else listed, line)
+        except BadRecord:
+            continue
+
+
+# ----------------------------------------------------------------------------------------------- writing
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class Box:
+    """A box to be written; whole numbers are ints, so that they are written without a point."""
+
+    row: int
+    label: str
+    xyxy: list[float | int]
+    wh: list[float | int]
+    score: float | int | None
+    """None in ground truth."""
+    flags: int
+
+    def scored(self, key: str) -> dict[str, float | int]:
+        """The score under a key, nothing in ground truth."""
+        return {} if self.score is None else {key: self.score}
+
+    def flags_in(self, names: Sequence[str]) -> list[str]:
+        """Which of these flags are set."""
+        return flags_of(self.flags, names)
+
+
+class Image(NamedTuple):
+    """An image to be written, with its boxes in their order."""
+
+    row: int
+    name: str
+    width: int
+    height: int
+    boxes: list[Box]
+
+
+def images_of(dataset: Dataset) -> Iterator[Image]:
+    """Every image with its boxes."""
+    images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
+    short, is_det = short_wh(boxes), dataset.kind == "det"
+    order = np.argsort(boxes.image, kind="stable")
+    ends = np.searchsorted(boxes.image[order], np.arange(len(images)), side="right").tolist()
+    begin = 0
+    for row, (name, end) in enumerate(zip(images.name, ends, strict=True)):
+        own, begin = order[begin:end], end
+        columns = zip(
+            own.tolist(),
+            boxes.category[own].tolist(),
+            boxes.xyxy[own].tolist(),
+            short[own].tolist(),
+            boxes.score[own].tolist(),
+            boxes.flags[own].tolist(),
+            strict=True,
+        )
+        found = [
+            Box(
+                i,
+                classes[category],
+                [*map(number, xyxy)],
+                [*map(number, wh)],
+                number(score) if is_det else None,
+                flags,
+            )
+            for i, category, xyxy, wh, score, flags in columns
+        ]
+        yield Image(row, name, int(images.width[row]), int(images.height[row]), found)
+
+
+def have_sizes(dataset: Dataset, log: Log) -> bool:
+    """Whether all images with boxes have a size; those without are reported."""
+    images, fits = dataset.images, True
+    for row in np.unique(dataset.boxes.image).tolist():
+        if images.width[row] <= 0 or images.height[row] <= 0:
+            path, line, pointer = dataset.image_place(row)
+            log.report(NO_SIZE, path, line=line, pointer=pointer, value=images.name[row])
+            fits = False
+    return fits
+
+
+def one_file(dataset: Dataset, target: Output, name: str, what: str, log: Log) -> str | None:
+    """Where the one file of a format is written: ``""`` for the target itself, `name` in a folder.
+
+    None, and an issue, if that name or the name of a class cannot be written.
+    """
+    if not may_write(dataset, log):
+        return None
+    if target.single:
+        return ""
+    return name if target.plan([name], [f"the {what}"], log) else None
