@@ -38,21 +38,10 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._shared.gather import At
-from odm.formats._shared.json_lines import json_lines
+from odm.formats._shared.gather import Corners
+from odm.formats._shared.items import BadRecord, Item, Row, images_of, line_items, one_file
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import (
-    Reader,
-    bounds,
-    dump,
-    fitting,
-    groups,
-    is_upright,
-    may_write,
-    number,
-    sniff_json,
-)
-from odm.formats._shared.number_text import short_wh
+from odm.formats._shared.json_values import Reader, bounds, dump, fitting, is_upright, sniff_json
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log, printable
 from odm.tables import Builder, Dataset
@@ -110,18 +99,10 @@ def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -
     reader = Reader(source, builder, log, options, sized=not old)
     passed = _Passed()
     for file in log.track(reader.choose(_looks_like, "an export of Labelbox", _SUFFIXES), "reading"):
-        lines = builder.file(source.full(file))
-        records = -1
-        for at, value in json_lines(reader, file):
-            if not at.line and records < 0:
-                records = builder.file(source.full(file), "/")
-            record = reader.mapping(value, at)
-            if record is not None:
-                place = (lines, at.line) if at.line else (records, int(at.pointer[1:]))
-                if "Labeled Data" in record:
-                    _read_old(reader, record, at, place, options.project, passed)
-                else:
-                    _read_record(reader, record, at, place, options.project, passed)
+        for record in line_items(reader, file):
+            with contextlib.suppress(BadRecord):
+                read_one = _read_old if "Labeled Data" in record else _read_record
+                read_one(record, options.project, passed)
     shown = printable(source.path)
     if passed.labels:
         log.note(f"{shown}: of images with several labels the first is read, {passed.labels} others are not")
@@ -132,11 +113,11 @@ def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -
     reader.finish(field="confidence")
 
 
-def _name(row: dict[str, Any], keys: Sequence[str], url: str) -> tuple[str, Any]:
+def _name(keys: Sequence[str], url: str, row: Item) -> tuple[str, Any]:
     """The key that names the image, and the name: that of the first key, or the end of the `url`."""
     for key in keys:
         if row.get(key):
-            return key, row[key]
+            return key, row.get(key)
     place = row.get(url)
     if isinstance(place, str):
         with contextlib.suppress(ValueError):  # no URL after all
@@ -147,154 +128,81 @@ def _name(row: dict[str, Any], keys: Sequence[str], url: str) -> tuple[str, Any]
     return url, place
 
 
-def _labels(
-    reader: Reader, record: dict[str, Any], at: At, wanted: str, passed: _Passed
-) -> tuple[dict[str, Any] | None, At]:
+def _label(record: Item, wanted: str, passed: _Passed) -> Item | None:
     """The label that is read; None where there is none."""
-    projects = reader.mapping(record.get("projects") or {}, at / "projects")
-    chosen: tuple[dict[str, Any] | None, At] = None, at
-    for key, value in (projects or {}).items():
-        here = at / "projects" / key
-        project = reader.mapping(value, here)
-        if project is None or (wanted and wanted not in (key, project.get("name"))):
+    chosen: Item | None = None
+    for key, project in record.object("projects", optional=True).objects():
+        if wanted and wanted not in (key, project.get("name")):
             continue
-        labels = reader.items(project.get("labels"), here / "labels")
-        if not labels:
-            continue
-        if chosen[0] is not None:
+        labels = list(project.items("labels"))
+        if chosen is not None:
             passed.projects += len(labels)
-            continue
-        passed.labels += len(labels) - 1
-        label = reader.mapping(labels[0], here / "labels" / 0)
-        if label is not None:
-            chosen = label, here / "labels" / 0
+        elif labels:
+            chosen = labels[0]
+            passed.labels += len(labels) - 1
     return chosen
 
 
-def _read_record(
-    reader: Reader, record: dict[str, Any], at: At, place: tuple[int, int], wanted: str, passed: _Passed
-) -> None:
-    row = reader.mapping(record.get("data_row"), at / "data_row")
-    label, here = _labels(reader, record, at, wanted, passed)
-    if row is None:
-        return
+def _read_record(record: Item, wanted: str, passed: _Passed) -> None:
+    label, row = _label(record, wanted, passed), record.object("data_row")
     if label is None:
-        reader.count("records without a label")
+        record.reader.count("records without a label")
         return
-    given = record.get("media_attributes")
-    media = {} if given is None else reader.mapping(given, at / "media_attributes")
-    annotations = reader.mapping(label.get("annotations") or {}, here / "annotations")
-    objects = None
-    if annotations is not None:
-        objects = reader.items(annotations.get("objects"), here / "annotations" / "objects")
-        if annotations.get("classifications"):
-            reader.count("classifications of images")
-    if media is None or objects is None:
-        reader.builder.skipped += len(objects or ())
-        return
-    size = reader.size(media.get("width"), media.get("height"), at / "media_attributes", ("width", "height"))
-    key, name = _name(row, ("external_id", "global_key"), "row_data")
-    image = reader.image(name, at / "data_row", field=key, size=size, file=place[0], line=place[1])
-    _read_objects(reader, objects, here / "annotations" / "objects", image, place)
+    annotations = label.object("annotations", optional=True)
+    objects = annotations.rows("objects")
+    if annotations.get("classifications"):
+        record.reader.count("classifications of images")
+    size = record.object("media_attributes", optional=True).size("width", "height")
+    key, name = _name(("external_id", "global_key"), "row_data", row)
+    objects.read(row.image_named(name, field=key, size=size), _read_object)
 
 
-def _read_old(
-    reader: Reader, record: dict[str, Any], at: At, place: tuple[int, int], wanted: str, passed: _Passed
-) -> None:
+def _read_old(record: Item, wanted: str, passed: _Passed) -> None:
     """The same of version 1, which has a record for each label; the first of a data row is read."""
     if wanted and record.get("Project Name") != wanted:
         passed.projects += 1
         return
-    given = record.get("Label")
-    if not given or given == "Skip":
-        reader.count("records without a label")
+    if record.get("Label") in (None, "", "Skip", {}, []):
+        record.reader.count("records without a label")
         return
-    label = reader.mapping(given, at / "Label")
-    if label is None:
-        return
-    row = record.get("DataRow ID")
-    if isinstance(row, str) and row in passed.rows:
+    label, id_ = record.object("Label"), record.get("DataRow ID")
+    if isinstance(id_, str) and id_ in passed.rows:
         passed.labels += 1
         return
-    if isinstance(row, str):
-        passed.rows.add(row)
-    if "objects" not in label:
-        reader.missing(at / "Label", "objects")
-        return
-    objects = reader.items(label["objects"], at / "Label" / "objects")
+    if isinstance(id_, str):
+        passed.rows.add(id_)
+    label.need("objects")
+    objects = label.rows("objects")
     if label.get("classifications"):
-        reader.count("classifications of images")
-    if objects is None:
-        return
-    key, name = _name(record, ("External ID",), "Labeled Data")
-    image = reader.image(name, at, field=key, file=place[0], line=place[1])
-    _read_objects(reader, objects, at / "Label" / "objects", image, place)
+        record.reader.count("classifications of images")
+    key, name = _name(("External ID",), "Labeled Data", record)
+    objects.read(record.image_named(name, field=key), _read_object)
 
 
-def _read_objects(
-    reader: Reader, objects: list[Any], at: At, image: int | None, place: tuple[int, int]
-) -> None:
-    for i, value in enumerate(objects):
-        if image is None or not _read_object(reader, value, at / i, image, place):
-            reader.builder.skipped += 1
-
-
-def _read_object(reader: Reader, value: Any, at: At, image: int, place: tuple[int, int]) -> bool:
-    """Read one object; False, and an issue, if it should be a box and cannot be one."""
-    record = reader.mapping(value, at, row=True)
-    if record is None:
-        return False
-    old = "title" in record or "bbox" in record
+def _read_object(value: Row) -> None:
+    old = "title" in value or "bbox" in value
     box_key, name_key = ("bbox", "title") if old else ("bounding_box", "name")
-    if box_key not in record and "polygon" not in record:
-        kind = record.get("annotation_kind")
+    if box_key not in value and "polygon" not in value:
+        kind = value.get("annotation_kind")
         if old:
-            kind = next((name for key, name in _OLD_SHAPES.items() if key in record), None)
+            kind = next((name for key, name in _OLD_SHAPES.items() if key in value), None)
         if kind in ("ImageBoundingBox", None):
-            reader.missing(at, box_key, row=True)
-            return False
-        reader.count(f"{kind} objects" if isinstance(kind, str) else "other objects")
-        return True
-    name = reader.text(record, name_key, at, row=True)
-    category = None if name is None else reader.category(name, at / name_key)
-    score = reader.score(record.get("confidence"), at / "confidence")
-    size: tuple[float, float] | None = None
-    if box_key in record:
-        box = reader.mapping(record[box_key], at / box_key, row=True)
-        values = None if box is None else reader.members(box, _PLACE, at / box_key)
-        if values is None:
-            return False
-        left, top, width, height = values
-        corners, size = (left, top, left + width, top + height), (width, height)
+            value.need(box_key)
+        value.reader.count(f"{kind} objects" if isinstance(kind, str) else "other objects")
+        return
+    category, score = value.category(name_key), value.score("confidence")
+    wh: tuple[float, float] | None = None
+    corners: Corners
+    if box_key in value:
+        left, top, width, height = value.object(box_key).numbers(*_PLACE)
+        wh, corners = (width, height), (left, top, left + width, top + height)
     else:
-        points = _points(reader, record["polygon"], at / "polygon")
-        if points is None:
-            return False
+        points = [point.numbers("x", "y") for point in value.all_objects("polygon", "a list of points")]
         corners = bounds(points)
         if not is_upright(points):
-            reader.outline("polygons", at)
-    if category is None or score is None:
-        return False
-    reader.count_unread(record, _OBJECT)
-    reader.box(image, category, corners, at, file=place[0], line=place[1], wh=size, score=score)
-    return True
-
-
-def _points(reader: Reader, value: Any, at: At) -> list[list[float]] | None:
-    """The points of a polygon, or None and an issue."""
-    found = []
-    items = reader.items(value, at, row=True)
-    if not items:
-        if items is not None:
-            reader.wrong(at, "a list of points", value, row=True)
-        return None
-    for i, item in enumerate(items):
-        point = reader.mapping(item, at / i, row=True)
-        values = None if point is None else reader.members(point, ("x", "y"), at / i)
-        if values is None:
-            return None
-        found.append(values)
-    return found
+            value.outline("polygons")
+    value.count_unread(_OBJECT)
+    value.add(category, corners, wh=wh, score=score)
 
 
 # ----------------------------------------------------------------------------------------------- writing
@@ -303,43 +211,30 @@ def _points(reader: Reader, value: Any, at: At) -> list[list[float]] | None:
 def write(dataset: Dataset, target: Output, log: Log, options: LabelboxOptions) -> None:
     """Write one file."""
     del options
-    images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
-    name = "" if target.single else "export.ndjson"
-    if not may_write(dataset, log) or (name and not target.plan([name], ["the records"], log)):
+    name = one_file(dataset, target, "export.ndjson", "records", log)
+    if name is None:
         return
-    wh = short_wh(boxes)
-    lines = []
-    for row, members in enumerate(groups(dataset)):
+    texts = []
+    for image in images_of(dataset):
         objects = []
-        for i in members:
-            left, top, width, height = map(number, [*boxes.xyxy[i, :2].tolist(), *wh[i].tolist()])
-            label = classes[boxes.category[i]]
-            found: dict[str, Any] = {
-                "name": label,
-                "value": label.lower().replace(" ", "_"),
+        for box in image.boxes:
+            left, top, (width, height) = *box.xyxy[:2], box.wh
+            found = {
+                "name": box.label,
+                "value": box.label.lower().replace(" ", "_"),
                 "annotation_kind": "ImageBoundingBox",
                 "bounding_box": {"top": top, "left": left, "height": height, "width": width},
             }
-            if dataset.kind == "det":
-                found["confidence"] = number(float(boxes.score[i]))
-            objects.append(found)
+            objects.append({**found, **box.scored("confidence")})
+        annotations = {"objects": objects, "classifications": [], "relationships": []}
+        labels = [{"label_kind": "Default", "annotations": annotations}]
         record = {
-            "data_row": {"external_id": images.name[row], "row_data": images.name[row]},
-            "media_attributes": {"height": int(images.height[row]), "width": int(images.width[row])},
-            "projects": {
-                "odm": {
-                    "name": "odm",
-                    "labels": [
-                        {
-                            "label_kind": "Default",
-                            "annotations": {"objects": objects, "classifications": [], "relationships": []},
-                        }
-                    ],
-                }
-            },
+            "data_row": {"external_id": image.name, "row_data": image.name},
+            "media_attributes": {"height": image.height, "width": image.width},
+            "projects": {"odm": {"name": "odm", "labels": labels}},
         }
-        lines.append(dump(record) + "\n")
-    target.write(name, "".join(lines).encode())
+        texts.append(dump(record) + "\n")
+    target.write(name, "".join(texts).encode())
 
 
 FORMAT = Format(

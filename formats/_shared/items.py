@@ -19,7 +19,7 @@ no box. Where a record cannot be read any further, such as without a key it must
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -254,17 +254,17 @@ class Item:
         """The objects of the list under a key; other values are reported and left out."""
         at = self.at / key
         origin = Origin(self.reader.builder, at.path, at.pointer)
-        return self._objects(enumerate(self.array(key) or ()), at, origin)
-
-    def values(self) -> Iterator[Item]:
-        """The objects under all keys, for an object whose keys are data; the last of a place is the key."""
-        return self._objects(self.record.items(), self.at, self.origin)
-
-    def _objects(self, values: Iterable[tuple[Any, Any]], at: At, origin: Origin) -> Iterator[Item]:
-        for key, value in values:
-            line = key if isinstance(key, int) else self.line
+        for i, value in enumerate(self.array(key) or ()):
             try:
-                yield Item(self.reader, value, at / key, origin, line, self.row)
+                yield Item(self.reader, value, at / i, origin, i, self.row)
+            except BadRecord:
+                self.fault()
+
+    def objects(self) -> Iterator[tuple[str, Item]]:
+        """The objects under all keys, of an object whose keys are data; other values are left out."""
+        for key in self.record:
+            try:
+                yield key, self.object(key)
             except BadRecord:
                 self.fault()
 
@@ -319,7 +319,7 @@ class Row(Item):
 class Rows:
     """The values of a list, or of an object, that should be the boxes of one image.
 
-    Boxes that are not read because of a fault are counted as skipped.
+    All count as skipped until they are read without a fault.
     """
 
     def __init__(
@@ -333,6 +333,7 @@ class Rows:
         self.origin = origin or Origin(reader.builder, at.path, at.pointer or "/")
         self._values = values or ()
         self._rows: list[Row] | None = None
+        reader.builder.skipped += len(self._values)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -353,7 +354,6 @@ class Rows:
 
     def read(self, image: int | None, read: Callable[..., None], *more: Any) -> None:
         """Call ``read(row, *more)`` for each row, which adds a box of this image; no image skips all."""
-        self.reader.builder.skipped += len(self)
         if image is None:
             return
         self.image = image
