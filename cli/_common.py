@@ -14,7 +14,7 @@ import click
 from odm import inputs
 from odm.cli import _help
 from odm.cli._messages import PER_CODE, PER_CODE_VALIDATE, SHOWN, print_log, print_notes
-from odm.cli._print import progress_screen, show, terminal_width
+from odm.cli._print import is_terminal, progress, show, terminal_width
 from odm.files import MAX_SIZE, Unreadable, read_bytes
 from odm.formats import FORMATS, OptionSpec, option_specs, with_flags
 from odm.issues import KEPT_PER_CODE, Log, PathError, hint, printable
@@ -428,6 +428,7 @@ def common_options(function: Function) -> Function:
             is_flag=True,
             help="Print only results, errors, and warnings that cast doubt on the results.",
         ),
+        click.option("-v", "--verbose", is_flag=True, help="Print all notes instead of the first three."),
         click.option(
             "--max-errors",
             type=click.IntRange(0),
@@ -470,18 +471,7 @@ def table_width(given: Mapping[str, Any]) -> int | None:
 
 def terminal_log(keep: int = KEPT_PER_CODE) -> Log:
     """A log whose long loops show a progress bar, on a terminal only; `keep` issues of each code are kept."""
-    screen = progress_screen()
-    if screen is None:
-        return Log(keep=keep)
-
-    def track(items: Sequence[Any], what: str) -> Iterable[Any]:
-        from tqdm import tqdm
-
-        tqdm.monitor_interval = 0  # no thread of its own
-
-        return tqdm(items, desc=what, leave=False, delay=1, file=screen)
-
-    return Log(keep=keep, track=track)
+    return Log(keep=keep, track=progress if is_terminal() else None)
 
 
 def reading(keywords: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Repair": ("fix", "out", "to", "dry_run"),
     "Output": (
         *("output", "wide", "markdown", "save_to", "plots", "report", "report_images", "report_size"),
-        *("report_title", "open_", "overwrite", "dry_run", "quiet", "max_errors", "max_per_code"),
+        *("report_title", "open_", "overwrite", "dry_run", "quiet", "verbose", "max_errors", "max_per_code"),
     ),
     READING: (*("format_", "from_", "kind", "gt", "skip_bad", "skip_bad_files", "follow_links", "max_size"),),
     SIDES["gt"]: ("gt_format",),

@@ -6,10 +6,11 @@ Issues of one code stand together. A few of each are printed and all counted, so
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 from odm.cli._print import say, show
-from odm.issues import CODES, Code, Issue, Log, grouped, plural
+from odm.issues import CODES, Code, Issue, Log, Usual, grouped, plural
 
 GITHUB = "github"
 """The output whose messages are annotations of GitHub Actions."""
@@ -18,41 +19,40 @@ SHOWN = 100
 PER_CODE = 3
 PER_CODE_VALIDATE = 10
 """How many of one code, unless ``--max-per-code`` says otherwise."""
+NOTES = 3
+"""How many notes, unless ``--verbose`` asks for all."""
 
 
-def print_notes(log: Log) -> None:
-    """Print the decisions that were taken to the standard error stream."""
+def print_notes(log: Log, given: Mapping[str, Any]) -> None:
+    """Print the decisions that were taken to the standard error stream, as the options in `given` say."""
+    if given["quiet"]:
+        return
+    notes = sorted(log.notes, key=lambda text: isinstance(text, Usual))
+    kept = log.notes if given["verbose"] else notes[:NOTES]
     for text in log.notes:
-        say(f"note: {text}")
+        if text in kept:
+            say(f"note: {text}")
+    if more := len(notes) - len(kept):
+        say(f"note: ... and {more} more (-v prints {'it' if more == 1 else 'them'})")
 
 
-def print_log(
-    log: Log,
-    *,
-    quiet: bool = False,
-    limit: int = SHOWN,
-    per_code: int | None = None,
-    first: Iterable[Code] = (),
-) -> None:
-    """Print notes, issues and their counts; errors come before warnings.
+def print_log(log: Log, given: Mapping[str, Any], *, first: Iterable[Code] = ()) -> None:
+    """Print notes, issues and their counts, as the `common_options` in `given` say; errors before warnings.
 
-    Issues of the codes in `first` come before all others, and are not hidden by `quiet`.
+    Issues of the codes in `first` come before all others, and are not hidden by ``--quiet``.
     """
+    quiet, limit = given["quiet"], given["max_errors"]
+    per_code = PER_CODE if given["max_per_code"] is None else given["max_per_code"]
     urgent = [code.name for code in first]
     shown = 0
-    for issue in issue_lines(
-        log, only=urgent, limit=limit, per_code=PER_CODE if per_code is None else per_code
-    ):
+    for issue in issue_lines(log, only=urgent, limit=limit, per_code=per_code):
         shown += isinstance(issue, Issue)
         say(issue)
-    if not quiet:
-        print_notes(log)
+    print_notes(log, given)
     others = [
         name for name in log.counts if name not in urgent and (not quiet or CODES[name].severity == "error")
     ]
-    for issue in issue_lines(
-        log, only=others, limit=max(0, limit - shown), per_code=PER_CODE if per_code is None else per_code
-    ):
+    for issue in issue_lines(log, only=others, limit=max(0, limit - shown), per_code=per_code):
         shown += isinstance(issue, Issue)
         say(issue)
     if log.errors or (log.warnings and not quiet):
@@ -70,15 +70,14 @@ def print_failed(gates: Iterable[str], *, github: bool) -> None:
             say(f"odm: gate failed: {line}")
 
 
-def print_annotations(log: Log, *, quiet: bool = False, first: Iterable[Code] = ()) -> None:
+def print_annotations(log: Log, given: Mapping[str, Any], *, first: Iterable[Code] = ()) -> None:
     """Print the issues that `log` keeps as annotations of GitHub, and the notes as text; see `print_log`."""
     from odm.cli._reports import Report, render
     from odm.converters.validation import sort_issues
 
-    if not quiet:
-        print_notes(log)
+    print_notes(log, given)
     urgent = {code.name for code in first}
-    issues = [i for i in log.issues if not quiet or i.severity == "error" or i.code in urgent]
+    issues = [i for i in log.issues if not given["quiet"] or i.severity == "error" or i.code in urgent]
     show(render(Report(log, sort_issues(issues), []), GITHUB), commands=True)
 
 

@@ -7,11 +7,22 @@ import io
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator
-from typing import Any, TextIO
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from odm.issues import printable
-from odm.screen import Screen
+from odm.issues import Issue, printable
+from odm.screen import Screen, wrapped
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+T = TypeVar("T")
+
+DELAY = 1
+"""Seconds before a progress bar is shown."""
+
+BARS: list[tqdm[Any]] = []
+"""The progress bars on the terminal, which are wiped out before anything is printed."""
 
 
 @contextlib.contextmanager
@@ -62,6 +73,8 @@ def show(
     With `commands` they may be workflow commands of GitHub, whose own text has been escaped. Where there is
     colour, that of `severities` is shown, and the lines in `headlines` stand out.
     """
+    for bar in BARS:
+        bar.clear()
     screen = _err() if err else _out()
     page = str(text).removesuffix("\n") + "\n" if str(text) else ""
     if commands:
@@ -76,9 +89,21 @@ def show(
     screen.flush()
 
 
-def say(text: object) -> None:
-    """Print one line to the standard error stream, whatever the text holds."""
-    show(printable(str(text)), err=True, severities=True)
+def say(message: Issue | str) -> None:
+    """Print one message to the standard error stream, whatever it holds; see `laid_out`."""
+    show(laid_out(message, err=True), err=True, severities=True)
+
+
+def laid_out(message: Issue | str, *, err: bool = False) -> str:
+    """A message on one line; on a terminal that is too narrow for it, on several.
+
+    They are broken between words and indented. The text of an issue then begins below its place and code.
+    """
+    width = _columns(_err() if err else _out())
+    line = printable(str(message))
+    if not isinstance(message, Issue) or width is None or wrapped(line, width) == line:
+        return wrapped(line, width, "  ")
+    return f"{wrapped(message.head, width, '  ')}\n{wrapped(f'  {message.message}', width, '  ')}"
 
 
 HEADLINE = "1;36"
@@ -107,21 +132,39 @@ def reply(text: str) -> None:
     screen.flush()
 
 
-def progress_screen() -> Screen | None:
-    """The terminal that a progress bar is drawn on, which returns to the start of its line; None if none."""
-    screen = _err()
-    return Screen(screen.stream, required=False, keep="\n\r") if screen.isatty() else None
+def progress(items: Iterable[T], what: str) -> Iterator[T]:
+    """The same items; if they take longer than `DELAY`, a progress bar on the terminal follows them."""
+    from tqdm import tqdm
+
+    tqdm.monitor_interval = 0  # no thread of its own
+    screen = Screen(_err().stream, required=False, keep="\n\r")
+    bar = tqdm(items, desc=what, leave=False, delay=DELAY, file=screen)
+    BARS.append(bar)
+    try:
+        yield from bar
+    finally:
+        BARS.remove(bar)
+
+
+def is_terminal() -> bool:
+    """Whether messages go to a terminal."""
+    return _err().isatty()
 
 
 def terminal_width() -> int:
     """How many characters fit on a line of the standard output: ``COLUMNS``, or the terminal's, or 80."""
+    return _columns(_out()) or 80
+
+
+def _columns(screen: Screen) -> int | None:
+    """How many characters fit on a line: ``COLUMNS``, or the terminal's; None for what is no terminal."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):
         return int(columns)
     try:
-        return os.get_terminal_size(_out().fileno()).columns or 80
+        return os.get_terminal_size(screen.fileno()).columns or None
     except (OSError, ValueError):
-        return 80
+        return None
 
 
 def _out() -> Screen:

@@ -99,7 +99,7 @@ def write_report(page: Page, given: Mapping[str, Any], sources: Sequence[str]) -
         sources=sources,
         log=log,
     )
+    print_notes(log, given)
     if not given["quiet"]:
-        print_notes(log)
         say(f"report written to {path}")
     return path

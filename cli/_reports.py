@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import odm
+from odm.cli._print import laid_out
 from odm.files import Unreadable, read_bytes
 from odm.issues import CODES, Code, Issue, Log, grouped, plural, printable
 from odm.screen import json_text
@@ -84,12 +85,12 @@ def render(report: Report, output: str) -> str:
 
 
 def _text(report: Report) -> str:
-    lines = [str(line) for line in report.lines]
+    lines = [laid_out(line) for line in report.lines]
     rows = [(grouped(n), code.severity, code.name) for code, n in report.by_code]
     if rows:
         wide = max(len(row[0]) for row in rows)
         lines += ["", *(f"{n:>{wide}}  {severity:<7}  {name}" for n, severity, name in rows), ""]
-    lines.append(report.verdict)
+    lines.append(laid_out(report.verdict))
     return "\n".join(lines) + "\n"
 
 

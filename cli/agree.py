@@ -88,7 +88,7 @@ def command(first: str, other: str, options: dict[str, dict[str, Any]], **given:
             if n:
                 log.note(f"{printable(path)}: {n} images that the other side lacks are left out")
     finally:
-        print_log(log, quiet=given["quiet"], limit=given["max_errors"], per_code=given["max_per_code"])
+        print_log(log, given)
     found = agree(a, b, classes, iou=given["iou"])
     show(render(found, given["output"], width=table_width(given)))
     return 0

@@ -133,7 +133,6 @@ def command(
     if target is None or not sources:  # a single path is taken for DST
         raise click.UsageError("Missing argument 'DST'." if target else "Missing argument 'SRC...'.")
     log = terminal_log()
-    quiet = given["quiet"]
     lost: Ledger | None = None
     try:
         ledger = convert(
@@ -161,10 +160,10 @@ def command(
         lost = e.ledger
         raise
     finally:
-        print_log(log, quiet=quiet, limit=given["max_errors"], per_code=given["max_per_code"])
+        print_log(log, given)
         if lost is not None:
             show(lost)
-    if not quiet:
+    if not given["quiet"]:
         show(ledger)
     return 0
 

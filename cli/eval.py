@@ -345,15 +345,9 @@ def printed_as(given: dict[str, Any]) -> str:
 def print_messages(log: Log, given: dict[str, Any]) -> None:
     """Print the log; what puts the numbers in doubt comes first and is never hidden."""
     if given["output"] == GITHUB:
-        print_annotations(log, quiet=given["quiet"], first=DOUBTFUL)
+        print_annotations(log, given, first=DOUBTFUL)
         return
-    print_log(
-        log,
-        quiet=given["quiet"],
-        limit=given["max_errors"],
-        per_code=given["max_per_code"],
-        first=DOUBTFUL if given["quiet"] or not log.errors else (),
-    )
+    print_log(log, given, first=DOUBTFUL if given["quiet"] or not log.errors else ())
 
 
 def rules_of(given: dict[str, Any]) -> list[Protocol]:

@@ -54,7 +54,7 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
         other = reference(given["gt"], log)
         loaded = load(request, log, skip_bad=given["skip_bad"], counterpart=other, spare=("images",))
     finally:
-        print_log(log, quiet=given["quiet"], limit=given["max_errors"], per_code=given["max_per_code"])
+        print_log(log, given)
     dataset = loaded.dataset
     others = [other()] if other is not None else []
     pictures = pictures_of(dataset.images.name, [dataset, *filter(None, others)], [own], given)

@@ -88,7 +88,7 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
                 overwrite=given["overwrite"],
             )
     finally:
-        print_log(log, quiet=given["quiet"], limit=given["max_errors"], per_code=given["max_per_code"])
+        print_log(log, given)
     if given["report"]:
         from odm.report import statistics_page
 

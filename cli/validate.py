@@ -27,7 +27,7 @@ from odm.cli._common import (
 from odm.cli._explain import all_codes, explain
 from odm.cli._markdown import check_markdown, markdown_option, write_markdown
 from odm.cli._messages import PER_CODE_VALIDATE, first_of_each, issue_lines
-from odm.cli._print import say, show
+from odm.cli._print import laid_out, say, show
 from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.cli._reports import MACHINE_OUTPUTS, OUTPUTS, Report, render
 from odm.converters import Ledger, Loaded, Request, chosen, examine, repair
@@ -373,14 +373,13 @@ def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, given: d
     if given["markdown"]:
         write_markdown(render(Report(log, _lines(log, "markdown", given), sources), "markdown"), (), given)
     report = Report(log, _lines(log, output, given), sources)
-    if not quiet:
-        print_notes(log)
+    print_notes(log, given)
     people = output == "text"
     show(
         render(report, output),
         commands=output == "github",
         severities=people,
-        headlines=[report.verdict] if people else (),
+        headlines=laid_out(report.verdict).split("\n") if people else (),
     )
     if output not in ("text", "markdown") and not quiet:
         say(report.verdict)

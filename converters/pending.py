@@ -13,7 +13,7 @@ from odm.codes import ALL_SCORED, NO_SCORES, SCORE_MISSING, SCORE_UNEXPECTED, UN
 from odm.converters.skipping import LeftOut, read_good_files
 from odm.files import MAX_SIZE, Source, open_source
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
-from odm.issues import DataError, Log, PathError, UsageError, plural, printable
+from odm.issues import DataError, Log, PathError, UsageError, Usual, plural, printable
 from odm.names import BAD_NAME, SAME_SHORT_NAME, NameRule, refuse_name, shortened
 from odm.tables import Builder, Dataset, Kind
 
@@ -304,7 +304,5 @@ def report_unread(source: Source, log: Log) -> None:
     if source.hidden:
         n = len(source.hidden)
         what = plural(n, "hidden file or folder is", "hidden files and folders are")
-        log.note(
-            f"{printable(source.path)}: {what} not read ({printable(source.hidden[0])}"
-            f"{', ...' if n > 1 else ''})"
-        )
+        some = f"{printable(source.hidden[0])}{', ...' if n > 1 else ''}"
+        log.note(Usual(f"{printable(source.path)}: {what} not read ({some})"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, other_kind, read_head, refuse_nuls
-from odm.formats._contract import Format, Signs
+from odm.formats._contract import SURE, Format, Signs
 from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.json_preview import TOO_DEEP, line_column, too_deep
-from odm.issues import AmbiguousFormat, DataError, Log, Trusted, UsageError, plural, printable
+from odm.issues import AmbiguousFormat, DataError, Log, Trusted, UsageError, Usual, plural, printable
 from odm.names import stem
 
 
@@ -53,7 +53,9 @@ def detect(
         flags = " or ".join(f"{flag} {name}" for name in winners)
         raise AmbiguousFormat(f"{shown}: more than one format fits ({reasons}); set {flags}")
     (name, answer), *_ = winners.items()
-    log.note(f"{shown}: read as {name}, because {answer.reason}")
+    others = [other for other in answers if other != name and best < SURE]
+    note = f"{shown}: read as {name}, because {answer.reason}"
+    log.note(f"{note} (or is it {' or '.join(others)}? Then use {flag})" if others else Usual(note))
     return formats[name]
 
 

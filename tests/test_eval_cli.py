@@ -152,7 +152,7 @@ def test_extra_images(run, tmp_path):
     assert (
         "2 images in the detections but not in the ground truth: '000001', '000002'; remove" in err
     )  # no useless hint
-    out, err = run(part, "det", "--extra-images", "ignore")
+    out, err = run(part, "det", "--extra-images", "ignore", "-v")
     assert "[changed: 2 extra images left out]" in out
     assert "2 images only in the detections left out, with 4 detections: '000001', '000002'" in err
     assert "100.00 %" in out
@@ -378,6 +378,6 @@ def test_lvis_by_what_each_image_was_searched_for(run, tmp_path):
     assert " AP @[ IoU=0.50:0.95 | area=   all | maxDets=  2 catIds=  f] = 0.505" in out
     assert "1 detections dropped: over the limit of 2 per image" in err
     run("lvis.json", "found.json", "--protocol", "lvis", "--fail-under", "APr=0.1", code=1)
-    _, err = run("gt", "det", "--protocol", "lvis")
+    _, err = run("gt", "det", "--protocol", "lvis", "-v")
     assert "there are no image-level labels" in err
     assert "no class frequencies" in err

@@ -1,14 +1,21 @@
 """Messages on the standard error stream: one cause, one message."""
 
+import io
 import json
 import re
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from odm.cli import _app
+from odm.cli import _app, _print
+from odm.cli._common import terminal_log
 from odm.cli._messages import first_of_each, print_log
-from odm.issues import Code, Log, grouped, listed, plural
+from odm.cli._print import say
+from odm.files import Source
+from odm.formats._contract import LIKELY, POOR, SURE, Sniff
+from odm.formats._detect import detect
+from odm.issues import Code, Log, Usual, grouped, listed, plural
 
 ERROR = Code("test-messages-error", "error", "found {value}", "fix it", "A test.", row=True)
 WARNING = Code("test-messages-warning", "warning", "found {value}", "look at it", "A test.")
@@ -22,8 +29,11 @@ def log_of(errors, warnings):
     return log
 
 
-def printed(capsys, *args, **given):
-    print_log(*args, **given)
+GIVEN = {"quiet": False, "verbose": False, "max_errors": 100, "max_per_code": None}
+
+
+def printed(capsys, log, first=(), **given):
+    print_log(log, GIVEN | given, first=first)
     return capsys.readouterr().err.splitlines()
 
 
@@ -40,12 +50,12 @@ def test_three_of_a_code_then_how_many_more(capsys):
 
 def test_limits(capsys):
     assert len(printed(capsys, log_of(3, 3))) == 7
-    assert len(printed(capsys, log_of(30, 30), per_code=20)) == 43
-    lines = printed(capsys, log_of(30, 30), limit=4)
+    assert len(printed(capsys, log_of(30, 30), max_per_code=20)) == 43
+    lines = printed(capsys, log_of(30, 30), max_errors=4)
     assert len([line for line in lines if "found" in line]) == 4
     assert lines[-1].startswith("30 errors, 30 warnings, 4 of them printed")
-    assert len(printed(capsys, log_of(3, 3), limit=0)) == 1
-    assert len(printed(capsys, log_of(3, 3), per_code=0)) == 1
+    assert len(printed(capsys, log_of(3, 3), max_errors=0)) == 1
+    assert len(printed(capsys, log_of(3, 3), max_per_code=0)) == 1
 
 
 def test_what_comes_first(capsys):
@@ -163,3 +173,60 @@ def test_severities_and_headlines_are_coloured_where_it_is_asked_for(data, capsy
     assert re.sub(r"\x1b\[[0-9;]*m", "", out) == plain.out
     assert "\x1b" not in run(capsys, "validate", "gt.json", "--output", "json").out
     assert "\x1b[1;31merror\x1b[0m" in run(capsys, "stats", "nowhere", code=3).err
+
+
+def test_three_notes_stand_before_the_table_and_the_others_are_asked_for(capsys):
+    log = Log()
+    for number in range(5):
+        log.note(Usual(f"note {number}") if number == 1 else f"note {number}")
+    assert printed(capsys, log) == [
+        *(f"note: note {number}" for number in (0, 2, 3)),
+        "note: ... and 2 more (-v prints them)",
+    ]
+    assert len(printed(capsys, log, verbose=True)) == 5
+    assert printed(capsys, log, quiet=True) == []
+
+
+def test_a_message_is_broken_between_words_and_its_text_begins_below_its_code(capsys, data, monkeypatch):
+    plain = run(capsys, "stats", "gt.json").err
+    report = run(capsys, "validate", "gt.json", "-q").out
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = run(capsys, "stats", "gt.json").err
+    assert narrow.splitlines()[2:4] == [
+        "gt.json#/annotations/0/bbox: warning outside-image [bbox]",
+        "  the box extends 40 px beyond the image (100x100): left 90,",
+    ]
+    assert max(map(len, narrow.splitlines())) <= 60
+    assert narrow.split() == plain.split(), "no word is broken"
+    narrow = run(capsys, "validate", "gt.json", "-q").out
+    assert max(map(len, narrow.splitlines())) <= 60
+    assert narrow.split() == report.split()
+    error = run(capsys, "stats", "gt.json", "--format", "voc", "--image-size", "many", code=2).err
+    assert max(map(len, error.splitlines())) <= 60
+
+
+@pytest.mark.parametrize(("sure", "doubt"), [(LIKELY, " (or is it b or c? Then use --from)"), (SURE, "")])
+def test_other_formats_that_fit_are_named_in_the_note(data, sure, doubt):
+    answers = {"a": sure, "b": POOR, "c": POOR}
+    formats = {n: SimpleNamespace(sniff=lambda _, c=c: Sniff(c, "it fits")) for n, c in answers.items()}
+    detect(Source("gt.json"), log := Log(), formats, list(formats), "--from")
+    assert log.notes == [f"gt.json: read as a, because it fits{doubt}"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_progress_bar_leaves_the_cursor_in_the_first_column(monkeypatch, fails):
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(_print, "DELAY", 0)
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    items = terminal_log().track([1, 2], "files")
+    for _ in items:
+        assert "files:" in terminal.getvalue()
+        if fails:
+            break
+    say("odm: error: some words")
+    assert re.search(r"\rodm: error: some words\n$", terminal.getvalue())

@@ -339,7 +339,7 @@ def test_stats_as_markdown_is_a_table_whatever_the_class_is_called(tmp_path, pri
     (row,) = [line for line in shown.split("\n") if "own" in line]
     cells = re.split(r"(?<!\\)\|", row)
     assert len(cells) == 9
-    bare = re.sub(r"\\[^\w\s]", "", cells[1])
+    bare = re.sub(r"\\[^\w\s]|<!-- -->", "", cells[1])
     assert set(bare).isdisjoint("`*<>[]&$~|\\")
 
 
@@ -355,6 +355,7 @@ def test_stats_as_markdown_is_a_table_whatever_the_class_is_called(tmp_path, pri
             "\u202e\u2066\u200e\ufeff\u2028\U000e0041\udc80",
             "\\u202e\\u2066\\u200e\\ufeff\\u2028\\U000e0041\\udc80",
         ),
+        ("\U000e0000\U000e0001\U000e0020\U000e007f", "\\U000e0000\\U000e0001\\U000e0020\\U000e007f"),
         ("é\u00a0\u3000 \u200d\u200c", "é\u00a0\u3000 \u200d\u200c"),
     ],
 )
@@ -405,6 +406,20 @@ def test_outside_a_run_text_is_escaped_too(capsys):
 def test_cells_and_markdown():
     assert cell("a\nb" * 100) == ("a\\nb" * 100)[: CELL - 1] + "…"
     assert markdown("a|b*") == "a\\|b\\*"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("by @octocat", "by @<!-- -->octocat"),
+        ("a@b.org mAP@.5", "a@<!-- -->b.org mAP@<!-- -->.5"),
+        ("see #1, o/r#12, GH-3", "see #<!-- -->1, o/r#<!-- -->12, GH<!-- -->-3"),
+        ("https://x.org www.x.org", "https:<!-- -->//x.org www<!-- -->.x.org"),
+        ("# 1 @ a: b /", "# 1 @ a: b /"),
+    ],
+)
+def test_markdown_makes_no_links_of_names(text, shown):
+    assert markdown(text) == shown
 
 
 # ------------------------------------------------------------------------------------------------- tables

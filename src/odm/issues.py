@@ -108,9 +108,14 @@ class Issue:
                 location += f":{self.column}"
         return location
 
-    def __str__(self) -> str:
+    @property
+    def head(self) -> str:
+        """What stands before the message: ``location: severity code [field]``."""
         field = f" [{shorten(self.field)}]" if self.field else ""
-        return f"{self.location}: {self.severity} {self.code}{field} {self.message}"
+        return f"{self.location}: {self.severity} {self.code}{field}"
+
+    def __str__(self) -> str:
+        return f"{self.head} {self.message}"
 
 
 class Placed(Protocol):
@@ -288,6 +293,12 @@ class PathError(OdmError, OSError):
 
 class Trusted(str):
     """Text that goes into a message as it is, neither cut nor quoted; the message as a whole is escaped."""
+
+    __slots__ = ()
+
+
+class Usual(str):
+    """A note that seldom tells the user anything new; of many notes, those that are not so are printed."""
 
     __slots__ = ()
 

@@ -141,6 +141,8 @@ def harmless(text: str, keep: str = "\n") -> str:
 
 
 def _is_harmful(c: str) -> bool:
+    if "\U000e0000" <= c <= "\U000e007f":  # tags, also those that Unicode has not assigned yet
+        return True
     return unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") and c not in _JOINERS
 
 
@@ -239,21 +241,33 @@ def _columns_of(text: str) -> int:
 
 
 def wrapped(text: str, width: int | None, indent: str = "") -> str:
-    """A line broken between words into lines of up to `width` characters, those after the first indented."""
-    import textwrap
+    """A line broken between words into lines of up to `width` places, those after the first indented.
 
-    if width is None or len(text) <= width:
+    A word that is longer is not broken.
+    """
+    if width is None or _columns_of(text) <= width:
         return text
-    return textwrap.fill(
-        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+    first, *words = text.lstrip(" ").split(" ")
+    lines = [text[: len(text) - len(text.lstrip(" "))] + first]
+    for word in words:
+        longer = f"{lines[-1]} {word}"
+        if _columns_of(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(indent + word)
+    return "\n".join(lines)
+
+
+_LINKS = re.compile(r"(@)(?=[\w.])|(#)(?=\d)|(\bGH)(?=-\d)|(:)(?=//)|(\bwww)(?=\.)", re.IGNORECASE)
+"""What GitHub makes a link of, and where it is cut in two: names of people, numbers of issues, addresses."""
 
 
 def markdown(text: str) -> str:
     """Text that Markdown shows as it is, also inside a table."""
     for sign in "\\|*_`<>[]~&$":
         text = text.replace(sign, "\\" + sign)
-    return text
+    # A backslash does not keep GitHub from linking; a comment, of which nothing is shown, does.
+    return _LINKS.sub(lambda match: f"{match[0]}<!-- -->", text)
 
 
 def json_text(data: Any) -> str:
