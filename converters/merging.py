@@ -421,14 +421,17 @@ def _boxes(
     """The boxes of all datasets one after the other; their ids are as they were."""
     columns: dict[str, NDArray[Any]] = {}
     for field in dataclasses.fields(Boxes):
+        parts = [getattr(d.boxes, field.name) for d in datasets]
+        if all(part is None for part in parts):
+            continue
         if field.name == "track":
-            if all(d.boxes.track is None for d in datasets):
-                continue
             parts = [
                 _rows_in(d.boxes.track, rows, len(d)) for d, rows in zip(datasets, track_rows, strict=True)
             ]
-        else:
-            parts = [getattr(d.boxes, field.name) for d in datasets]
+        elif field.name == "wh_given":
+            parts = [
+                np.zeros((len(d), 2), bool) if p is None else p for p, d in zip(parts, datasets, strict=True)
+            ]
         if field.name == "image":
             parts = [rows[part] for rows, part in zip(image_rows, parts, strict=True)]
         elif field.name == "category":

@@ -86,6 +86,7 @@ def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
         dataset,
         xyxy=np.where(rows[:, None], np.hstack([inner_low, inner_high]), boxes.xyxy),
         wh=np.where(cut, inner_high - inner_low, boxes.wh),
+        wh_given=None if boxes.wh_given is None else boxes.wh_given & ~cut,
         area=np.where(rows, np.nan, boxes.area),
     )
     return ledger.leave_out(dataset, gone, "boxes outside their image (clip)")

@@ -1,13 +1,18 @@
 """Numbers become the text that Python would write, whole columns at a time."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import odm
+from odm.formats import FORMATS
 from odm.formats._shared import text_tokens
-from odm.formats._shared.number_text import decimal_cells, decimals, fixed, fixed_cells
+from odm.formats._shared.number_text import decimal_cells, decimals, fixed, fixed_cells, short_wh
 from odm.formats._shared.text_tokens import pages
+from odm.tables import Dataset
 
 NUMBERS = st.lists(
     st.one_of(
@@ -70,3 +75,38 @@ def test_pages_are_the_lines_of_each_image(at_a_time, rows, sep, is_sorted):
     assert found == [
         "".join(f"{text}{sep}{n}\n" for i, text, n in rows if i == number).encode() for number in range(5)
     ]
+
+
+def boxes_of(ltwh, *, det=False, **corners):
+    n = 40
+    return Dataset.from_arrays(
+        images=["a.jpg", "b.jpg"], width=[640] * 2, height=[640] * 2, categories=["x"],
+        image=np.arange(n) * 2 // n, category=np.zeros(n, int), ltwh=ltwh, **corners,
+        score=np.linspace(0.1, 0.9, n) if det else None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("det", [False, True], ids=["gt", "det"])
+@pytest.mark.parametrize("name", [n for n, f in FORMATS.items() if "wh" in f.keeps])
+def test_widths_that_a_file_gives_are_written_bit_for_bit(name, det, tmp_path):
+    rng = np.random.default_rng(1)
+    given = rng.uniform(0, 300, (40, 4)).astype(np.float32).astype(np.float64)  # of some 15 digits each
+    suffix = FORMATS[name].suffixes[0] if FORMATS[name].single else ""
+    data = boxes_of(given, det=det)
+    for target in (tmp_path / f"once{suffix}", tmp_path / f"twice{suffix}"):
+        odm.write(data, target, name)
+        data = odm.read(target, name, kind=data.kind)
+        numbers = np.hstack([data.boxes.xyxy[:, :2], data.boxes.wh])
+        assert sorted(map(tuple, numbers.tolist())) == sorted(map(tuple, given.tolist()))
+
+
+def test_widths_that_no_file_gives_are_written_short():
+    low, wh = np.full((40, 2), 0.1), np.full((40, 2), 0.3)
+    derived = boxes_of(None, xyxy=np.hstack([low, low + wh]))
+    assert derived.boxes.wh_given is None
+    assert derived.boxes.wh[0, 0] == 0.30000000000000004
+    assert (short_wh(derived.boxes) == 0.3).all()
+    given = boxes_of(np.hstack([low, derived.boxes.wh]))
+    assert (short_wh(given.boxes) == derived.boxes.wh).all()
+    half = dataclasses.replace(given.boxes, wh_given=given.boxes.wh_given & [True, False])
+    assert short_wh(half)[0].tolist() == [0.30000000000000004, 0.3]

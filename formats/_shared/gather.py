@@ -21,6 +21,7 @@ from odm.names import BAD_CLASS_NAME, PICTURE_SUFFIXES, accept_name, are_usual, 
 from odm.tables import Builder, Floats, Id
 
 NAN = float("nan")
+_NO_WH = NAN, NAN
 Corners = tuple[float, float, float, float]
 """Left, top, right and bottom."""
 
@@ -304,9 +305,7 @@ class Gather:
         track: int = -1,
     ) -> None:
         """Add one box."""
-        if wh is None:
-            wh = corners[2] - corners[0], corners[3] - corners[1]
-        self._singles.append((image, category, *corners, *wh, score, flags, file, line, track))
+        self._singles.append((image, category, *corners, *(wh or _NO_WH), score, flags, file, line, track))
         self._locations.append(at)
 
     def add(

@@ -165,11 +165,11 @@ def whole_edges(xyxy: Floats) -> Floats:
 def short_wh(boxes: Boxes) -> Floats:
     """(n, 2) widths and heights to be written: the source's own, or the shortest that lead to the same edge.
 
-    A width that was derived as ``right - left`` carries rounding (0.30000000000000004); it is replaced by the
+    A width that is only ``right - left`` carries rounding (0.30000000000000004); it is replaced by the
     number of fewest decimals that, added to the left edge, gives the same right edge.
     """
     low, high, wh = boxes.xyxy[:, :2], boxes.xyxy[:, 2:], boxes.wh
-    derived = wh == high - low
+    derived = np.full(wh.shape, True) if boxes.wh_given is None else ~boxes.wh_given
     if not derived.any():
         return wh
     result = wh.copy()

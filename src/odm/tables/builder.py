@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -298,6 +297,8 @@ class Builder:
     ) -> None:
         """Add n boxes: ``image``, ``category`` (n,) row numbers; ``xyxy`` (n, 4); the rest (n,) or left out.
 
+        ``wh`` (n, 2) is what the source gives, NaN where it gives none.
+
         ValueError if the shapes disagree.
         """
         n = len(image)
@@ -321,21 +322,25 @@ class Builder:
             shape = (n, *_INNER.get(name, ()))
             if values.shape != shape:
                 raise ValueError(f"{name} has shape {values.shape}, not {shape}")
+        if wh is not None:
+            given = ~np.isnan(chunk["wh"])
+            if not given.all():
+                chunk["wh"] = np.where(given, chunk["wh"], _extent(xyxy))
+            if given.any():
+                chunk["wh_given"] = given
         self._chunks.append(chunk)
 
     def build(self) -> Dataset:
         """The finished, read-only tables. ValueError if a row number is out of range."""
-        names = tuple(f.name for f in dataclasses.fields(Boxes))
         if not self._chunks:
             none = np.zeros(0, np.int64)
             self.boxes(image=none, category=none, xyxy=np.zeros((0, 4)))
+        for name, none in _OPTIONAL.items():
+            if any(name in chunk for chunk in self._chunks):
+                for chunk in self._chunks:
+                    chunk.setdefault(name, np.full((len(chunk["image"]), *_INNER.get(name, ())), none))
         columns = {}
-        if any("track" in chunk for chunk in self._chunks):
-            for chunk in self._chunks:
-                chunk.setdefault("track", np.full(len(chunk["image"]), -1, np.int32))
-        else:
-            names = tuple(name for name in names if name != "track")
-        for name in names:
+        for name in list(self._chunks[0]):
             parts = [chunk.pop(name) for chunk in self._chunks]
             columns[name] = frozen(parts[0] if len(parts) == 1 else np.concatenate(parts))
             parts.clear()
@@ -382,7 +387,9 @@ class Builder:
         )
 
 
-_INNER = {"xyxy": (4,), "wh": (2,)}
+_INNER = {"xyxy": (4,), "wh": (2,), "wh_given": (2,)}
+_OPTIONAL = {"track": np.int32(-1), "wh_given": np.False_}
+"""Columns that are None where no box has them, and what the others then hold."""
 
 
 def _extent(xyxy: Floats) -> Floats:

@@ -148,6 +148,8 @@ class Boxes:
     """Line in that file from 1, or index from 0 where the file has a ``pointer``; (n,)."""
     track: Ints | None = None
     """Row of the track, -1 = none; (n,). None where no box has one."""
+    wh_given: NDArray[np.bool_] | None = None
+    """(n, 2) which of `wh` the source gives, to be written as they are. None where it gives none."""
 
     def __repr__(self) -> str:
         return f"<Boxes: {len(self)}>"
