@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,8 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._shared.codes import FILE_NAME_DIFFERS, NO_FILES, UNKNOWN_SHAPE
-from odm.formats._shared.gather import At, Corners
+from odm.formats._shared.gather import At, Corners, with_extension
+from odm.formats._shared.image_names import Place, image_places, note_folders, without_folder
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_records import (
     ANY,
@@ -116,15 +117,16 @@ def read(source: Source, builder: Builder, log: Log, options: LabelmeOptions) ->
     if not files:
         log.report(NO_FILES, source.path, expected=Trusted("LabelMe JSON"), n=len(source.files))
     reader = Reader(source, builder, log, options, (source.path,) if source.is_dir else (), sized=True)
+    places = dict(zip(files, image_places(source, files, reader.pictures), strict=True))
     for some, found in _RECORDS.read_all(reader, files):
         if isinstance(found, Table):
-            _read_table(reader, some, found)
+            _read_table(reader, {file: places[file] for file in some}, found)
         else:
-            _read_image(reader, some[0], found)
+            _read_image(reader, some[0], places[some[0]], found)
     reader.finish()
 
 
-def _read_table(reader: Reader, files: Sequence[str], table: Table) -> None:
+def _read_table(reader: Reader, files: Mapping[str, Place], table: Table) -> None:
     """Read files in which everything is as usual."""
     images, lists = _add_images(reader, files, table)
     shapes = table["shapes"]
@@ -147,12 +149,12 @@ def _read_table(reader: Reader, files: Sequence[str], table: Table) -> None:
 
 
 def _add_images(
-    reader: Reader, files: Sequence[str], table: Table
+    reader: Reader, files: Mapping[str, Place], table: Table
 ) -> tuple[Sequence[int | None], Sequence[int]]:
     """Add the images of some files; the row of each, None without, and the number of its list of shapes."""
     columns: list[Any] = [table[key] for key in ("imagePath", "imageWidth", "imageHeight")]
     places = [At(reader.source.full(file)) for file in files]
-    names, next_file = _usual_names(files, columns[0]), reader.builder.n_files
+    names, next_file = _usual_names(list(files.values()), columns[0]), reader.builder.n_files
     numbers = range(next_file, next_file + 2 * len(files), 2)
     rows = {"file": numbers, "line": [0] * len(files)}
     first = reader.usual_images(names, places, *columns[1:], **rows) if names else None
@@ -161,20 +163,19 @@ def _add_images(
         return range(first, first + len(files)), [number + 1 for number in numbers]
     images: list[int | None] = []
     lists = []
-    for file, at, path, *size in zip(files, places, *columns, strict=True):
-        name = _name(reader, file, path, at)
+    for place, at, path, *size in zip(files.values(), places, *columns, strict=True):
+        name = _name(reader, place, path, at)
         images.append(None if name is None else _add_image(reader, name, at, *size))
         lists.append(-1 if images[-1] is None else reader.builder.file(at.path, "/shapes"))
     return images, lists
 
 
-def _usual_names(files: Sequence[str], paths: Sequence[str | None]) -> list[str]:
+def _usual_names(places: Sequence[Place], paths: Sequence[str | None]) -> list[str]:
     """The names of images that lie beside their files and are called as these; empty if one does not."""
     names = []
-    for file, path in zip(files, paths, strict=True):
-        key = file.removesuffix(".json")
+    for (key, _, _), path in zip(places, paths, strict=True):
         base = key.rpartition("/")[2]
-        if path is None or key == file or not path.startswith(base):
+        if path is None or not path.startswith(base):
             return []
         suffix = path[len(base) :]
         if suffix.lower() not in PICTURE_SUFFIXES:
@@ -183,7 +184,7 @@ def _usual_names(files: Sequence[str], paths: Sequence[str | None]) -> list[str]
     return names
 
 
-def _read_image(reader: Reader, file: str, value: Any) -> None:
+def _read_image(reader: Reader, file: str, place: Place, value: Any) -> None:
     at = At(reader.source.full(file))
     record = reader.mapping(value, at)
     if record is None:
@@ -193,7 +194,7 @@ def _read_image(reader: Reader, file: str, value: Any) -> None:
         return
     reader.count_unread(record, _TOP)
     shapes = reader.items(record["shapes"], at / "shapes")
-    name = _name(reader, file, record.get("imagePath"), at)
+    name = _name(reader, place, record.get("imagePath"), at)
     if shapes is None or name is None:
         reader.builder.skipped += len(shapes or ())
         return
@@ -214,19 +215,17 @@ def _add_image(reader: Reader, name: str, at: At, width: Any, height: Any) -> in
     return reader.image(name, at, size=size, file=reader.builder.file(at.path))
 
 
-def _name(reader: Reader, file: str, path: Any, at: At) -> str | None:
+def _name(reader: Reader, place: Place, path: Any, at: At) -> str | None:
     """The name of the image: the JSON file's own, with the extension of the picture at `path`."""
-    file = reader.source.relative(file)
-    key = file[: -len(".json")] if file.lower().endswith(".json") else file
     if path is None or path == "":
-        picture = reader.pictures.find(key, path=at.path)
-        return picture.name if picture else key
+        return with_extension(place.key, reader.pictures.find(place.picture, path=at.path))
     if not isinstance(path, str):
         reader.wrong(at / "imagePath", "text", path)
         return None
     said = below(path)
     if not accept_name(said, reader.log, at.path, warn=False, pointer="/imagePath", field="imagePath"):
         return None
+    key = without_folder(place, path)
     said = said.rpartition("/")[2]
     base = key.rpartition("/")[2]
     if said == base:
@@ -359,6 +358,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelmeOptions) -
     files = [f"{stem(name)}.json" for name in images.name]
     if not target.plan(files, images.name, log) or not may_write(dataset, log):
         return
+    note_folders(dataset, log)
     names = sorted(FLAG_NAMES)
     rows = groups(dataset)
     for row, file in enumerate(log.track(files, "writing")):

@@ -38,7 +38,7 @@ import colorsys
 import dataclasses
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,8 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._shared.codes import NO_FILES
-from odm.formats._shared.gather import NAN, At
+from odm.formats._shared.gather import NAN, At, own_folder
+from odm.formats._shared.image_names import Place, image_places
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_records import (
     ANY,
@@ -138,8 +139,8 @@ def read(source: Source, builder: Builder, log: Log, options: SuperviselyOptions
         log.report(
             NO_FILES, source.path, expected=Trusted("an annotation of Supervisely"), n=len(source.files)
         )
-    homes = dict.fromkeys(_home(file) for file in files) if source.is_dir else {}
-    folders = tuple(source.full(f"{home}/img".lstrip("/")) for home in homes)
+    homes = dict.fromkeys(_home(file) for file in files if _in_data_set(file))
+    folders = tuple(source.full(f"{home}/img".lstrip("/")) for home in homes) or own_folder(source)
     reader = Reader(source, builder, log, options, folders, sized=True)
     shapes: dict[str, str] = {}
     for file in source.with_suffix("meta.json") if source.is_dir else ():
@@ -149,12 +150,28 @@ def read(source: Source, builder: Builder, log: Log, options: SuperviselyOptions
     if files:
         split_of = functools.partial(_split_of, several=several)
         files = files_of_split(files, split_of, options.split, source, log)
+    places = _places(reader, files)
     for some, found in _RECORDS.read_all(reader, files):
         if isinstance(found, Table):
-            _read_table(reader, some, found, several=several)
+            _read_table(reader, some, found, places, several=several)
         else:
-            _read_image(reader, some[0], found, shapes, several=several)
+            _read_image(reader, some[0], found, shapes, places, several=several)
     reader.finish(field="tags")
+
+
+def _places(reader: Reader, files: Sequence[str]) -> dict[str, Place]:
+    """The place of each file; images of data sets are called as their files below ``ann`` are."""
+    places = dict(zip(files, image_places(reader.source, files, reader.pictures), strict=True))
+    for file in files:
+        if _in_data_set(file):
+            home = _home(file)
+            key = re.sub(r"\.json\Z", "", file[len(f"{home}/ann/".lstrip("/")) :], flags=re.IGNORECASE)
+            places[file] = Place(key, home, key)
+    return places
+
+
+def _in_data_set(file: str) -> bool:
+    return "/ann/" in f"/{file}"
 
 
 def _home(file: str) -> str:
@@ -197,7 +214,15 @@ def _read_meta(reader: Reader, file: str, shapes: dict[str, str]) -> None:
             shapes[name] = shape if isinstance(shape, str) else ""
 
 
-def _read_image(reader: Reader, file: str, value: Any, shapes: dict[str, str], *, several: bool) -> None:
+def _read_image(
+    reader: Reader,
+    file: str,
+    value: Any,
+    shapes: dict[str, str],
+    places: Mapping[str, Place],
+    *,
+    several: bool,
+) -> None:
     at = At(reader.source.full(file))
     record = reader.mapping(value, at)
     if record is None:
@@ -215,7 +240,7 @@ def _read_image(reader: Reader, file: str, value: Any, shapes: dict[str, str], *
     if sizes is not None:
         width, height = sizes.get("width"), sizes.get("height")
         size = reader.size(width, height, at / "size", _SIZE)
-    name, picture = _name(reader, file, at)
+    name, picture = _name(reader, places[file], at)
     image = None
     if sizes is not None:
         split = _split_of(file, several=several)
@@ -231,28 +256,27 @@ def _read_image(reader: Reader, file: str, value: Any, shapes: dict[str, str], *
             reader.builder.skipped += 1
 
 
-def _name(reader: Reader, file: str, at: At) -> tuple[str, Picture | None]:
+def _name(reader: Reader, place: Place, at: At) -> tuple[str, Picture | None]:
     """The name of the image of a file, and its picture."""
-    home = _home(file)
-    path = reader.source.relative(file)
-    key = path[len(f"{home}/ann/".lstrip("/")) :] if home or path.startswith("ann/") else path
-    name = key[: -len(".json")] if key.lower().endswith(".json") else key
+    name, _, pictured = place
     picture = None
     if reader.pictures:
-        picture = reader.pictures.named(name) or reader.pictures.find(stem(name), path=at.path)
+        picture = reader.pictures.named(name) or reader.pictures.find(stem(pictured), path=at.path)
         if picture and stem(name) == name:
             name += picture.name[len(stem(picture.name)) :]
     return name, picture
 
 
-def _read_table(reader: Reader, files: Sequence[str], table: Table, *, several: bool) -> None:
+def _read_table(
+    reader: Reader, files: Sequence[str], table: Table, places: Mapping[str, Place], *, several: bool
+) -> None:
     """Read files in which everything is as usual."""
     images, lists = [], []
     sizes = zip(table["size"]["width"], table["size"]["height"], strict=True)
     for file, (width, height) in zip(files, sizes, strict=True):
         at = At(reader.source.full(file))
         size = reader.size(width, height, at / "size", _SIZE)
-        name, picture = _name(reader, file, at)
+        name, picture = _name(reader, places[file], at)
         split = _split_of(file, several=several)
         number_of = reader.builder.file(at.path)
         image = reader.image(name, at, size=size, picture=picture, split=split, file=number_of)

@@ -1,6 +1,7 @@
 """Image names that are absolute, URLs or lead elsewhere, shortened with --names."""
 
 import json
+import shutil
 
 import pytest
 
@@ -121,3 +122,104 @@ def test_a_name_that_windows_refuses_is_reported_once(name, tmp_path):
     log = Log()
     odm.read(tmp_path / "out", log=log)
     assert log.counts == {"device-name": 1}
+
+
+PER_IMAGE = ("voc", "kitti", "dota", "txt", "labelme", "supervisely", "visdrone", "icdar")
+"""Formats with a file for each image, which is called as the file is."""
+ANNOTATION_FOLDERS = (
+    *("labels", "label", "Label", "label_2", "xmls", "xml", "annots", "ann", "Annotation", "Annotations"),
+    *("annotations/xmls", "annotation/json", "detection-results", "ground-truth", "gt", "labels_xml"),
+    *("labelTxt-v1.5/DOTA-v1.5_train", "set/labels"),
+)
+
+
+def annotate(path, name):
+    """Write the boxes of one image in a format with a file for each to `path`, without suffix."""
+    dataset = Dataset.from_arrays(
+        images=[f"{path.name}.png"], width=[64], height=[48], categories=["car"], image=[0], category=[0],
+        xyxy=[[1, 2, 30, 40]],
+    )  # fmt: skip
+    flat = path.parent / "flat"
+    odm.write(dataset, flat, name)
+    (file,) = (file for file in flat.rglob("*.*") if file.name not in ("meta.json", "classes.txt"))
+    file.rename(path.parent / file.name)
+    shutil.rmtree(flat)
+
+
+def read_names(path, name):
+    data = odm.read(path, name, **({"image_size": "64x48"} if name == "txt" else {}))
+    assert len(data) == len(data.images) == 2
+    return list(data.images.name)
+
+
+def picture(path):
+    from PIL import Image
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (64, 48)).save(path)
+
+
+@pytest.mark.parametrize("pictures", ["", "JPEGImages", "photos/part1"])
+@pytest.mark.parametrize("folder", ANNOTATION_FOLDERS)
+@pytest.mark.parametrize("name", PER_IMAGE)
+def test_the_folder_of_the_annotations_is_no_part_of_a_name(name, folder, pictures, tmp_path):
+    for key in ("a", "train/b"):
+        annotate(tmp_path / folder / key, name)
+    root = tmp_path / "set" if folder.startswith("set/") else tmp_path
+    for image in ("a.png", "train/b.png") if pictures else ():
+        picture(root / pictures / image)
+    found = read_names(tmp_path, name)
+    assert (
+        found == ["a.png", "train/b.png"]
+        if pictures
+        else [stem(image) for image in found] == ["a", "train/b"]
+    )
+
+
+@pytest.mark.parametrize("name", PER_IMAGE)
+@pytest.mark.parametrize(
+    ("files", "pictures", "names"),
+    [
+        (("boxes/a", "boxes/b"), ("photos/a.png", "photos/b.png"), ["a", "b"]),  # a folder of pictures beside
+        (("boxes/a", "boxes/b"), ("a.png", "b.png"), ["a", "b"]),
+        (("boxes/a", "boxes/b"), (), ["boxes/a", "boxes/b"]),
+        (("labels/a", "labels/b"), ("labels/a.png", "labels/b.png"), ["labels/a", "labels/b"]),
+        (("one/a", "two/a"), ("photos/a.png",), ["one/a", "two/a"]),  # which of the two it is, nobody knows
+        (("one/a", "one/b"), ("two/c.png",), ["one/a", "one/b"]),
+        (("train/a", "train/b"), ("val/a.png", "val/b.png"), ["train/a", "train/b"]),
+        (
+            ("train/labels/a", "val/labels/a"),
+            ("train/images/a.png", "val/images/a.png"),
+            ["train/a", "val/a"],
+        ),
+        (("labels/train/a", "labels/val/a"), ("images/val/a.png",), ["train/a", "val/a"]),
+    ],
+)
+def test_the_first_picture_found_decides(name, files, pictures, names, tmp_path):
+    for key in files:
+        annotate(tmp_path / key, name)
+    for image in pictures:
+        picture(tmp_path / image)
+    assert [stem(image) for image in read_names(tmp_path, name)] == names
+
+
+@pytest.mark.parametrize("pictures", [True, False])
+def test_image_path_leads_out_of_the_folder_of_the_annotations(pictures, tmp_path):
+    shape = {"label": "car", "shape_type": "rectangle", "points": [[1, 2], [30, 40]]}
+    size = {"imageWidth": 64, "imageHeight": 48}
+    for base in ("a", "b"):
+        file = tmp_path / "boxes" / f"{base}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"shapes": [shape], "imagePath": f"../images/{base}.jpg", **size}))
+    if pictures:
+        picture(tmp_path / "images" / "a.jpg")
+    assert odm.read(tmp_path).images.name == ("a.jpg", "b.jpg")
+
+
+@pytest.mark.parametrize("name", [name for name in PER_IMAGE if name != "supervisely"])
+def test_a_folder_that_would_be_lost_is_named(name, tmp_path):
+    log = Log()
+    data = Dataset.from_arrays(images=["labels/a.png"], categories=["car"], image=[0], category=[0],
+                               xyxy=[[1, 2, 30, 40]], width=[64], height=[48])  # fmt: skip
+    odm.write(data, tmp_path / "out", name, log=log)
+    assert any("folders called 'labels' are read as those of the annotations" in note for note in log.notes)

@@ -20,8 +20,9 @@ from odm.files import Output, Source
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE, OUTLINES
 from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
+from odm.formats._shared.image_names import image_places, note_folders
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_files import image_key, listing, report_others
+from odm.formats._shared.text_files import listing, report_others
 from odm.formats._shared.text_tokens import (
     NON_FINITE,
     NUMBER,
@@ -66,8 +67,6 @@ class Grammar:
     sep: str | None = None
     folders: re.Pattern[str] = re.compile("labels", re.IGNORECASE)
     """Folders that hold the labels in the usual layout."""
-    pictures: tuple[str, ...] = ("images",)
-    """Folders beside them that hold the pictures."""
     prefixes: tuple[str, ...] = ()
     """What precedes the image name in the names of files; removed where all of them have the same."""
     name: Callable[[bytes], str | None] | None = None
@@ -194,51 +193,21 @@ def gather_labels(source: Source, builder: Builder, log: Log, options: ImageOpti
 def add_images(found: ParsedRows, gather: Gather, grammar: Grammar) -> tuple[Ints, Ints]:
     """The image row of each file (-1 = refused), and the file's number in the builder."""
     source, files = found.source, found.files
-    keys, others = _keys(source, files, grammar)
+    prefix = common_prefix(files if source.is_dir else [source.path.replace("\\", "/")], grammar)
     rows = np.full(len(files), -1, np.int32)
     numbers = np.array([gather.builder.file(source.full(f)) for f in files], np.int32)
-    for i, (file, key) in enumerate(zip(files, keys, strict=True)):
-        at = At(source.full(file))
-        picture = gather.picture(key, at, key, *others[i])
-        row = gather.image(with_extension(key, picture), at, picture=picture, file=int(numbers[i]))
+    for i, place in enumerate(image_places(source, files, gather.pictures, prefix)):
+        at = At(source.full(files[i]))
+        picture = gather.picture(place.key, at, place.picture)
+        row = gather.image(with_extension(place.key, picture), at, picture=picture, file=int(numbers[i]))
         rows[i] = -1 if row is None else row
     return rows, numbers
-
-
-def _keys(source: Source, files: Sequence[str], grammar: Grammar) -> tuple[list[str], list[list[str]]]:
-    """The image that each file is about, and where else its picture may lie."""
-    keys: list[str] = []
-    prefixes: set[str] = set()
-    others: list[list[str]] = []
-    for file in files:
-        parts = image_key(source, file).split("/")
-        at = next((i for i, part in enumerate(parts[:-1]) if grammar.folders.fullmatch(part)), None)
-        if at is None:
-            prefixes.add("")
-            others.append([])
-        else:
-            prefixes.add("/".join([*parts[:at], ""]))
-            others.append(["/".join([*parts[:at], p, *parts[at + 1 :]]) for p in grammar.pictures])
-            parts.pop(at)
-        keys.append("/".join(parts))
-    if len(prefixes) == 1:
-        (prefix,) = prefixes
-        keys = [key[len(prefix) :] for key in keys]
-    if prefix := common_prefix(files if source.is_dir else [source.path.replace("\\", "/")], grammar):
-        keys = [_without(prefix, key) for key in keys]
-        others = [[_without(prefix, key) for key in found] for found in others]
-    return keys, others
 
 
 def common_prefix(files: Sequence[str], grammar: Grammar) -> str:
     """The one of the prefixes of a format that the names of all files begin with, else nothing."""
     names = [file.rsplit("/", 1)[-1] for file in files]
     return next((p for p in grammar.prefixes if names and all(name.startswith(p) for name in names)), "")
-
-
-def _without(prefix: str, key: str) -> str:
-    folder, slash, name = key.rpartition("/")
-    return f"{folder}{slash}{name.removeprefix(prefix)}"
 
 
 def settle_kind(found: ParsedRows, builder: Builder, log: Log) -> NDArray[np.bool_]:
@@ -426,6 +395,7 @@ def write_files(
     dataset: Dataset, target: Output, log: Log, columns: Sequence[Sequence[str]], sep: str, prefix: str = ""
 ) -> None:
     """Write one text file per image, its rows from `columns`; the target has accepted the names."""
+    note_folders(dataset, log)
     names = file_names(dataset, prefix)
     written = pages(len(names), dataset.boxes.image, columns, sep)
     for name, data in zip(log.track(names, "writing"), written, strict=True):

@@ -169,7 +169,6 @@ GRAMMAR = Grammar(
     _explain,
     14,
     folders=re.compile("label_?0?2?", re.IGNORECASE),
-    pictures=("image_2", "image_02", "images"),
 )
 
 

@@ -20,8 +20,9 @@ from odm.formats._shared.codes import (
     WRONG_COUNT,
 )
 from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
+from odm.formats._shared.image_names import image_places
 from odm.formats._shared.pictures import FAR, LINKED_PICTURE, are_far
-from odm.formats._shared.text_files import image_key, listing, report_others
+from odm.formats._shared.text_files import listing, report_others
 from odm.formats._shared.text_tokens import NUMBER, Rows
 from odm.formats.txt.meaning import TxtOptions, decide
 from odm.formats.txt.rows import BOX_FIELDS, ParsedRows
@@ -48,7 +49,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
     good = _check_scores(parsed, where, builder, log)
     files = np.array([builder.file(source.full(f)) for f in parsed.files], np.int32)
     gather = Gather(source, builder, log, options, own_folder(source), ask_other="needed")
-    images, sizes = _add_images(parsed, files, gather, needed=meaning.is_relative)
+    images, sizes, names = _add_images(parsed, files, gather, needed=meaning.is_relative)
     good &= images[parsed.file] >= 0 if len(parsed.file) else good
     category, known = _add_categories(parsed, where, good, builder, log, options)
     good &= known
@@ -63,7 +64,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
         unknown = good & (size[:, 0] == 0)
         for file in distinct(parsed.file[unknown]).tolist():
             code = LINKED_PICTURE if source.picture_links else NO_SIZE
-            log.report(code, source.full(parsed.files[file]), value=image_key(source, parsed.files[file]))
+            log.report(code, source.full(parsed.files[file]), value=names[file])
         good &= ~unknown
         corners = corners * np.tile(size, 2)
         wh = wh * size if wh is not None else None
@@ -118,24 +119,27 @@ def _report_far(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
 
 def _add_images(
     parsed: ParsedRows, files: Ints, gather: Gather, *, needed: bool
-) -> tuple[Ints, NDArray[Any]]:
-    """The image row of each file (-1 = refused), and the (n, 2) sizes, 0 where unknown."""
+) -> tuple[Ints, NDArray[Any], list[str]]:
+    """The image row of each file (-1 = refused), the (n, 2) sizes, 0 where unknown, and the names."""
     source = parsed.source
     mask = np.zeros(len(parsed.files), bool)
     mask[parsed.file] = needed
     used, numbers = mask.tolist(), files.tolist()
     rows = np.full(len(parsed.files), -1, np.int32)
     sizes = np.zeros((len(parsed.files), 2), np.int64)
-    for i, (file, number) in enumerate(zip(parsed.files, numbers, strict=True)):
-        key, at = image_key(source, file), At(source.full(file))
-        picture = gather.picture(key, at)
-        name = with_extension(key, picture)
+    names = []
+    places = image_places(source, parsed.files, gather.pictures)
+    for i, (file, place) in enumerate(zip(parsed.files, places, strict=True)):
+        at, number = At(source.full(file)), numbers[i]
+        picture = gather.picture(place.key, at, place.picture)
+        name = with_extension(place.key, picture)
+        names.append(name)
         row = gather.image(name, at, picture=picture, needed=used[i], file=number)
         if row is not None:
             rows[i] = row
             if gather.asks or used[i]:
                 sizes[i] = gather.builder.image_size(row)
-    return rows, sizes
+    return rows, sizes, names
 
 
 def _add_categories(

@@ -8,6 +8,7 @@ import numpy as np
 
 from odm.files import Output
 from odm.formats._shared.class_lists import UNWRITABLE
+from odm.formats._shared.image_names import note_folders
 from odm.formats._shared.number_text import Cells, decimal_cells, fixed_cells, short_wh
 from odm.formats._shared.pictures import relative_to_images
 from odm.formats._shared.text_tokens import NUMBER, pages, relative
@@ -44,6 +45,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
     if dataset.kind == "det":
         columns.append(decimal_cells(boxes.score))
     columns += [cells[i::4] for i in range(4)]
+    note_folders(dataset, log)
     written = pages(len(names), boxes.image, columns, options.sep or " ")
     for name, data in zip(log.track(names, "writing"), written, strict=True):
         target.write(name, data)

@@ -63,13 +63,14 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
 from odm.formats._shared.codes import NO_FILES
-from odm.formats._shared.gather import Gather
+from odm.formats._shared.gather import Gather, own_folder
+from odm.formats._shared.image_names import Place, image_places
 from odm.formats._shared.number_text import whole_edges
 from odm.formats._shared.safe_xml import DOCTYPE, XML_BEGINS, after_prolog, narrow
 from odm.formats._shared.text_tokens import CHUNK
 from odm.formats.voc.results import RESULT_NAME, ResultReader, result_files, write_results
 from odm.formats.voc.terms import FLAGS, VocOptions
-from odm.formats.voc.trees import Place, find_splits, name_strays, picture_folders, places
+from odm.formats.voc.trees import find_splits, name_strays
 from odm.issues import Log, UsageError, plural
 from odm.tables import Builder, Dataset, Floats
 
@@ -159,13 +160,14 @@ def _read_xml(source: Source, files: list[str], builder: Builder, log: Log, opti
     from odm.formats.voc.gather import Images, Rows
     from odm.formats.voc.shapes import Shapes
 
-    found = places(source, files)
-    roots = sorted({root for _, _, root in found if root is not None})
-    found.sort(key=lambda location: location[1])
+    gather = Gather(source, builder, log, options, own_folder(source), size_field="size")
+    found = list(zip(files, image_places(source, files, gather.pictures), strict=True))
+    roots = sorted({place.root for _, place in found if place.root is not None})
+    found.sort(key=lambda location: location[1].key)
     chosen, splits = find_splits(source, found, roots, options.split, log)
     name_strays(source, roots, log)
-    gather = Gather(source, builder, log, options, picture_folders(source, roots), size_field="size")
-    images, rows = Images(gather, splits), Rows(gather, options.origin)
+    images = Images(gather, splits, {place.key: place.picture for _, place in chosen})
+    rows = Rows(gather, options.origin)
     shapes = Shapes(builder, images, rows, Elements(builder, log, images, rows))
     for batch in _batches(source, chosen, log):
         shapes.read(batch)
@@ -173,17 +175,17 @@ def _read_xml(source: Source, files: list[str], builder: Builder, log: Log, opti
     rows.finish()
 
 
-def _batches(source: Source, chosen: Sequence[Place], log: Log) -> Iterator[list[File]]:
+def _batches(source: Source, chosen: Sequence[tuple[str, Place]], log: Log) -> Iterator[list[File]]:
     """The files with their content, some hundred kilobytes at a time; what cannot be read is reported."""
     from odm.formats.voc.shapes import File
 
     batch: list[File] = []
     held = 0
     unread = log.fresh()
-    for file, key, _ in log.track(chosen, "reading"):
+    for file, place in log.track(chosen, "reading"):
         data = source.read(file, unread)
         if data is not None:
-            batch.append(File(data, source.full(file), key))
+            batch.append(File(data, source.full(file), place.key))
             held += len(data)
         if data is None or held >= CHUNK:
             yield batch

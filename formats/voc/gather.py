@@ -17,8 +17,8 @@ from odm.tables import Id
 class Images:
     """The images, each named after its XML file."""
 
-    def __init__(self, gather: Gather, splits: Mapping[str, str]) -> None:
-        self._gather, self._splits = gather, splits
+    def __init__(self, gather: Gather, splits: Mapping[str, str], pictures: Mapping[str, str]) -> None:
+        self._gather, self._splits, self._pictures = gather, splits, pictures
 
     def add(
         self,
@@ -53,7 +53,9 @@ class Images:
                     )
         picture = None
         if gather.pictures:
-            picture = gather.picture(name, at, key, key.rsplit("/", 1)[-1])
+            pictured = self._pictures[key]
+            folder, slash, _ = pictured.rpartition("/")
+            picture = gather.picture(folder + slash + name.rpartition("/")[2], at, pictured)
             if stem(name) == name:
                 name = with_extension(name, picture)
         if filename is None or filename == "":

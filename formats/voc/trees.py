@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from odm.codes import UNKNOWN_SPLIT
 from odm.files import Source
 from odm.formats._shared.codes import NOT_UTF8
+from odm.formats._shared.image_names import ANNOTATIONS, Place
 from odm.formats._shared.splits import SPLITS
 from odm.formats.voc.terms import BLANKS
 from odm.issues import Code, Log, Trusted, listed, plural, printable
@@ -30,55 +31,6 @@ IN_TWO_SPLITS = Code(
     "testing.",
 )
 
-Place = tuple[str, str, str | None]
-"""An XML file, the image's name without extension, and the root of its tree or None."""
-
-
-def places(source: Source, files: Sequence[str]) -> list[Place]:
-    """The place of each XML file in the trees that there are."""
-    found: list[Place] = []
-    root_of: dict[str, str | None] = {}
-    for file in files:
-        name = source.relative(file)
-        key = name[:-4] if name.lower().endswith(".xml") else name
-        folder = file.rpartition("/")[0]
-        if folder not in root_of:
-            root_of[folder] = _root_of(folder)
-        found.append((file, key, root_of[folder]))
-    roots = set(root_of.values())
-    if len(roots) == 1 and roots != {None}:
-        return [(file, _cut_tree(key, root), root) for file, key, root in found]
-    # Several trees: the name of the tree tells their images apart.
-    return [(file, key if root is None else root + _cut_tree(key, root), root) for file, key, root in found]
-
-
-def _root_of(folder: str) -> str | None:
-    """The root of the tree that a folder lies in, empty or with a slash at its end; None if in none."""
-    parts = folder.split("/")
-    at = next((i for i, part in enumerate(parts) if part.lower() == "annotations"), None)
-    return None if at is None else "".join(part + "/" for part in parts[:at])
-
-
-def _cut_tree(key: str, root: str | None) -> str:
-    return key if root is None else key[len(root) :].split("/", 1)[1]
-
-
-def picture_folders(source: Source, roots: Sequence[str]) -> tuple[str, ...]:
-    """The folders of pictures that a source has: those of its trees, else itself."""
-    if not source.is_dir:
-        return ()
-    with_pictures = {
-        f.rpartition("/")[0] for f in source.files if f[f.rfind(".") :].lower() in PICTURE_SUFFIXES
-    }
-    if not roots:
-        return (source.path,) if with_pictures else ()
-    folders = [root + name for root in roots for name in ("JPEGImages", "Data", "Images", "images")]
-    return tuple(
-        source.full(folder)
-        for folder in folders
-        if any(f == folder or f.startswith(folder + "/") for f in with_pictures)
-    )
-
 
 def name_strays(source: Source, roots: Sequence[str], log: Log) -> None:
     """Say which files are not read."""
@@ -98,21 +50,21 @@ def name_strays(source: Source, roots: Sequence[str], log: Log) -> None:
 
 
 def _below_annotations(file: str, root: str) -> bool:
-    rest = file[len(root) :]
-    return file.startswith(root) and rest.split("/", 1)[0].lower() == "annotations" and "/" in rest
+    first, slash, _ = file[len(root) :].partition("/")
+    return file.startswith(root) and bool(slash) and ANNOTATIONS.fullmatch(first) is not None
 
 
 def find_splits(
-    source: Source, files: Sequence[Place], roots: Sequence[str], wanted: str | None, log: Log
-) -> tuple[Sequence[Place], Mapping[str, str]]:
+    source: Source, files: Sequence[tuple[str, Place]], roots: Sequence[str], wanted: str | None, log: Log
+) -> tuple[Sequence[tuple[str, Place]], Mapping[str, str]]:
     """The files of the split that is asked for, or all, and the split of each image."""
     lists: dict[str, dict[str, None]] = {}
     for root in roots:
-        below = {key for _, key, r in files if r == root}
+        below = {place.key for _, place in files if place.root == root}
         for name, members in _read_lists(source, root, below, len(roots) > 1, log, wanted):
             lists.setdefault(name, {}).update(members)
     if not lists:
-        for _, key, _ in files:
+        for _, (key, _, _) in files:
             parts = [part for part in key.split("/")[:-1] if part.lower() in SPLITS]
             if not parts:
                 lists = {}
@@ -126,7 +78,7 @@ def find_splits(
     if wanted is None:
         return files, splits
     members = lists[wanted]
-    return [location for location in files if location[1] in members], dict.fromkeys(members, wanted)
+    return [(file, place) for file, place in files if place.key in members], dict.fromkeys(members, wanted)
 
 
 def _assign(lists: Mapping[str, Mapping[str, None]], path: str, log: Log) -> dict[str, str]:

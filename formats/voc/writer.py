@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from odm.files import Output
+from odm.formats._shared.image_names import note_folders
 from odm.formats._shared.number_text import decimal_cells
 from odm.formats._shared.text_tokens import Column, assemble
 from odm.formats.voc.terms import VocOptions, refuse_names
@@ -19,12 +20,8 @@ def write_xml(dataset: Dataset, target: Output, log: Log, options: VocOptions, e
     """Write one XML file per image, and lists of the splits."""
     images, boxes = dataset.images, dataset.boxes
     keys = [stem(name) for name in images.name]
-    tree = options.layout == "tree"
-    if options.layout == "auto":
-        # A folder of that name would be taken for the root of a tree.
-        tree = any(images.split) or any(
-            part.lower() == "annotations" for key in keys if "/" in key for part in key.split("/")[:-1]
-        )
+    tree = options.layout == "tree" or (options.layout == "auto" and any(images.split))
+    note_folders(dataset, log)
     folder = "Annotations/" if tree else ""
     files = [f"{folder}{key}.xml" for key in keys]
     lists: dict[str, list[str]] = {}

@@ -1,0 +1,152 @@
+"""What the images of annotation files are called, in the formats that have a file for each image.
+
+A folder that holds nothing but annotations is no part of a name: `labels/a.txt` and `images/a.png` are both
+of the image `a.png`. It is known by its name (`labels`, `xmls`, `Annotations`, ...), or by a folder of
+pictures beside it. Where a picture lies beside the annotation file itself, the name stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from odm.files import Source
+from odm.formats._shared.pictures import Pictures
+from odm.formats._shared.splits import SPLITS
+from odm.issues import Log
+from odm.names import stem
+from odm.tables import Dataset
+
+ANNOTATIONS = re.compile(
+    r"(?:labels?|label_?0?2|ann|anns|annots?|annotations?|gts?|ground[-_ ]?truths?|detections?|predictions?"
+    r"|results?|bbox(?:es)?)(?:[-_ ]?(?:xmls?|jsons?|txts?|voc|kitti|dota|results?))?"
+    r"|xmls?|jsons?|txts?|labeltxt.*|dota-v[0-9.]+_.*",
+    re.IGNORECASE,
+)
+"""Names of folders that hold nothing but annotations."""
+_PICTURES = re.compile(r"images?|imgs?|jpegimages|image_?0?[0-3]|data|pictures?|photos?", re.IGNORECASE)
+"""Names of folders that hold pictures."""
+_SUFFIX = re.compile(r"\.(?:txt|xml|json)\Z", re.IGNORECASE)
+
+Parts = tuple[str, ...]
+
+
+class Place(NamedTuple):
+    """What an annotation file says by where it lies."""
+
+    key: str
+    """The name of its image, without extension."""
+    root: str | None
+    """What lies above the folder of annotations, empty or with a slash at its end; None if it is in none."""
+    picture: str
+    """The name of its picture below the folder of pictures, without extension."""
+
+
+def image_places(source: Source, files: Sequence[str], pictures: Pictures, prefix: str = "") -> list[Place]:
+    """The places of the annotation files of a source, called as their images are, but for the prefix."""
+    keys = [_SUFFIX.sub("", source.relative(file)) for file in files]
+    if prefix:
+        cut = (key.rpartition("/") for key in keys)
+        keys = [f"{folder}{slash}{last.removeprefix(prefix)}" for folder, slash, last in cut]
+    if not any("/" in key for key in keys):
+        return [Place(key, None, stem(key)) for key in keys]
+    lie: dict[str, list[Parts]] = {}
+    for picture in pictures.all:
+        *folder, last = stem(picture.name).split("/")
+        lie.setdefault(last, []).append(tuple(folder))
+    homes = {tuple(key.split("/")[:-1]) for key in keys}
+    found = _places(keys, lie, homes, by_picture=True)
+    if len({place.key for place in found}) < len(found):
+        found = _places(keys, lie, homes, by_picture=False)
+    roots = {place.root for place in found}
+    if len(roots) == 1 and (root := roots.pop()):
+        return [place._replace(key=place.key[len(root) :]) for place in found]
+    return found  # of several trees, the name of the tree tells their images apart
+
+
+def _places(
+    keys: Sequence[str], lie: dict[str, list[Parts]], homes: Collection[Parts], *, by_picture: bool
+) -> list[Place]:
+    named: dict[Parts, Parts] = {}
+    """What each folder of annotations is called in the names of images."""
+    found = []
+    for path in keys:
+        *folder, last = path.split("/")
+        home = tuple(folder)
+        candidates = lie.get(stem(last), ())
+        if home in candidates:
+            found.append(Place(path, None, stem(path)))
+            continue
+        inner = tuple(part for part in home if not ANNOTATIONS.fullmatch(part))
+        beside = [c for c in candidates if c not in homes and _are_alike(c, inner)]
+        known = home in named or any(_pictured(c) == home for c in beside)
+        if by_picture and inner == home and not known:
+            for candidate in candidates:
+                at = _replaced(home, candidate)
+                if candidate not in homes and at >= 0 and home[at].lower() not in SPLITS:
+                    named[home] = home[:at] + home[at + 1 :]
+                    break
+        name = named.get(home, inner)
+        if name != inner:
+            beside = [c for c in candidates if c not in homes]
+        best = min(beside, key=lambda c: (_pictured(c) != name, c), default=None)
+        root = None if name == home else "".join(f"{part}/" for part in _shared_start(home, name))
+        key = "/".join([*name, last])
+        found.append(Place(key, root, stem(key) if best is None else "/".join([*best, stem(last)])))
+    return found
+
+
+def _pictured(folder: Parts) -> Parts:
+    """A folder of pictures without the parts that only say so."""
+    return tuple(part for part in folder if not _PICTURES.fullmatch(part))
+
+
+def _are_alike(pictures: Parts, name: Parts) -> bool:
+    """Whether a folder of pictures can be the one of a folder in the names of images."""
+    inner = _pictured(pictures)
+    return _is_part(inner, name) or _is_part(name, inner)
+
+
+def _is_part(few: Parts, many: Parts) -> bool:
+    """Whether all of few are among many, in their order."""
+    rest = iter(many)
+    return all(part in rest for part in few)
+
+
+def _replaced(home: Parts, pictures: Parts) -> int:
+    """Which part of a folder is another one, or none, in that of its pictures; -1 if they differ in more."""
+    at = len(_shared_start(home, pictures))
+    rest = home[at + 1 :]
+    return at if at < len(home) and rest in (pictures[at:], pictures[at + 1 :]) else -1
+
+
+def _shared_start(one: Parts, other: Parts) -> Parts:
+    shorter = min(len(one), len(other))
+    n = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), shorter)
+    return one[:n]
+
+
+def without_folder(place: Place, path: str) -> str:
+    """The name of an image, without extension, whose annotation file says where its picture lies.
+
+    A folder of annotations that `path` leaves by ``../`` for one of pictures is no part of it.
+    """
+    *folder, last = place.key.split("/")
+    *leads, _ = path.replace("\\", "/").split("/")
+    up = leads.count("..")
+    if place.root is not None or not 0 < up <= len(folder) or leads[:up] != [".."] * up:
+        return place.key
+    home = tuple(folder)
+    at = _replaced(home, (*folder[: len(folder) - up], *leads[up:]))
+    return place.key if at < 0 else "/".join([*home[:at], *home[at + 1 :], last])
+
+
+def note_folders(dataset: Dataset, log: Log) -> None:
+    """Say which folders of images are no part of their names to who reads the files that are written."""
+    lost = {
+        part for name in dataset.images.name for part in name.split("/")[:-1] if ANNOTATIONS.fullmatch(part)
+    }
+    if lost:
+        shown = ", ".join(repr(part) for part in sorted(lost)[:3])
+        log.note(f"folders called {shown} are read as those of the annotations, not as part of image names")
