@@ -589,7 +589,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'tfrecord-picture-unknown': (
         'odm convert input.csv out --to tfrecord --images images',
-        "input.csv:3: error tfrecord-picture-unknown the picture of 'b.png' was not found, but those of other images are written; provide all of them with --images DIR, or leave them out with -O pictures=false",
+        "input.csv:3: error tfrecord-picture-unknown the picture of 'b.png' was not found, but those of other images are written; provide all of them with --images DIR (and --follow-links if they are behind links), or leave them out with -O pictures=false",
     ),
     'tiny-box': (
         '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [100, 100, 0.5, 30], "area": 15.0, "iscrowd": 0}',

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odm.cli._common import Function, TargetPath, print_notes
+from odm.cli._common import Function, TargetPath, print_notes, reading
 from odm.cli._print import say
 from odm.issues import Log, UsageError, shorten
 from odm.tables import Dataset
@@ -82,7 +82,10 @@ def pictures_of(
     from odm.report import Picture
 
     folders = [str(side["images"]) for side in options if side.get("images") is not None]
-    found = locate(names, datasets, folders, max_size=given["max_size"])
+    log = Log()
+    found = locate(names, datasets, folders, log, **reading(given))
+    if not given["quiet"]:
+        print_notes(log)
     return [Picture(name, *location) for name, location in zip(names, found, strict=True)]
 
 

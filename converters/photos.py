@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from odm.converters.validation import _finder
 from odm.files import MAX_SIZE, Source
+from odm.issues import Log
 from odm.names import PICTURE_SUFFIXES
 from odm.tables import Dataset
 
@@ -14,8 +15,10 @@ from odm.tables import Dataset
 def locate(
     names: Sequence[str],
     datasets: Sequence[Dataset],
-    folders: Sequence[str] = (),
+    folders: Sequence[str],
+    log: Log,
     *,
+    follow_links: bool = False,
     max_size: int = MAX_SIZE,
 ) -> list[tuple[str, int, int]]:
     """Path, width and height in pixels of each image; an empty path and 0 where they are not known.
@@ -29,13 +32,16 @@ def locate(
     folders
         Folders of pictures, where a data set does not know the path: the whole name, its last part, and both
         without extension are looked for.
+    follow_links
+        Whether a picture behind a link that leads out of its folder is taken; if not, it counts as missing.
 
     Raises
     ------
     PathError
         If a folder is missing.
     """
-    finders = [_lazy(Source(path, follow_links=True, max_size=max_size)) for path in dict.fromkeys(folders)]
+    sources = [Source(path, follow_links=follow_links, max_size=max_size) for path in dict.fromkeys(folders)]
+    finders = list(map(_lazy, sources))
     tables = [({name: row for row, name in enumerate(d.images.name)}, d.images) for d in datasets]
     found = []
     for name in names:
@@ -50,6 +56,8 @@ def locate(
         for find in finders:
             path = path or find(name)
         found.append((path, width, height))
+    for source in sources:
+        source.note_links(log)
     return found
 
 
@@ -59,6 +67,6 @@ def _lazy(source: Source) -> Callable[[str], str]:
 
     def path(name: str) -> str:
         picture = find()(name)
-        return "" if picture is None else source.full(picture)
+        return "" if picture is None or picture in source.picture_links else source.full(picture)
 
     return path

@@ -231,7 +231,7 @@ def _report_other_shapes(dataset: Dataset, path: str, log: Log) -> None:
 def _check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> None:
     """Compare the images of a dataset with the pictures in a folder: which there are, and their sizes."""
     dataset, images = loaded.dataset, loaded.dataset.images
-    source = Source(folder, follow_links=True, max_size=request.max_size)
+    source = Source(folder, follow_links=request.follow_links, max_size=request.max_size)
     pictures = source.with_suffix(*PICTURE_SUFFIXES)
     find = _finder(pictures)
     used: dict[int, str] = {}
@@ -252,7 +252,9 @@ def _check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> 
         return  # the sizes are the pictures' own
     known = np.minimum(images.width, images.height) > 0
     sizes = {}
-    for row in log.track([row for row in used if known[row]], "pictures"):
+    linked = {row for row in used if used[row] in source.picture_links}
+    source.note_links(log)
+    for row in log.track([row for row in used if known[row] and row not in linked], "pictures"):
         scratch = Log(keep=1)
         size = picture_size(source.full(used[row]), scratch)
         if size is not None:

@@ -1,14 +1,20 @@
 """The size of a picture comes from its header, however large it is."""
 
+import json
 import struct
+import subprocess
 import time
 import zlib
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from odm.cli import _app
 from odm.issues import Log
 from odm.pictures import picture_size
+from odm.report import Picture, pictures
+from odm.report.pictures import shots
 
 ORIENTATION = 0x0112
 
@@ -64,3 +70,78 @@ def test_a_header_that_is_cut_is_no_traceback(tmp_path, cut):
     path.write_bytes(png(40, 30)[:cut])
     log = Log()
     assert (picture_size(str(path), log) is None) == bool(log.issues)
+
+
+def test_what_is_no_picture_inside_starts_no_program(tmp_path, monkeypatch):
+    """Pillow starts Ghostscript for EPS, whatever the name says."""
+
+    def refuse(*_, **__):
+        raise AssertionError("a program was started")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    path = tmp_path / "a.jpg"
+    path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 40 30\n%%EndComments\nshowpage\n")
+    log = Log()
+    assert picture_size(str(path), log) is None
+    assert "of an unknown type" in str(log.issues[0])
+    (shot,) = shots([Picture("a", str(path))], 20)
+    assert "of an unknown type" in shot.remark
+
+
+@pytest.mark.parametrize(
+    ("mode", "suffix", "more", "refused"),
+    [("RGBA", "png", {}, True), ("RGB", "jpg", {"progressive": True}, True), ("RGB", "jpg", {}, False)],
+)
+def test_a_picture_that_takes_too_much_memory_is_not_decoded(
+    tmp_path, monkeypatch, mode, suffix, more, refused
+):
+    monkeypatch.setattr(pictures, "BUDGET", 2**20)
+    paths = [str(tmp_path / f"{i}.{suffix}") for i in range(3)]
+    for path in paths:
+        Image.new(mode, (600, 500)).save(path, **more)
+    remarks = [shot.remark for shot in shots([Picture("a", path) for path in paths], 30)]
+    assert [bool(remark) for remark in remarks] == [refused] * 3, remarks
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("convert", "gt.json", "out", "--to", "yolo", "--copy-images"), 1, "none for 1 of 2: '"),
+        (("convert", "gt.json", "out", "--to", "yolo", "--link-images"), 1, "none for 1 of 2: '"),
+        (("convert", "gt.json", "out", "--to", "tfrecord"), 1, "was not found, but"),
+        (("validate", "gt.json"), 0, "1 link leads outside it, not followed"),
+        (("show", "gt.json", "--out", "out"), 0, "1 link leads outside it, not followed"),
+        (
+            ("convert", "labels", "out.json", "--to", "coco"),
+            1,
+            "its picture is behind a link that leads outside",
+        ),
+    ],
+)
+@pytest.mark.parametrize("linked", ["file", "folder"])
+def test_a_link_that_leads_out_of_the_folder_of_pictures(
+    tmp_path, monkeypatch, capfd, words, code, said, follow, linked
+):
+    monkeypatch.chdir(tmp_path)
+    names = ["a", "b" if linked == "file" else "deep/b"]
+    for folder in ("photos", "secret"):
+        (tmp_path / folder).mkdir()
+    for path in ("photos/a.png", "secret/b.png"):
+        Image.new("RGB", (40, 30)).save(path)
+    if linked == "file":
+        (tmp_path / "photos/b.png").symlink_to("../secret/b.png")
+    else:
+        (tmp_path / "photos/deep").symlink_to("../secret")
+    images = [{"id": i, "file_name": f"{n}.png", "width": 40, "height": 30} for i, n in enumerate(names)]
+    boxes = [{"id": i, "image_id": i, "category_id": 1, "bbox": [1, 2, 3, 4]} for i in range(2)]
+    text = {"images": images, "categories": [{"id": 1, "name": "x"}], "annotations": boxes}
+    Path("gt.json").write_text(json.dumps(text))
+    for name in names:
+        (label := Path(f"labels/{name}.txt")).parent.mkdir(parents=True, exist_ok=True)
+        label.write_text("0 .5 .5 .1 .1\n")
+    more = ["--follow-links"] if follow else []
+    assert _app.run([*words, "--images", "photos", *more]) == (0 if follow else code)
+    assert (said in capfd.readouterr().err) == (not follow)
+    if follow and "--copy-images" in words:
+        assert len(list(Path("out/images").rglob("*.png"))) == 2

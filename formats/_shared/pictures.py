@@ -182,7 +182,9 @@ class Pictures:
         self._passed = folders if options.images is not None else ()
         """The folders that the format itself names, where --images hides them."""
         if options.images is not None:
-            self._list(Source(options.images, follow_links=True, max_size=source.max_size))
+            named = Source(options.images, follow_links=source.follow_links, max_size=source.max_size)
+            self._list(named)
+            self._linked = any(outside for _, _, outside in named.bad_links)
         else:
             for folder in folders:
                 if source.is_linked(folder):

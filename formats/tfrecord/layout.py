@@ -33,7 +33,8 @@ NO_PICTURE_HERE = Code(
     "tfrecord-picture-unknown",
     "error",
     "the picture of {value!r} was not found, but those of other images are written",
-    "provide all of them with --images DIR, or leave them out with -O pictures=false",
+    "provide all of them with --images DIR (and --follow-links if they are behind links), or leave them out "
+    "with -O pictures=false",
     "Training programs expect image/encoded in every record, and stop at the first one without it.",
 )
 

@@ -1,15 +1,16 @@
-"""How large a picture is, from its header."""
+"""How large a picture is, from its header, and the one way in which Pillow opens a picture."""
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import warnings
-from collections.abc import Iterator
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from odm.files import Unreadable, open_binary
 from odm.issues import Code, Log
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 BAD_PICTURE = Code(
     "unreadable-picture",
@@ -20,22 +21,41 @@ BAD_PICTURE = Code(
     file=True,
 )
 
-
+TURNED = (5, 6, 7, 8)
+"""EXIF orientations that exchange width and height."""
 _LIMIT = threading.Lock()
 _MOST_EXIF = 2**20
 """Bytes; in a JPEG file they are at most 64 KiB."""
+_FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "WEBP", "TIFF", "MPO", "AVIF", "HEIF", "JPEG2000")
+"""What Pillow calls the types of `odm.names.PICTURE_SUFFIXES`. It knows others whose plug-ins start programs,
+such as Ghostscript for a file that begins as EPS does, whatever its name."""
 
 
-@contextlib.contextmanager
-def _headers_only() -> Iterator[None]:
-    """Lift Pillow's limit of the pixels of a picture, of which none is decoded here."""
-    from PIL import Image
+def open_picture(stream: IO[bytes]) -> Image.Image:
+    """A picture of a type that odm knows, of which only the header has been read, however large it is.
+
+    Raises
+    ------
+    PIL.UnidentifiedImageError
+        If it is of another type. A damaged header makes Pillow raise almost anything.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    def known() -> list[str]:
+        return [name for name in _FORMATS if name in Image.OPEN]
 
     with _LIMIT, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
         try:
-            yield
+            Image.preinit()
+            try:
+                return Image.open(stream, formats=known())
+            except UnidentifiedImageError:
+                if not Image.init():  # loads the rarer types, once
+                    raise
+                stream.seek(0)
+                return Image.open(stream, formats=known())
         finally:
             Image.MAX_IMAGE_PIXELS = limit
 
@@ -54,25 +74,33 @@ def _late_exif(stream: IO[bytes]) -> bytes:
         at += 12 + length
 
 
+def orientation(image: Image.Image, stream: IO[bytes]) -> int:
+    """The EXIF orientation of a picture of which no pixel has been decoded, and none will be for this."""
+    from PIL import ExifTags, Image
+
+    if image.format == "PNG" and "exif" not in image.info:
+        exif = Image.Image.getexif(image)  # its own method decodes the picture to look behind it
+        if late := _late_exif(stream):
+            exif.load(late)
+    else:
+        exif = image.getexif()
+    value = exif.get(ExifTags.Base.Orientation, 1)
+    return value if isinstance(value, int) else 1
+
+
 def picture_size(path: str, log: Log) -> tuple[int, int] | None:
     """Width and height in pixels as a viewer shows the picture (EXIF orientation counts), from its header.
 
     None, and an issue, if the header cannot be read.
     """
-    from PIL import ExifTags, Image, UnidentifiedImageError
+    from PIL import UnidentifiedImageError
 
     try:
-        with _headers_only(), open_binary(path) as stream, Image.open(stream) as image:
+        with open_binary(path) as stream, open_picture(stream) as image:
             width, height = image.size
-            if image.format == "PNG" and "exif" not in image.info:
-                # Pillow would decode the picture to look behind it.
-                exif = Image.Image.getexif(image)
-                if late := _late_exif(stream):
-                    exif.load(late)
-            else:
-                exif = image.getexif()
-            # Of a TIFF file Pillow gives the size as it is shown already.
-            turned = image.format != "TIFF" and exif.get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
+            if image.format == "TIFF":  # Pillow has turned the size of these already, if it is new
+                width, height = image.tag_v2[256], image.tag_v2[257]  # type: ignore[attr-defined]
+            turned = orientation(image, stream) in TURNED
     except Unreadable as e:
         log.report(BAD_PICTURE, path, reason=str(e))
         return None

@@ -20,7 +20,7 @@ from odm.files.opening import (
     read_head,
     reason_of,
 )
-from odm.issues import Code, Log, PathError, Trusted, hint, printable
+from odm.issues import Code, Log, PathError, Trusted, hint, plural, printable
 from odm.names import BAD_NAME, PICTURE_SUFFIXES, refuse_name
 
 T = TypeVar("T")
@@ -170,6 +170,15 @@ class Source:
                 log.report(LEADS_OUTSIDE, self.full(file), target=target)
             else:
                 log.report(UNREADABLE, self.full(file), reason=target)
+
+    def note_links(self, log: Log) -> None:
+        """Note how many links lead outside and are not followed, in a folder of pictures of which not all
+        need be opened.
+        """
+        n = len(self.picture_links) + sum(outside for _, _, outside in self.bad_links)
+        if n:
+            links = plural(n, "link leads", "links lead")
+            log.note(f"{printable(self.path)}: {links} outside it, not followed (--follow-links)")
 
     def _walk(self) -> Iterator[str]:
         root = os.path.realpath(self.path)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
+import math
 import os
+import threading
 import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -12,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from odm.files import Unreadable, open_binary
+from odm.pictures import TURNED, open_picture, orientation
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -19,11 +23,16 @@ if TYPE_CHECKING:
 QUALITY = 75
 """Of JPEG."""
 
-TURNED = (5, 6, 7, 8)
-"""EXIF orientations that exchange width and height."""
-
 SAME_SHAPE = 0.02
 """By how much the ratio of width to height may differ where a picture is a scaled copy of an image."""
+
+BUDGET = 384 * 2**20
+"""Bytes of decoded pictures that all threads hold together; a picture that needs more alone is not shown.
+So a page is made within 500 MB, and 100 million pixels (any number of a JPEG picture) can be shown."""
+_BYTES = {"JPEG2000": 24, "WEBP": 8, "AVIF": 8, "GIF": 8}
+"""What decoding takes for a pixel, by the type of the picture: of others 4, whatever the mode."""
+_STRIP = 2**20
+"""How many pixels are converted at once."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +66,7 @@ def shots(pictures: Sequence[Picture], size: int) -> Iterator[Shot]:
     """
     workers = min(4, os.cpu_count() or 1)
     pending: deque[Future[Shot]] = deque()
-    with warnings.catch_warnings(), ThreadPoolExecutor(workers) as pool:
+    with warnings.catch_warnings(), _shared_blocks(), ThreadPoolExecutor(workers) as pool:
         warnings.simplefilter("ignore")  # of large pictures, and of odd metadata
         for picture in pictures:
             pending.append(pool.submit(_shot, picture, size))
@@ -67,33 +76,82 @@ def shots(pictures: Sequence[Picture], size: int) -> Iterator[Shot]:
             yield pending.popleft().result()
 
 
+@contextlib.contextmanager
+def _shared_blocks() -> Iterator[None]:
+    """Have Pillow reuse the memory of one picture for the next, in whatever thread that is decoded.
+
+    The system's allocator keeps what each thread has freed for that thread, which is as much once more.
+    """
+    from PIL import Image
+
+    before = Image.core.get_blocks_max()
+    Image.core.set_blocks_max(BUDGET // Image.core.get_block_size() + 1)
+    try:
+        yield
+    finally:
+        Image.core.set_blocks_max(before)
+        Image.core.clear_cache()
+
+
 def _shot(picture: Picture, size: int) -> Shot:
     known = picture.width, picture.height
     if not picture.path:
         return Shot(b"", *known, "no picture")
-    from PIL import Image, UnidentifiedImageError
+    from PIL import UnidentifiedImageError
 
     try:
-        with open_binary(picture.path) as stream, Image.open(stream) as image:
-            return _shrink(image, known, size)
+        with open_binary(picture.path) as stream, open_picture(stream) as image:
+            # Pillow turns a TIFF picture itself when it is decoded.
+            turns = 1 if image.format == "TIFF" else orientation(image, stream)
+            return _shrink(image, turns, known, size)
     except Unreadable as e:
         reason = str(e)
     except UnidentifiedImageError:
         reason = "it is truncated or of an unknown type"
-    except Image.DecompressionBombError:
-        reason = "it has too many pixels"
     except Exception as e:  # noqa: BLE001 -- a damaged picture makes Pillow raise almost anything
         reason = f"it is damaged ({type(e).__name__})"
     return Shot(b"", *known, f"the picture cannot be read: {reason}")
 
 
-def _shrink(image: Image.Image, known: tuple[int, int], size: int) -> Shot:
-    from PIL import ExifTags, Image, ImageOps
+class _Budget:
+    """What the pictures that are decoded at one time may take together."""
+
+    def __init__(self) -> None:
+        self._left = BUDGET
+        self._changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def hold(self, image: Image.Image) -> Iterator[None]:
+        """Wait until a picture fits, and close it at the end. Unreadable if it never fits."""
+        width, height = image.size
+        need = width * height * _BYTES.get(image.format or "", 4)
+        if image.info.get("progressive"):  # whose coefficients are held at full size, whatever is drawn
+            need = math.prod(image.info["stored"]) * 6
+        if need > BUDGET:
+            width, height = image.info["stored"]
+            raise Unreadable(
+                f"its {width} x {height} pixels take {need >> 20} MB to decode, the most is {BUDGET >> 20}"
+            )
+        with self._changed:
+            self._changed.wait_for(lambda: self._left >= need)
+            self._left -= need
+        try:
+            yield
+        finally:
+            image.close()  # lets go of the pixels
+            with self._changed:
+                self._left += need
+                self._changed.notify_all()
+
+
+_budget = _Budget()
+
+
+def _shrink(image: Image.Image, turns: int, known: tuple[int, int], size: int) -> Shot:
+    from PIL import ImageOps
 
     stored = image.size
-    # Of a TIFF file Pillow turns the pixels itself.
-    orientation = 1 if image.format == "TIFF" else image.getexif().get(ExifTags.Base.Orientation, 1)
-    turned = stored[::-1] if orientation in TURNED else stored
+    turned = stored[::-1] if turns in TURNED else stored
     is_known = min(known) > 0
     turn = not is_known or known == turned or known != stored
     shape = turned if turn else stored
@@ -105,11 +163,12 @@ def _shrink(image: Image.Image, known: tuple[int, int], size: int) -> Shot:
         if not _same_shape(known, shape):
             return Shot(b"", *known, f"the picture is {text}")
         remark = f"scaled: the picture is {text}"
+    image.info["stored"] = stored
     image.draft("RGB", (size, size))
-    small = _rgb(image)
-    small.thumbnail((size, size), Image.Resampling.BILINEAR, reducing_gap=2.0)
-    if turn and orientation != 1:
-        small = ImageOps.exif_transpose(_with_orientation(small, orientation))
+    with _budget.hold(image):
+        small = _small(image, size)
+    if turn and turns != 1:
+        small = ImageOps.exif_transpose(_with_orientation(small, turns))
     out = io.BytesIO()
     small.info.clear()  # no profile, no comment, no place where it was taken
     small.save(out, "JPEG", quality=QUALITY)
@@ -128,13 +187,36 @@ def _with_orientation(image: Image.Image, orientation: int) -> Image.Image:
     return image
 
 
-def _rgb(image: Image.Image) -> Image.Image:
-    """The picture in RGB; what is transparent becomes white, more than 8 bits are scaled to 8."""
+def _small(image: Image.Image, size: int) -> Image.Image:
+    """The picture in RGB with a longest side of at most `size`.
+
+    It is converted and averaged in strips, for each step of that takes as much memory as the whole picture.
+    """
+    from PIL import Image
+
+    width, height = image.size
+    factor = max(1, max(width, height) // (2 * size))
+    rows = max(1, _STRIP // (width * factor)) * factor
+    strips = [(0, top, width, min(top + rows, height)) for top in range(0, height, rows)]
+    low, high = 0.0, 0.0
+    if image.mode.startswith(("I", "F")):
+        ends = [image.crop(box).convert("F").getextrema() for box in strips]
+        low, high = min(a for a, _ in ends), max(b for _, b in ends)  # type: ignore[misc, type-var]
+    reduced = Image.new("RGB", (-(-width // factor), -(-height // factor)))
+    for box in strips:
+        reduced.paste(_rgb(image.crop(box), low, high).reduce(factor), (0, box[1] // factor))
+    scale = min(1.0, size / max(width, height))
+    target = max(1, round(width * scale)), max(1, round(height * scale))
+    part = 0.0, 0.0, width / factor, height / factor
+    return reduced.resize(target, Image.Resampling.BILINEAR, part)
+
+
+def _rgb(image: Image.Image, low: float, high: float) -> Image.Image:
+    """A strip in RGB; what is transparent becomes white, more than 8 bits are scaled from `low` to `high`."""
     from PIL import Image
 
     if image.mode.startswith(("I", "F")):
-        low, high = image.convert("F").getextrema()
-        scale = 255 / (high - low) if high > low else 1.0  # type: ignore[operator]
+        scale = 255 / (high - low) if high > low else 1.0
         return image.convert("F").point(lambda v: (v - low) * scale).convert("L").convert("RGB")
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         rgba = image.convert("RGBA")
