@@ -121,7 +121,7 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
     with np.errstate(over="ignore"):
         product = dataset.boxes.wh[:, 0] * dataset.boxes.wh[:, 1]
     area = np.where(np.isnan(dataset.boxes.area), product, dataset.boxes.area)
-    small = area < selection.min_area
+    small = area < (selection.min_area or -np.inf)
     dataset = ledger.leave_out(dataset, small, f"boxes smaller than {selection.min_area:g} (--min-area)")
     if selection.drop_empty:
         empty = np.ones(len(dataset.images), np.bool_)
@@ -159,10 +159,13 @@ def divide(selection: Selection, dataset: Dataset, log: Log) -> Longs:
     """
     parts = selection.parts
     groups = None if selection.group_by is None else group_names(dataset, selection.group_by, log)
-    rows = split_rows(
-        dataset, list(parts.values()), seed=selection.key, groups=groups, stratify=selection.stratify
-    )
-    counts = np.bincount(rows, minlength=len(parts))
+
+    def divided(*, stratify: bool) -> tuple[Longs, Longs]:
+        ratios = list(parts.values())
+        rows = split_rows(dataset, ratios, seed=selection.key, groups=groups, stratify=stratify)
+        return rows, np.bincount(rows, minlength=len(parts))
+
+    rows, counts = divided(stratify=selection.stratify)
     if not counts.all():
         names = [name for name, n in zip(parts, counts.tolist(), strict=True) if not n]
         empty = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
@@ -170,9 +173,9 @@ def divide(selection: Selection, dataset: Dataset, log: Log) -> Longs:
         if groups is not None:
             have += f" in {plural(len(set(groups)), 'group')}"
         flag = "--folds" if selection.folds is not None else "--split-into"
-        raise DataError(
-            f"{flag}: {empty} would get no images; there are {have}; use fewer or larger parts", log
-        )
+        helps = selection.stratify and divided(stratify=False)[1].all()
+        advice = "--no-stratify divides them by their number alone" if helps else "use fewer or larger parts"
+        raise DataError(f"{flag}: {empty} would get no images; there are {have}; {advice}", log)
     _report_missing(dataset, rows, parts, log)
     return rows
 

@@ -335,6 +335,8 @@ def test_small_boxes_and_then_empty_images_are_left_out():
 def test_the_area_is_the_one_of_the_source_where_it_gives_one():
     result, _, _ = selected(boxes_of([(10, 10), (10, 10)], area=[20, np.nan]), min_area=50)
     assert result.boxes.image.tolist() == [1]
+    kept, ledger, _ = selected(boxes_of([(10, 10)], area=[-1]))
+    assert (len(kept), ledger.lossless) == (1, True), "without --min-area an area is no reason"
 
 
 def test_a_sample_keeps_the_order_and_books_its_boxes():
@@ -361,6 +363,8 @@ def test_a_part_without_an_image_is_an_error():
         divide(Selection(split_into="train:98,val:1,test:1"), twenty(), Log())
     with pytest.raises(DataError, match="fold3 would get no images; there are 20 images in 2 groups"):
         divide(Selection(folds=3, group_by="^i(.)"), twenty(), Log())
+    with pytest.raises(DataError, match="there are 10 images; --no-stratify divides them by their number"):
+        divide(Selection(split_into="train:80,val:20"), data([{c} for c in range(10)], 10), Log())
 
 
 def test_a_class_that_a_part_lacks_is_a_warning():
