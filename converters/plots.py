@@ -72,7 +72,7 @@ def check_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401, ICN001
     except ImportError:
-        raise UsageError("plots need matplotlib: pip install 'odm-toolkit[plot]'") from None
+        raise UsageError("plots need Matplotlib: pip install matplotlib") from None
 
 
 def _pictures(

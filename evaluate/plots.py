@@ -53,7 +53,7 @@ def require() -> None:
     try:
         import matplotlib  # noqa: F401, ICN001 -- only to see whether it is there
     except ImportError:
-        raise UsageError("plots need Matplotlib: pip install 'odm-toolkit[plot]'") from None
+        raise UsageError("plots need Matplotlib: pip install matplotlib") from None
 
 
 def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:

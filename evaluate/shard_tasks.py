@@ -6,7 +6,6 @@ They run in any process; each can be run twice with the same outcome.
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import json
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from odm import VERSION
 from odm.arrays import pack, unpack
 from odm.evaluate.accumulate import ClassCounts, count_classes
 from odm.evaluate.admission import check_rows
@@ -92,11 +92,7 @@ class Work:
 
 def installed() -> tuple[str, str, str]:
     """The versions on which the bits of the numbers depend: of odm, NumPy and Python."""
-    try:
-        own = importlib.metadata.version("odm-toolkit")
-    except importlib.metadata.PackageNotFoundError:
-        own = "unknown"
-    return own, np.__version__, platform.python_version()
+    return VERSION, np.__version__, platform.python_version()
 
 
 # ------------------------------------------------------------------------------------------------- survey

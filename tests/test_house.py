@@ -114,6 +114,7 @@ MAY_IMPORT = {
         "parallel",
         "tracks",
         "evaluate",
+        "VERSION",
     },
     "converters": {*CORE, "arrays", "formats", "checks", "converters"},
     "report": {*CORE, "evaluate", "report", "odm"},

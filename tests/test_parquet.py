@@ -196,7 +196,7 @@ def test_without_pyarrow_the_message_says_what_to_install(tmp_path):
         env={**os.environ, "NO_COLOR": "1"},
     )
     assert done.returncode == 2
-    assert "pip install 'odm-toolkit[parquet]'" in done.stderr
+    assert "pip install -U pyarrow" in done.stderr
 
 
 def test_four_numbers_in_a_column_are_read_as_the_user_says(tmp_path):

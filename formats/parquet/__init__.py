@@ -1,6 +1,6 @@
 """Parquet: a row per box, or a row per image with lists of objects, in a file or in a folder of them.
 
-Reading and writing need the extra ``[parquet]`` (``pip install 'odm-toolkit[parquet]'``). The files of a
+Reading and writing need pyarrow, the extra ``[parquet]`` (``pip install pyarrow``). The files of a
 folder are read in the order of their names. A place is a row, counted from 1 over the whole file.
 
 **A row per box** is read and written. The columns are those of `csv`, in any order and under the same

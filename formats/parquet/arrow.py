@@ -31,7 +31,7 @@ def pyarrow() -> Any:
     except ImportError as e:
         missing = isinstance(e, ModuleNotFoundError) and e.name == "pyarrow"
         reason = "" if missing else f", which cannot be imported ({printable(str(e))})"
-        raise UsageError(f"Parquet needs pyarrow{reason}: pip install 'odm-toolkit[parquet]'") from None
+        raise UsageError(f"Parquet needs pyarrow{reason}: pip install -U pyarrow") from None
     return pa
 
 

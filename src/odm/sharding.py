@@ -191,7 +191,7 @@ def dask_executor(address: str, tell: Callable[[str], None]) -> Iterator[Executo
         import distributed
         from distributed.comm.core import CommClosedError
     except ImportError:
-        raise UsageError("a cluster needs Dask: pip install 'odm-toolkit[cluster]'") from None
+        raise UsageError("a cluster needs Dask: pip install distributed pyarrow") from None
     connect: Any = distributed.Client
     try:
         client: Any = connect(address, timeout="10s", set_as_default=False)

@@ -69,7 +69,7 @@ def connect(address: str) -> tuple[Any, str]:
         from pyarrow import fs
     except ImportError:
         raise UsageError(
-            f"{printable(address)}: an object store needs pyarrow: pip install 'odm-toolkit[parquet]'"
+            f"{printable(address)}: an object store needs pyarrow: pip install pyarrow"
         ) from None
     base, query = split_query(address)
     if base.lower().startswith("g") and "retry_limit_seconds" not in query:
