@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from os.path import basename, splitext
 
+from odm.csv_text import QuoteFault, plain_lines, records
 from odm.evaluate.analysis.slices import ImageSlice, slices_by_tags
 from odm.files import Unreadable, read_bytes
 from odm.issues import Log, PathError, UsageError, plural, printable, shorten
@@ -65,7 +65,7 @@ def read_tags(path: str, images: Sequence[str], log: Log) -> Tags:
     """
     name = printable(path)
     try:
-        text = read_bytes(path).removeprefix(b"\xef\xbb\xbf").decode()
+        text = read_bytes(path).decode()
     except Unreadable as e:
         raise PathError(f"{name}: {e}") from None
     except UnicodeDecodeError:
@@ -99,19 +99,26 @@ def read_tags(path: str, images: Sequence[str], log: Log) -> Tags:
 
 def _table(path: str, text: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """The header, and the rows with their lines; a list becomes a table of two columns."""
-    reader = csv.reader(text.splitlines())
-    header = next(reader, [])
-    if "image" not in header and not path.lower().endswith(".csv"):
-        lines = enumerate(text.splitlines(), 1)
+    text = plain_lines(text)
+    first = next(records(text), None)
+    if (first is None or "image" not in first[2]) and not path.lower().endswith(".csv"):
+        lines = enumerate(text.split("\n"), 1)
         return ["image", splitext(basename(path))[0]], [
             (n, [line, LISTED]) for n, line in lines if line.strip()
         ]
+    rows: list[tuple[int, list[str]]] = []
+    for line, _, cells in records(text):
+        if isinstance(cells, QuoteFault):
+            at = f"{printable(path)}:{line + cells.lines}"
+            raise UsageError(f"--tags {at}: expected cells of a CSV file, found {cells}")
+        rows.append((line, cells))
+    header = rows.pop(0)[1] if rows else []
     if "image" not in header or len(header) < 2 or len(set(header)) < len(header):
         raise UsageError(
             f"--tags {printable(path)}:1: expected a header with a column image and others, no two alike, "
             f"found {shorten(','.join(header))}"
         )
-    return header, [(reader.line_num, row) for row in reader if row]
+    return header, rows
 
 
 class _Named:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import Any
 
+from odm.csv_text import QuoteFault, plain_lines, records
 from odm.files import Source
 from odm.issues import Code, DataError, Log, PathError, hint, printable, shorten
 
@@ -34,7 +33,7 @@ def _text(path: str, code: Code, log: Log) -> str:
     if data is None:
         raise DataError(f"{printable(path)}: it cannot be read", log)
     try:
-        return data.removeprefix(b"\xef\xbb\xbf").decode()
+        return plain_lines(data.decode())
     except UnicodeDecodeError as e:
         log.report(code, path, reason=f"byte {e.start} is not UTF-8")
         raise DataError(f"{printable(path)}: not UTF-8 text", log) from None
@@ -42,8 +41,10 @@ def _text(path: str, code: Code, log: Log) -> str:
 
 def read_descriptions(path: str, log: Log) -> dict[str, str]:
     """Class names by MID, from a CSV file of two columns."""
-    rows = csv.reader(io.StringIO(_text(path, BAD_LABEL_FILE, log), newline=""))
-    return {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2}
+    rows = (row for _, _, row in records(_text(path, BAD_LABEL_FILE, log)))
+    return {
+        row[0].strip(): row[1].strip() for row in rows if not isinstance(row, QuoteFault) and len(row) >= 2
+    }
 
 
 def read_image_labels(
@@ -62,8 +63,13 @@ def read_image_labels(
         If the file cannot be read; the log holds every fault.
     """
     names = names or {}
-    reader = csv.reader(io.StringIO(_text(path, BAD_LABEL_FILE, log), newline=""))
-    header = [cell.strip() for cell in next(reader, [])]
+    found: list[tuple[int, list[str]]] = []
+    for line, _, row in records(_text(path, BAD_LABEL_FILE, log)):
+        if isinstance(row, QuoteFault):
+            log.report(BAD_LABEL_FILE, path, line=line + row.lines, reason=f"found {row}")
+        elif any(cell.strip() for cell in row):
+            found.append((line, row))
+    header = [cell.strip() for cell in found[0][1]] if found else []
     columns = {cell.lower(): i for i, cell in enumerate(header)}
     try:
         image, label, confidence = (columns[key] for key in ("imageid", "labelname", "confidence"))
@@ -72,28 +78,16 @@ def read_image_labels(
         log.report(BAD_LABEL_FILE, path, line=1, reason=f"there is no column {e.args[0]!r}{known}")
         raise DataError(f"{printable(path)}: not a file of image-level labels", log) from None
     rows: list[tuple[str, str, bool]] = []
-    try:
-        for row in reader:
-            if not any(cell.strip() for cell in row):
-                continue
-            line = reader.line_num
-            if len(row) != len(header):
-                log.report(
-                    BAD_LABEL_FILE,
-                    path,
-                    line=line,
-                    reason=f"{len(row)} columns, but the header has {len(header)}",
-                )
-            elif row[confidence].strip() not in ("0", "1", "0.0", "1.0"):
-                value = shorten(row[confidence])
-                log.report(
-                    BAD_LABEL_FILE, path, line=line, field="Confidence", reason=f"{value!r} is not 0 or 1"
-                )
-            else:
-                there = row[confidence].strip().startswith("1")
-                rows.append((row[image].strip(), names.get(row[label].strip(), row[label].strip()), there))
-    except csv.Error as e:
-        log.report(BAD_LABEL_FILE, path, line=reader.line_num, reason=str(e))
+    for line, row in found[1:]:
+        if len(row) != len(header):
+            reason = f"{len(row)} columns, but the header has {len(header)}"
+            log.report(BAD_LABEL_FILE, path, line=line, reason=reason)
+        elif row[confidence].strip() not in ("0", "1", "0.0", "1.0"):
+            reason = f"{shorten(row[confidence])!r} is not 0 or 1"
+            log.report(BAD_LABEL_FILE, path, line=line, field="Confidence", reason=reason)
+        else:
+            there = row[confidence].strip().startswith("1")
+            rows.append((row[image].strip(), names.get(row[label].strip(), row[label].strip()), there))
     if log.counts[BAD_LABEL_FILE.name]:
         raise DataError(
             f"{printable(path)}: {log.counts[BAD_LABEL_FILE.name]} errors in the image labels", log

@@ -195,6 +195,12 @@ def test_gates(data, gate, code):
         (("gt.csv", "a.csv", "b.csv", "--tags", "short.csv"), 2, "short.csv:2: expected 2 columns, found 1"),
         (("gt.csv", "a.csv", "b.csv", "--tags", "strange.csv"), 2, "no image that is evaluated (1 row)"),
         (("gt.csv", "a.csv", "b.csv", "--tags", "nothing.txt"), 2, "nothing.txt: names no image\n"),
+        (
+            ("gt.csv", "a.csv", "b.csv", "--tags", "open.csv"),
+            2,
+            "open.csv:3: expected cells of a CSV file, found a quote that is never closed",
+        ),
+        (("gt.csv", "a.csv", "b.csv", "--tags", "long.csv", "--replicates", "2"), 0, ""),
     ],
 )
 def test_usage_errors(data, words, code, says):
@@ -202,6 +208,8 @@ def test_usage_errors(data, words, code, says):
     (data / "short.csv").write_text("image,x\n1\n")
     (data / "strange.csv").write_text("image,x\nzebra,2\n")
     (data / "nothing.txt").write_text("\n")
+    (data / "open.csv").write_text('image,x\n1,2\n2,"3\n3,4\n')
+    (data / "long.csv").write_text(f"image,x\n1,{'2' * 200_000}\n")
     _, err = run(data, "compare", *words, code=code)
     assert says in err
 

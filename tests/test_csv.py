@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from selection import examples, params
 
 import odm
+from odm.converters.labels import read_image_labels
 from odm.files import Output, Source
 from odm.formats import csv, detect, make_options
 from odm.formats.csv import layouts as csv_layouts
@@ -601,8 +602,7 @@ def test_open_quotes_say_where_they_were_opened(tmp_path):
 
 
 def slow(monkeypatch):
-    monkeypatch.setattr(csv_records, "_split_plain", lambda *_: None)
-    monkeypatch.setattr(csv_records, "_split_quoted", lambda *_: None)
+    monkeypatch.setattr(csv_records, "_split", lambda *_: None)
 
 
 def both(path, monkeypatch, **options):
@@ -974,8 +974,27 @@ def test_good_files_take_the_fast_way(tmp_path, monkeypatch):
     def refuse(*_):
         raise AssertionError("read line by line")
 
-    monkeypatch.setattr(csv_records.Records, "_parse", refuse)
+    monkeypatch.setattr(csv_records, "records", refuse)
     row = "a.jpg,640,480,cat,0.5,1,2.5,3,4,0,0,0,0,0\n"
     assert len(read_text(tmp_path, f"{HEAD}\n{row * 9}")[0]) == 9
     assert len(read_text(tmp_path, f"{HEAD}\n{row.replace('cat', chr(34) + 'cat' + chr(34)) * 9}")[0]) == 9
     assert len(read_text(tmp_path, f"{HEAD}\n{row.replace('2.5', chr(34) + '2,5' + chr(34)) * 9}")[0]) == 9
+
+
+def test_side_files_may_have_long_cells_but_no_open_quotes(tmp_path):
+    long = "x" * 200_000
+    (tmp_path / "a.csv").write_text("a.jpg,.1,.1,.2,.2,c\n")
+    sizes, labels = tmp_path / "sizes.csv", tmp_path / "labels.csv"
+    sizes.write_text(f'image,width,height,note\na.jpg,640,480,"{long}"\n')
+    dataset, log = read(tmp_path / "a.csv", image_sizes=str(sizes), coords="rel")
+    assert not log.counts
+    assert dataset.images.width.tolist() == [640]
+    sizes.write_text('image,width,height\na.jpg,640,480\n"b.jpg,2,2\n')
+    assert "a quote that is never closed" in str(
+        next(iter(read(tmp_path / "a.csv", image_sizes=str(sizes))[1]))
+    )
+    labels.write_text(f"ImageID,LabelName,Confidence,Note\na,c,1,{long}\n")
+    assert read_image_labels(str(labels), Log()) == [("a", "c", True)]
+    labels.write_text('ImageID,LabelName,Confidence\na,"c,1\n')
+    with pytest.raises(DataError):
+        read_image_labels(str(labels), Log())

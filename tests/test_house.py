@@ -86,7 +86,7 @@ def home(name):
     return parts[1] if len(parts) > 1 else "odm"
 
 
-CORE = {"tables", "issues", "files", "inputs", "coco80", "codes", "names", "pictures"}
+CORE = {"tables", "issues", "files", "inputs", "coco80", "codes", "csv_text", "names", "pictures"}
 MAY_IMPORT = {
     "tables": {"tables"},
     "issues": {"issues", "tables"},  # the tables for their type alone
@@ -94,6 +94,7 @@ MAY_IMPORT = {
     "inputs": {"inputs", "issues"},
     "parallel": set(),
     "coco80": set(),
+    "csv_text": {"issues"},
     "arrays": set(),
     "codes": {"issues"},
     "names": {"issues"},

@@ -132,6 +132,10 @@ OWN = {
     "csv": {
         "open-quote": b'image,class,left,top,right,bottom\n"a' + b",x,1,2,3,4\n" * (SIZE // 11),
         "bad-rows": times(b"image,class,left,top,right,bottom\n", b"a,x,1,2,3,q\n"),
+        "spaced": b"image, class, left, top, right, bottom\na," + b" " * SIZE + b"x, 1, 2, 3, 4\n",
+        "quote-in-header": b'image,class,left,top,right,"' + b"a" * SIZE,
+        "line-ends": b"image,class,left,top,right,bottom\na,x,1,2,3,4" + b"\r" * SIZE,
+        "packed": b'image,class,bbox\na,x,"[' + b" " * SIZE + b']"\n',
     },
     "cvat": {
         "images": times(b"<annotations>", b'<image name="a" width="9" height="9"><box xtl="1"/></image>', b"</annotations>"),

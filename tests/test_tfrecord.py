@@ -2,6 +2,7 @@
 
 import hashlib
 import struct
+import time
 
 import numpy as np
 import pytest
@@ -106,6 +107,25 @@ def test_label_maps_in_every_spelling():
     assert read_label_map(label_map(names), "", log) == dict(enumerate(names, 1))
     assert read_label_map(b"", "", log) == {}
     assert not log.errors
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        label_map(tuple(f"class {i}" for i in range(100_000))),
+        *(
+            b"item { id: 1 name: 'a' " + piece * 300_000 + b"}"
+            for piece in (b"w", b" ", b"\n", b"\\", b"'", b"#")
+        ),
+        b"item" + b" " * 300_000,
+        b"item {" * 50_000,
+    ],
+    ids=["classes", "word", "blanks", "lines", "escapes", "quotes", "comment", "no-brace", "braces"],
+)
+def test_long_label_maps_take_time_in_proportion(data):
+    start = time.process_time()
+    read_label_map(data, "", Log())
+    assert time.process_time() - start < 10  # a minute and more where the time grows with the square
 
 
 def test_names_of_classes_come_from_the_text_the_map_or_the_label(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import dataclasses
 import re
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.codes import NO_SIZE
+from odm.csv_text import QuoteFault, read_record, records
 from odm.files import Source
 from odm.formats._shared.codes import (
     BAD_IMAGE_SIZE,
@@ -26,7 +26,7 @@ from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
 from odm.formats._shared.pictures import ImageOptions, are_far, parse_pixels
 from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT
-from odm.issues import Code, Log, Trusted, shorten
+from odm.issues import Code, Log
 from odm.names import accept_name, stem
 from odm.tables import Builder, Dataset, Floats, Ints
 
@@ -87,60 +87,13 @@ SIZE_CONFLICT = Code(
     "An image has one size. Two different sizes mean that rows of different images were mixed up.",
     file=True,
 )
-QUOTED = re.compile(r'"[^"]*+(?:""[^"]*+)*+"')
-QUOTE_SPAN = 2**14
-"""Characters after the end of its line within which a quote must be closed."""
 
 
-def read_record(
-    text: str, start: int, sep: str, *, spaced: bool
-) -> tuple[list[str], int] | tuple[tuple[Code, int, int, str], int]:
-    """The cells of the record that begins at `start`, and where it ends.
-
-    Instead of the cells it answers a code, the number of the cell, where in the text that cell begins, and
-    what was found, where the quotes are wrong.
-    """
-    line_end = text.find("\n", start)
-    line_end = len(text) if line_end < 0 else line_end
-    cells: list[str] = []
-    at = start
-    while True:
-        while spaced and text[at : at + 1] == " ":
-            at += 1
-        if text[at : at + 1] == '"':
-            match = QUOTED.match(text, at, min(len(text), line_end + QUOTE_SPAN))
-            if match is None:
-                return (OPEN_QUOTE, len(cells), at, ""), line_end
-            stop = match.end()
-            if stop < len(text) and text[stop] not in (sep, "\n"):
-                if "\n" in match[0]:
-                    return (
-                        OPEN_QUOTE,
-                        len(cells),
-                        at,
-                        f", and runs on to {text[stop - 9 : stop]!r}",
-                    ), line_end
-                return (STRAY_QUOTE, len(cells), at, text[at : min(stop + 20, line_end)]), line_end
-            cells.append(match[0][1:-1].replace('""', '"'))
-        else:
-            stop = text.find(sep, at)
-            end = text.find("\n", at, stop if stop >= 0 else len(text))
-            stop = end if end >= 0 else stop if stop >= 0 else len(text)
-            cell = text[at:stop]
-            if '"' in cell:
-                return (STRAY_QUOTE, len(cells), at, cell), line_end
-            cells.append(cell)
-        if stop >= len(text) or text[stop] == "\n":
-            return cells, stop
-        at = stop + 1
-
-
-def quote_fault(fault: tuple[Code, int, int, str]) -> Trusted:
-    """What `read_record` found wrong with the quotes of a header, in words."""
-    code, _, _, what = fault
-    if code is OPEN_QUOTE:
-        return Trusted("a quote that is never closed")
-    return Trusted(f"a stray quote in {shorten(what)!r}")
+def report_quote(fault: QuoteFault, path: str, log: Log, builder: Builder, *, line: int, field: str) -> None:
+    """Report wrong quotes in the record that begins in this line, which is lost."""
+    code, found = OPEN_QUOTE if fault.is_open else STRAY_QUOTE, fault.found
+    log.report(code, path, line=line + fault.lines, field=field, found=found, value=found)
+    builder.skipped += 1
 
 
 def utf8_text(data: bytes) -> tuple[bytes, str] | str:
@@ -211,8 +164,8 @@ def head_rows(source: Source, file: str, n: int = 20) -> list[list[str]]:
     if isinstance(decoded, str):
         return []
     lines = decoded[0].decode("utf-8", "replace").split("\n")
-    found = (read_record(line, 0, ",", spaced=False)[0] for line in lines[: min(n, max(1, len(lines) - 1))])
-    return [cells for cells in found if isinstance(cells, list) and any(cells)]
+    found = (read_record(line, 0)[0] for line in lines[: min(n, max(1, len(lines) - 1))])
+    return [cells for cells in found if not isinstance(cells, QuoteFault) and any(cells)]
 
 
 def table_rows(data: bytes, path: str, log: Log, builder: Builder) -> list[tuple[int, list[str]]] | None:
@@ -230,29 +183,15 @@ def table_rows(data: bytes, path: str, log: Log, builder: Builder) -> list[tuple
         line = decoded[0].count(b"\n", 0, e.start) + 1
         log.report(NOT_UTF8, path, line=line, value=byte_shown(decoded[0][e.start]))
         return None
-    if "\0" not in text:
-        if '"' not in text:
-            return [(i, line.split(",")) for i, line in enumerate(text.split("\n"), 1) if line.strip(" \t")]
-        reader = csv.reader(text.split("\n"), strict=True)
-        with contextlib.suppress(csv.Error):
-            rows = [(reader.line_num, cells) for cells in reader]
-            if len(rows) == reader.line_num and not any('"' in cell for _, cells in rows for cell in cells):
-                return [(line, cells) for line, cells in rows if any(map(str.strip, cells))]
-    rows, at, line = [], 0, 1
-    while at < len(text):
-        found, stop = read_record(text, at, ",", spaced=False)
-        if isinstance(found, tuple):
-            code, cell, location, what = found
-            opened = line + text.count("\n", at, location)
-            log.report(code, path, line=opened, field=f"column {cell + 1}", found=what, value=what)
+    rows = []
+    for line, _, cells in records(text):
+        if isinstance(cells, QuoteFault):
+            report_quote(cells, path, log, builder, line=line, field=f"column {cells.cell + 1}")
+        elif any("\0" in cell for cell in cells):
+            log.report(NUL, path, line=line, value=next(cell for cell in cells if "\0" in cell))
             builder.skipped += 1
-        elif any("\0" in cell for cell in found):
-            log.report(NUL, path, line=line, value=next(cell for cell in found if "\0" in cell))
-            builder.skipped += 1
-        elif any(map(str.strip, found)):
-            rows.append((line, found))
-        line += text.count("\n", at, stop) + 1
-        at = stop + 1
+        elif any(map(str.strip, cells)):
+            rows.append((line, cells))
     return rows
 
 

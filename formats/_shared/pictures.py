@@ -6,9 +6,7 @@ A size comes from, in this order: ``--image-sizes FILE.csv``, ``--image-size WxH
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 from collections import Counter
 from collections.abc import Collection
 from typing import Any
@@ -17,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.codes import NO_SIZE, SIZE_OUT_OF_REACH
+from odm.csv_text import QuoteFault, plain_lines, records
 from odm.files import MAX_SIZE, Source
 from odm.formats._contract import Options, option, parse_size
 from odm.issues import Code, Log, PathError, Trusted, printable, shorten
@@ -226,11 +225,14 @@ class Pictures:
         if data is None:
             return
         try:
-            text = data.removeprefix(b"\xef\xbb\xbf").decode()
+            text = plain_lines(data.decode())
         except UnicodeDecodeError as e:
             self._log.report(BAD_SIZE_ROW, path, value=f"bytes that are not UTF-8 at {e.start}")
             return
-        for number, row in enumerate(csv.reader(io.StringIO(text, newline="")), 1):
+        for number, _, row in records(text):
+            if isinstance(row, QuoteFault):
+                self._log.report(BAD_SIZE_ROW, path, line=number + row.lines, value=Trusted(str(row)))
+                continue
             cells = [cell.strip() for cell in row]
             if not any(cells) or (number == 1 and len(cells) >= 3 and not cells[1].isdigit()):
                 continue  # blank, or the header

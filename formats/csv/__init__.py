@@ -64,7 +64,7 @@ from odm.formats.csv.writer import DIALECTS, can_be_relative
 from odm.issues import Log, UsageError, hint, printable, shorten
 from odm.tables import Builder, Dataset
 
-_QUOTED = re.compile(r'"[^"]*[^-+.0-9eE"][^"]*"')
+_QUOTED = re.compile(r'"[-+.0-9eE]*+[^"]++"')
 """Text in quotes that is no number."""
 _TABLE = "it is a table with a header and rows of numbers"
 

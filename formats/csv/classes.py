@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from odm.csv_text import QuoteFault, read_record
 from odm.files import Source
 from odm.formats._shared.class_lists import is_description, read_described
 from odm.formats._shared.codes import BAD_CLASS_LIST, NOT_UTF8, UNKNOWN_CLASS
 from odm.formats._shared.column_roles import key_of
-from odm.formats._shared.csv_tables import byte_shown, read_record
+from odm.formats._shared.csv_tables import OPEN_QUOTE, STRAY_QUOTE, byte_shown
 from odm.issues import Code, Log, shorten
 from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder
@@ -37,9 +38,10 @@ class ClassNames:
         lines = [(i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip()]
         rows = []
         for number, line in lines:
-            cells, _ = read_record(line, 0, "\t" if "\t" in line and "," not in line else ",", spaced=False)
-            if isinstance(cells, tuple):
-                log.report(cells[0], path, line=number, found=cells[3], value=cells[3])
+            cells, _ = read_record(line, 0, "\t" if "\t" in line and "," not in line else ",")
+            if isinstance(cells, QuoteFault):
+                code = OPEN_QUOTE if cells.is_open else STRAY_QUOTE
+                log.report(code, path, line=number, found=cells.found, value=cells.found)
                 return
             rows.append((number, [cell.strip() for cell in cells]))
         if rows and [c.lower() for c in rows[0][1]] in (["labelname", "displayname"], ["class", "id"]):

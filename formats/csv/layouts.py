@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from odm.csv_text import QuoteFault, read_record
 from odm.formats._contract import option
 from odm.formats._shared.column_roles import FLAGS, FORMS, Header, key_of, parse_columns
-from odm.formats._shared.csv_tables import BAD_HEADER, NO_HEADER, quote_fault, read_record
+from odm.formats._shared.csv_tables import BAD_HEADER, NO_HEADER
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats.csv.numbers import NUMBER
-from odm.issues import Code, shorten
+from odm.issues import Code, Trusted, shorten
 from odm.names import PICTURE_SUFFIXES
 
 CANONICAL = (
@@ -140,14 +141,14 @@ def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults 
     candidates = (explicit_sep,) if explicit_sep else _SEPARATORS
     best: HeaderFaults | None = None
     for sep in candidates:
-        record = read_record(text, 0, sep, spaced=False)
-        if isinstance(record[0], tuple):
+        cells, _ = read_record(text, 0, sep)
+        if isinstance(cells, QuoteFault):
             best = best or HeaderFaults(
                 tuple(text.split("\n", 1)[0].split(sep)),
-                [(BAD_HEADER, f"column {record[0][1] + 1}", {"reason": quote_fault(record[0])})],
+                [(BAD_HEADER, f"column {cells.cell + 1}", {"reason": Trusted(str(cells))})],
             )
             continue
-        found = _header_layout(record[0], sep, explicit)
+        found = _header_layout(cells, sep, explicit)
         if isinstance(found, Layout):
             return found
         if best is None or len(found.columns) > len(best.columns) or best.found[0][0] is BAD_HEADER:
@@ -168,9 +169,9 @@ def sep_line(text: str) -> tuple[str | None, str]:
 
 def _bare_layout(text: str, sep: str) -> Layout | None:
     """The dialect without a header that most of the first rows are in; a row without numbers is a header."""
-    rows = [read_record(line, 0, sep, spaced=False)[0] for line in text.split("\n", 50)[:50] if line.strip()]
+    rows = [read_record(line, 0, sep)[0] for line in text.split("\n", 50)[:50] if line.strip()]
     first = rows[0] if rows else ()
-    if isinstance(first, tuple) or not (_numbers(first) or not any(cell.strip() for cell in first[1:])):
+    if isinstance(first, QuoteFault) or not (_numbers(first) or not any(cell.strip() for cell in first[1:])):
         return None
     for title, columns, names in _BARE:
         roles = {role: i for i, role in enumerate(names.split())}
@@ -178,7 +179,11 @@ def _bare_layout(text: str, sep: str) -> Layout | None:
         box = slice(roles[FORMS[form][0]], roles[FORMS[form][3]] + 1)
         fitting = 0
         for cells in rows:
-            if not isinstance(cells, list) or len(cells) != len(columns) or not cells[roles["image"]].strip():
+            if (
+                isinstance(cells, QuoteFault)
+                or len(cells) != len(columns)
+                or not cells[roles["image"]].strip()
+            ):
                 continue
             others = [*cells[: box.start], *cells[box.stop :]]
             named = len(columns) == 6 or cells[roles["image"]].strip().lower().endswith(_PICTURES)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.csv_text import read_record
 from odm.files import Source
 from odm.formats._shared.codes import (
     BAD_FLAG,
@@ -25,7 +26,6 @@ from odm.formats._shared.csv_tables import (
     NO_HEADER,
     SIZE_CONFLICT,
     from_safe,
-    read_record,
     utf8_text,
 )
 from odm.formats._shared.gather import Gather, decide_kind, own_folder
@@ -122,7 +122,7 @@ class Reader:
             if not piece.endswith(b"\n"):
                 piece += b"\n"
             lines = piece.count(b"\n")
-            columns, numbers = records.columns(piece, line, lines)
+            columns, numbers = records.columns(piece, line)
             if len(numbers):
                 self._boxes.append(rows.take(columns, numbers))
             line += lines

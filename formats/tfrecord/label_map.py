@@ -10,8 +10,10 @@ from odm.issues import Log
 from odm.names import refuse_class
 
 _COMMENT = re.compile(r"""("(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')|#[^\n]*""")
-_ITEM = re.compile(r"""item\s*:?\s*\{((?:[^{}"']|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')*+)\}\s*""")
-_KEY = re.compile(r"""(\w+)\s*:\s*(?:"((?:[^"\\\n]|\\.)*+)"|'((?:[^'\\\n]|\\.)*+)'|([-+\w.]+))\s*[,;]?\s*""")
+_ITEM = re.compile(r"""item\s*+:?\s*+\{((?:[^{}"']|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')*+)\}\s*""")
+_KEY = re.compile(
+    r"""(?<!\w)(\w++)\s*+:\s*+(?:"((?:[^"\\\n]|\\.)*+)"|'((?:[^'\\\n]|\\.)*+)'|([-+\w.]+))\s*[,;]?\s*"""
+)
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
 _SIGNS = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
 
@@ -26,8 +28,8 @@ def read_label_map(data: bytes, path: str, log: Log) -> dict[int, str] | None:
     text = _COMMENT.sub(lambda match: match[1] or "", text)
     found: dict[int, str] = {}
     at = len(text) - len(text.lstrip())
+    line = 1 + text.count("\n", 0, at)
     while at < len(text):
-        line = text.count("\n", 0, at) + 1
         item = _ITEM.match(text, at)
         if item is None:
             log.report(BAD_CLASS_LIST, path, line=line, reason="expected items of an id and a name here")
@@ -45,6 +47,7 @@ def read_label_map(data: bytes, path: str, log: Log) -> dict[int, str] | None:
             log.report(BAD_LISTED_CLASS, path, line=line, value=name, reason=reason)
         else:
             found[int(number)] = name
+        line += text.count("\n", at, item.end())
         at = item.end()
     return dict(sorted(found.items())) if log.errors == errors else None
 
