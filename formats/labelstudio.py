@@ -35,48 +35,31 @@ enough decimals to preserve pixels within 1e-6.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from odm.codes import NO_SIZE
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._shared.gather import NAN, At, Corners
+from odm.formats._shared.gather import NAN, Corners
+from odm.formats._shared.items import (
+    BAD_SIZE,
+    BadRecord,
+    Item,
+    Row,
+    Rows,
+    Size,
+    file_items,
+    have_sizes,
+    images_of,
+    one_file,
+)
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_records import (
-    ANY,
-    CLASS,
-    COUNTED,
-    EMPTY,
-    INT,
-    NUMBER,
-    TEXT,
-    Each,
-    Held,
-    Maybe,
-    One,
-    Records,
-    Table,
-    add_boxes,
-)
-from odm.formats._shared.json_values import (
-    Nothing,
-    Reader,
-    bounds,
-    dump,
-    groups,
-    is_upright,
-    lines,
-    may_write,
-    number,
-    sniff_json,
-)
+from odm.formats._shared.json_values import Reader, bounds, dump, is_upright, lines, number, sniff_json
 from odm.formats._shared.number_text import fixed_rows
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_tokens import decimals_for
@@ -100,8 +83,15 @@ _RESULT = frozenset(
 )
 _SHAPES = {"rectangle": "rectanglelabels", "polygon": "polygonlabels", "ellipse": "ellipselabels"}
 _KINDS = {**{k: k for k in _SHAPES}, **{v: k for k, v in _SHAPES.items()}}
-_BARE = tuple(_SHAPES)
 _SIZE_KEYS = ("original_width", "original_height")
+_TASK_META = frozenset(
+    (
+        "annotations file_upload drafts meta created_at updated_at inner_id total_annotations project "
+        "updated_by cancelled_annotations total_predictions comment_count unresolved_comment_count "
+        "comment_authors last_comment_updated_at allow_skip precomputed_agreement"
+    ).split()
+)
+"""Fields of a task about the annotators' work, not about the image."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -139,195 +129,39 @@ def sniff(source: Source) -> Sniff | None:
 def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions) -> None:
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, ask_other=True)
-    tasks: list[tuple[dict[str, Any], At, int, int]] = []
     files = reader.choose(_looks_like, "Label Studio JSON")
-    for file in files:
-        kinds = [_RECORDS[kind] for kind in ("gt", "det") if builder.kind in (None, kind)]
-        value = kinds[0].read(reader, file, *kinds[1:]) if len(files) == 1 else reader.value(file)
-        if isinstance(value, Table):
-            if _read_table(reader, value, At(source.full(file))):
-                reader.finish()
-                return
-            value = reader.value(file)
-        at = At(source.full(file))
-        if value is Nothing:
-            continue
-        if isinstance(value, dict):
-            tasks.append((value, at, builder.file(at.path), 0))
-            continue
-        if not isinstance(value, list):
-            reader.wrong(at, "a list of tasks", value)
-            continue
-        number_of = builder.file(at.path, "/")
-        for i, record in enumerate(value):
-            task = reader.mapping(record, at / i)
-            if task is not None:
-                tasks.append((task, at / i, number_of, i))
-    truth = any(task.get(key) for task, *_ in tasks for key in ("annotations", "completions"))
-    guesses = any(task.get("predictions") for task, *_ in tasks)
+    tasks = [task for file in files for task in file_items(reader, file, "a list of tasks", alone=True)]
+    truth = any(task.get(key) for task in tasks for key in ("annotations", "completions"))
+    guesses = any(task.get("predictions") for task in tasks)
     if builder.kind is None:
         builder.kind = "det" if guesses and not truth else "gt"
         if guesses and truth:
             log.note(f"{printable(source.path)}: reading the annotations; --kind det reads the predictions")
-    for item in log.track(tasks, "reading"):
-        _read_task(reader, *item)
+    for task in tasks:
+        with contextlib.suppress(BadRecord):
+            _read_task(task)
     reader.finish()
 
 
-def _read_table(reader: Reader, table: Table, at: At) -> bool:
-    """Read a file in which everything is as usual; False, and nothing is done, if it is not after all."""
-    kind = "predictions" if "predictions" in table.columns else "annotations"
-    work: Table = table[kind]
-    results: Table = work["result"]
-    if work.lengths and max(work.lengths) > 1:
-        return False
-    counts = np.zeros(table.n, np.int64)
-    counts[np.array(work.lengths, np.int64) == 1] = results.lengths
-    results.lengths = counts.tolist()
-    value: Table = results["value"]
-    sizes = _sizes(results, counts)
-    if sizes is None or (value["rotation"] > 0).any() or (value["rotation"] < 0).any():
-        return False
-    reader.builder.kind = reader.builder.kind or ("det" if kind == "predictions" and work.n else "gt")
-    file, data = reader.builder.file(at.path, "/"), table["data"]
-    images = _add_images(reader, data, at, sizes, file)
-    lists = [
-        reader.builder.file(at.path, f"/{i}/{kind}/0/result") if image is not None and listed else -1
-        for i, (image, listed) in enumerate(zip(images, sizes[:, 0].tolist(), strict=True))
-    ]
-    percent = np.stack([value[key] for key in ("x", "y", "width", "height")], axis=1)
-    pixels = percent * np.tile(np.repeat(sizes, counts, axis=0), 2) / 100
-    wh = pixels[:, 2:]
-    xyxy = np.concatenate([pixels[:, :2], pixels[:, :2] + wh], axis=1)
-    label, score = value["rectanglelabels"], np.full(results.n, NAN)
-    if kind == "predictions":
-        given = np.zeros(table.n)
-        given[np.array(work.lengths, np.int64) == 1] = work["score"]
-        score = np.where(np.isnan(results["score"]), np.repeat(given, counts), results["score"])
-    add_boxes(reader, results, label, xyxy, images, lists, wh=wh, score=score)
-    return True
-
-
-def _add_images(
-    reader: Reader, data: Table, at: At, sizes: NDArray[np.int64], file: int
-) -> Sequence[int | None]:
-    """Add the images of tasks; the row of each, None without. The sizes are those of `_sizes`."""
-    names, places = list(map(image_name, data["image"])), [at / i / "data" for i in range(data.n)]
-    known = sizes[:, 0] > 0
-    widths, heights = (
-        np.where(known, sizes[:, k], [own or 0 for own in data[key]])
-        for k, key in enumerate(("width", "height"))
-    )
-    first = reader.usual_images(names, places, widths, heights, file=file)
-    if first is not None:
-        return range(first, first + data.n)
-    images = []
-    rows = list(zip(names, places, data["width"], data["height"], sizes.tolist(), strict=True))
-    for i, (name, here, width, height, own) in enumerate(reader.log.track(rows, "reading")):
-        size = (own[0], own[1]) if own[0] else reader.size(width, height, here, ("width", "height"))
-        images.append(reader.image(name, here, field="image", size=size, file=file, line=i))
-    return images
-
-
-def _sizes(results: Table, counts: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """The size (n, 2) that the results of each task say, 0 where there are none; None where they differ."""
-    keys = [results[key] for key in _SIZE_KEYS]
-    if results.n and not (min(map(min, keys)) >= 1 and max(map(max, keys)) < 2**31):
-        return None
-    pairs = np.array(keys, np.int64).reshape(2, -1).T
-    sizes = np.zeros((len(counts), 2), np.int64)
-    sizes[counts > 0] = pairs[(np.cumsum(counts) - counts)[counts > 0]]
-    return sizes if (pairs == np.repeat(sizes, counts, axis=0)).all() else None
-
-
-def _records(kind: str) -> Records:
-    """The tasks of a project that has only annotations (``gt``) or predictions (``det``)."""
-    det = kind == "det"
-    value = {
-        **dict.fromkeys(("x", "y", "width", "height"), NUMBER),
-        "rotation": Maybe(NUMBER),
-        "rectanglelabels": One(CLASS),
-    }
-    result = {
-        **dict.fromkeys(_RESULT, ANY),
-        "type": frozenset({"rectanglelabels"}),
-        "value": value,
-        **dict.fromkeys(_SIZE_KEYS, INT),
-        "score": Maybe(NUMBER) if det else ANY,
-        **dict.fromkeys(("image_rotation", "meta", "parentID", "readonly", "hidden", "locked"), COUNTED),
-    }
-    work = {
-        **dict.fromkeys(_WORK_META, ANY),
-        "result": Each(result),
-        "was_cancelled": ANY if det else Held(lambda value: value is not True or None),
-        "score": Maybe(NUMBER) if det else ANY,
-    }
-    return Records(
-        Each(
-            {
-                "id": ANY,
-                **dict.fromkeys(_TASK_META, ANY),
-                "data": {"image": TEXT, "width": Maybe(INT), "height": Maybe(INT)},
-                "annotations": EMPTY if det else Each(work),
-                "predictions": Each(work) if det else EMPTY,
-            }
-        )
-    )
-
-
-def _read_task(reader: Reader, task: dict[str, Any], at: At, file: int, line: int) -> None:
-    short = "data" not in task
-    data = task if short else reader.mapping(task["data"], at / "data")
-    if data is None:
-        return
-    results = _short_results(task, at) if short else _results(reader, task, at)
-    if not short:
-        reader.count_unread(data, frozenset({"image", "img", "width", "height"}))
-    key = _image_key(data)
-    name = data.get(key)
-    found: list[tuple[dict[str, Any], tuple[int, int] | None, At, str | int, float]] = []
-    size: tuple[int, int] | None = None
-    for item, location, index, score in results:
-        here = location / index
-        result = reader.mapping(item, here, row=True)
-        if result is None:
-            reader.builder.skipped += 1
-            continue
-        own = _own_size(reader, result, here)
-        if own == _FAULTY:
-            reader.builder.skipped += 1
-            continue
-        found.append((result, own, location, index, score))
-        size = size or own
-    size = size or reader.size(data.get("width"), data.get("height"), at / "data", ("width", "height"))
-    name = image_name(name) if isinstance(name, str) else name
-    image = reader.image(name, at if short else at / "data", field=key, size=size, file=file, line=line)
-    if image is None:
-        reader.builder.skipped += len(found)
-        return
-    if size is None and found:
-        assert isinstance(name, str)
-        size = reader.pictures.size(name, reader.pictures.named(name))
-        if size is None:
-            reader.log.report(NO_SIZE, at.path, **at.where, value=name)
-            reader.builder.skipped += len(found)
-            return
-    if size == _FAULTY:
-        reader.builder.skipped += len(found)
-        return
-    labelled = {r.get("id") for r, *_ in found if isinstance(r.get("id"), str) and _labels(r) is not None}
-    lists: dict[At, int] = {}
-    for result, own, location, index, score in found:
-        rows = lists.setdefault(location, -1)
-        if rows < 0:
-            rows = lists[location] = reader.rows_of(location)
-        row = index if isinstance(index, int) else 0
-        bare = result.get("type") in _BARE and _labels(result) is None
-        if bare and isinstance(result.get("id"), str) and result["id"] in labelled:
-            continue  # its label is in another result
-        assert size is not None
-        if not _read_result(reader, result, location / index, image, (own, size), score, rows, row):
-            reader.builder.skipped += 1
+def _read_task(task: Item) -> None:
+    data, score = task, NAN
+    if "data" in task:
+        data = task.object("data")
+        results, score = _results(task)
+        task.count_unread(_TASK | _TASK_META)
+        data.count_unread(frozenset({"image", "img", "width", "height"}))
+    else:
+        results = _short_results(task)
+    sizes = [row.size(*_SIZE_KEYS) for rows in results for row in rows]
+    size = next((own for own in sizes if own and own != BAD_SIZE), None) or data.size("width", "height")
+    key = _image_key(data.record)
+    image = data.image(key, image_name, size=size)
+    rows = [row for part in results for row in part if not row.bad]
+    if image is not None and size is None and rows:
+        size = task.known_size(image_name(data.get(key)))
+    labelled = {id_ for row in rows if isinstance(id_ := row.get("id"), str) and _labels(row) is not None}
+    for part in results:
+        part.read(image if size and size != BAD_SIZE else None, _read_result, size, score, labelled)
 
 
 def _image_key(data: dict[str, Any]) -> str:
@@ -339,71 +173,39 @@ def _image_key(data: dict[str, Any]) -> str:
     return next((k for k, v in data.items() if isinstance(v, str) and v.lower().endswith(suffixes)), "image")
 
 
-_Results = list[tuple[Any, At, str | int, float]]
-
-
-def _results(reader: Reader, task: dict[str, Any], at: At) -> _Results:
-    """The results of a task with the place of their list, their index in it and the prediction's score."""
-    reader.count_unread(task, _TASK | _TASK_META)
+def _results(task: Item) -> tuple[list[Rows], float]:
+    """The results of a task that are read, and the score of their prediction."""
+    reader = task.reader
     det = reader.builder.kind == "det"
     key = "predictions" if det else "completions" if "completions" in task else "annotations"
-    given = reader.items(task.get(key), at / key)
-    choices = []
-    for i, item in enumerate(given or ()):
-        choice = reader.mapping(item, at / key / i)
-        if choice is not None and not (choice.get("was_cancelled") is True and not det):
-            choices.append((i, choice))
+    choices = [c for c in task.items(key) if det or c.get("was_cancelled") is not True]
     if not choices:
-        return []
-    marked = [c for c in choices if c[1].get("ground_truth") is True]
+        return [], NAN
     if len(choices) > 1:
         reader.log.note(
             f"{printable(reader.source.path)}: of several {key} of a task, only the one marked "
             "ground_truth, or else the first, is read"
         )
         reader.count(f"further {key}", len(choices) - 1)
-    i, choice = (marked or choices)[0]
-    location = at / key / i
-    results = reader.items(choice.get("result"), location / "result")
-    score = reader.score(choice.get("score"), location / "score") if det else NAN
-    where = location / "result"
-    return [(r, where, k, NAN if score is None else score) for k, r in enumerate(results or ())]
+    choice = next((c for c in choices if c.get("ground_truth") is True), choices[0])
+    rows = choice.rows("result")
+    return [rows], choice.score("score") if det else NAN
 
 
-_TASK_META = frozenset(
-    (
-        "annotations file_upload drafts meta created_at updated_at inner_id total_annotations project "
-        "updated_by cancelled_annotations total_predictions comment_count unresolved_comment_count "
-        "comment_authors last_comment_updated_at allow_skip precomputed_agreement"
-    ).split()
-)
-"""Fields of a task about the annotators' work, not about the image."""
-_WORK_META = frozenset(
-    (
-        "id completed_by ground_truth created_at updated_at draft_created_at lead_time prediction "
-        "result_count unique_id import_id last_action last_created_by bulk_created task project updated_by "
-        "parent_prediction parent_annotation model_version model_run cluster neighbors mislabeling"
-    ).split()
-)
-"""What an annotation or a prediction says of itself."""
-_RECORDS = {kind: _records(kind) for kind in ("gt", "det")}
-
-
-def _short_results(task: dict[str, Any], at: At) -> _Results:
+def _short_results(task: Item) -> list[Rows]:
     """The results of a task of the short export, whose values stand in lists of any name."""
-    found: _Results = []
-    for key, value in task.items():
-        if isinstance(value, list):
-            where = at / key
-            for i, item in enumerate(value):
-                if isinstance(item, dict) and ("original_width" in item or "x" in item or "points" in item):
-                    kind = next((k for k in _KINDS if k.endswith("labels") and k in item), "rectangle")
-                    result = {"type": kind, "value": item, **{k: item.get(k) for k in _SIZE_KEYS}}
-                    found.append((result, where, i, NAN))
+    found = []
+    for key, value in task.record.items():
+        results = {}
+        for i, item in enumerate(value if isinstance(value, list) else ()):
+            if isinstance(item, dict) and ("original_width" in item or "x" in item or "points" in item):
+                kind = next((k for k in _KINDS if k.endswith("labels") and k in item), "rectangle")
+                results[i] = {"type": kind, "value": item, **{k: item.get(k) for k in _SIZE_KEYS}}
+        found.append(Rows(task.reader, task.at / key, results))
     return found
 
 
-def _labels(result: dict[str, Any]) -> list[Any] | None:
+def _labels(result: Item) -> list[Any] | None:
     """The labels of a result; None if there are none."""
     value = result.get("value")
     if not isinstance(value, dict):
@@ -412,110 +214,70 @@ def _labels(result: dict[str, Any]) -> list[Any] | None:
     return given if isinstance(given, list) else None
 
 
-_FAULTY = (0, 0)
-"""A size that is given and cannot be one; that is an issue already."""
-
-
-def _own_size(reader: Reader, result: dict[str, Any], at: At) -> tuple[int, int] | None:
-    width, height = result.get("original_width"), result.get("original_height")
-    return reader.size(width, height, at, _SIZE_KEYS) if width is not None or height is not None else None
-
-
-def _read_result(
-    reader: Reader,
-    result: dict[str, Any],
-    at: At,
-    image: int,
-    sizes: tuple[tuple[int, int] | None, tuple[int, int]],
-    score: float,
-    rows: int,
-    line: int,
-) -> bool:
-    """Read one result; False, and an issue, if it should be a box and cannot be one.
-
-    `sizes` are the result's own, where it says one, and the image's.
-    """
-    own, size = sizes
-    type_ = reader.text(result, "type", at, row=True)
-    if type_ is None:
-        return False
-    if "value" not in result:
-        reader.missing(at, "value", row=True)
-        return False
-    value = reader.mapping(result["value"], at / "value", row=True)
-    if value is None:
-        return False
+def _read_result(result: Row, size: Size, score: float, labelled: set[str]) -> None:
+    reader, labels = result.reader, _labels(result)
+    if labels is None and result.get("type") in _SHAPES and result.get("id") in labelled:
+        return  # its label is in another result
+    type_, value = result.text("type"), result.object("value")
     kind = _KINDS.get(type_)
     if type_ == "labels":
         kind = "rectangle" if "width" in value else "polygon" if "points" in value else None
     if kind is None:
         reader.count(type_)
-        return True
+        return
+    own = result.size(*_SIZE_KEYS)
     if own is not None and own != size:
-        shown, other = Trusted(f"{own[0]}x{own[1]}"), Trusted(f"{size[0]}x{size[1]}")
-        reader.log.report(SIZES_DIFFER, at.path, **at.where, value=shown, other=other)
-        return False
-    location = _location(reader, kind, value, size, at)
-    labels = _labels(result)
+        shown, other = (Trusted(f"{w}x{h}") for w, h in (own, size))
+        reader.log.report(SIZES_DIFFER, result.at.path, **result.at.where, value=shown, other=other)
+        raise BadRecord
+    corners, wh = _location(result, kind, value, size)
     if labels is None:
         key = type_ if type_.endswith("labels") else _SHAPES[kind]
         if value.get(key):
-            reader.wrong(at / "value" / key, "a list of labels", value[key], row=True)
+            value.wrong(key, "a list of labels")
         else:
-            reader.missing(at / "value", key, row=True)
-    if location is None or labels is None:
-        return False
+            value.missing(key)
+        raise BadRecord
     if reader.builder.kind == "det":
-        own_score = reader.score(result.get("score"), at / "score")
-        if own_score is None:
-            return False
+        own_score = result.score("score")
         score = score if math.isnan(own_score) else own_score
-    reader.count_unread(result, _RESULT)
-    categories = [reader.category(label, at / "value" / type_ / i) for i, label in enumerate(labels)]
-    corners, wh = location
+    if result.bad:
+        return
+    result.count_unread(_RESULT)
+    categories = [reader.category(label, value.at / type_ / i) for i, label in enumerate(labels)]
     for category in categories:
         if category is not None:
-            reader.box(image, category, corners, at, file=rows, line=line, wh=wh, score=score)
+            result.add(category, corners, wh=wh, score=score)
+    if None in categories:
+        result.fault()
     if len(labels) > 1:
         reader.log.note(
             f"{printable(reader.source.path)}: a shape with several labels is read as one box per label"
         )
-    return None not in categories
 
 
-def _location(
-    reader: Reader, kind: str, value: dict[str, Any], size: tuple[int, int], at: At
-) -> tuple[Corners, tuple[float, float] | None] | None:
-    """Corners in pixels, and width and height of a rectangle; None, and an issue, if they cannot be had."""
-    here = at / "value"
+def _location(result: Row, kind: str, value: Item, size: Size) -> tuple[Corners, tuple[float, float] | None]:
+    """Corners in pixels, and width and height of a rectangle."""
     width, height = size
     if kind == "polygon":
-        if "points" not in value:
-            reader.missing(here, "points", row=True)
-            return None
-        points = reader.points(value["points"], here / "points", 1)
-        if points is None:
-            return None
+        points = value.points("points", 1)
         if not is_upright(points):
-            reader.outline("polygons", at)
+            result.outline("polygons")
         left, top, right, bottom = bounds(points)
         return (left * width / 100, top * height / 100, right * width / 100, bottom * height / 100), None
     keys = ("x", "y", "width", "height") if kind == "rectangle" else ("x", "y", "radiusX", "radiusY")
-    values = reader.members(value, keys, here)
-    rotation = 0.0 if value.get("rotation") is None else reader.number(value["rotation"], here / "rotation")
-    if values is None or rotation is None:
-        return None
-    x, y = values[0] * width / 100, values[1] * height / 100
-    w, h = values[2] * width / 100, values[3] * height / 100
+    x, y, w, h = (n * pixels / 100 for n, pixels in zip(value.numbers(*keys), (*size, *size), strict=True))
+    rotation = value.number("rotation", 0.0)
     c, s = math.cos(math.radians(rotation)), math.sin(math.radians(rotation))
     if kind == "ellipse":
-        reader.outline("ellipses", at)
+        result.outline("ellipses")
         rx, ry = (math.hypot(w * c, h * s), math.hypot(w * s, h * c)) if rotation else (w, h)
         return (x - rx, y - ry, x + rx, y + ry), None
     if rotation % 360:
-        reader.outline("rotated boxes", at)
-        turned = [(x + a * c - b * s, y + a * s + b * c) for a, b in ((0, 0), (w, 0), (w, h), (0, h))]
-        return bounds(turned), None
+        result.outline("rotated boxes")
+        return bounds(
+            [(x + a * c - b * s, y + a * s + b * c) for a, b in ((0, 0), (w, 0), (w, h), (0, h))]
+        ), None
     return (x, y, x + w, y + h), (w, h)
 
 
@@ -548,56 +310,43 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
     """Write one file of tasks."""
     from urllib.parse import quote
 
-    name = "" if target.single else "tasks.json"
-    images, boxes = dataset.images, dataset.boxes
-    fits = may_write(dataset, log) and (not name or target.plan([name], ["the tasks"], log))
-    for row in np.unique(boxes.image).tolist():
-        if images.width[row] <= 0 or images.height[row] <= 0:
-            path, line, pointer = dataset.image_place(row)
-            log.report(NO_SIZE, path, line=line, pointer=pointer, value=images.name[row])
-            fits = False
-    if not fits:
+    name = one_file(dataset, target, "tasks.json", "tasks", log)
+    if not have_sizes(dataset, log) or name is None:
         return
+    images, boxes = dataset.images, dataset.boxes
     size = np.stack([images.width, images.height], axis=1).astype(np.float64)
-    scale = np.concatenate([size, size], axis=1)[boxes.image]
     with np.errstate(invalid="ignore"):
-        percent = np.concatenate([boxes.xyxy[:, :2], boxes.wh], axis=1) * 100 / scale
+        percent = np.concatenate([boxes.xyxy[:, :2], boxes.wh], axis=1) * 100 / np.tile(size, 2)[boxes.image]
     # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
     places = np.array([decimals_for(*wh) + 1 for wh in size.astype(np.int64).tolist()], np.int64)[boxes.image]
     texts = fixed_rows(percent, places)
-    is_det = dataset.kind == "det"
     quotes = "?" in options.prefix or "://" in options.prefix or options.prefix.startswith("/")
     tasks = []
-    for row, (image, members) in enumerate(zip(images.name, groups(dataset), strict=True)):
-        width, height = int(images.width[row]), int(images.height[row])
+    for image in images_of(dataset):
         results = []
-        for k, i in enumerate(members):
-            x, y, w, h = (number(float(text)) for text in texts[i])
-            result: dict[str, Any] = {
-                "id": f"{row + 1}-{k + 1}",
-                "type": "rectanglelabels",
-                "from_name": "label",
-                "to_name": "image",
-                "original_width": width,
-                "original_height": height,
-                "image_rotation": 0,
-                "value": {
-                    "x": x,
-                    "y": y,
-                    "width": w,
-                    "height": h,
-                    "rotation": 0,
-                    "rectanglelabels": [dataset.categories.name[boxes.category[i]]],
-                },
-            }
-            results.append(result | {"score": number(float(boxes.score[i]))} if is_det else result)
-        data: dict[str, Any] = {"image": options.prefix + (quote(image) if quotes else image)}
-        if width > 0 and height > 0:
-            data |= {"width": width, "height": height}
+        for k, box in enumerate(image.boxes, 1):
+            x, y, w, h = (number(float(text)) for text in texts[box.row])
+            place = {"x": x, "y": y, "width": w, "height": h, "rotation": 0}
+            results.append(
+                {
+                    "id": f"{image.row + 1}-{k}",
+                    "type": "rectanglelabels",
+                    "from_name": "label",
+                    "to_name": "image",
+                    "original_width": image.width,
+                    "original_height": image.height,
+                    "image_rotation": 0,
+                    "value": {**place, "rectanglelabels": [box.label]},
+                    **box.scored("score"),
+                }
+            )
+        data: dict[str, Any] = {"image": options.prefix + (quote(image.name) if quotes else image.name)}
+        if image.width > 0 and image.height > 0:
+            data |= {"width": image.width, "height": image.height}
         held: dict[str, Any] = {"annotations": [{"result": results}]}
-        if is_det:
+        if dataset.kind == "det":
             held = {"predictions": [{"model_version": "detections", "result": results}]}
-        tasks.append(dump({"id": row + 1, "data": data, **held}))
+        tasks.append(dump({"id": image.row + 1, "data": data, **held}))
     target.write(name, f"{lines(iter(tasks))}\n".encode())
 
 

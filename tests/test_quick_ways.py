@@ -184,24 +184,6 @@ def supervisely(rng):
     }  # fmt: skip
 
 
-def labelstudio(rng):
-    key, more = rng.choice([("annotations", {"was_cancelled": False}), ("predictions", {"score": 0.25})])
-
-    def result(name, x, y, w, h):
-        value = {"x": x, "y": y, "width": w, "height": h, "rotation": 0, "rectanglelabels": [name]}
-        size = {"original_width": 640, "original_height": 480, "image_rotation": 0}
-        return {"id": "r:1", "type": "rectanglelabels", "value": value, **size} | rng.choice(
-            [{}, {"score": 0.5}]
-        )
-
-    tasks = [
-        {"id": i, "data": {"image": name} | rng.choice([{}, {"width": 640, "height": 480}]),
-         key: [{"result": [result(*box) for box in found], **more}]}
-        for i, (name, found) in enumerate(images(rng).items())
-    ]  # fmt: skip
-    return {"tasks.json": tasks}
-
-
 def via(rng):
     def region(name, x, y, w, h):
         more = rng.choice([{}, {"difficult": "1"}, {"score": "0.5"}, {"score": 1}])
@@ -250,8 +232,7 @@ def cvat_xml(rng):
 
 
 MAKE = {
-    "cvat": cvat_xml, "fiftyone": fiftyone, "labelme": labelme, "labelstudio": labelstudio,
-    "supervisely": supervisely, "via": via,
+    "cvat": cvat_xml, "fiftyone": fiftyone, "labelme": labelme, "supervisely": supervisely, "via": via,
 }  # fmt: skip
 
 
@@ -344,7 +325,7 @@ def test_what_odm_writes_is_read_as_columns(tmp_path, monkeypatch, name):
         category=[0, 1, 0], xyxy=[[1, 2, 3, 4], [5.5, 6, 20.25, 30], [0, 0, 90, 70]],
     )  # fmt: skip
     target = tmp_path / ("out" + FORMATS[name].suffixes[0] if FORMATS[name].single else "out")
-    odm.write(dataset, target, name, **({"prefix": "images/"} if name == "labelstudio" else {}))
+    odm.write(dataset, target, name)
     monkeypatch.setattr(cvat.Reader, "add_shape", refuse)
     decode = Reader.decode
     monkeypatch.setattr(
