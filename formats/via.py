@@ -18,69 +18,61 @@ writes whole numbers. ``size`` is the size of the picture's file in bytes, so th
 
 Class: the value of one region attribute: ``-O attribute=NAME``, or the only attribute, or the first of
 ``class``, ``label``, ``name``, ``type``, ``category``, ``object``, with a note. A checkbox with one option
-set has that value. ``-O category=NAME`` is the class of regions without one. Attributes called ``difficult``,
-``crowd``, ``truncated``, ``occluded``, ``group_of``, ``depiction`` and ``inside`` are flags, set if they are
-1, true or yes, and ``score`` is the score of a detection; none of these is used as the class. If every region
-has a score, the file contains detections. If only some have one, it is read as ground truth without the
-scores, with a warning.
+set has that value. If the ids of all options of the attribute are numbers, the class is the text of the
+option. ``-O category=NAME`` is the class of regions without one. Attributes called ``difficult``, ``crowd``,
+``truncated``, ``occluded``, ``group_of``, ``depiction`` and ``inside`` are flags, set if they are 1, true or
+yes, and ``score`` is the score of a detection; none of these is used as the class. If every region has a
+score, the file contains detections. If only some have one, it is read as ground truth without the scores,
+with a warning.
 
 Shapes: ``rect``; ``polygon``, ``circle`` and ``ellipse`` are counted and read as their bounding box, with a
 warning; ``polyline`` and ``point`` have no area and are counted but not read. ``regions`` may be an object,
 as written by VIA 1, or null.
 
 Writing: a VIA project, or CSV if the suffix of the target is ``.csv``, with flags and scores as attributes.
+``-O layout=annotations`` writes the annotations alone, as VIA's "Export Annotations (as json)".
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import io
-import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
 from typing import Any
-
-import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.codes import UNKNOWN_SHAPE, WRONG_COUNT
-from odm.formats._shared.gather import NAN, At, Corners
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_records import (
-    ANY,
-    COUNTED,
-    NUMBER,
-    TEXT,
-    Each,
-    Held,
-    Keyed,
-    Records,
-    Table,
-    add_boxes,
+from odm.formats._shared.gather import At, Corners
+from odm.formats._shared.items import (
+    BadRecord,
+    Image,
+    Item,
+    Origin,
+    Row,
+    Rows,
+    file_item,
+    images_of,
+    one_file,
 )
+from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
     Nothing,
     Reader,
     bounds,
     dump,
-    flags_of,
-    groups,
     is_set,
     is_upright,
-    may_write,
-    number,
     sniff_json,
 )
-from odm.formats._shared.number_text import short_wh
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_tokens import NUMBER_TEXT, text_of
+from odm.formats._shared.text_tokens import text_of
 from odm.issues import Code, Log, Trusted, printable
-from odm.names import refuse_class
-from odm.tables import Builder, Dataset, Flag
+from odm.tables import Builder, Dataset
 
 NO_ATTRIBUTE = Code(
     "via-class-attribute",
@@ -117,39 +109,12 @@ class ViaOptions(ImageOptions):
 
     attribute: str | None = option(None, "the region attribute with the class")
     category: str | None = option(None, "the class of regions without one", side="read")
-
-
-@dataclasses.dataclass(slots=True)
-class _Region:
-    image: int
-    shape: dict[str, Any]
-    attributes: dict[str, Any]
-    at: At
-    file: int
-    line: int
-
-
-@dataclasses.dataclass(slots=True)
-class _Part:
-    """The regions of a file in which everything is as usual, image by image."""
-
-    boxes: Table
-    images: list[int | None]
-    lists: list[int]
-    places: list[At]
-
-    def regions(self, builder: Builder) -> Iterator[_Region]:
-        """The same one by one, without those of images that could not be added."""
-        boxes, row = self.boxes, 0
-        shapes = boxes["shape_attributes"]
-        for image, file, at, n in zip(self.images, self.lists, self.places, boxes.lengths, strict=True):
-            if image is None:
-                builder.skipped += n
-            for i in range(0 if image is None else n):
-                shape = {"name": "rect"} | {key: float(shapes[key][row + i]) for key in _NUMBERS["rect"]}
-                attributes = boxes["region_attributes"][row + i]
-                yield _Region(image or 0, shape, attributes, at / "regions" / i, file, i)
-            row += n
+    layout: str = option(
+        "project",
+        "what a JSON file holds: the project, or the annotations alone",
+        choices=("project", "annotations"),
+        side="write",
+    )
 
 
 def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
@@ -168,169 +133,52 @@ def sniff(source: Source) -> Sniff | None:
     return sniff_json(source, _looks_like, _SUFFIXES)
 
 
+_OptionTexts = dict[str, dict[str, str]]
+"""The texts of the options of region attributes by their ids, where these are numbers."""
+_Waiting = list[tuple[Rows, int | None, _OptionTexts]]
+"""Regions, their image and the options of their file, until the attribute with the class is known."""
+
+
 def read(source: Source, builder: Builder, log: Log, options: ViaOptions) -> None:
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options)
-    parts: list[_Region | _Part] = []
+    waiting: _Waiting = []
     for file in reader.choose(_looks_like, "VIA annotations", _SUFFIXES):
-        head = source.head(file)
-        if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
-            _read_csv(reader, file, parts)
-            continue
-        value = (_PROJECT if b'"_via_' in head else _ANNOTATIONS).read(reader, file)
-        if isinstance(value, Table):
-            parts.append(_read_table(reader, value, At(source.full(file))))
-        elif value is not Nothing:
-            _read_json(reader, file, value, parts)
-    attribute = _class_attribute(parts, source, log, options)
-    for part in parts:
-        if isinstance(part, _Part) and _add_part(reader, part, attribute, options.category):
-            continue
-        for region in part.regions(builder) if isinstance(part, _Part) else (part,):
-            if not _read_region(reader, region, attribute, options.category):
-                builder.skipped += 1
+        with contextlib.suppress(BadRecord):
+            if source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+                _read_json(reader, file, waiting)
+            else:
+                _read_csv(reader, file, waiting)
+    attribute = _class_attribute(waiting, source, log, options)
+    for regions, image, texts in waiting:
+        regions.read(image, _read_region, attribute, options.category, texts.get(attribute or "", {}))
     reader.finish()
 
 
-def _read_json(reader: Reader, file: str, value: Any, regions: list[_Region | _Part]) -> None:
-    at = At(reader.source.full(file))
-    record = reader.mapping(value, at)
-    if record is None:
-        return
-    if "_via_img_metadata" in record or "_via_settings" in record:
-        if "_via_img_metadata" not in record:
-            reader.missing(at, "_via_img_metadata")
-            return
-        at = at / "_via_img_metadata"
-        record = reader.mapping(record["_via_img_metadata"], at)
-    for key, entry in (record or {}).items():
-        here = at / key
-        image = reader.mapping(entry, here)
-        if image is None:
-            continue
-        reader.count_unread(image, _IMAGE)
-        given = image.get("regions")
-        listed: list[tuple[str | int, Any]] | None = None
-        if isinstance(given, dict):
-            inner = reader.mapping(given, here / "regions")
-            listed = None if inner is None else list(inner.items())
-        else:
-            inner_list = reader.items(given, here / "regions")
-            listed = None if inner_list is None else list(enumerate(inner_list))
-        row = reader.image(image.get("filename"), here, field="filename")
-        if row is None or listed is None:
-            reader.builder.skipped += len(listed or ())
-            continue
-        home = here / "regions"
-        rows = reader.rows_of(home)
-        for i, (index, item) in enumerate(listed):
-            location = home / index
-            region = reader.mapping(item, location, row=True)
-            parts = _parts(reader, region, location) if region is not None else None
-            if parts is None:
-                reader.builder.skipped += 1
-                continue
-            line = int(index) if str(index).isdigit() and len(str(index)) < 9 else i
-            regions.append(_Region(row, *parts, location, rows, line))
+def _read_json(reader: Reader, file: str, waiting: _Waiting) -> None:
+    entries = file_item(reader, file)
+    texts = _option_texts(entries.get("_via_attributes"))
+    if "_via_img_metadata" in entries or "_via_settings" in entries:
+        entries = entries.object("_via_img_metadata")
+    for _, image in entries.objects():
+        image.count_unread(_IMAGE)
+        regions = image.rows("regions", keyed=True)
+        waiting.append((regions, image.image("filename"), texts))
 
 
-def _read_table(reader: Reader, table: Table, at: At) -> _Part:
-    """Read the images of a file in which everything is as usual."""
-    if "_via_img_metadata" in table.columns:
-        table, at = table["_via_img_metadata"], at / "_via_img_metadata"
-    for what, filled in table.counted.items():
-        reader.count(what, int(np.count_nonzero(filled)))
-    part = _Part(table["regions"], [], [], [])
-    for key, name in zip(table.names, table["filename"], strict=True):
-        here = at / key
-        image = reader.image(name, here, field="filename")
-        part.images.append(image)
-        part.lists.append(-1 if image is None else reader.rows_of(here / "regions"))
-        part.places.append(here)
-    return part
+def _option_texts(attributes: Any) -> _OptionTexts:
+    found = {}
+    regions = attributes.get("region") if isinstance(attributes, dict) else None
+    for name, about in regions.items() if isinstance(regions, dict) else ():
+        options = about.get("options") if isinstance(about, dict) else None
+        if isinstance(options, dict) and all(
+            id_.isdecimal() and text and isinstance(text, str) for id_, text in options.items()
+        ):
+            found[name] = options
+    return found
 
 
-def _add_part(reader: Reader, part: _Part, attribute: str | None, default: str | None) -> bool:
-    """Make boxes of the regions of a file; False, and nothing is done, if something about one is unusual."""
-    boxes, held = part.boxes, part.boxes["region_attributes"]
-    known = {id(value): _usual_attributes(value, attribute, default) for value in _distinct(held)}
-    if None in known.values():
-        return False
-    columns = list(zip(*(known[id(value)] or () for value in held), strict=True)) or [(), (), ()]
-    label, score, flags = columns
-    shapes = boxes["shape_attributes"]
-    xywh = np.stack([shapes[key] for key in _NUMBERS["rect"]], axis=1)
-    wh = xywh[:, 2:]
-    xyxy = np.concatenate([xywh[:, :2], xywh[:, :2] + wh], axis=1)
-    numbers, marks = np.array(score, np.float64), np.array(flags, np.int64)
-    add_boxes(reader, boxes, label, xyxy, part.images, part.lists, wh=wh, score=numbers, flags=marks)
-    return True
-
-
-def _usual_attributes(
-    attributes: dict[str, Any], attribute: str | None, default: str | None
-) -> tuple[str, float, int] | None:
-    """Class, score and flags of a region; None where one needs a closer look."""
-    label = None if attribute is None else attributes.get(attribute)
-    label = default if label is None or label == "" else label
-    score = attributes.get("score")
-    if type(score) is int or (isinstance(score, str) and NUMBER_TEXT.fullmatch(score)):
-        score = float(score)
-    score = NAN if score is None else score
-    if type(label) is not str or refuse_class(label) or type(score) is not float or abs(score) > 1e300:
-        return None
-    flags = Flag(0)
-    for key, held in attributes.items():
-        if key in (attribute, "score"):
-            continue
-        if key not in FLAG_NAMES:
-            return None
-        flags |= FLAG_NAMES[key] if is_set(held) else 0
-    return label, score, int(flags)
-
-
-def _distinct(values: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each of some objects once, in the order in which they come first."""
-    return list({id(value): value for value in values}.values())
-
-
-def _usual_object(value: Any) -> dict[str, Any] | None:
-    return value if type(value) is dict else None if value else {}
-
-
-_ENTRIES = Keyed(
-    {
-        "filename": TEXT,
-        "regions": Each(
-            {
-                "shape_attributes": {
-                    "name": frozenset({"rect"}),
-                    **dict.fromkeys(_NUMBERS["rect"], NUMBER),
-                },
-                "region_attributes": Held(_usual_object),
-            }
-        ),
-        "file_attributes": COUNTED,
-        **dict.fromkeys(("size", "fileref", "base64_img_data"), ANY),
-    }
-)
-_ANNOTATIONS = Records(_ENTRIES)
-_ABOUT = "_via_settings _via_attributes _via_data_format_version _via_image_id_list".split()
-_PROJECT = Records({"_via_img_metadata": _ENTRIES, **dict.fromkeys(_ABOUT, ANY)})
-
-
-def _parts(reader: Reader, region: dict[str, Any], at: At) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """The shape and the attributes of a region; None and an issue if one is not an object."""
-    if "shape_attributes" not in region:
-        reader.missing(at, "shape_attributes", row=True)
-        return None
-    shape = reader.mapping(region["shape_attributes"], at / "shape_attributes", row=True)
-    given = region.get("region_attributes")
-    attributes = reader.mapping(given, at / "region_attributes", row=True) if given else {}
-    return None if shape is None or attributes is None else (shape, attributes)
-
-
-def _read_csv(reader: Reader, file: str, regions: list[_Region | _Part]) -> None:
+def _read_csv(reader: Reader, file: str, waiting: _Waiting) -> None:
     path, log = reader.source.full(file), reader.log
     data = reader.source.read(file, log)
     errors = log.errors
@@ -340,7 +188,7 @@ def _read_csv(reader: Reader, file: str, regions: list[_Region | _Part]) -> None
     rows = csv.reader(io.StringIO(text.decode(), newline=""))
     columns: list[str] = []
     images: dict[str, int | None] = {}
-    number_of = reader.builder.file(path)
+    origin = Origin(reader.builder, path)
     try:
         for row in rows:
             at = At(path, line=rows.line_num)
@@ -361,56 +209,29 @@ def _read_csv(reader: Reader, file: str, regions: list[_Region | _Part]) -> None
             record = dict(zip(columns, row, strict=True))
             name = record["filename"]
             if name not in images:
-                images[name] = reader.image(name, at, field="filename", file=number_of, line=at.line)
-            _read_row(reader, record, images[name], at, number_of, regions)
+                images[name] = reader.image(name, at, field="filename", file=origin.number, line=at.line)
+            cells = {key: record[f"region_{key}"].strip() for key in ("shape_attributes", "attributes")}
+            region = {
+                key: reader.cell(text, at / f"region_{key}") if text else {} for key, text in cells.items()
+            }
+            if Nothing in region.values():
+                reader.builder.skipped += 1
+            elif region["shape_attributes"] or record.get("region_count", "0").strip() not in ("0", ""):
+                region["region_attributes"] = region.pop("attributes")
+                waiting.append((Rows(reader, at, {"": region}, origin), images[name], {}))
     except csv.Error as e:
         expected, found = Trusted("cells of a CSV file"), Trusted(str(e))
         log.report(WRONG_COUNT, path, line=rows.line_num, expected=expected, found=found)
 
 
-def _read_row(
-    reader: Reader,
-    record: dict[str, str],
-    image: int | None,
-    at: At,
-    file: int,
-    regions: list[_Region | _Part],
-) -> None:
-    parts: dict[str, Any] = {}
-    for key in ("shape_attributes", "region_attributes"):
-        name = "region_shape_attributes" if key == "shape_attributes" else key
-        text = record[name].strip()
-        parts[key] = reader.cell(text, at / name) if text else {}
-    if image is None or Nothing in parts.values():
-        reader.builder.skipped += 1
-        return
-    if parts["shape_attributes"] == {} and record.get("region_count", "0").strip() in ("0", ""):
-        return  # an image without regions
-    found = _parts(reader, parts, at)
-    if found is None:
-        reader.builder.skipped += 1
-    else:
-        regions.append(_Region(image, *found, at, file, at.line))
-
-
-def _attributes(parts: Sequence[_Region | _Part]) -> Iterator[dict[str, Any]]:
-    """The attributes of all regions of images that could be added; those that repeat perhaps once."""
-    for part in parts:
-        if isinstance(part, _Region):
-            yield part.attributes
-        else:
-            added = np.repeat([image is not None for image in part.images], part.boxes.lengths)
-            yield from _distinct(list(itertools.compress(part.boxes["region_attributes"], added)))
-
-
-def _class_attribute(
-    parts: Sequence[_Region | _Part], source: Source, log: Log, options: ViaOptions
-) -> str | None:
+def _class_attribute(waiting: _Waiting, source: Source, log: Log, options: ViaOptions) -> str | None:
     """The attribute that holds the class, decided over all regions; None if there is none."""
-    held = list(_attributes(parts))
+    regions = [region for rows, image, _ in waiting if image is not None for region in rows]
+    pairs = [(region.get("region_attributes") or {}, region.get("shape_attributes")) for region in regions]
+    held = [attributes for attributes, shape in pairs if type(attributes) is type(shape) is dict]
     if options.attribute is not None or not held:
         return options.attribute
-    found = dict.fromkeys(key for attributes in held for key in attributes)
+    found: dict[str, None] = dict.fromkeys(key for attributes in held for key in attributes)
     names = [key for key in found if key not in FLAG_NAMES and key != "score"]
     if len(names) == 1:
         return names[0]
@@ -428,92 +249,66 @@ def _class_attribute(
     return None
 
 
-def _read_region(reader: Reader, region: _Region, attribute: str | None, default: str | None) -> bool:
-    """Make a box of a region; False, and an issue, if it cannot be one."""
-    at, attributes = region.at, region.attributes
-    if region.shape.get("name") in ("point", "polyline"):
-        reader.count(f"{region.shape['name']} regions")
-        return True
-    location = _location(reader, region)
-    if location is None:
-        return False
+def _read_region(
+    region: Row, attribute: str | None, default: str | None, option_texts: dict[str, str]
+) -> None:
+    reader, shape = region.reader, region.object("shape_attributes")
+    attributes = region.object("region_attributes", optional=True)
+    if shape.get("name") in ("point", "polyline"):
+        reader.count(f"{shape.get('name')} regions")
+        return
+    corners, wh = _location(region, shape)
+    if region.bad:
+        return
     value = None if attribute is None else attributes.get(attribute)
     if isinstance(value, dict):  # a checkbox
         chosen = [key for key, checked in value.items() if is_set(checked)]
         value = chosen[0] if len(chosen) == 1 else None if not chosen else value
-    if value is None or value == "":
-        value = default
+    if isinstance(value, str):
+        value = option_texts.get(value, value)
+    value = default if value is None or value == "" else value
     if value is None:
         if attribute is not None:  # else one issue says it of all
-            reader.missing(at, attribute, row=True)
-        return False
-    category = reader.category(value, at / "region_attributes" / (attribute or ""))
-    score = reader.score(attributes.get("score"), at / "region_attributes" / "score", as_text=True)
-    if category is None or score is None:
-        return False
-    flags = reader.flags({key: held for key, held in attributes.items() if key not in (attribute, "score")})
-    corners, wh = location
-    rows = {"file": region.file, "line": region.line}
-    reader.box(region.image, category, corners, at, **rows, wh=wh, score=score, flags=flags)
-    return True
+            region.missing(attribute)
+        raise BadRecord
+    category = region.category_named(value, attributes.at / (attribute or ""))
+    score = attributes.score("score", as_text=True)
+    rest = {key: held for key, held in attributes.record.items() if key not in (attribute, "score")}
+    if not region.bad:
+        region.add(category, corners, wh=wh, score=score, flags=reader.flags(rest))
 
 
-def _location(reader: Reader, region: _Region) -> tuple[Corners, tuple[float, float] | None] | None:
-    """Corners of a region, and width and height of a rectangle; None, and an issue, if it is no shape."""
-    shape, at = region.shape, region.at / "shape_attributes"
-    kind = reader.text(shape, "name", at, row=True)
-    if kind is None:
-        return None
+def _location(region: Row, shape: Item) -> tuple[Corners, tuple[float, float] | None]:
+    """Corners of a region, and width and height of a rectangle."""
+    kind = shape.text("name")
+    if kind == "rect":
+        x, y, width, height = shape.numbers(*_NUMBERS[kind])
+        return (x, y, x + width, y + height), (width, height)
     if kind in _NUMBERS:
-        values = reader.members(shape, _NUMBERS[kind], at)
-        if values is None:
-            return None
-        if kind == "rect":
-            x, y, width, height = values
-            return (x, y, x + width, y + height), (width, height)
-        x, y, rx = values[:3]
-        ry = values[-1]
-        theta = shape.get("theta")
-        if kind == "ellipse" and theta not in (None, 0):
-            angle = reader.number(theta, at / "theta")
-            if angle is None:
-                return None
-            if abs(angle) < 1e6:
-                c, s = math.cos(angle), math.sin(angle)
-                rx, ry = math.hypot(rx * c, ry * s), math.hypot(rx * s, ry * c)
-        reader.outline(f"{kind}s", region.at)
+        x, y, rx, *more = shape.numbers(*_NUMBERS[kind])
+        ry = more[0] if more else rx
+        angle = shape.number("theta", 0.0) if kind == "ellipse" else 0.0
+        if angle and abs(angle) < 1e6:
+            c, s = math.cos(angle), math.sin(angle)
+            rx, ry = math.hypot(rx * c, ry * s), math.hypot(rx * s, ry * c)
+        region.outline(f"{kind}s")
         return (x - rx, y - ry, x + rx, y + ry), None
-    if kind == "polygon":
-        corners = _polygon(reader, region)
-        return None if corners is None else (corners, None)
-    reader.log.report(
-        UNKNOWN_SHAPE, at.path, **(at / "name").where, field="name", value=kind, shapes="rect or polygon"
-    )
-    return None
-
-
-def _polygon(reader: Reader, region: _Region) -> Corners | None:
-    at = region.at / "shape_attributes"
-    lists: list[list[float]] = []
-    for key in ("all_points_x", "all_points_y"):
-        if key not in region.shape:
-            reader.missing(at, key, row=True)
-            return None
-        given = reader.items(region.shape[key], at / key, row=True)
-        found = [reader.number(value, at / key / i) for i, value in enumerate(given or ())]
-        values = [value for value in found if value is not None]
-        if given is None or len(values) < len(found):
-            return None
-        lists.append(values)
-    if len(lists[0]) != len(lists[1]) or not lists[0]:
+    if kind != "polygon":
+        log, at = shape.reader.log, shape.at
+        log.report(
+            UNKNOWN_SHAPE, at.path, **(at / "name").where, field="name", value=kind, shapes="rect or polygon"
+        )
+        raise BadRecord
+    xs, ys = shape.number_list("all_points_x"), shape.number_list("all_points_y")
+    if len(xs) != len(ys) or not xs:
         expected = Trusted("equally many values in all_points_x and all_points_y, at least one")
-        sizes = Trusted(f"{len(lists[0])} and {len(lists[1])}")
-        reader.log.report(WRONG_COUNT, at.path, **at.where, expected=expected, found=sizes)
-        return None
-    points = list(zip(*lists, strict=True))
+        sizes = Trusted(f"{len(xs)} and {len(ys)}")
+        shape.reader.log.report(WRONG_COUNT, shape.at.path, **shape.at.where, expected=expected, found=sizes)
+        raise BadRecord
+    points = list(zip(xs, ys, strict=True))
     if not is_upright(points):
-        reader.outline("polygons", region.at)
-    return bounds(points)
+        region.outline("polygons")
+    return bounds(points), None
 
 
 # ----------------------------------------------------------------------------------------------- writing
@@ -521,11 +316,11 @@ def _polygon(reader: Reader, region: _Region) -> Corners | None:
 
 def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> None:
     """Write a project, or CSV."""
-    name = "" if target.single else "via_project.json"
-    if not may_write(dataset, log) or (name and not target.plan([name], ["the annotations"], log)):
+    name = one_file(dataset, target, f"via_{options.layout}.json", "annotations", log)
+    if name is None:
         return
     attribute = options.attribute or "class"
-    regions = _regions(dataset, attribute)
+    regions = ((image.name, _regions(image, attribute)) for image in images_of(dataset))
     if target.single and target.target.lower().endswith(".csv"):
         text = io.StringIO(newline="")
         table = csv.writer(text, lineterminator="\n")
@@ -537,19 +332,21 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
                 table.writerow([image, -1, "{}", 0, 0, "{}", "{}"])
         target.write(name, text.getvalue().encode())
         return
+    entries = ",\n".join(
+        f"{dump(f'{image}-1')}: "
+        + dump({"filename": image, "size": -1, "regions": rows, "file_attributes": {}})
+        for image, rows in regions
+    )
+    if options.layout == "annotations":
+        target.write(name, f"{{\n{entries}}}\n".encode())
+        return
     used = [str(n) for n, flag in FLAG_NAMES.items() if dataset.boxes.has(flag).any()]
     held = [attribute, *used, *(["score"] if dataset.kind == "det" else [])]
     described = {key: {"type": "text", "description": "", "default_value": ""} for key in held}
     core = {"buffer_size": 18, "filepath": {}, "default_filepath": ""}
     parts = [
         f'"_via_settings": {dump({"core": core, "project": {"name": "annotations"}})}',
-        '"_via_img_metadata": {\n'
-        + ",\n".join(
-            f"{dump(f'{image}-1')}: "
-            + dump({"filename": image, "size": -1, "regions": rows, "file_attributes": {}})
-            for image, rows in regions
-        )
-        + "}",
+        f'"_via_img_metadata": {{\n{entries}}}',
         f'"_via_attributes": {dump({"region": described, "file": {}})}',
         '"_via_data_format_version": "2.0.10"',
         f'"_via_image_id_list": {dump([f"{image}-1" for image in dataset.images.name])}',
@@ -557,22 +354,14 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
     target.write(name, ("{" + ",\n".join(parts) + "}\n").encode())
 
 
-def _regions(dataset: Dataset, attribute: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """The regions of each image."""
-    boxes, classes = dataset.boxes, dataset.categories.name
-    low, wh = boxes.xyxy[:, :2].tolist(), short_wh(boxes).tolist()
-    names = sorted(FLAG_NAMES)
-    for image, rows in zip(dataset.images.name, groups(dataset), strict=True):
-        found = []
-        for i in rows:
-            values = map(number, (*low[i], *wh[i]))
-            shape = {"name": "rect", **dict(zip(_NUMBERS["rect"], values, strict=True))}
-            attributes = {attribute: classes[boxes.category[i]]}
-            attributes |= dict.fromkeys(flags_of(int(boxes.flags[i]), names), "1")
-            if dataset.kind == "det":
-                attributes["score"] = str(number(float(boxes.score[i])))
-            found.append({"shape_attributes": shape, "region_attributes": attributes})
-        yield image, found
+def _regions(image: Image, attribute: str) -> list[dict[str, Any]]:
+    found = []
+    for box in image.boxes:
+        shape = {"name": "rect", **dict(zip(_NUMBERS["rect"], (*box.xyxy[:2], *box.wh), strict=True))}
+        attributes = {attribute: box.label, **dict.fromkeys(box.flags_in(sorted(FLAG_NAMES)), "1")}
+        attributes |= {key: str(score) for key, score in box.scored("score").items()}
+        found.append({"shape_attributes": shape, "region_attributes": attributes})
+    return found
 
 
 FORMAT = Format(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from selection import SLOW, examples
 
+import odm
 from odm import checks
 from odm.converters import load, write
 from odm.converters.load import Request
@@ -136,6 +137,15 @@ def test_the_class_attribute_of_via(tmp_path):
     assert rows(data)[0][1] == "red"
 
 
+def test_via_writes_the_annotations_alone(tmp_path):
+    source = FIXTURES / "mixed" / "via" / "input.json"
+    data, _ = read(source, "via")
+    odm.convert(source, tmp_path / "a.json", to="via", to_options={"layout": "annotations"}, strict=True)
+    content = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+    assert list(content) == [f"{name}-1" for name in data.images.name]
+    assert rows(read(tmp_path / "a.json", "via")[0]) == rows(data)
+
+
 def test_lvis_reads_columns_and_records_alike(tmp_path, monkeypatch):
     import odm.formats._shared.json_columns as under
     from odm.formats import lvis
@@ -191,8 +201,6 @@ def test_lvis_ignored_objects_are_difficult(tmp_path, slow):
 @pytest.mark.parametrize("value", [0.1 + 0.2, 1 / 3, 123456.789, 1e-7, 77.7, 2**31 + 0.5])
 @pytest.mark.parametrize("name", ["createml", "via", "labelme", "bdd100k", "supervisely", "lvis"])
 def test_numbers_are_not_shifted_or_rounded(name, value, tmp_path):
-    import odm
-
     dataset = odm.tables.Dataset.from_arrays(
         images=["a.jpg"], width=[640], height=[480], categories=["x"], image=[0, 0], category=[0, 0],
         xyxy=[[value, 1, value + 10, 5], [0, value, 7, value * 3]],

@@ -184,20 +184,6 @@ def supervisely(rng):
     }  # fmt: skip
 
 
-def via(rng):
-    def region(name, x, y, w, h):
-        more = rng.choice([{}, {"difficult": "1"}, {"score": "0.5"}, {"score": 1}])
-        shape = {"name": "rect", "x": x, "y": y, "width": w, "height": h}
-        return {"shape_attributes": shape, "region_attributes": {"class": name} | more}
-
-    entries = {
-        f"{name}-1": {"filename": name, "size": -1, "regions": [region(*box) for box in found],
-                     "file_attributes": rng.choice([{}, {}, {"caption": "x"}])}
-        for name, found in images(rng).items()
-    }  # fmt: skip
-    return {"via.json": rng.choice([entries, {"_via_settings": {}, "_via_img_metadata": entries}])}
-
-
 def fiftyone(rng):
     classes = rng.choice([None, ["cat", "dog", "a:b", "Ä"]])
 
@@ -232,7 +218,7 @@ def cvat_xml(rng):
 
 
 MAKE = {
-    "cvat": cvat_xml, "fiftyone": fiftyone, "labelme": labelme, "supervisely": supervisely, "via": via,
+    "cvat": cvat_xml, "fiftyone": fiftyone, "labelme": labelme, "supervisely": supervisely,
 }  # fmt: skip
 
 

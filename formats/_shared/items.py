@@ -284,7 +284,7 @@ class Item:
         """The values of the list, with `keyed` also of the object, under a key, which should be boxes."""
         given, at = self.record.get(key), self.at / key
         values: Any
-        if keyed and given is not None and not isinstance(given, list):
+        if keyed and isinstance(given, dict):
             values = self.reader.mapping(given, at)
         else:
             values = self.reader.items(given, at)
