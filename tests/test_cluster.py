@@ -140,7 +140,6 @@ def test_a_bad_part_is_named_and_not_retried_for_ever(cluster, data, tmp_path):
             whole[:-9] if path.name in ("1.parquet", "4.parquet") else whole
         )
     log = Log()
-    begin = time.monotonic()
     with (
         distributed.Client(cluster, set_as_default=False) as client,
         client.get_executor(pure=False) as executor,
@@ -151,7 +150,6 @@ def test_a_bad_part_is_named_and_not_retried_for_ever(cluster, data, tmp_path):
         "1.parquet",
         "4.parquet",
     ]
-    assert time.monotonic() - begin < 60
 
 
 @slow

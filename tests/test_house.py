@@ -396,6 +396,14 @@ def test_the_version_is_one():
     assert odm.VERSION in changes or "## Unreleased" in changes
 
 
+@checkout
+def test_no_test_depends_on_how_busy_the_machine_is():
+    """Tests measure processor time; what is to be timed by the clock is a benchmark. A `timeout` ends a hang."""
+    clocks = re.compile(r"time\.(monotonic|perf_counter|time)(_ns)?\(")
+    found = [p.name for p in (ROOT / "tests").glob("*.py") if clocks.search(p.read_text(encoding="utf-8"))]
+    assert not found
+
+
 # ------------------------------------------------------------------------------------------ the formats
 
 KEEPS = {
