@@ -351,6 +351,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         'c.jpg,640,480,cat,,1.5,2,3,4,0,0,0,0,0',
         'input.csv:4: error mixed-decimal-marks this line has a decimal point, but line 3 has a decimal comma; write all numbers with a decimal point',
     ),
+    'most-images-without-detections': (
+        'odm eval gt det --box ltwh',
+        'gt: warning most-images-without-detections there is no detection in 3 of the 4 images with ground truth, so their 3 boxes are missed; if the detector was not run on all of them, evaluate only the others with --only-images',
+    ),
     'mot-bad-image-list': (
         '',
         'input/images.txt:2: error mot-bad-image-list images.txt has a blank line, which shifts the frames after it; write one name per line',

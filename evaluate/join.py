@@ -32,6 +32,7 @@ from odm.pairing import (
     check_numbers,
     pair,
     report_classes,
+    report_empty_images,
     report_images,
     report_splits,
     source_of,
@@ -135,6 +136,8 @@ class Admitted:
     pairing: Pairing
     order: Longs
     """The images of the ground truth in the order that decides ties."""
+    used: NDArray[np.intp]
+    """The rows of the images that have detections."""
     det_only: Sequence[str]
     """The classes that only the detections have."""
     hints: Mapping[str, str]
@@ -200,6 +203,8 @@ def admit(
         report_images(truth, detections, pairing, log, each=False, unit=unit[:-1])
     if only_images is None:
         report_splits(truth, detections, pairing, log, facts.images)
+        if log.errors == errors_before:
+            report_empty_images(truth, pairing, log, facts.images, unit=unit)
     used: NDArray[np.bool_] | None = None
     counts: Longs | None = facts.per_class
     if extra_images == "ignore" and (pairing.image < 0).any():
@@ -214,7 +219,7 @@ def admit(
     )
     if log.errors > errors_before:
         raise DataError("the ground truth and the detections cannot be compared", log)
-    return Admitted(truth, detections, pairing, order, det_only, hints)
+    return Admitted(truth, detections, pairing, order, facts.images, det_only, hints)
 
 
 def _joined(
@@ -243,6 +248,7 @@ def _joined(
             classes_det_only=tuple(admitted.det_only),
             how=pairing.how,
             hints=admitted.hints,
+            images_empty=len(partner) - len(extra_names) - int((partner[admitted.used] >= 0).sum()),
         ),
         image_labels=own_labels(truth, number, gt_class),
         frequency={n: f for n, f in zip(gt_names, truth.categories.frequency, strict=True) if f},

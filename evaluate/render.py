@@ -293,7 +293,8 @@ def _cell(value: Any) -> Any:
 def _join_text(evaluation: Evaluation, *, markdown: bool, width: int | None) -> str:
     report = evaluation.join
     lines = [
-        f"{report.unit}: {_sides(report.images_both, report.images_gt_only, report.images_det_only)}",
+        f"{report.unit}: "
+        + _sides(report.images_both, report.images_gt_only, report.images_det_only, report.images_empty),
         f"classes: {_sides(len(report.classes_both), report.classes_gt_only, report.classes_det_only)}",
     ]
     others = {how: n for how, n in report.how.items() if how != "name"}
@@ -318,8 +319,10 @@ def _hint(near: str | None) -> str:
     return f" (nearest: {shorten(near)})" if near is not None else ""
 
 
-def _sides(both: int, gt_only: Sequence[str], det_only: Sequence[str]) -> str:
-    return f"{both} in both, {len(gt_only)} only in the ground truth, {len(det_only)} only in the detections"
+def _sides(both: int, gt_only: Sequence[str], det_only: Sequence[str], empty: int = 0) -> str:
+    of_both = f" ({empty} without a detection)" if empty else ""
+    only = f"{len(gt_only)} only in the ground truth, {len(det_only)} only in the detections"
+    return f"{both} in both{of_both}, {only}"
 
 
 def _result_text(result: Result, *, markdown: bool, width: int | None) -> str:

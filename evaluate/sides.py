@@ -65,12 +65,15 @@ class JoinReport:
     """The nearest class of the ground truth for classes that only the detections have."""
     unit: str = "images"
     """What the names of images are: ``images``, or ``videos`` where tracks are measured."""
+    images_empty: int = 0
+    """How many of the images of both have no detection."""
 
     def to_dict(self) -> dict[str, Any]:
         """The ``join`` of the JSON contract."""
         return {
             self.unit: {
                 "both": self.images_both,
+                "without_detections": self.images_empty,
                 "gt_only": list(self.images_gt_only),
                 "det_only": list(self.images_det_only),
             },

@@ -321,7 +321,7 @@ def test_json_is_the_contract():
     data = json.loads(render(evaluate(truth, det, ["voc2012", "coco"], iou=0.3), "json"))
     assert data["version"] == 1
     assert data["join"] == {
-        "images": {"both": 1, "gt_only": [], "det_only": []},
+        "images": {"both": 1, "without_detections": 0, "gt_only": [], "det_only": []},
         "classes": {"both": ["person"], "gt_only": [], "det_only": []},
     }
     voc, coco = data["results"]

@@ -75,6 +75,16 @@ SPLIT_WITHOUT_DETECTIONS = Code(
     "A data set description lists all splits, but detections are usually of one. The objects of the others "
     "lower recall and AP, although the detector was never run on them.",
 )
+FEW_IMAGES_DETECTED = Code(
+    "most-images-without-detections",
+    "warning",
+    "there is no detection in {n} of the {total} {unit} with ground truth, so their {boxes} boxes are missed",
+    "if the detector was not run on all of them, evaluate only the others with --only-images",
+    "A detector rarely finds nothing in most images. More often it was run on some of them only, or its "
+    "output was cut, and the objects of the others lower recall and AP.",
+)
+MOST_EMPTY, FEW_EMPTY = 0.5, 3
+"""Images without a detection are doubted if they are more than this share, and at least so many."""
 CLASS_NUMBERS_MISREAD = Code(
     "class-numbers-misread",
     "error",
@@ -249,6 +259,33 @@ def report_splits(
         boxes=int(boxes[chosen].sum()),
         total=len(truth),
         option=Trusted(" or ".join(f"--gt-split {shorten(name, 30)}" for name in others[:3])),
+    )
+
+
+def report_empty_images(
+    truth: Dataset, pairing: Pairing, log: Log, used: NDArray[Any], *, unit: str = "images"
+) -> None:
+    """Report that most images with ground truth have no detection; `used` are the rows of those that have."""
+    boxes = np.bincount(truth.boxes.image, minlength=len(truth.images))
+    found = np.zeros(len(boxes), np.bool_)
+    partner = pairing.image[used]
+    found[partner[partner >= 0]] = True
+    empty, total = (boxes > 0) & ~found, int(np.count_nonzero(boxes))
+    n = int(np.count_nonzero(empty))
+    if (
+        n < FEW_EMPTY
+        or n <= MOST_EMPTY * total
+        or not found.any()
+        or log.counts[SPLIT_WITHOUT_DETECTIONS.name]
+    ):
+        return
+    log.report(
+        FEW_IMAGES_DETECTED,
+        source_of(truth),
+        n=n,
+        total=total,
+        unit=Trusted(unit),
+        boxes=int(boxes[empty].sum()),
     )
 
 
