@@ -117,7 +117,7 @@ def _read_image(record: Item, split: str, *, relative: bool) -> None:
     image = record.image(name_key, split=split)
     size: Size | None = (1, 1)
     if relative and boxes and image is not None:
-        size = record.known_size(record.get(name_key))
+        size = record.reader.known_size(record.get(name_key), record.at)
     boxes.read(image if size else None, _read_box, size)
 
 

@@ -158,7 +158,7 @@ def _read_task(task: Item) -> None:
     image = data.image(key, image_name, size=size)
     rows = [row for part in results for row in part if not row.bad]
     if image is not None and size is None and rows:
-        size = task.known_size(image_name(data.get(key)))
+        size = task.reader.known_size(image_name(data.get(key)), task.at)
     labelled = {id_ for row in rows if isinstance(id_ := row.get("id"), str) and _labels(row) is not None}
     for part in results:
         part.read(image if size and size != BAD_SIZE else None, _read_result, size, score, labelled)
@@ -228,7 +228,7 @@ def _read_result(result: Row, size: Size, score: float, labelled: set[str]) -> N
     own = result.size(*_SIZE_KEYS)
     if own is not None and own != size:
         shown, other = (Trusted(f"{w}x{h}") for w, h in (own, size))
-        reader.log.report(SIZES_DIFFER, result.at.path, **result.at.where, value=shown, other=other)
+        result.report(SIZES_DIFFER, value=shown, other=other)
         raise BadRecord
     corners, wh = _location(result, kind, value, size)
     if labels is None:

@@ -35,49 +35,29 @@ order of the classes.
 from __future__ import annotations
 
 import colorsys
+import contextlib
 import dataclasses
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.gather import NAN, At, own_folder
 from odm.formats._shared.image_names import Place, image_places
+from odm.formats._shared.items import BadRecord, Item, Row, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_records import (
-    ANY,
-    CLASS,
-    COUNTED,
-    EMPTY,
-    INT,
-    POINTS,
-    Each,
-    Held,
-    Maybe,
-    Points,
-    Records,
-    Table,
-    add_boxes,
-    outlines,
-)
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
-    Nothing,
     Reader,
     bounds,
     check_head,
     dump,
-    flags_of,
-    groups,
     is_set,
     is_upright,
     may_write,
-    number,
 )
 from odm.formats._shared.pictures import Picture
 from odm.formats._shared.splits import SplitOptions, files_of_split
@@ -93,7 +73,6 @@ _OBJECT = frozenset(
     }
 )  # fmt: skip
 _SHAPES = frozenset({"rectangle", "polygon"})
-_SIZE = ("width", "height")
 _SCORES = ("confidence", "score")
 _WHOLE = re.compile(r"ds[ _-]?[0-9]*|data[ _-]?set[ _-]?[0-9]*|", re.IGNORECASE)
 
@@ -145,17 +124,16 @@ def read(source: Source, builder: Builder, log: Log, options: SuperviselyOptions
     shapes: dict[str, str] = {}
     for file in source.with_suffix("meta.json") if source.is_dir else ():
         if file.rpartition("/")[2] == "meta.json":
-            _read_meta(reader, file, shapes)
+            with contextlib.suppress(BadRecord):
+                _read_meta(file_item(reader, file), shapes)
     several = len({_home(file) for file in files}) > 1
+    split_of = functools.partial(_split_of, several=several)
     if files:
-        split_of = functools.partial(_split_of, several=several)
         files = files_of_split(files, split_of, options.split, source, log)
     places = _places(reader, files)
-    for some, found in _RECORDS.read_all(reader, files):
-        if isinstance(found, Table):
-            _read_table(reader, some, found, places, several=several)
-        else:
-            _read_image(reader, some[0], found, shapes, places, several=several)
+    for file in log.track(files, "reading"):
+        with contextlib.suppress(BadRecord):
+            _read_image(file_item(reader, file), places[file], split_of(file), shapes)
     reader.finish(field="tags")
 
 
@@ -197,63 +175,24 @@ def _is_whole(name: str) -> bool:
     return _WHOLE.fullmatch(name) is not None
 
 
-def _read_meta(reader: Reader, file: str, shapes: dict[str, str]) -> None:
-    value = reader.value(file)
-    at = At(reader.source.full(file))
-    meta = None if value is Nothing else reader.mapping(value, at)
-    if meta is None:
-        return
-    for i, item in enumerate(reader.items(meta.get("classes"), at / "classes") or ()):
-        here = at / "classes" / i
-        entry = reader.mapping(item, here)
-        name = None if entry is None else reader.text(entry, "title", here)
-        if entry is None or name is None:
-            continue
-        if reader.category(name, here / "title", listed=True) is not None:
-            shape = entry.get("shape")
-            shapes[name] = shape if isinstance(shape, str) else ""
+def _read_meta(meta: Item, shapes: dict[str, str]) -> None:
+    for entry in meta.items("classes"):
+        with contextlib.suppress(BadRecord):
+            name = entry.text("title")
+            if entry.reader.category(name, entry.at / "title", listed=True) is not None:
+                shape = entry.get("shape")
+                shapes[name] = shape if isinstance(shape, str) else ""
 
 
-def _read_image(
-    reader: Reader,
-    file: str,
-    value: Any,
-    shapes: dict[str, str],
-    places: Mapping[str, Place],
-    *,
-    several: bool,
-) -> None:
-    at = At(reader.source.full(file))
-    record = reader.mapping(value, at)
-    if record is None:
-        return
-    if "objects" not in record:
-        reader.missing(at, "objects")
-        return
-    reader.count_unread(record, _TOP)
+def _read_image(record: Item, place: Place, split: str, shapes: dict[str, str]) -> None:
+    record.need("objects")
+    record.count_unread(_TOP)
     if record.get("tags"):
-        reader.count("tags of images")
-    objects = reader.items(record["objects"], at / "objects")
-    given = record.get("size")
-    sizes = {} if given is None else reader.mapping(given, at / "size")
-    size = None
-    if sizes is not None:
-        width, height = sizes.get("width"), sizes.get("height")
-        size = reader.size(width, height, at / "size", _SIZE)
-    name, picture = _name(reader, places[file], at)
-    image = None
-    if sizes is not None:
-        split = _split_of(file, several=several)
-        number_of = reader.builder.file(at.path)
-        image = reader.image(name, at, size=size, picture=picture, split=split, file=number_of)
-    if image is None or objects is None:
-        reader.builder.skipped += len(objects or ())
-        return
-    here = at / "objects"
-    rows = reader.rows_of(here)
-    for i, item in enumerate(objects):
-        if not _read_object(reader, item, here / i, image, shapes, rows, i):
-            reader.builder.skipped += 1
+        record.reader.count("tags of images")
+    objects = record.rows("objects")
+    size = record.object("size", optional=True).size("width", "height")
+    name, picture = _name(record.reader, place, record.at)
+    objects.read(record.image_named(name, size=size, picture=picture, split=split), _read_object, shapes)
 
 
 def _name(reader: Reader, place: Place, at: At) -> tuple[str, Picture | None]:
@@ -267,132 +206,34 @@ def _name(reader: Reader, place: Place, at: At) -> tuple[str, Picture | None]:
     return name, picture
 
 
-def _read_table(
-    reader: Reader, files: Sequence[str], table: Table, places: Mapping[str, Place], *, several: bool
-) -> None:
-    """Read files in which everything is as usual."""
-    images, lists = [], []
-    sizes = zip(table["size"]["width"], table["size"]["height"], strict=True)
-    for file, (width, height) in zip(files, sizes, strict=True):
-        at = At(reader.source.full(file))
-        size = reader.size(width, height, at / "size", _SIZE)
-        name, picture = _name(reader, places[file], at)
-        split = _split_of(file, several=several)
-        number_of = reader.builder.file(at.path)
-        image = reader.image(name, at, size=size, picture=picture, split=split, file=number_of)
-        images.append(image)
-        lists.append(-1 if image is None else reader.builder.file(at.path, "/objects"))
-    objects = table["objects"]
-    points: Points = objects["points"]["exterior"]
-    outline: list[str] = []
-    if {*objects["geometryType"]} != {"rectangle"} or max(map(len, points.lists)) > 2:
-        kinds = zip(objects["geometryType"], points.lists, strict=True)
-        outline = ["polygons" if kind == "polygon" or len(shape) > 2 else "" for kind, shape in kinds]
-    tags = np.array(objects["tags"], np.float64).reshape(-1, 2)
-    columns = {"score": tags[:, 0], "flags": tags[:, 1]}
-    label, corners = objects["classTitle"], points.bounds
-    outline = outlines(points, outline) if outline else []
-    add_boxes(reader, objects, label, corners, images, lists, outline=outline, **columns)
-
-
-def _usual_tags(tags: Any) -> tuple[float, int] | None:
-    """Score and flags of an object; None where its tags say anything else."""
-    score, flags = NAN, 0
-    if tags is not None and type(tags) is not list:
-        return None
-    for item in tags or ():
-        tag = {"name": item} if isinstance(item, str) else item
-        name = tag.get("name") if type(tag) is dict else None
-        held = tag.get("value") if name else None
-        if name in _SCORES and type(held) is float:
-            score = held
-        elif isinstance(name, str) and name in FLAG_NAMES:
-            flags |= FLAG_NAMES[name] if held is None or is_set(held) else 0
-        else:
-            return None
-    return score, int(flags)
-
-
-_RECORDS = Records(
-    {
-        **dict.fromkeys(("description", "name"), ANY),
-        **dict.fromkeys(("tags", "customBigData"), EMPTY),
-        "size": {"height": Maybe(INT), "width": Maybe(INT)},
-        "objects": Each(
-            {
-                **dict.fromkeys(_OBJECT, ANY),
-                "classTitle": CLASS,
-                "geometryType": frozenset({*_SHAPES, "any"}),
-                "points": {"exterior": POINTS, "interior": EMPTY},
-                "tags": Held(_usual_tags),
-                **dict.fromkeys(("instance", "nnCreated", "nnUpdated"), COUNTED),
-            }
-        ),
-    }
-)
-
-
-def _read_object(
-    reader: Reader, value: Any, at: At, image: int, shapes: dict[str, str], rows: int, line: int
-) -> bool:
-    """Read one object; False, and an issue, if it should be a box and cannot be one."""
-    record = reader.mapping(value, at, row=True)
-    if record is None:
-        return False
-    name = reader.text(record, "classTitle", at, row=True)
-    if name is None:
-        return False
+def _read_object(record: Row, shapes: dict[str, str]) -> None:
+    name = record.text("classTitle")
     kind = record.get("geometryType") or shapes.get(name)
     if isinstance(kind, str) and kind not in _SHAPES and kind not in ("any", ""):
-        reader.count(f"{kind} objects")
-        return True
-    category = reader.category(name, at / "classTitle")
-    if "points" not in record:
-        reader.missing(at, "points", row=True)
-        return False
-    location = reader.mapping(record["points"], at / "points", row=True)
-    if location is None:
-        return False
-    if "exterior" not in location:
-        reader.missing(at / "points", "exterior", row=True)
-        return False
-    points = reader.points(location["exterior"], at / "points" / "exterior", 2)
-    score, flags = _tags(reader, record, at)
-    if category is None or points is None or score is None or flags is None:
-        return False
-    reader.count_unread(record, _OBJECT)
-    if location.get("interior"):
-        reader.count("holes")
+        record.reader.count(f"{kind} objects")
+        return
+    category, location = record.category("classTitle"), record.object("points")
+    points = location.points("exterior", 2)
+    score, flags = _tags(record)
+    record.count_unread(_OBJECT)
+    if location.get("interior") and not record.bad:
+        record.reader.count("holes")
     if (kind == "polygon" or len(points) > 2) and not is_upright(points):
-        reader.outline("polygons", at)
-    reader.box(image, category, bounds(points), at, file=rows, line=line, score=score, flags=flags)
-    return True
+        record.outline("polygons")
+    record.add(category, bounds(points), score=score, flags=flags)
 
 
-def _tags(reader: Reader, record: dict[str, Any], at: At) -> tuple[float | None, int | None]:
-    """Score and flags of an object; None, and an issue, for one that cannot be read."""
-    tags = reader.items(record.get("tags"), at / "tags", row=True)
-    if tags is None:
-        return None, None
-    score: float | None = NAN
-    flags: int | None = 0
-    for i, item in enumerate(tags):
-        here = at / "tags" / i
-        if isinstance(item, str):  # as old files have it
-            item = {"name": item}  # noqa: PLW2901
-        tag = reader.mapping(item, here, row=True)
-        name = None if tag is None else reader.text(tag, "name", here, row=True)
-        if tag is None or name is None:
-            flags = None
-            continue
-        held = tag.get("value")
+def _tags(record: Row) -> tuple[float, int]:
+    """Score and flags of an object."""
+    score, flags = NAN, 0
+    for tag in record.items("tags", bare="name"):  # old files have only the names
+        name, held = tag.text("name"), tag.get("value")
         if name in _SCORES:
-            score = reader.score(held, here / "value", as_text=True)
-        elif name in FLAG_NAMES:
-            if flags is not None and (held is None or is_set(held)):
-                flags |= FLAG_NAMES[name]
-        else:
-            reader.count(f"the tag {name}")
+            score = tag.score("value", as_text=True)
+        elif name not in FLAG_NAMES:
+            record.reader.count(f"the tag {name}")
+        elif held is None or is_set(held):
+            flags |= FLAG_NAMES[name]
     return score, flags
 
 
@@ -402,36 +243,32 @@ def _tags(reader: Reader, record: dict[str, Any], at: At) -> tuple[float | None,
 def write(dataset: Dataset, target: Output, log: Log, options: SuperviselyOptions) -> None:
     """Write a project without its pictures."""
     del options
-    images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
+    images, classes = dataset.images, dataset.categories.name
     is_split = any(images.split)
     homes = [(split or "unsplit") if is_split else "ds0" for split in images.split]
     files = [f"{home}/ann/{name}.json" for home, name in zip(homes, images.name, strict=True)]
     fits = target.plan(["meta.json", *files], ["the project", *images.name], log)
     if not may_write(dataset, log) or not fits:
         return
-    used = sorted(FLAG_NAMES)
-    found: set[str] = set()
+    used, found = sorted(FLAG_NAMES), set[str]()
     texts = []
-    for row, members in enumerate(groups(dataset)):
+    for image in images_of(dataset):
         objects = []
-        for i in members:
-            left, top, right, bottom = map(number, boxes.xyxy[i].tolist())
-            tags: list[dict[str, Any]] = [
-                {"name": flag, "value": None} for flag in flags_of(int(boxes.flags[i]), used)
-            ]
-            if dataset.kind == "det":
-                tags.append({"name": "confidence", "value": number(float(boxes.score[i]))})
+        for box in image.boxes:
+            tags: list[dict[str, Any]] = [{"name": flag, "value": None} for flag in box.flags_in(used)]
+            if box.score is not None:
+                tags.append({"name": "confidence", "value": box.score})
             found.update(tag["name"] for tag in tags)
             objects.append(
                 {
                     "description": "",
                     "geometryType": "rectangle",
                     "tags": tags,
-                    "classTitle": classes[boxes.category[i]],
-                    "points": {"exterior": [[left, top], [right, bottom]], "interior": []},
+                    "classTitle": box.label,
+                    "points": {"exterior": [box.xyxy[:2], box.xyxy[2:]], "interior": []},
                 }
             )
-        size = {"height": int(images.height[row]), "width": int(images.width[row])}
+        size = {"height": image.height, "width": image.width}
         record = {"description": "", "tags": [], "size": size, "objects": objects}
         texts.append(f"{dump(record, 1)}\n")
     meta = {

@@ -294,16 +294,13 @@ def _location(region: Row, shape: Item) -> tuple[Corners, tuple[float, float] | 
         region.outline(f"{kind}s")
         return (x - rx, y - ry, x + rx, y + ry), None
     if kind != "polygon":
-        log, at = shape.reader.log, shape.at
-        log.report(
-            UNKNOWN_SHAPE, at.path, **(at / "name").where, field="name", value=kind, shapes="rect or polygon"
-        )
+        shape.report(UNKNOWN_SHAPE, "name", value=kind, shapes="rect or polygon")
         raise BadRecord
     xs, ys = shape.number_list("all_points_x"), shape.number_list("all_points_y")
     if len(xs) != len(ys) or not xs:
         expected = Trusted("equally many values in all_points_x and all_points_y, at least one")
         sizes = Trusted(f"{len(xs)} and {len(ys)}")
-        shape.reader.log.report(WRONG_COUNT, shape.at.path, **shape.at.where, expected=expected, found=sizes)
+        shape.report(WRONG_COUNT, expected=expected, found=sizes)
         raise BadRecord
     points = list(zip(xs, ys, strict=True))
     if not is_upright(points):

@@ -139,51 +139,6 @@ def images(rng):
     return {name: boxes(rng) for name in ("a.jpg", "b.jpg", "c:d.png")[: rng.randint(1, 3)]}
 
 
-def labelme(rng):
-    def shape(name, x, y, w, h):
-        kind = rng.choice(["rectangle", "rectangle", "polygon", None])
-        points = rng.choice([[[x, y], [x + w, y + h]], [[x, y], [x + w, y], [x + w, y + h], [x, y + h]]])
-        if kind == "polygon":
-            points = rng.choice([points, [[x, y], [x + w, y], [x, y + h]]])
-        more = rng.choice(
-            [{}, {"score": 0.5}, {"score": None, "difficult": True}, {"flags": {"occluded": True}}]
-        )
-        return {
-            "label": name,
-            "points": points,
-            "shape_type": kind,
-            "group_id": None,
-            "flags": {},
-            "mask": None,
-        } | more
-
-    return {
-        f"{name[:1]}.json": {
-            "version": "5", "flags": {}, "shapes": [shape(*box) for box in found], "imagePath": name, "imageData": None,
-            "imageHeight": 480, "imageWidth": 640,
-        }
-        for name, found in images(rng).items()
-    }  # fmt: skip
-
-
-def supervisely(rng):
-    def item(name, x, y, w, h):
-        tags = rng.choice(
-            [[], [], [{"name": "occluded", "value": None}], ["difficult"], [{"name": "score", "value": 0.5}]]
-        )
-        exterior = rng.choice([[[x, y], [x + w, y + h]], [[x, y], [x + w, y], [x, y + h]]])
-        kind = rng.choice(["rectangle", "polygon"])
-        points = {"exterior": exterior, "interior": []}
-        return {"classTitle": name, "geometryType": kind, "tags": tags, "points": points, "id": 3}
-
-    return {"meta.json": {"classes": [{"title": "dog", "shape": "rectangle"}], "tags": []}} | {
-        f"ds0/ann/{name.replace(':', '')}.json": {
-            "description": "", "tags": [], "size": {"height": 480, "width": 640}, "objects": [item(*box) for box in found],
-        }
-        for name, found in images(rng).items()
-    }  # fmt: skip
-
-
 def fiftyone(rng):
     classes = rng.choice([None, ["cat", "dog", "a:b", "Ä"]])
 
@@ -218,7 +173,7 @@ def cvat_xml(rng):
 
 
 MAKE = {
-    "cvat": cvat_xml, "fiftyone": fiftyone, "labelme": labelme, "supervisely": supervisely,
+    "cvat": cvat_xml, "fiftyone": fiftyone,
 }  # fmt: skip
 
 

@@ -28,9 +28,17 @@ from odm.codes import NO_SIZE
 from odm.files import Output
 from odm.formats._shared.gather import NAN, At, Corners
 from odm.formats._shared.json_lines import json_lines
-from odm.formats._shared.json_values import FLAG_NAMES, Nothing, Reader, flags_of, may_write, number
+from odm.formats._shared.json_values import (
+    EMPTY_VALUES,
+    FLAG_NAMES,
+    Nothing,
+    Reader,
+    flags_of,
+    may_write,
+    number,
+)
 from odm.formats._shared.number_text import short_wh
-from odm.issues import Log
+from odm.issues import Code, Log
 from odm.tables import Builder, Dataset, Flag
 
 Size = tuple[int, int]
@@ -94,6 +102,13 @@ class Item:
         if self.row is not None:
             self.row.bad = True
 
+    def report(self, code: Code, key: str = "", **about: Any) -> None:
+        """Report an issue about the value under a key, or about the object as a whole."""
+        if key:
+            about = {"field": key, **about}
+        at = self.at / key if key else self.at
+        self.reader.log.report(code, at.path, **at.where, **about)
+
     def missing(self, key: str) -> None:
         """Report a key that is not there."""
         self.reader.missing(self.at, key, row=self.row is not None)
@@ -118,7 +133,7 @@ class Item:
         if not optional:
             self.need(key)
         value = self.record.get(key)
-        if optional and not value:
+        if optional and value in EMPTY_VALUES:
             value = {}
         return Item(self.reader, value, self.at / key, self.origin, self.line, self.row)
 
@@ -237,26 +252,26 @@ class Item:
         """The row of a new image of this name; None, and an issue, if it cannot be one."""
         return self.reader.image(name, self.at, file=self.origin.number, line=self.line, **columns)
 
-    def known_size(self, name: str) -> Size | None:
-        """The size of an image from a picture or an option; None, and an issue, if it is not known."""
-        size = self.reader.pictures.size(name, self.reader.pictures.named(name))
-        if size is None:
-            self.reader.log.report(NO_SIZE, self.at.path, **self.at.where, value=name)
-        return size
-
     # -- lists
 
-    def array(self, key: str) -> list[Any] | None:
-        """The list under a key, empty where it is null or not there; None, and an issue, if it is no list."""
-        return self.reader.items(self.record.get(key), self.at / key, row=self.row is not None)
+    def array(self, key: str) -> list[Any]:
+        """The list under a key; empty where it is null or not there, and, with an issue, if it is no list."""
+        found = self.reader.items(self.record.get(key), self.at / key, row=self.row is not None)
+        if found is None:
+            self.fault()
+        return found or []
 
-    def items(self, key: str) -> Iterator[Item]:
-        """The objects of the list under a key; other values are reported and left out."""
+    def items(self, key: str, *, bare: str = "") -> Iterator[Item]:
+        """The objects of the list under a key; other values are reported and left out.
+
+        With `bare` a text stands for an object that holds it under this key.
+        """
         at = self.at / key
         origin = Origin(self.reader.builder, at.path, at.pointer)
-        for i, value in enumerate(self.array(key) or ()):
+        for i, value in enumerate(self.array(key)):
+            held = {bare: value} if bare and isinstance(value, str) else value
             try:
-                yield Item(self.reader, value, at / i, origin, i, self.row)
+                yield Item(self.reader, held, at / i, origin, i, self.row)
             except BadRecord:
                 self.fault()
 
@@ -271,12 +286,10 @@ class Item:
     def all_objects(self, key: str, what: str) -> list[Item]:
         """The objects of the list under a key; `BadRecord`, and an issue, if it is empty or one is none."""
         given = self.array(key)
-        if not given:
-            if given is not None:
-                self.wrong(key, what)
-            raise BadRecord
         found = list(self.items(key))
-        if len(found) < len(given):
+        if not given and not self.get(key):
+            self.wrong(key, what)
+        if not found or len(found) < len(given):
             raise BadRecord
         return found
 

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from odm.codes import NO_SIZE
 from odm.files import Source
 from odm.formats._contract import Sniff
 from odm.formats._shared.class_lists import UNWRITABLE
@@ -398,6 +399,13 @@ class Reader(Gather):
         if self.log.errors > errors:
             return 0, 0
         return (found[0], found[1]) if len(found) == 2 else None
+
+    def known_size(self, name: str, at: At, picture: Picture | None = None) -> tuple[int, int] | None:
+        """The size of an image from its picture or an option; None, and an issue, if it is not known."""
+        size = self.pictures.size(name, picture or self.pictures.named(name))
+        if size is None:
+            self.log.report(NO_SIZE, at.path, **at.where, value=name)
+        return size
 
     def finish(self, *, field: str = "score") -> None:
         """Decide between ground truth and detections, report outlines, and hand over the boxes."""
