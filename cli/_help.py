@@ -27,8 +27,8 @@ METAVARS = {"image_size": "WxH", "split": "NAME", "sep": "CHAR", "names": "RULE"
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "What to evaluate": (
-        *("only_classes", "only_images", "extra_images", "rename", "score_min", "class_agnostic"),
-        *("image_labels", "hierarchy"),
+        *("only_classes", "only_images", "extra_images", "merge_runs", "rename", "score_min"),
+        *("class_agnostic", "image_labels", "hierarchy"),
     ),
     "Protocol": (
         *("protocol", "iou", "max_dets", "recall_at", "area", "interpolation", "pixels", "keep_difficult"),

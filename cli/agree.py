@@ -26,7 +26,7 @@ from odm.converters import Request, load_pair
 from odm.evaluate import OUTPUTS
 from odm.evaluate.analysis.agree import IOU, Agreement, agree, share
 from odm.issues import UsageError, plural, printable, shorten
-from odm.screen import json_text, text_table
+from odm.screen import json_text, markdown_table, text_table
 
 EXAMPLES = """
 \b
@@ -131,12 +131,9 @@ def render(found: Agreement, output: str, *, width: int | None = None) -> str:
 
 
 def _table(headers: list[str], rows: list[list[str]], *, markdown: bool, width: int | None) -> str:
-    if not markdown:
-        return text_table(headers, rows, width=width, left=("class of B",))
-    from tabulate import tabulate
-
-    align = ("left", *["right"] * (len(headers) - 1)) if rows else None
-    return tabulate(rows, headers, tablefmt="github", disable_numparse=True, colalign=align)
+    if markdown:
+        return markdown_table(headers, rows)
+    return text_table(headers, rows, width=width, left=("class of B",))
 
 
 def _number(value: float) -> str:

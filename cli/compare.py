@@ -156,6 +156,7 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
     "only_classes",
     "only_images",
     "extra_images",
+    "merge_runs",
     "rename",
     "image_labels",
     "hierarchy",

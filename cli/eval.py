@@ -35,6 +35,7 @@ from odm.cli._report import pictures_of, report_options, report_target, write_re
 from odm.converters import Edits, KeptTruth, Ledger, Request, load_pair
 from odm.converters.edit import apply, parse_renames
 from odm.converters.labels import read_descriptions, read_hierarchy, read_image_labels
+from odm.converters.load import check_one_run
 from odm.evaluate import (
     OUTPUTS,
     PROTOCOLS,
@@ -248,6 +249,9 @@ def _analyses() -> Iterable[str]:
     type=click.Path(),
     metavar="FILE",
     help="Image-level labels of Open Images (CSV).",
+)
+@click.option(
+    "--merge-runs", is_flag=True, help="Pool several results files of the same images in the folder DET."
 )
 @click.option("--hierarchy", type=click.Path(), metavar="FILE", help="Class hierarchy of Open Images (JSON).")
 @parts_options
@@ -465,6 +469,8 @@ def evaluate_files(
         spare=spare,
         kept=kept,
     )
+    if not given["merge_runs"]:
+        check_one_run(loaded[1].dataset)
     with names_as_flags():
         _check_file_is_marked(given["only_images"], loaded[0].dataset.images.name)
         evaluation = evaluate(loaded[0].dataset, _renamed(loaded[1].dataset, renames, log), log=log, **asked)

@@ -360,3 +360,25 @@ def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:
             )
         side.format = fitting
         side.log.note(f"{printable(side.source.path)}: it is empty, so it is read as {fitting.name}")
+
+
+def check_one_run(detections: Dataset) -> None:
+    """UsageError where files of one folder hold detections of the same images, so that they are several runs.
+
+    Files for one class each, or with some rows of an image at their ends, are parts of one run.
+    """
+    boxes, classes = detections.boxes, len(detections.categories)
+    file_of = np.zeros(len(detections.images), boxes.file.dtype)
+    file_of[boxes.image] = boxes.file
+    if (boxes.file == file_of[boxes.image]).all():
+        return
+    n_files = len(detections.files) + 1
+    key = (boxes.image.astype(np.int64) * classes + boxes.category) * n_files + boxes.file + 1
+    pairs = np.unique(key) // n_files
+    repeated = np.unique(pairs[1:][pairs[1:] == pairs[:-1]] // classes)
+    if len(repeated) * 2 > len(np.unique(boxes.image)):
+        path, n = printable(detections.path), len(np.unique(boxes.file))
+        raise UsageError(
+            f"{path}: {n} files with detections of the same images: compare them with `odm compare GT "
+            f"{path.rstrip('/')}/*`, name one of them, or pool them with --merge-runs"
+        )

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from odm.evaluate.results import Result, Row
 from odm.issues import shorten
-from odm.screen import cell, fitting, text_table
-from odm.screen import markdown as escaped
+from odm.screen import cell, fitting, markdown_table, text_table
 
 COUNTS = ("GT", "det", "TP", "FP", "FN", "ignored")
 POINT = ("score", "precision", "recall", "F1")
@@ -31,12 +30,7 @@ def class_table(result: Result, *, width: int | None = None, markdown: bool = Fa
     rows = [_cells(result, row, values) for row in (*result.classes, result.overall)]
     spans = _spans(result)
     if markdown:
-        from tabulate import tabulate
-
-        titles = [f"{h} ({spans[h]})" if h in spans else h for h in headers]
-        align = ("left", *["right"] * (len(headers) - 1))
-        cells = [[escaped(row[0]), *row[1:]] for row in rows]
-        return tabulate(cells, titles, tablefmt="github", disable_numparse=True, colalign=align)
+        return markdown_table([f"{h} ({spans[h]})" if h in spans else h for h in headers], rows)
     text = text_table(headers, rows, width=width, drop=DROPPED, spans=spans)
     kept = fitting(headers, rows, width=width, drop=DROPPED)
     hidden = [h for i, h in enumerate(headers) if i not in kept]

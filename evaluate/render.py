@@ -18,7 +18,7 @@ from odm.evaluate.protocols import PROTOCOLS
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.summary import ALIASES
 from odm.issues import UsageError, printable, shorten
-from odm.screen import json_text, text_table, wrapped
+from odm.screen import json_text, markdown_table, text_table, wrapped
 from odm.screen import markdown as escaped
 from odm.tables import FREQUENCIES
 
@@ -398,16 +398,7 @@ def _section(
         return f"{title}\n{text_table(headers, named, width=width, left=(DETECTED_AS,))}" if rows else title
     if not rows:
         return escaped(title)
-    from tabulate import tabulate
-
-    text = tabulate(
-        [[escaped(row[0]), *row[1:]] for row in rows],
-        headers,
-        tablefmt="github",
-        disable_numparse=True,
-        colalign=("left", *["right"] * (len(headers) - 1)),
-    )
-    return f"{escaped(title)}\n\n{text}"
+    return f"{escaped(title)}\n\n{markdown_table(headers, rows)}"
 
 
 def _summary_text(result: Result, *, markdown: bool, width: int | None) -> str:

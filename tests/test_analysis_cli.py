@@ -1,6 +1,7 @@
 """The analyses of ``odm eval`` and ``odm agree``, run in this process: output, files and exit codes."""
 
 import csv
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -214,6 +215,9 @@ def second():
     )
 
 
+HOSTILE = ("<b>cat</b>", "a|b", "@all #1")
+
+
 def test_agreement_of_two_files(data):
     odm.write(second(), "b.csv", "csv")
     found = json.loads(run("agree", "gt.csv", "b.csv", "--quiet", "--output", "json"))
@@ -226,6 +230,11 @@ def test_agreement_of_two_files(data):
         "class,f1,first,other,pairs\ncat,0.8,"
     )
     assert "| cat" in run("agree", "gt.csv", "b.csv", "--quiet", "--output", "markdown")
+    hostile = dataclasses.replace(second(), categories=dataclasses.replace(second().categories, name=HOSTILE))
+    odm.write(hostile, "h.csv", "csv")
+    shown = run("agree", "h.csv", "h.csv", "--quiet", "--output", "markdown")
+    assert "\\|" in shown
+    assert not any(name in shown for name in HOSTILE)
     with pytest.raises(OdmError, match="--iou 2"):
         run("agree", "gt.csv", "b.csv", "--iou", "2")
 

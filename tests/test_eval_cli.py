@@ -158,6 +158,21 @@ def test_extra_images(run, tmp_path):
     assert "100.00 %" in out
 
 
+def test_several_results_files_of_the_same_images_are_no_run(run, tmp_path):
+    results = json.loads((tmp_path / "results.json").read_text())
+    for name in ("a", "b"):
+        make(tmp_path / "runs", {f"{name}.json": json.dumps(results)})
+        make(tmp_path / "parts", {f"{name}.json": json.dumps(results[:4] if name == "a" else results[2:])})
+    err = run("voc", "runs", "-q", code=2)[1]
+    assert "runs: 2 files with detections of the same images: compare them with" in err
+    assert "75.56 %" in run("voc", "runs", "--merge-runs")[0]
+    per_class = {
+        f"comp4_det_test_{name}.txt": f"{i:06} 0.9 1 1 9 9\n" for i in range(3) for name in ("cat", "dog")
+    }
+    assert run("voc", make(tmp_path / "classes", per_class), "-q")  # files of a class each are one run
+    assert run("voc", "parts", "-q")  # one image of three is in both
+
+
 def test_rename(run, tmp_path):
     make(tmp_path / "det", {name: text.replace("dog", "Doggy") for name, text in DET.items()})
     _, err = run("gt", "det")

@@ -13,7 +13,7 @@ from odm.evaluate.analysis.images import DELTAS, ImageTable
 from odm.evaluate.class_table import percent
 from odm.evaluate.render import csv_text
 from odm.issues import plural, printable, shorten
-from odm.screen import json_text, text_table, wrapped
+from odm.screen import json_text, markdown_table, text_table, wrapped
 from odm.screen import markdown as escaped
 
 CLASSES_SHOWN = 40
@@ -252,7 +252,7 @@ class _Text:
         return [self._first, self.letter[run]]
 
     def _name(self, name: str) -> str:
-        return escaped(name) if self.markdown else shorten(printable(name), 30)
+        return name if self.markdown else shorten(printable(name), 30)
 
     def _line(self, text: str) -> str:
         return escaped(text) if self.markdown else wrapped(text, self.width)
@@ -261,17 +261,9 @@ class _Text:
         return ("\n\n" if self.markdown else "\n").join([self._line(title), self._table(rows, headers)])
 
     def _table(self, rows: list[list[str]], headers: list[str]) -> str:
-        if not self.markdown:
-            return text_table(headers, rows, width=self.width, drop=DROPPED)
-        from tabulate import tabulate
-
-        return tabulate(
-            rows,
-            headers,
-            tablefmt="github",
-            disable_numparse=True,
-            colalign=("left", *["right"] * (len(headers) - 1)) if rows else None,
-        )
+        if self.markdown:
+            return markdown_table(headers, rows)
+        return text_table(headers, rows, width=self.width, drop=DROPPED)
 
 
 def _letters(n: int) -> list[str]:

@@ -270,6 +270,16 @@ def markdown(text: str) -> str:
     return _LINKS.sub(lambda match: f"{match[0]}<!-- -->", text)
 
 
+def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown without a newline at its end; all but the first column are aligned to the right."""
+    from tabulate import tabulate
+
+    align = ("left", *["right"] * (len(headers) - 1)) if rows else None
+    cells = [[markdown(cell) for cell in row] for row in rows]
+    titles = [markdown(title) for title in headers]
+    return tabulate(cells, titles, tablefmt="github", disable_numparse=True, colalign=align)
+
+
 def json_text(data: Any) -> str:
     """Plain data as indented JSON without a newline at its end; what is not printable is escaped, exactly."""
     import json
