@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
@@ -53,6 +54,20 @@ def apply(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     if edits.category_ids in ("0", "1"):
         return _count(dataset, int(edits.category_ids), ledger)
     return _number(dataset, edits.category_ids, ledger) if edits.category_ids else dataset
+
+
+def write_underscores(dataset: Dataset, ledger: Ledger) -> Dataset:
+    """The dataset with underscores for the spaces in the names of its classes."""
+    names = dataset.categories.name
+    found = tuple(re.sub(r"\s", "_", name) for name in names)
+    first: dict[str, str] = {}
+    for old, new in zip(names, found, strict=True):
+        if first.setdefault(new, old) != old:
+            both = f"{shorten(first[new])!r} and {shorten(old)!r}"
+            raise UsageError(f"spaces=underscore: {both} would be one class; use --rename")
+    changed = sum(old != new for old, new in zip(names, found, strict=True))
+    ledger.change("classes with underscores for spaces", changed)
+    return dataclasses.replace(dataset, categories=dataclasses.replace(dataset.categories, name=found))
 
 
 def _put_in_order(dataset: Dataset, order: tuple[str, ...], ledger: Ledger) -> Dataset:

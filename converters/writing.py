@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from odm import checks
-from odm.converters.edit import Edits, apply
+from odm.converters.edit import Edits, apply, write_underscores
 from odm.converters.ledger import BAD_FILES, Ledger, drop_unsupported
 from odm.converters.load import Loaded
 from odm.converters.merging import RENUMBERED, SameImage, merge
@@ -174,6 +174,8 @@ def _check_ids(target: Target, format_: Format) -> None:
 
 def _edit(dataset: Dataset, target: Target, ledger: Ledger, log: Log) -> Dataset:
     edited = apply(target.edits, dataset, ledger)
+    if getattr(target.options, "spaces", "") == "underscore":
+        edited = write_underscores(edited, ledger)
     if edited.categories.name != dataset.categories.name:
         checks.report_similar_classes(edited, log)
     return clip_boxes(edited, ledger, log) if target.clip else edited

@@ -25,8 +25,9 @@ Reading
 Writing
 -------
 Rectangles, starting at the top left corner, in one file per image without the header lines;
-detections have their score at the end. ``-O results=true`` writes detections as ``Task2_<category>.txt``
-instead.
+detections have their score at the end. Categories with spaces, at which other programs split the line, are
+refused; ``-O spaces=underscore`` writes underscores for them. ``-O results=true`` writes detections as
+``Task2_<category>.txt`` instead.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ import numpy as np
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._shared.class_lists import UNWRITABLE
+from odm.formats._shared.class_lists import UNWRITABLE, note_spaces, spaces_option
 from odm.formats._shared.codes import BAD_FLAG, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather
 from odm.formats._shared.number_text import decimals
@@ -85,6 +86,7 @@ class DotaOptions(ImageOptions):
     """How detections are written."""
 
     results: bool = option(False, "write Task2_<category>.txt, one file per category", side="write")
+    spaces: str = spaces_option()
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -294,6 +296,7 @@ def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
         decimals(boxes.score),
         *(texts[i::4] for i in range(4)),
     )
+    note_spaces(dataset.images.name, log)
     lines = list(map(" ".join, zip(*columns, strict=True)))
     for row, name in enumerate(names):
         kept = np.flatnonzero(boxes.category == row).tolist()

@@ -42,7 +42,7 @@ import numpy as np
 from odm.codes import NUMBERED_CLASSES
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._shared.class_lists import add_list, class_list_option, read_list
+from odm.formats._shared.class_lists import add_list, class_list_option, note_spaces, read_list
 from odm.formats._shared.codes import (
     CLASS_LISTS_DISAGREE,
     DUPLICATE_IMAGE,
@@ -356,6 +356,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
         return
     if refused:
         return
+    note_spaces(names, log)
     order = np.argsort(boxes.image, kind="stable")
     edges = boxes.xyxy[order]
     odd = int(np.count_nonzero(edges != np.rint(edges)))

@@ -33,6 +33,38 @@ def names_of(dataset):
     return [dataset.categories.name[c] for c in dataset.boxes.category]
 
 
+@pytest.mark.parametrize("name", ["kitti", "dota", "txt"])
+@pytest.mark.parametrize("space", [" ", "\xa0", "\u3000"])
+def test_classes_with_spaces_where_columns_are_separated_by_them(name, space, tmp_path):
+    dataset = data((f"traffic{space}light", "dog", "bird"))
+    log = Log()
+    if name == "txt":  # its numbers are taken from the right, but not by every program
+        odm.write(dataset, tmp_path / "kept", name, log=log)
+    else:
+        with pytest.raises(DataError):
+            odm.write(dataset, tmp_path / "out", name, log=log)
+        assert log.counts == {"unwritable-class": 1}
+    assert "-O spaces=underscore" in f"{log.notes}{log.issues}"
+    ledger = odm.write(dataset, tmp_path / "out", name, spaces="underscore")
+    assert ledger.changed["classes with underscores for spaces"] == 1
+    (file,) = (tmp_path / "out").iterdir()
+    assert "traffic_light" in file.read_text().split()
+    assert odm.read(tmp_path / "out", name).categories.name == ("traffic_light", "dog", "bird")
+
+
+def test_underscores_do_not_merge_classes(tmp_path):
+    with pytest.raises(UsageError, match="'a b' and 'a_b' would be one class"):
+        odm.write(data(("a b", "a_b", "c")), tmp_path / "out", "kitti", spaces="underscore")
+
+
+@pytest.mark.parametrize("given", [{"format": "txt", "sep": "\t"}, {"format": "dota", "results": True}])
+def test_classes_with_spaces_are_written_where_nothing_splits_them(given, tmp_path):
+    score = {"score": [0.5] * 4} if "results" in given else {}
+    odm.write(data(("traffic light", "dog", "bird"), **score), tmp_path / "out", **given)
+    found = odm.read(tmp_path / "out", given["format"], **{k: v for k, v in given.items() if k == "sep"})
+    assert "traffic light" in found.categories.name
+
+
 def test_two_names_may_merge_in_the_place_of_the_first():
     result, ledger = edited(data(), rename={"cat": "pet", "dog": "pet"})
     assert result.categories.name == ("pet", "bird")

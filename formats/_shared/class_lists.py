@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from odm.files import Source
@@ -47,6 +48,28 @@ UNWRITABLE = Code(
 def class_list_option(text: str = "file with the class names, one per line, or a data.yaml") -> Any:
     """The option ``--classes`` of a format whose files hold numbers of classes."""
     return option(None, text, flag="--classes", side="read", path=True)
+
+
+def spaces_option() -> Any:
+    """The option ``spaces`` of a format whose columns are separated by spaces."""
+    return option(
+        "refuse",
+        "a class whose name has a space: refuse it, or write an underscore for it",
+        choices=("refuse", "underscore"),
+        side="write",
+    )
+
+
+def has_space(name: str) -> bool:
+    """Whether programs that split a line at its spaces would split the name."""
+    return any(map(str.isspace, name))
+
+
+def note_spaces(names: Sequence[str], log: Log) -> None:
+    """Say how many image names most programs would split at their spaces."""
+    if n := sum(map(has_space, names)):
+        what = "1 image name has a space" if n == 1 else f"{n} image names have spaces"
+        log.note(f"{what}, which many programs take for the end of the name")
 
 
 def read_list(source: Source, file: str, log: Log) -> list[str] | None:

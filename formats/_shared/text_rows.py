@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from odm.codes import SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Output, Source
-from odm.formats._shared.class_lists import UNWRITABLE
+from odm.formats._shared.class_lists import UNWRITABLE, has_space
 from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE, OUTLINES
 from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
 from odm.formats._shared.image_names import image_places, note_folders
@@ -422,12 +422,11 @@ def refuse_classes(dataset: Dataset, log: Log, *, words: bool = True, unused: bo
         reason = refuse_class(name)
         if reason is None and name != name.strip(" \t"):
             reason = "leading and trailing spaces are lost"
-        if reason is None and words and any(map(_is_numeric, name.encode().split(b" ")[1:])):
-            reason = "a number after the first word would be read as one of the columns"
-        if reason is None and words and "  " in name:
-            reason = "consecutive spaces are lost"
+        way = "rename the class"
+        if reason is None and words and has_space(name):
+            reason, way = "a space ends it", f"{way}, or write underscores for spaces: -O spaces=underscore"
         if reason is not None:
-            log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
+            log.report(UNWRITABLE, "", value=name, reason=reason, way=way)
     return log.errors > errors
 
 

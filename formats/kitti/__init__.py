@@ -18,7 +18,7 @@ Reading
   DontCare.
 - ``truncated`` above 0 and ``occluded`` 1 or 2 are read as the flags of these names; the degree, angles and
   3D boxes are counted but not kept.
-- Types may have several words: the columns are counted from the right.
+- Types may have several words, although the kit has none: the columns are counted from the right.
 - Labels of the tracking benchmark, one file per sequence with frame and track number before the type, are
   read too: a sequence is a video and its images are ``0000/000000`` and so on; a track of -1 means none.
   Frames without a line are unknown.
@@ -28,6 +28,8 @@ Writing
 -------
 Unknown values are written as in the development kit: alpha and rotation -10, dimensions -1, location
 -1000; in detections truncated and occluded -1. A crowd box can be written only if its class is DontCare.
+Types with spaces, at which other programs split the line, are refused; ``-O spaces=underscore`` writes
+underscores for them.
 ``-O layout=tracking`` writes the labels of the tracking benchmark, for images that are frames of videos.
 """
 
@@ -41,6 +43,7 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._shared.class_lists import spaces_option
 from odm.formats._shared.codes import BAD_FLAG, WRONG_COUNT
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
@@ -86,6 +89,7 @@ class KittiOptions(ImageOptions):
         choices=("objects", "tracking"),
         side="write",
     )
+    spaces: str = spaces_option()
 
 
 FIELDS = (

@@ -32,7 +32,8 @@ Classes
 Writing
     ``<class> <4 numbers>`` or ``<class> <confidence> <4 numbers>``, ltrb in pixels unless ``--box`` and
     ``--coords`` are given; numbers have the fewest digits that read back exactly. With ``--coords rel`` they
-    have enough decimals to preserve pixels within 1e-6.
+    have enough decimals to preserve pixels within 1e-6. ``-O spaces=underscore`` writes underscores for the
+    spaces in classes, at which other programs split the line.
 """
 
 from __future__ import annotations

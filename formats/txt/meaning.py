@@ -9,6 +9,7 @@ import numpy as np
 from odm.codes import COORDINATES_DIFFER
 from odm.files import Source
 from odm.formats._contract import option
+from odm.formats._shared.class_lists import spaces_option
 from odm.formats._shared.pictures import FAR, ImageOptions
 from odm.formats._shared.text_tokens import every
 from odm.formats.txt.rows import ParsedRows, parse
@@ -111,6 +112,7 @@ class TxtOptions(ImageOptions):
         side="read",
         path=True,
     )
+    spaces: str = spaces_option()
     decided: Decided | None = dataclasses.field(default=None, repr=False, compare=False)
     """What the source and the other side of an evaluation mean together; no option of the user."""
 

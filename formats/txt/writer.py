@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from odm.files import Output
-from odm.formats._shared.class_lists import UNWRITABLE
+from odm.formats._shared.class_lists import UNWRITABLE, has_space
 from odm.formats._shared.image_names import note_folders
 from odm.formats._shared.number_text import Cells, decimal_cells, fixed_cells, short_wh
 from odm.formats._shared.pictures import relative_to_images
@@ -46,6 +46,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
         columns.append(decimal_cells(boxes.score))
     columns += [cells[i::4] for i in range(4)]
     note_folders(dataset, log)
+    if not options.sep and (n := sum(has_space(dataset.categories.name[row]) for row in used)):
+        what = "1 class has a space in its name" if n == 1 else f"{n} classes have spaces in their names"
+        log.note(f"{what}, at which other programs split a line (--sep tab, or -O spaces=underscore)")
     written = pages(len(names), boxes.image, columns, options.sep or " ")
     for name, data in zip(log.track(names, "writing"), written, strict=True):
         target.write(name, data)

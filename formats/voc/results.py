@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from odm.files import COLLISION, Output, Source
+from odm.formats._shared.class_lists import note_spaces
 from odm.formats._shared.codes import NO_FILES, NOT_UTF8, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather, with_extension
 from odm.formats._shared.number_text import decimals
@@ -230,6 +231,7 @@ def write_results(dataset: Dataset, target: Output, log: Log, edges: Floats) -> 
     empty = len(images) - len(np.unique(boxes.image))
     if empty:
         log.note(f"result files do not name the {empty} images without detections")
+    note_spaces(names, log)
     order = np.argsort(boxes.category, kind="stable")
     ends = np.searchsorted(boxes.category[order], np.arange(len(classes) + 1)).tolist()
     texts = decimals(edges[order].reshape(-1))
