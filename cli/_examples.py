@@ -23,6 +23,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         '{"id": 0, "image_id": 1, "category_id": 1, "bbox": [10, 10, 50, 50], "area": 2500, "iscrowd": 0}',
         'input.json#/annotations/0/id: warning annotation-id-zero expected annotation ids from 1, found 0; number the annotations from 1; converting to coco does so',
     ),
+    'area-differs': (
+        '{"id": 2, "image_id": 1, "category_id": 1, "bbox": [100, 100, 20, 30], "area": 60000, "iscrowd": 0}',
+        'input.json#/annotations/1/area: warning area-differs [area] expected an area of at most 651 for a box of 20 x 30, found 60000; recompute the area of the object, or remove it so that width * height is used',
+    ),
     'automl-set': (
         'LEARN,gs://bucket/a.jpg,car,0.1,0.1,,,0.3,0.3,,',
         "input.csv:2: error automl-set [set] expected TRAINING, VALIDATION, TEST or UNASSIGNED, found 'LEARN'; write one of these sets",

@@ -120,8 +120,8 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
     )
     with np.errstate(over="ignore"):
         product = dataset.boxes.wh[:, 0] * dataset.boxes.wh[:, 1]
-    area = np.where(np.isnan(dataset.boxes.area), product, dataset.boxes.area)
-    small = area < (selection.min_area or -np.inf)
+    area = np.where(dataset.boxes.area >= 0, dataset.boxes.area, product)  # -1 stands for none
+    small = area < selection.min_area
     dataset = ledger.leave_out(dataset, small, f"boxes smaller than {selection.min_area:g} (--min-area)")
     if selection.drop_empty:
         empty = np.ones(len(dataset.images), np.bool_)

@@ -46,6 +46,7 @@ def reference(data, tolerance):
     found = []
     seen = {}
     b = data.boxes
+    normalised = checks.DerivedColumns(data, tolerance).normalised
     for i in range(len(b)):
         xyxy, wh = b.xyxy[i].tolist(), b.wh[i].tolist()
         codes = set()
@@ -83,6 +84,10 @@ def reference(data, tolerance):
                 codes.add("score-beyond-one")
         if area < 0:
             codes.add("negative-area")
+        elif not normalised and not codes & {"coordinates-not-finite", "inverted-box"}:
+            width, height = b.wh[i].tolist()
+            if (width > 0 and height > 0) if area == 0 else area > (width + 1) * (height + 1):
+                codes.add("area-differs")
         found.append(codes)
     return found
 

@@ -333,10 +333,10 @@ def test_small_boxes_and_then_empty_images_are_left_out():
 
 
 def test_the_area_is_the_one_of_the_source_where_it_gives_one():
-    result, _, _ = selected(boxes_of([(10, 10), (10, 10)], area=[20, np.nan]), min_area=50)
-    assert result.boxes.image.tolist() == [1]
-    kept, ledger, _ = selected(boxes_of([(10, 10)], area=[-1]))
-    assert (len(kept), ledger.lossless) == (1, True), "without --min-area an area is no reason"
+    dataset = boxes_of([(10, 10), (10, 10), (10, 10), (4, 4)], area=[20, np.nan, -1, -1])
+    assert len(selected(dataset)[0]) == 4
+    result, _, _ = selected(dataset, min_area=50)
+    assert result.boxes.image.tolist() == [1, 2]
 
 
 def test_a_sample_keeps_the_order_and_books_its_boxes():

@@ -46,6 +46,7 @@ RULES: tuple[BoxRule | SetRule, ...] = (
     boxes.DUPLICATE,
     scores.BEYOND_ONE,
     boxes.NEGATIVE_AREA,
+    boxes.AREA_DIFFERS,
     scores.TRUTH_SCORED,
     conventions.NORMALISED,
     datasets.SIMILAR_IMAGES,

@@ -11,6 +11,7 @@ from odm.checks.derived_columns import DerivedColumns
 from odm.checks.rules import BoxRule, edges, location_text, number, option, values_of_edges
 from odm.codes import COORDINATES_NOT_FINITE
 from odm.issues import INVERTED, Code, Trusted
+from odm.tables import Floats
 
 
 def _not_finite_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
@@ -145,6 +146,45 @@ NEGATIVE_AREA = BoxRule(
     ),
     find=_negative_area,
     values=_area_of,
+    field="area",
+)
+
+
+def _most_area(wh: Floats) -> Floats:
+    """(n,) pixels that boxes can touch at the most, those on both edges counted."""
+    most: Floats = (wh[:, 0] + 1) * (wh[:, 1] + 1)
+    return most
+
+
+def _area_differs(columns: DerivedColumns) -> NDArray[np.intp]:
+    boxes = columns.boxes
+    rows = np.flatnonzero(boxes.area >= 0)
+    if not len(rows) or columns.normalised:  # which is reported of the whole
+        return rows[:0]
+    wh, area = boxes.wh[rows], boxes.area[rows]
+    differs = np.where(area == 0, wh.min(axis=1, initial=np.inf) > 0, area > _most_area(wh))
+    return rows[differs & columns.upright[rows]]
+
+
+def _area_differs_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
+    wh, area = columns.boxes.wh[row], columns.boxes.area[row]
+    wanted = f"of at most {number(_most_area(wh[None])[0])}" if area else "above 0"
+    width, height = map(number, wh)
+    return {"value": Trusted(number(area)), "expected": Trusted(f"{wanted} for a box of {width} x {height}")}
+
+
+AREA_DIFFERS = BoxRule(
+    Code(
+        "area-differs",
+        "warning",
+        "expected an area {expected}, found {value}",
+        "recompute the area of the object, or remove it so that width * height is used",
+        "The area determines whether an object counts as small, medium or large. That of a mask is smaller "
+        "than its box, but neither 0 nor larger; such an area was computed for another size of the image.",
+        row=True,
+    ),
+    find=_area_differs,
+    values=_area_differs_of,
     field="area",
 )
 
