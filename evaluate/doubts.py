@@ -19,6 +19,7 @@ from odm.issues import PERCENT, Code, Log, Trusted
 from odm.pairing import (
     CLASS_ONLY_IN_DETECTIONS,
     CLASS_ORDER_GUESSED,
+    CONVENTIONS_DIFFER,
     FEW_IMAGES_DETECTED,
     SPLIT_WITHOUT_DETECTIONS,
     some,
@@ -59,6 +60,7 @@ DOUBTFUL = (
     CLASS_ORDER_GUESSED,
     CLASS_ONLY_IN_DETECTIONS,
     PERCENT,
+    CONVENTIONS_DIFFER,
     GROUPS_AS_OBJECTS,
     NOTHING_LEFT,
     NO_MATCH,
@@ -100,7 +102,9 @@ def report_groups(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
 
 
 def report_no_match(results: Sequence[Result], path: str, log: Log) -> None:
-    """Report that no detection matches any ground truth, under no protocol."""
+    """Report that no detection matches any ground truth, under no protocol, if it is not known why."""
+    if log.counts[CONVENTIONS_DIFFER.name]:
+        return
     if results and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
         row = results[0].overall
         log.report(NO_MATCH, path, n=row.det, total=row.gt)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from odm.issues import Code, Log, Trusted, first_few, listed, nearest, plural, shorten
 from odm.names import stem
-from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs, distinct
+from odm.tables import NO_ID, Boxes, Categories, Dataset, Floats, Images, Longs, distinct
 
 NO_IMAGE_IN_COMMON = Code(
     "no-image-in-common",
@@ -102,6 +102,13 @@ IMAGE_NUMBERS_SHIFTED = Code(
     "{verb} 1 {preposition} each image number of the detections, or number the images of both sides alike",
     "Image ids start at 0 in some exports and at 1 in others. If they are off by one, every detection is "
     "compared with the objects of another image.",
+)
+CONVENTIONS_DIFFER = Code(
+    "conventions-differ",
+    "warning",
+    "the detections fit the ground truth far better {how}: mean best IoU {better} instead of {value}",
+    "read them that way, or correct the export",
+    "The two sides use different box conventions, so hardly any pair overlaps as it should.",
 )
 
 SAMPLE = 1000
@@ -417,11 +424,7 @@ def check_numbers(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
     overlaps, and most would have it with their numbers read otherwise, the classes are misread.
     """
     boxes = detections.boxes
-    most = min(SAMPLE, max(len(truth), ENOUGH))  # a detector says much that is not there, with low scores
-    rows = np.arange(len(boxes))
-    if len(boxes) > most:  # those without a score, which sort last, are none of them
-        rows = np.sort(np.argpartition(-boxes.score, most)[:most])
-    rows = rows[(pairing.image[boxes.image[rows]] >= 0) & np.isfinite(boxes.xyxy[rows]).all(axis=1)]
+    rows = _surest(truth, detections, pairing)
     if len(rows) < ENOUGH or not len(truth):
         return False
     image = pairing.image[boxes.image[rows]]
@@ -430,6 +433,66 @@ def check_numbers(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
     if now <= FEW_AGREE * len(rows) and _images_shifted(truth, detections, rows, image, now, log):
         return True
     return _classes_misread(truth, detections, pairing, (rows[det], gt), log)
+
+
+def _surest(truth: Dataset, detections: Dataset, pairing: Pairing) -> NDArray[np.intp]:
+    """Rows of the detections with the highest scores in images of the ground truth, of which few will do."""
+    boxes = detections.boxes
+    most = min(SAMPLE, max(len(truth), ENOUGH))  # a detector says much that is not there, with low scores
+    rows = np.arange(len(boxes))
+    if len(boxes) > most:  # those without a score, which sort last, are none of them
+        rows = np.sort(np.argpartition(-boxes.score, most)[:most])
+    return rows[(pairing.image[boxes.image[rows]] >= 0) & np.isfinite(boxes.xyxy[rows]).all(axis=1)]
+
+
+def report_conventions(truth: Dataset, detections: Dataset, pairing: Pairing, log: Log) -> None:
+    """Report detections that fit the ground truth well only if their numbers are read otherwise."""
+    boxes = detections.boxes
+    rows = _surest(truth, detections, pairing)
+    if not len(rows) or not len(truth):
+        return
+    image, category = pairing.image[boxes.image[rows]], pairing.category[boxes.category[rows]]
+    det, gt = candidates(truth, image)
+    if (category >= 0).any():
+        same = category[det] == truth.boxes.category[gt]
+        det, gt = det[same], gt[same]
+    compared = distinct(det)
+    if len(compared) < 3:
+        return
+
+    def fit(xyxy: Floats) -> float:
+        """The mean best IoU of the detections, if these are their corners."""
+        best = np.zeros(len(rows))
+        with np.errstate(all="ignore"):
+            np.maximum.at(best, det, np.nan_to_num(iou(xyxy[det], truth.boxes.xyxy[gt])))
+        return float(best[compared].mean())
+
+    now = fit(boxes.xyxy[rows])
+    if now >= 0.5:
+        return
+    size = np.maximum(np.stack([truth.images.width, truth.images.height], axis=1), 1)[image]
+    fits = {how: fit(xyxy) for how, xyxy in _other_readings(boxes.take(rows), np.tile(size, 2)).items()}
+    how = max(fits, key=fits.__getitem__)
+    if fits[how] > 0.6 and fits[how] > 2 * now:
+        better, value = Trusted(f"{fits[how]:.2f}"), Trusted(f"{now:.2f}")
+        log.report(CONVENTIONS_DIFFER, source_of(detections), how=Trusted(how), better=better, value=value)
+
+
+def _other_readings(boxes: Boxes, size: Longs) -> dict[str, Floats]:
+    """The corners of boxes if their four numbers meant something else, by what that is.
+
+    `size` (n, 4) is width, height, width, height of the image of each.
+    """
+    given = boxes.xyxy
+    first, second = given[:, :2], given[:, 2:]
+    return {
+        "as left, top, width, height instead of corners": np.hstack([first, first + second]),
+        "as corners instead of left, top, width, height": np.hstack([first, boxes.wh]),
+        "with x and y swapped": given[:, [1, 0, 3, 2]],
+        "as centre, width, height instead of corners": np.hstack([first - second / 2, first + second / 2]),
+        "read as relative coordinates": given * size,
+        "divided by the image size (the ground truth seems to be relative)": given / size,
+    }
 
 
 def _images_shifted(
