@@ -19,7 +19,7 @@ from odm.converters.edit import Edits, apply
 from odm.converters.ledger import Ledger
 from odm.issues import Log, UsageError, hint, printable
 from odm.names import accept_name, stem
-from odm.tables import Boxes, Dataset, Floats
+from odm.tables import Boxes, Dataset
 
 
 def apply_repairs(dataset: Dataset, repairs: Iterable[str], ledger: Ledger, log: Log) -> Dataset:
@@ -191,10 +191,11 @@ def _portable(name: str) -> str:
     return "/".join(parts)
 
 
-def _with(dataset: Dataset, **columns: NDArray[Any] | Floats) -> Dataset:
+def _with(dataset: Dataset, **columns: NDArray[Any] | None) -> Dataset:
     """The dataset with some columns of its boxes replaced."""
     for array in columns.values():
-        array.flags.writeable = False
+        if array is not None:
+            array.flags.writeable = False
     boxes: Boxes = dataclasses.replace(dataset.boxes, **columns)  # type: ignore[arg-type]
     return dataclasses.replace(dataset, boxes=boxes)
 

@@ -335,10 +335,10 @@ class Builder:
         if not self._chunks:
             none = np.zeros(0, np.int64)
             self.boxes(image=none, category=none, xyxy=np.zeros((0, 4)))
-        for name, none in _OPTIONAL.items():
+        for name, absent in _OPTIONAL.items():
             if any(name in chunk for chunk in self._chunks):
                 for chunk in self._chunks:
-                    chunk.setdefault(name, np.full((len(chunk["image"]), *_INNER.get(name, ())), none))
+                    chunk.setdefault(name, np.full((len(chunk["image"]), *_INNER.get(name, ())), absent))
         columns = {}
         for name in list(self._chunks[0]):
             parts = [chunk.pop(name) for chunk in self._chunks]
