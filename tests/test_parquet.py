@@ -235,6 +235,31 @@ def test_a_few_bytes_are_no_millions_of_rows(tmp_path, n_groups):
         read(str(path), "parquet")
 
 
+@pytest.mark.parametrize("column", ["image", "class"])
+@pytest.mark.parametrize(("length", "says"), [(2**28, "bytes would fill"), (2**21, "a name has")])
+def test_a_few_bytes_are_no_name_of_a_gigabyte(tmp_path, column, length, says):
+    names = {"image": ["a", "a"], "class": ["c", "c"]}
+    names[column][0] *= length
+    path = tmp_path / "a.parquet"
+    edges = {key: [1.0, 2.0] for key in ("left", "top", "right", "bottom")}
+    pq.write_table(pa.table(names | edges), path, compression="zstd")
+    assert path.stat().st_size < 32_000
+    with pytest.raises(DataError, match=says):
+        read(str(path), "parquet")
+
+
+def test_two_columns_of_one_name_are_named(tmp_path):
+    objects = [{"bbox": [[1.0, 2, 3, 4]], "category": [1]}]
+    rows = {"image": ["a"], "class": ["c"], **{key: [1.0] for key in ("left", "top", "right", "bottom")}}
+    for table in ({"file_name": ["a"], "objects": objects}, rows):
+        for name in [*table, "area", "other"]:
+            names, columns = [*table, "area", "other", name], [*table.values(), [1.0], [1], [1]]
+            path = tmp_path / "a.parquet"
+            pq.write_table(pa.Table.from_arrays([pa.array(c) for c in columns], names=names), path)
+            with pytest.raises(DataError, match=f"duplicate column name '{name}'"):
+                read(str(path), "parquet")
+
+
 def test_usual_names_are_those_of_csv(tmp_path):
     table = pa.table(
         {

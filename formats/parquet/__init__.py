@@ -32,7 +32,8 @@ it. The bytes of pictures are never read.
 Files are read one row group after the other, and every page's checksum is verified where the file has them.
 They are written with checksums, in row groups of 1048576 rows. Without checksums a damaged page may go
 unnoticed; that is so in any program. A file with more rows than bytes, and more than four million, is
-refused: a few bytes can stand for any number of equal rows.
+refused: a few bytes can stand for any number of equal rows. So is a file of which a row group would fill
+more than 128 MiB and more than 16 times the size of the file, and a name of more than 1 MiB.
 """
 
 from __future__ import annotations
@@ -44,13 +45,20 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Part, Sniff, option
 from odm.formats._shared.codes import NO_FILES
-from odm.formats._shared.column_roles import BOX_ROLES, FLAGS, parse_columns
+from odm.formats._shared.column_roles import BOX_ROLES, DUPLICATE_COLUMN, FLAGS, parse_columns
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats.parquet.arrow import MAGIC, METADATA_KEY, SUFFIXES, described, open_file, reporting
+from odm.formats.parquet.arrow import (
+    MAGIC,
+    METADATA_KEY,
+    SUFFIXES,
+    described,
+    open_file,
+    reporting,
+)
 from odm.formats.parquet.collect import Collect
 from odm.formats.parquet.flat import FlatLayout, FlatRows
 from odm.formats.parquet.nested import NestedRows, class_labels, find_nested
-from odm.issues import Log
+from odm.issues import Log, shorten
 from odm.tables import Builder, Dataset
 
 
@@ -101,6 +109,12 @@ def _read_file(
     opened: Any, path: str, collect: Collect, nested: NestedRows, log: Log, options: ParquetOptions
 ) -> None:
     schema, metadata = opened.schema_arrow, described(opened.schema_arrow)
+    seen: dict[str, int] = {}
+    for i, column in enumerate(schema.names, 1):
+        if (first := seen.setdefault(column, i)) != i:
+            log.report(DUPLICATE_COLUMN, path, field=shorten(column), value=column, first=first, second=i)
+    if len(seen) < len(schema.names):
+        return
     ours = metadata.get(METADATA_KEY.decode(), {})
     if isinstance(ours.get("classes"), list):
         collect.declare(ours["classes"])

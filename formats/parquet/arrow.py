@@ -18,6 +18,10 @@ MAGIC = b"PAR1"
 SUFFIXES = (".parquet", ".pq")
 MANY_ROWS = 2**22
 """Rows that any file may have; more only if it has as many bytes."""
+MANY_BYTES = 2**27
+"""Bytes that a row group may fill; more only if the file has a sixteenth of them, as pictures may."""
+LONG_NAME = 2**20
+"""Bytes of a name, or of an id, beyond which it is not looked at."""
 METADATA_KEY = b"odm"
 """Under which key of the schema's metadata the classes stand, as JSON."""
 
@@ -42,7 +46,9 @@ class reporting(contextlib.AbstractContextManager[None]):  # noqa: N801 -- used 
         self._path, self._log = path, log
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(error, (Unreadable, pyarrow().ArrowException, OSError, ValueError, OverflowError)):
+        if not isinstance(
+            error, (Unreadable, pyarrow().ArrowException, OSError, ValueError, OverflowError, KeyError)
+        ):
             return False
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         self._log.report(UNREADABLE, self._path, reason=reason[:200])
@@ -62,11 +68,15 @@ def open_file(source: Source, file: str, log: Log) -> Any:
             return None
         opened = pa.parquet.ParquetFile(stream, page_checksum_verification=True)
         metadata, size = opened.metadata, source.size(file)
-        n = sum(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
-        if n <= max(MANY_ROWS, size):
+        groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
+        n = sum(group.num_rows for group in groups)
+        held = max((group.total_byte_size for group in groups), default=0)
+        if n <= max(MANY_ROWS, size) and held <= max(MANY_BYTES, 16 * size):
             return opened
         opened.close()
-        raise ValueError(f"it claims {n} rows in {size} bytes")
+        if n > max(MANY_ROWS, size):
+            raise ValueError(f"it claims {n} rows in {size} bytes")
+        raise ValueError(f"its {size} bytes would fill {held} bytes of memory")
     return None
 
 
@@ -85,7 +95,8 @@ def described(schema: Any) -> Mapping[str, Any]:
 def codes_of(column: Any) -> tuple[list[Any], Ints]:
     """The values of a column in order of first appearance, and (n,) which each row has, -1 for null.
 
-    A dictionary in the file may list its values in any order, and values that no row has.
+    A dictionary in the file may list its values in any order, and values that no row has. ValueError if one
+    is too long for a name.
     """
     pa = pyarrow()
     if isinstance(column, pa.Array):
@@ -97,6 +108,10 @@ def codes_of(column: Any) -> tuple[list[Any], Ints]:
     column = column.unify_dictionaries().combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    if is_name(column.type) and not pa.types.is_integer(column.dictionary.type):
+        longest = pa.compute.max(pa.compute.binary_length(column.dictionary)).as_py() or 0
+        if longest > LONG_NAME:
+            raise ValueError(f"a name has {longest} bytes")
     values = column.dictionary.to_pylist()
     codes = pa.compute.fill_null(column.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
     used, first = np.unique(codes, return_index=True)
