@@ -113,7 +113,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     'class-lists-disagree': (
         'car',
-        "input/labels/classes.txt:1: error class-lists-disagree class 0 is 'car' here but 'person' in input/data.yaml; make the lists equal, or set the right one with --classes",
+        "input/valid/labels/classes.txt:1: error class-lists-disagree class 0 is 'car' here but 'person' in input/train/labels/classes.txt; make the lists equal, or set the right one with --classes",
     ),
     'class-not-in-part': (
         'odm convert input.json out --to coco --split-into train:1,val:1',
@@ -727,9 +727,13 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         'nc: many',
         "input/data.yaml:2: error yolo-data-file [nc] expected a number of classes, found 'many'; correct the file",
     ),
+    'yolo-other-class-list': (
+        'car',
+        "input/labels/classes.txt:1: warning yolo-other-class-list class 0 is 'car' here, and 'person' in 'input/data.yaml', which is used; correct one of the two lists, or remove the one that is wrong",
+    ),
     'yolo-place-outside': (
         'train: /data/images',
-        "input/data.yaml:1: error yolo-place-outside [train] '/data/images' is outside the folder of the data set; give the label folder on the command line, and the image folder with --images",
+        "input/data.yaml:1: error yolo-place-outside [train] '/data/images' is outside the folder of the data set; name this file itself on the command line, so that its paths are followed, or give the label folder, and the image folder with --images",
     ),
     'yolo-split-absent': (
         'val: images/val',

@@ -179,7 +179,7 @@ class PendingSource:
         finally:
             self._reading = False
         options = self.own_options()
-        report_unread(self.source, self.log)
+        report_unread(self.source.inner or self.source, self.log)
         self.source.forget()
         dataset = dataclasses.replace(dataset, path=self.source.path)
         if "order" not in self.format.adapted(options).keeps:

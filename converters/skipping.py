@@ -65,7 +65,8 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
             raise _nothing_left(source, left_out, log)
         own = log.fresh(keep=EVERY)
         dataset = read(own)
-        bad = _faulty(own, source)
+        files = source.inner or source  # those that the source names, once it is read
+        bad = _faulty(own, files)
         if not bad:
             break
         for issue in own:
@@ -76,7 +77,7 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
             for name, file in zip(dataset.images.name, dataset.images.file.tolist(), strict=True)
             if file >= 0 and dataset.files[file].path in bad
         }
-        _leave_out(source, set(bad.values()), left_out)
+        _leave_out(files, set(bad.values()), left_out)
     left_out.errors, left_out.fatal = gone.errors, gone.fatal
     log.extend(gone)
     log.extend(own)

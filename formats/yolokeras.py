@@ -42,7 +42,7 @@ import numpy as np
 from odm.codes import NUMBERED_CLASSES
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._shared.class_lists import add_list, class_list_option, note_spaces, read_list
+from odm.formats._shared.class_lists import add_list, class_list_option, first_id, note_spaces, read_list
 from odm.formats._shared.codes import (
     CLASS_LISTS_DISAGREE,
     DUPLICATE_IMAGE,
@@ -315,7 +315,8 @@ class _Lines:
                 self.log.report(NUMBERED_CLASSES, source.path, value=shown, near="")
         else:
             add_list(names[1], self.builder, self.log, names[0])
-            found |= {text: names[1][n] for text, n in numbers.items() if n < len(names[1])}
+            listed = dict(enumerate(names[1], first_id(names[1])))
+            found |= {text: listed[n] for text, n in numbers.items() if n in listed}
         if wrong := texts.keys() - found.keys():
             for part in self.parts:
                 for i, text in enumerate(part.cells[4::6]):

@@ -11,6 +11,7 @@ from PIL import Image
 from selection import examples
 
 import odm
+from odm.cli._app import run
 from odm.files import Output, Source
 from odm.formats import FORMATS, SURE, detect, make_options
 from odm.formats._shared.safe_yaml import load
@@ -261,6 +262,132 @@ def test_every_shape_of_data_yaml(tmp_path, text, name):
         assert data.categories.name == ("a", "b")
         assert rows(data) == [("x.png", "a", 80, 40, 120, 60), ("y.png", "b", 80, 40, 120, 60)]
     assert detect(Source(str(tmp_path)), Log()) is YOLO
+
+
+ELSEWHERE = {
+    "sets/pets/images/train/x.png": PICTURE,
+    "sets/pets/labels/train/x.txt": BOX,
+    "sets/pets/images/val/y.png": PICTURE,
+    "sets/pets/labels/val/y.txt": "1 .5 .5 .2 .2\n",
+    "sets/pets/train.txt": "./images/train/x.png\n",
+    "other/classes.txt": "wrong\n",
+    "config/other/labels/z.txt": BOX,
+    "config/other/classes.txt": "wrong\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("folder", "text"),
+    [
+        ("config", "path: ../sets/pets\ntrain: images/train\nval: images/val\n"),  # from the file
+        ("config", "path: sets/pets\ntrain: images/train\nval: images/val\n"),  # from the working folder
+        ("config", "path: HERE/sets/pets\ntrain: images/train\nval: images/val\n"),
+        ("config", "train: HERE/sets/pets/images/train\nval: ../sets/pets/images/val\n"),
+        ("config", "path: ../sets/pets\ntrain: train.txt\nval: [images/val]\n"),
+        ("config", "train: here.txt\nval: ../sets/pets/images/val\n"),
+        ("sets/pets/config", "path: ..\ntrain: images/train\nval: images/val\n"),
+        (
+            "datasets",
+            "path: pets\ntrain: images/train\nval: images/val\n",
+        ),  # datasets/ beside the working one
+    ],
+)
+def test_the_paths_of_a_file_that_the_user_named(tmp_path, monkeypatch, folder, text):
+    files = {
+        name.replace("sets/", "datasets/") if folder == "datasets" else name: f
+        for name, f in ELSEWHERE.items()
+    }
+    put(tmp_path, files)
+    text = text.replace("HERE", str(tmp_path)) + "names: [a, b]\n"
+    here = {"here.txt": f"{tmp_path}/sets/pets/images/train/x.png\n"} if "here.txt" in text else {}
+    put(tmp_path / folder, {"pets.yaml": text, **here})
+    monkeypatch.chdir(tmp_path / "other" if folder == "datasets" else tmp_path)
+    path = tmp_path / folder / "pets.yaml"
+    data, log = read(path)
+    assert not log.counts
+    assert data.images.name == ("x.png", "y.png")
+    assert data.images.split == ("train", "val")
+    assert rows(data) == [("x.png", "a", 80, 40, 120, 60), ("y.png", "b", 80, 40, 120, 60)]
+    assert sum("lead outside its folder" in note for note in log.notes) == (folder != "datasets")
+    if folder == "config":  # nobody named the file, so its paths are not followed
+        assert not read(path.parent)[0].images.name
+
+
+def test_places_that_are_not_there_are_named_with_path(tmp_path):
+    put(tmp_path, {**TREE, "data.yaml": "path: /nowhere/pets\ntrain: pictures\nnames: [a, b]\n"})
+    (issue,) = read(tmp_path / "data.yaml")[1]
+    assert issue.code == "yolo-split-missing"
+    assert f"in path: /nowhere/pets (tried {tmp_path / 'pictures'!s})" in issue.message.replace("'", "")
+
+
+@pytest.mark.parametrize(
+    ("files", "images", "splits", "classes"),
+    [
+        # Any key of darknet's description that names a list of images is a split.
+        (
+            {
+                "obj.data": "classes=2\ntrain=data/train.txt\nval=data/valid.txt\nmore=data/more.txt\nnames=data/obj.names",
+                **{f"{name}.txt": f"data/obj/{name}.jpg\n" for name in ("train", "valid", "more")},
+                **{f"obj/{name}.txt": BOX for name in ("train", "valid", "more")},
+                "obj.names": NAMES,
+            },
+            "more train valid",
+            "more train val",
+            "a b",
+        ),
+        ({"labels/x.txt": BOX, "data/x.jpg": PICTURE, "classes.txt": NAMES}, "x.jpg", " ", "a b"),
+        ({"labels/x.txt": BOX, "JPEGImages/x.jpg": PICTURE, "classes.txt": NAMES}, "x.jpg", " ", "a b"),
+        (
+            {"labels/val/x.txt": BOX, "data/val/x.jpg": PICTURE, "data.yaml": "val: data/val\nnames: [a, b]"},
+            "x.jpg",
+            "val",
+            "a b",
+        ),
+        ({"data/x.txt": BOX, "images.txt": "data/x.jpg", "obj.names": NAMES}, "x", " ", "a b"),
+        # Names from 1 on, and labels that count so, and that do not.
+        ({"labels/x.txt": "1" + BOX[1:], "data.yaml": "names: {1: a, 2: b}"}, "x", " ", "a b"),
+        ({"labels/x.txt": BOX, "data.yaml": "names: {1: a, 2: b}"}, "x", " ", "a b"),
+        # Only what a description names is read.
+        (
+            {**{f"{k}/{t}": f for k in ("one", "two") for t, f in {"images/x.jpg": PICTURE, "labels/x.txt": BOX}.items()},
+             "two/classes.txt": "wrong\n", "data.yaml": "train: one/images\nnames: [a, b]"},
+            "x.jpg",
+            "train",
+            "a b",
+        ),
+    ],
+)  # fmt: skip
+def test_layouts_of_other_tools(tmp_path, files, images, splits, classes):
+    put(tmp_path, files)
+    data, log = read(tmp_path, **SIZE)
+    assert not log.counts
+    assert data.images.name == tuple(images.split())
+    assert data.images.split == tuple(splits.split() or [""])
+    assert data.categories.name == tuple(classes.split())
+    assert {row[1] for row in rows(data)} == {"a"}
+
+
+def test_images_add_to_those_of_the_data_set(tmp_path):
+    put(
+        tmp_path,
+        {**TREE, "labels/val/w.txt": BOX, "data.yaml": "train: images/train\nval: images/val\nnames: [a, b]"},
+    )
+    put(tmp_path / "photos", {"w.png": PICTURE, "val/y.png": PICTURE})
+    data, log = read(tmp_path, images=str(tmp_path / "photos"))
+    assert log.counts == {"pictures-without-labels": 1}
+    assert data.images.name == ("empty.png", "w.png", "x.png", "y.png")
+    assert [path.removeprefix(str(tmp_path)) for path in data.images.path] == [
+        "/images/train/empty.png", "/photos/w.png", "/images/train/x.png", "/images/val/y.png",
+    ]  # fmt: skip
+
+
+def test_files_that_a_description_names_are_left_out(tmp_path, capsys):
+    put(tmp_path, {**TREE, "data.yaml": "train: images/train\nval: images/val\nnames: [a, b]\n"})
+    (tmp_path / "labels/val/y.txt").write_bytes(b"\xff\xfe\0 .5")
+    command = ["convert", str(tmp_path / "data.yaml"), str(tmp_path / "out.json"), "--to", "coco"]
+    assert run(command) == 1
+    assert run([*command, "--skip-bad", "--skip-bad-files"]) == 0
+    assert "labels/val/y.txt: left out, with its images" in capsys.readouterr().err
 
 
 def test_one_split(tmp_path):

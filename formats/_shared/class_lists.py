@@ -72,6 +72,12 @@ def note_spaces(names: Sequence[str], log: Log) -> None:
         log.note(f"{what}, which many programs take for the end of the name")
 
 
+class Names(list[str]):
+    """Names of classes by id, from the id `first` on."""
+
+    first = 0
+
+
 def read_list(source: Source, file: str, log: Log) -> list[str] | None:
     """The names in a file of one per line or a ``data.yaml``; None, and issues in the log, if not usable."""
     data = source.read(file, log)
@@ -155,7 +161,10 @@ def described_names(entries: dict[str, Node], path: str, log: Log) -> list[str] 
             log.report(
                 CLASS_COUNT, path, line=count.line, field="nc", value=int(float(count.value)), n=len(items)
             )
-    return [item.value for item in items] if log.errors == errors else None
+    names = Names(item.value for item in items)
+    if items and node is not None and isinstance(node.value, dict) and "0" not in node.value:
+        names.first = 1
+    return names if log.errors == errors else None
 
 
 def _names_by_id(node: Node, path: str, log: Log) -> list[Node]:
@@ -171,17 +180,24 @@ def _names_by_id(node: Node, path: str, log: Log) -> list[Node]:
             )
         else:
             numbered[int(key)] = item
-    missing = next((i for i in range(len(numbered)) if i not in numbered), None)
+    first = 0 if 0 in numbered else 1  # ids from 1 on have no class 0
+    missing = next((i for i in range(first, first + len(numbered)) if i not in numbered), None)
     if missing is not None:
+        missing = missing if 1 in numbered else 0
         log.report(BAD_CLASS_LIST, path, line=node.line, field="names", reason=f"id {missing} has no name")
     return [numbered[i] for i in sorted(numbered)]
 
 
+def first_id(names: list[str]) -> int:
+    """The id of the first of these names."""
+    return getattr(names, "first", 0)
+
+
 def add_list(names: list[str], builder: Builder, log: Log, path: str) -> list[int]:
-    """Add the classes of a list in its order; the row of each id."""
-    rows = []
+    """Add the classes of a list in its order; the row of each id from 0 on, -1 for an id without a class."""
+    rows = [-1] * first_id(names)
     first: dict[str, int] = {}
-    for number, name in enumerate(names):
+    for number, name in enumerate(names, len(rows)):
         at = first.setdefault(name, number)
         if at != number:
             log.report(DUPLICATE_CLASS, path, value=name, first=at, second=number)

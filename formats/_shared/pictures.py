@@ -7,6 +7,7 @@ A size comes from, in this order: ``--image-sizes FILE.csv``, ``--image-size WxH
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections import Counter
 from collections.abc import Collection
 from typing import Any
@@ -18,7 +19,7 @@ from odm.codes import NO_SIZE, SIZE_OUT_OF_REACH
 from odm.csv_text import QuoteFault, plain_lines, records
 from odm.files import MAX_SIZE, Source
 from odm.formats._contract import Options, option, parse_size
-from odm.issues import Code, Log, PathError, Trusted, printable, shorten
+from odm.issues import Code, Log, PathError, Trusted, shorten
 from odm.names import PICTURE_SUFFIXES, NameRule, parse_name_rule, stem
 from odm.pictures import picture_size
 from odm.tables import Builder, Dataset, Floats, distinct
@@ -148,8 +149,8 @@ class Pictures:
     Parameters
     ----------
     folders
-        Folders of pictures that the format itself names, used where ``--images`` is not given. Those that do
-        not exist are passed over.
+        Folders of pictures that the format itself names; ``--images`` comes before them. Those that do not
+        exist are passed over.
     beside
         Another one of the same reader that has read ``--image-sizes`` already.
     """
@@ -177,26 +178,26 @@ class Pictures:
         self._linked = False
         self._ambiguous: set[str] = set()
         """Names whose two pictures have been reported."""
-        self._asked = options.images
-        self._passed = folders if options.images is not None else ()
-        """The folders that the format itself names, where --images hides them."""
-        if options.images is not None:
-            named = Source(options.images, follow_links=source.follow_links, max_size=source.max_size)
-            self._list(named)
-            self._linked = any(outside for _, _, outside in named.bad_links)
-        else:
-            for folder in folders:
-                if source.is_linked(folder):
-                    self._linked = True
-                    continue
-                if folder == source.path and type(source) is Source:  # it is listed already
-                    self._list(source, source.left_out)
-                    continue
-                try:
-                    listed = Source(folder, follow_links=source.follow_links, max_size=source.max_size)
-                except PathError:
-                    continue
-                self._list(listed, source.left_out)
+        self._asked: Source | None = beside._asked if beside is not None else None  # noqa: SLF001 -- one of this class
+        if self._asked is None and options.images is not None:
+            self._asked = Source(options.images, follow_links=source.follow_links, max_size=source.max_size)
+        if self._asked is not None:
+            self._list(self._asked)
+            self._linked = any(outside for _, _, outside in self._asked.bad_links)
+        asked = {*self._by_stem, *(os.path.abspath(picture.location) for picture in self._by_name.values())}
+        self._of_asked = set(self._by_name)
+        for folder in folders:
+            if source.is_linked(folder):
+                self._linked = True
+                continue
+            if folder == source.path and type(source) is Source:  # it is listed already
+                self._list(source, source.left_out, asked)
+                continue
+            try:
+                listed = Source(folder, follow_links=source.follow_links, max_size=source.max_size)
+            except PathError:
+                continue
+            self._list(listed, source.left_out, asked)
         if beside is not None:
             self._explicit = beside._explicit  # noqa: SLF001 -- one of this class
         elif options.image_sizes is not None:
@@ -211,10 +212,18 @@ class Pictures:
         """Every picture, in code-point order of the names."""
         return [self._by_name[name] for name in sorted(self._by_name)]
 
-    def _list(self, source: Source, left_out: Collection[str] = ()) -> None:
+    @property
+    def own(self) -> list[Picture]:
+        """Those in the folders that the format itself names."""
+        return [self._by_name[name] for name in sorted(self._by_name.keys() - self._of_asked)]
+
+    def _list(self, source: Source, left_out: Collection[str] = (), asked: Collection[str] = ()) -> None:
+        """Add the pictures of a folder but those left out, and those that --images has by another name."""
         for file in source.with_suffix(*PICTURE_SUFFIXES):
             picture = picture_in(source, file, source.relative(file))
             if picture.location in left_out:
+                continue
+            if asked and (stem(picture.name) in asked or os.path.abspath(picture.location) in asked):
                 continue
             self._by_name[picture.name] = picture
             self._by_stem.setdefault(stem(picture.name), []).append(picture)
@@ -304,12 +313,6 @@ class Pictures:
 
     def _reasons(self, name: str) -> tuple[str, str] | None:
         """Why this image has no size although others do, and what to do about it, if known."""
-        if self._asked is not None and (hidden := self._hidden()):
-            reason = f"it is not in {printable(self._asked)}, and --images hides {printable(hidden)}"
-            return (
-                reason,
-                "omit --images or, in eval, set it for one side: --gt-images or --det-images",
-            )
         other = self._builder.counterpart()
         if other is None or not (other.images.width > 0).any():
             return None
@@ -326,17 +329,6 @@ class Pictures:
             return None
         reason = "the other side has sizes, but no image with this name"
         return reason, "remove it here, add it there, or use --images DIR or --image-size WxH"
-
-    def _hidden(self) -> str:
-        """The first of the folders passed over that holds pictures, or nothing."""
-        for folder in self._passed:
-            try:
-                listed = Source(folder)
-            except PathError:
-                continue
-            if listed.is_dir and listed.with_suffix(*PICTURE_SUFFIXES):
-                return folder
-        return ""
 
 
 def parse_pixels(text: str) -> int:

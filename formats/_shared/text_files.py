@@ -58,7 +58,7 @@ def _listing(source: Source) -> Listing:
         low = file.rsplit("/", 1)[-1].lower()
         if low.endswith(".txt") and low not in NOT_LABELS and not low.startswith("readme"):
             is_list = low in _NAME_LISTS and _ROW.search(source.head(file)) is None
-            is_list |= _LISTS.fullmatch(low) is not None and _lists_pictures(source, file)
+            is_list |= _LISTS.fullmatch(low) is not None and lists_pictures(source, file)
             (known if is_list else labels).append(file)
         elif low.endswith(tuple(PICTURE_SUFFIXES)):
             pictures.append(file)
@@ -70,10 +70,10 @@ def _listing(source: Source) -> Listing:
 
 
 _ROW = re.compile(rb"(?:[ \t,]-?[0-9.]+){4}")
-_LISTS = re.compile(r"(autosplit_)?(train|val|valid|test|trainval)[0-9]*\.txt")
+_LISTS = re.compile(r"(autosplit_)?(train|val|valid|test|trainval|images)[0-9]*\.txt")
 
 
-def _lists_pictures(source: Source, file: str) -> bool:
+def lists_pictures(source: Source, file: str) -> bool:
     """Whether a file of that name is a list of pictures: its first line ends like a picture's name."""
     first = source.head(file).removeprefix(BOM).strip().split(b"\n", 1)[0].strip().lower()
     return first.endswith(tuple(suffix.encode() for suffix in PICTURE_SUFFIXES))

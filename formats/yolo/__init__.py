@@ -5,22 +5,26 @@ height of the image. An empty label file, or a picture without one, is an image 
 
 Layouts
     - a flat folder of label files, with or without the pictures beside them;
-    - ``labels/`` beside ``images/``, also below split folders (``train/labels`` or ``labels/train``); the
-      folder ``labels/`` itself may also be given;
+    - ``labels/`` beside ``images/`` (or ``JPEGImages/``, ``data/``), also below split folders
+      (``train/labels`` or ``labels/train``); the folder ``labels/`` itself may also be given;
     - a data set with ``data.yaml``: ``path``, and ``train``, ``val``, ``test`` each as a folder, a ``.txt``
-      list of pictures, or a list of either. A leading ``../`` is removed, so that the path is looked up below
-      the folder of ``data.yaml``; any other path outside it is an error. All splits are read, or the one
-      given by ``--split``;
-    - darknet's ``obj.data`` with its lists of pictures and ``obj.names``;
-    - ``data.yaml`` or ``obj.data`` itself.
+      list of pictures, or a list of either. All splits are read, or the one given by ``--split``, and nothing
+      that the file does not name;
+    - darknet's ``obj.data`` with its lists of pictures (any key that names one is a split) and ``obj.names``;
+      FiftyOne's ``images.txt`` and ``obj.names``;
+    - ``data.yaml`` or ``obj.data`` itself. Its paths are then followed wherever they lead, to label files and
+      pictures: ``path`` may be absolute, above, or relative to the file, the working folder, or a folder
+      ``datasets`` in or beside these. A note says from where. Where the folder was named instead, a leading
+      ``../`` is removed, and any other path outside the folder is an error.
 
 Class names
     ``--classes FILE`` (one name per line, or a ``data.yaml``), or else ``names`` in ``data.yaml``,
     ``classes.txt``, ``_classes.txt``, ``obj.names``; or else ``data.names``, ``_darknet.labels``,
     ``labels.txt``, ``class_names.txt``, ``predefined_classes.txt``, or the only file that ends in ``.names``.
-    Lists that disagree are an error. If ``labels/`` itself is given, the ``data.yaml`` or list above it is
-    used, provided that it has a name for every number. Without any list the numbers are used as names, with
-    a warning. The order of the list is kept.
+    Lists that disagree are an error; one that disagrees with ``data.yaml`` or ``obj.data`` is not used, with
+    a warning. Names may be numbered from 1. If ``labels/`` itself is given, the ``data.yaml`` or list above
+    it is used, provided that it has a name for every number. Without any list the numbers are used as names,
+    with a warning. The order of the list is kept.
 
 Detections
     A sixth column is the confidence, **last** (Ultralytics) or **second** (darknet). The column is chosen so
@@ -39,7 +43,7 @@ Outlines
 
 Image sizes
     From the pictures in ``images/`` or beside the labels (any extension in any case; EXIF orientation is
-    applied), ``--images DIR``, ``--image-size WxH`` or ``--image-sizes FILE.csv``.
+    applied), ``--images DIR``, which comes first, ``--image-size WxH`` or ``--image-sizes FILE.csv``.
 
 Writing
     ``labels/`` (``labels/<split>/`` if there are splits) and a ``data.yaml`` without ``path``, so that paths
@@ -50,13 +54,12 @@ Writing
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
 import numpy as np
 
-from odm.files import Source
+from odm.files import NamedSource, Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
 from odm.formats._shared.gather import Gather
 from odm.formats._shared.pictures import ImageOptions, Pictures
@@ -72,7 +75,14 @@ from odm.formats.yolo.descriptions import (
 )
 from odm.formats.yolo.images import add_images, find_images
 from odm.formats.yolo.key_points import find_key_points, find_tracks
-from odm.formats.yolo.layouts import Plan, YoloOptions, find_groups, settle_names, undescribed
+from odm.formats.yolo.layouts import (
+    Plan,
+    YoloOptions,
+    find_groups,
+    listed_in,
+    settle_names,
+    undescribed,
+)
 from odm.formats.yolo.rows import (
     add_categories,
     choose_columns,
@@ -199,17 +209,20 @@ def _plan(source: Source, options: YoloOptions, log: Log) -> Plan:
     """What a source holds, by its description or by where its files lie."""
     described = ""
     if not source.is_dir and source.path.lower().endswith((".yaml", ".yml", ".data")):
-        folder, described = os.path.split(source.path)
-        source = Source(folder or ".", follow_links=source.follow_links, max_size=source.max_size)
+        source = source.inner or NamedSource(source)
+        described = source.name
     plan = Plan(source, [])
     if not described and source.is_dir:
         described = yaml_file_of(source) or data_file_of(source) or ""
     if described:
+        source.holds(described)  # so that the folder of a file that the user named is listed
         read_description = read_data_file if described.lower().endswith(".data") else read_yaml
         read_description(plan, described, options, log)
     found = listing(source)
     if not plan.groups and plan.sound:
         find_groups(plan, found, options, log)
+    elif described:
+        found = listed_in(found, plan.places)
     if source.is_dir:
         report_others(source, undescribed(found, plan.lists), log)
     settle_names(plan, found, options, log)

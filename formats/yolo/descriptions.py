@@ -6,34 +6,36 @@ import os
 import re
 from collections.abc import Iterable
 
-from odm.files import Source
+from odm.files import NamedSource, Source
 from odm.formats._shared.class_lists import BAD_DATA_YAML, CLASS_COUNT, described_names, read_list
 from odm.formats._shared.safe_yaml import Node, is_none, load, shown
 from odm.formats._shared.splits import SPLITS
-from odm.formats._shared.text_files import listing
+from odm.formats._shared.text_files import listing, lists_pictures
 from odm.formats._shared.text_tokens import text_of
-from odm.formats.yolo.layouts import ALIASES, Group, Plan, YoloOptions, check_split, file_set
-from odm.issues import Code, Log, printable
+from odm.formats.yolo.layouts import ALIASES, PICTURE_FOLDERS, Group, Plan, YoloOptions, check_split
+from odm.issues import Code, Log, Trusted, first_few, listed, printable
 from odm.names import accept_name, stem
 
 OUTSIDE = Code(
     "yolo-place-outside",
     "error",
     "{value!r} is outside the folder of the data set",
-    "give the label folder on the command line, and the image folder with --images",
-    "The data set's YAML file refers to a folder elsewhere, which is not read unless it is given explicitly.",
+    "name this file itself on the command line, so that its paths are followed, or give the label folder, "
+    "and the image folder with --images",
+    "The data set's YAML file refers to a folder elsewhere. A file that is found in a folder may come from "
+    "anyone, so its paths are followed only if the user names it.",
 )
 MISSING_SPLIT = Code(
     "yolo-split-missing",
     "error",
-    "{value!r} does not exist",
+    "{value!r} does not exist{tried}",
     "correct the path, or choose another split with --split",
     "The data set's YAML file refers to a folder or an image list that does not exist.",
 )
 ABSENT_SPLIT = Code(
     "yolo-split-absent",
     "warning",
-    "{value!r} does not exist; the other splits are read",
+    "{value!r} does not exist{tried}; the other splits are read",
     "correct the path, or remove the key",
     "The data set's YAML file refers to a folder or an image list that does not exist.",
 )
@@ -88,15 +90,32 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
     _read_key_points(plan, entries)
     base = ""
     if (node := entries.get("path")) is not None and isinstance(node.value, str) and not is_none(node):
-        base = _base(source, node.value)
+        base = node.value
+    plan.bases = _bases(source, base)
     wanted = options.wanted
     named = _named_splits(entries)
-    absent = _add_splits(plan, named, base, path, options, log)
+    absent = _add_splits(plan, named, path, options, log)
     check_split(plan, path, named, options, log)
     code = ABSENT_SPLIT if plan.groups and wanted is None else MISSING_SPLIT
     for item, key in absent:
-        log.report(code, path, line=item.line, field=key, value=item.value)
+        tried = Trusted(_tried(plan, item.value, base) if isinstance(source, NamedSource) else "")
+        log.report(code, path, line=item.line, field=key, value=item.value, tried=tried)
         plan.sound &= code is ABSENT_SPLIT
+    note_elsewhere(plan, path, log)
+
+
+def _tried(plan: Plan, text: str, base: str) -> str:
+    """Where a place was looked for."""
+    folders = list(dict.fromkeys(map(plan.source.full, _candidates(plan, text))))
+    named = f" in path: {printable(base)}" if base else ""
+    return f"{named} (tried {listed([printable(folder) for folder in folders])})" if folders else named
+
+
+def note_elsewhere(plan: Plan, path: str, log: Log) -> None:
+    """Say once what a file that the user named has read from outside its folder."""
+    if plan.elsewhere:
+        folders = first_few(list(dict.fromkeys(plan.elsewhere)), 3, printable)
+        log.note(f"{printable(path)}: its paths lead outside its folder; read from {folders}")
 
 
 def _named_splits(entries: dict[str, Node]) -> dict[str, list[Node]]:
@@ -111,7 +130,7 @@ def _named_splits(entries: dict[str, Node]) -> dict[str, list[Node]]:
 
 
 def _add_splits(
-    plan: Plan, named: dict[str, list[Node]], base: str, path: str, options: YoloOptions, log: Log
+    plan: Plan, named: dict[str, list[Node]], path: str, options: YoloOptions, log: Log
 ) -> list[tuple[Node, str]]:
     """Add the places of the splits that are wanted to the plan; those where nothing is, with their split."""
     owners: dict[str, list[str]] = {}
@@ -142,7 +161,7 @@ def _add_splits(
                 split_of = name if name in held else ""
             else:
                 split_of = split
-            if not _add_place(plan, item.value, base, split_of, path, item.line, options, log):
+            if not _add_place(plan, item.value, split_of, path, item.line, options, log):
                 absent.append((item, split))
     return absent
 
@@ -210,48 +229,60 @@ def read_data_file(plan: Plan, file: str, options: YoloOptions, log: Log) -> Non
             plan.sound = False
     wanted = options.wanted
     named = []
-    for key in ("train", "valid", "test"):
-        value, number = entries.get(key, ("", 0))
+    for key, (value, number) in entries.items():
         split = ALIASES.get(key, key)
-        if not value:
+        location = _find_by_tail(source, value) if value and key not in _DARKNET_KEYS else None
+        if not value or (key not in _DARKNET_SPLITS and not (location and lists_pictures(source, location))):
             continue
         named.append(split)
         if wanted is not None and split != wanted:
             continue
-        location = _find_by_tail(source, value)
-        if location is None or not _add_list(plan, location, "", split, options, log):
+        if location is None or not _add_list(plan, location, split, options, log):
             code = MISSING_SPLIT if key == "train" or wanted is not None else ABSENT_SPLIT
-            log.report(code, path, line=number, field=key, value=value)
+            log.report(code, path, line=number, field=key, value=value, tried="")
             plan.sound &= code is ABSENT_SPLIT
     check_split(plan, path, named, options, log)
+    note_elsewhere(plan, path, log)
+
+
+_DARKNET_KEYS = frozenset({"names", "backup", "classes", "eval", "results"})
+_DARKNET_SPLITS = ("train", "valid", "test")
+"""Keys whose lists should be there; any other key that names a list of pictures is a split too."""
 
 
 def _find_by_tail(source: Source, text: str) -> str | None:
     """A file of the source by the end of a path: darknet's are relative to where it was started."""
+    exact = []
+    if isinstance(source, NamedSource):
+        exact = [source.named(text), source.named(os.path.join(source.path, text))]
+    return next((file for file in (*exact, *_tails(text)) if source.holds(file)), None)
+
+
+def _tails(text: str) -> list[str]:
+    """The ends of a path, longest first."""
     parts = [p for p in text.replace("\\", "/").split("/") if p not in {"", ".", ".."}]
-    while parts:
-        if "/".join(parts) in file_set(source):
-            return "/".join(parts)
-        parts = parts[1:]
-    return None
+    return ["/".join(parts[i:]) for i in range(len(parts))]
 
 
-def _base(source: Source, text: str) -> str:
-    """The folder that ``path`` means, relative to the source: the source itself if nothing else is there."""
+def _bases(source: Source, text: str) -> list[str]:
+    """The folders that ``path`` may mean, best first, as the source has them.
+
+    In a file that the user named it may be absolute, above, or relative to the working folder or a
+    ``datasets`` in it or beside it, where Ultralytics looks. Else, as on another machine, places are looked
+    for beside the file.
+    """
+    found = []
+    if text and isinstance(source, NamedSource):
+        homes = [os.path.join(top, *more) for more in _DATASETS for top in (source.path, os.curdir)]
+        paths = [os.path.join(home, text.strip()) for home in homes]
+        found = [source.named(path) for path in paths if os.path.isdir(path)]
     inside = _inside(source, text)
-    # An absolute path of another machine, or ../name: places are then looked for beside the file.
-    return _folder_by_tail(source, text) or "" if inside is None else inside
+    if inside is None:
+        inside = next((tail for tail in _tails(text) if source.holds(tail) or source.below(tail)), "")
+    return list(dict.fromkeys((*found, inside, "")))
 
 
-def _folder_by_tail(source: Source, text: str) -> str | None:
-    """A folder or a list of the source by the end of a path that leads elsewhere."""
-    parts = [p for p in text.replace("\\", "/").split("/") if p not in {"", ".", ".."}]
-    while parts:
-        tail = "/".join(parts)
-        if tail in file_set(source) or any(f.startswith(f"{tail}/") for f in source.files):
-            return tail
-        parts = parts[1:]
-    return None
+_DATASETS = ((), ("datasets",), (os.pardir, "datasets"))
 
 
 def _inside(source: Source, text: str) -> str | None:
@@ -262,10 +293,29 @@ def _inside(source: Source, text: str) -> str | None:
         if real == root or real.startswith(root.rstrip(os.sep) + os.sep):
             return "/".join(p for p in os.path.relpath(real, root).split(os.sep) if p != ".")
         return None
+    rest = _without_dots(text)
+    return None if ".." in rest.split("/") else rest
+
+
+def _without_dots(text: str) -> str:
+    """A relative path without ``.`` in it, and without ``..`` before it."""
     parts = [p for p in text.split("/") if p not in {"", "."}]
     while parts and parts[0] == "..":
         parts.pop(0)
-    return None if ".." in parts else "/".join(parts)
+    return "/".join(parts)
+
+
+def _candidates(plan: Plan, text: str) -> list[str]:
+    """Where the source may have a place, best first; none where it lies outside and may not be read."""
+    source, text = plan.source, text.strip().replace("\\", "/")
+    absolute, inside = text.startswith("/"), _inside(source, text)
+    found = []
+    if isinstance(source, NamedSource) and "://" not in text:
+        ways = [text] if absolute else [text, _without_dots(text)]
+        found = [source.named(os.path.join(source.full(base), way)) for base in plan.bases for way in ways]
+    if inside is not None:
+        found += [inside] if absolute else [_join(base, inside) for base in plan.bases]
+    return list(dict.fromkeys(found))
 
 
 def _join(folder: str, location: str) -> str:
@@ -273,94 +323,90 @@ def _join(folder: str, location: str) -> str:
 
 
 def _add_place(
-    plan: Plan, text: str, base: str, split: str, path: str, line: int, options: YoloOptions, log: Log
+    plan: Plan, text: str, split: str, path: str, line: int, options: YoloOptions, log: Log
 ) -> bool:
     """Add what a folder or a list of pictures holds; False if there is nothing."""
-    source = plan.source
-    inside = _inside(source, text)
-    if inside is None and not os.path.exists(text.strip()):  # a path of the machine that wrote it
-        inside = _folder_by_tail(source, text)
-        if inside is not None and "/" not in inside and inside not in SPLITS:
-            inside = None  # any folder may be called images
-        if inside is not None:
-            log.note(
-                f"{printable(path)}: {printable(text)} is not there, so {printable(inside)} here is read"
-            )
-    if inside is None:
+    source, candidates = plan.source, _candidates(plan, text)
+    if _inside(source, text) is None and not os.path.exists(text.strip()):  # of the machine that wrote it
+        # Any folder may be called images, so that alone says nothing.
+        tails = [tail for tail in _tails(text) if "/" in tail or tail in SPLITS]
+        if tail := next((t for t in tails if source.holds(t) or source.below(t)), None):
+            log.note(f"{printable(path)}: {printable(text)} is not there, so {printable(tail)} here is read")
+            candidates.append(tail)
+    if not candidates:
         log.report(OUTSIDE, path, line=line, field=split, value=text)
         plan.sound = False
         return True
-    absolute = text.strip().startswith("/")
-    candidates = [inside] if absolute else list(dict.fromkeys((_join(base, inside), inside)))
     for location in candidates:
-        if location.lower().endswith(".txt") and location in file_set(source):
-            return _add_list(plan, location, base, split, options, log)
+        if location.lower().endswith(".txt") and source.holds(location):
+            return _add_list(plan, location, split, options, log)
         group = _folder_group(source, location, split)
         if group is not None:
             plan.groups.append(group)
+            plan.found_in(location)
+            plan.places.add(_labels_of(location))
             return True
     return False
 
 
 def _labels_of(location: str) -> str:
-    """The folder of the labels of a folder of pictures: the last ``images`` becomes ``labels``."""
+    """The folder of the labels of a folder of pictures: ``labels`` for its last ``images`` or the like."""
     parts = location.split("/")
-    if "images" not in parts:
-        return location
-    at = len(parts) - 1 - parts[::-1].index("images")
-    return "/".join([*parts[:at], "labels", *parts[at + 1 :]])
+    for kind in PICTURE_FOLDERS:
+        if kind in parts:
+            at = len(parts) - 1 - parts[::-1].index(kind)
+            return "/".join([*parts[:at], "labels", *parts[at + 1 :]])
+    return location
 
 
 def _folder_group(source: Source, location: str, split: str) -> Group | None:
-    found = listing(source)
     folder = _labels_of(location)
-    if folder == location and not _below(location, found.labels) and not _below(location, found.pictures):
-        return None
-    inner = "" if folder != location else "images"
-    if folder == location and _below(_join(location, "labels"), found.labels):
-        folder = _join(location, "labels")  # ``train: train`` with train/images and train/labels
-        location = _join(location, inner)
-    labels = _below(folder, found.labels)
-    pictures = _below(location, found.pictures)
+    inner = _join(location, "labels")
+    own, beside, below = ({*source.below(place)} for place in (location, folder, inner))
+    found = listing(source)
+    labels = [f for f in found.labels if f in beside]
+    pictures = [f for f in found.pictures if f in own]
+    if folder == location and not below.isdisjoint(labels):
+        # ``train: train`` with train/images and train/labels
+        labels, folder, location = [f for f in labels if f in below], inner, _join(location, "images")
+    elif not labels:
+        labels, folder = [f for f in found.labels if f in own], location
     if not labels and not pictures:
         return None
-    if not labels:
-        labels = _below(location, found.labels)
-        folder = location
     cut = len(folder) + 1 if folder else 0
     return Group(split, {f[cut:-4]: f for f in labels}, (source.full(location),))
 
 
-def _below(folder: str, files: Iterable[str]) -> list[str]:
-    prefix = f"{folder}/" if folder else ""
-    return [f for f in files if f.startswith(prefix)]
-
-
-def _add_list(plan: Plan, file: str, base: str, split: str, options: YoloOptions, log: Log) -> bool:
+def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log) -> bool:
     """Add the images of a ``.txt`` list of pictures; False if none of them is there."""
     source = plan.source
     plan.lists.add(file)
     path = source.full(file)
     data = source.read(file, log)
-    if data is None:
-        plan.sound = False
-        return True
     errors = log.errors
-    text = text_of(data, path, log)
-    if log.errors > errors:
+    text = text_of(data or b"", path, log)
+    if data is None or log.errors > errors:
         plan.sound = False
         return True
-    files = file_set(source)
     folder = file.rpartition("/")[0]
     group = Group(split, {}, (), only_listed=True)
     places: list[tuple[str, str | None]] = []
     known = 0
+    homes = [*map(source.full, (folder, *plan.bases)), os.curdir]
+    named: dict[str, list[str]] = {}
+    """Folders of entries -> where they may be."""
     for number, raw in enumerate(text.decode().split("\n"), 1):
         entry = raw.strip(" \t").replace("\\", "/")
         if not entry:
             continue
         inside = _inside(source, entry)
-        if inside is None and options.images is not None:
+        exact = []
+        if isinstance(source, NamedSource):
+            above, _, name = entry.rpartition("/")
+            if above not in named:
+                named[above] = list(dict.fromkeys(source.named(os.path.join(h, above)) for h in homes))
+            exact = [_join(place, name) for place in named[above]]
+        if inside is None and (exact or options.images is not None):
             inside = entry.rsplit("/images/", 1)[-1] if "/images/" in entry else entry.rsplit("/", 1)[-1]
         if inside is None:
             log.report(OUTSIDE, path, line=number, field=split, value=entry)
@@ -369,9 +415,12 @@ def _add_list(plan: Plan, file: str, base: str, split: str, options: YoloOptions
         if not accept_name(inside, log, path, line=number):
             plan.sound = False
             continue
-        picture, label = _find_listed(inside, folder, base, files)
-        known += label is not None or picture in files
-        places.append((picture, label))
+        tried = [*exact, *(_join(base, inside) for base in (folder, *plan.bases)), inside, *_tails(inside)]
+        picture, label, is_there = _find_listed(source, dict.fromkeys(tried))
+        if is_there:
+            known += 1
+            plan.found_in(picture.rpartition("/")[0])
+        places.append((picture if is_there else tried[len(exact)], label))
     shared = _shared_folder([picture for picture, _ in places])
     for picture, label in places:
         key = stem(picture[len(shared) :])
@@ -386,21 +435,17 @@ def _add_list(plan: Plan, file: str, base: str, split: str, options: YoloOptions
     return True
 
 
-def _find_listed(inside: str, folder: str, base: str, files: frozenset[str]) -> tuple[str, str | None]:
-    """The picture that an entry of a list means and its label file, both relative to the source."""
-    parts = inside.split("/")
-    tried = [_join(folder, inside), _join(base, inside), inside]
-    tried += ["/".join(parts[i:]) for i in range(1, len(parts))]
-    for picture in dict.fromkeys(tried):
+def _find_listed(source: Source, tried: Iterable[str]) -> tuple[str, str | None, bool]:
+    """The first of these pictures that is there or has a label file, this file, and whether there is one."""
+    for picture in tried:
         for location in dict.fromkeys((_labels_of(picture), picture)):
-            label = (
-                f"{location[: location.rfind('.')] if '.' in location.rsplit('/', 1)[-1] else location}.txt"
-            )
-            if label in files:
-                return picture, label
-        if picture in files:
-            return picture, None
-    return tried[0], None
+            folder, slash, name = location.rpartition("/")
+            label = f"{folder}{slash}{name.rpartition('.')[0] or name}.txt"
+            if source.holds(label):
+                return picture, label, True
+        if source.holds(picture):
+            return picture, None, True
+    return "", None, False
 
 
 def _shared_folder(paths: list[str]) -> str:

@@ -15,7 +15,7 @@ from odm.files import Source
 from odm.formats._shared.gather import At, Gather, with_extension
 from odm.formats._shared.pictures import Picture, Pictures, picture_in
 from odm.formats._shared.text_files import listing
-from odm.formats.yolo.layouts import Group, Plan, YoloOptions, file_set
+from odm.formats.yolo.layouts import Group, Plan, YoloOptions
 from odm.issues import Code, Log, Trusted, printable, shorten
 from odm.names import PICTURE_SUFFIXES, stem
 from odm.tables import Builder, Ints, Longs
@@ -59,16 +59,12 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
     """All images in code-point order of their names."""
     source = plan.source
     found: list[Image] = []
-    everywhere: Pictures | None = None
-    if options.images is not None or not source.is_dir:
-        folders = plan.groups[0].folders if plan.groups else ()
-        everywhere = Pictures(options, builder, log, source, folders)
     first: Pictures | None = None
     taken: dict[str, str] = {}
     shown = printable(source.path)
     members: list[tuple[Group, list[Image]]] = []
     for group in plan.groups:
-        pictures = everywhere or Pictures(options, builder, log, source, group.folders, beside=first)
+        pictures = Pictures(options, builder, log, source, group.folders, beside=first)
         first = first or pictures
         missing: list[Image] = []
         matched = 0
@@ -81,7 +77,7 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
             picture = pictures.find(key, path=path)
             if picture is None and options.images is not None:
                 picture = pictures.find(f"{group.split}/{key}") or pictures.find(key.rsplit("/", 1)[-1])
-            if picture is None and (listed := group.listed.get(key)) is not None and options.images is None:
+            if picture is None and (listed := group.listed.get(key)) is not None:
                 picture = _listed_picture(source, key, listed)
             if picture is None and stem(key) != key:
                 picture = pictures.named(key)  # labels called img.jpg.txt
@@ -100,11 +96,8 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
                 image.lonely = True
         # Of detections, a picture without a label file says nothing. One folder of pictures by --images may
         # hold those of other splits.
-        has_background = builder.kind != "det" and not group.only_listed
-        if everywhere is not None:
-            has_background &= len(plan.groups) == 1 and not group.split
-        if has_background:
-            for picture in pictures.all:
+        if builder.kind != "det" and not group.only_listed:
+            for picture in pictures.own if len(plan.groups) > 1 or group.split else pictures.all:
                 key = stem(picture.name)
                 if picture.location not in seen and key not in group.labels:
                     if taken.setdefault(picture.location, group.split) != group.split:
@@ -156,7 +149,7 @@ def _is_of(source: Source, group: Group, file: str) -> bool:
 
 def _listed_picture(source: Source, key: str, listed: str) -> Picture | None:
     suffix = listed[listed.rfind(".") :] if "." in listed.rsplit("/", 1)[-1] else ""
-    if listed in file_set(source) and suffix.lower() in PICTURE_SUFFIXES:
+    if source.holds(listed) and suffix.lower() in PICTURE_SUFFIXES:
         return picture_in(source, listed, key + suffix)
     return None
 
@@ -201,10 +194,16 @@ def add_images(
         path = picture.location if picture else source.path
         at = At(path if image.label is None else source.full(image.label))
         gather.pictures = image.pictures  # each split has its own
-        of: dict[str, int] = {}
-        if frames:
-            of = {"video": gather.builder.video(frames[i][0]), "frame": frames[i][1]}
-        row = gather.image(name, at, picture=picture, split=image.split, file=int(places[i]), **of)
+        of = gather.builder.video(frames[i][0]) if frames else -1
+        row = gather.image(
+            name,
+            at,
+            picture=picture,
+            split=image.split,
+            file=int(places[i]),
+            video=of,
+            frame=frames[i][1] if frames else -1,
+        )
         if row is None:
             continue
         rows[i], sizes[i] = row, gather.builder.image_size(row)

@@ -39,7 +39,7 @@ def find_tracks(source: Source, files: list[str], after_box: int, *, is_det: boo
 
 def _are_tracks(rows: list[tuple[str, list[float]]], kind: int, *, is_det: bool) -> bool:
     ids = {(file, row[-1]) for file, row in rows}
-    if len(ids) < len(rows) or not all(last >= 1 and last == round(last) for _, last in ids):
+    if len(ids) < len(rows) or not all(last >= 1 and last % 1 == 0 for _, last in ids):
         return False
     if any(last > 1 for _, last in ids):
         return kind == 1 or all(0 <= row[-2] <= 1 for _, row in rows)

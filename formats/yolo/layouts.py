@@ -15,10 +15,12 @@ from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.splits import SPLITS
 from odm.formats._shared.text_files import Listing, image_key
-from odm.issues import Log, PathError, first_few, printable
+from odm.issues import Code, Log, PathError, first_few, printable
 
 ALIASES = {"valid": "val", "validation": "val"}
-_DARKNET_FOLDER = re.compile(r"obj_([A-Za-z0-9]+)_data", re.ASCII)
+PICTURE_FOLDERS = ("images", "JPEGImages", "data")
+"""Folders of pictures beside ``labels``: Ultralytics', VOC's and FiftyOne's."""
+_DARKNET_FOLDER = re.compile(r"obj_([A-Za-z0-9]+)_data|data", re.ASCII)
 """Where exports for darknet keep the labels and pictures of a split, beside ``obj.names``."""
 _DESCRIPTIONS = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")
 _FIRST_LISTS = ("classes.txt", "_classes.txt", "obj.names")
@@ -28,10 +30,21 @@ _BELONGS = frozenset(
     (
         *_FIRST_LISTS,
         *_OTHER_LISTS,
-        *"obj.data data.yaml dataset.yaml readme.roboflow.txt readme.dataset.txt notes.json".split(),
+        *"obj.data data.yaml dataset.yaml images.txt notes.json".split(),
+        *"readme.roboflow.txt readme.dataset.txt".split(),
     )
 )
 """Files that belong to a data set of this format, some of them in exports of Roboflow and Label Studio."""
+
+
+OTHER_CLASS_LIST = Code(
+    "yolo-other-class-list",
+    "warning",
+    "class {number} is {value!r} here, and {other!r} in {first!r}, which is used",
+    "correct one of the two lists, or remove the one that is wrong",
+    "A list of classes disagrees with the one that data.yaml or obj.data gives. If the labels were made with "
+    "it, their classes are mixed up.",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -76,6 +89,12 @@ class Plan:
 
     source: Source
     groups: list[Group]
+    bases: list[str] = dataclasses.field(default_factory=lambda: [""])
+    """Folders in which the places of a description are looked for, best first, as the source has them."""
+    places: set[str] = dataclasses.field(default_factory=set)
+    """The folders that the description names."""
+    elsewhere: list[str] = dataclasses.field(default_factory=list)
+    """Those of them that lie outside the folder of the description."""
     names: list[str] | None = None
     names_from: str = ""
     name_lists: list[tuple[str, list[str]]] = dataclasses.field(default_factory=list)
@@ -89,6 +108,12 @@ class Plan:
     lists: set[str] = dataclasses.field(default_factory=set)
     """The lists of pictures that the description names."""
     sound: bool = True
+
+    def found_in(self, folder: str) -> None:
+        """Keep where something was found that the description names."""
+        if os.path.isabs(folder) and folder not in self.places:
+            self.elsewhere.append(folder)
+        self.places.add(folder)
 
 
 def find_groups(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> None:
@@ -104,17 +129,19 @@ def find_groups(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> N
     in_labels = any("labels" in f.split("/")[:-1] for f in found.labels) or any(
         "images" in f.split("/")[:-1] for f in found.pictures
     )
+    above = {part for f in found.pictures for part in f.split("/")[:-1]}
+    kinds = [kind for kind in PICTURE_FOLDERS if kind in above or kind == "images"]
     sibling = _sibling(source.path)
     skipped = []
     for file in [*found.labels, *(found.pictures if in_labels else ())]:
         parts = file.split("/")
         is_label = file.lower().endswith(".txt")
-        mark = "labels" if is_label else "images"
         if in_labels:
-            if mark not in parts[:-1]:
+            marks = ("labels",) if is_label else kinds
+            at = next((i for i in range(len(parts) - 2, -1, -1) if parts[i] in marks), -1)
+            if at < 0:
                 skipped.append(file)
                 continue
-            at = len(parts) - 2 - parts[-2::-1].index(mark)
             before, rest = parts[:at], parts[at + 1 :]
         else:
             before, rest = [], parts
@@ -127,13 +154,13 @@ def find_groups(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> N
         root = "/".join(before)
         darknet = None if in_labels or len(rest) < 2 or sibling else _DARKNET_FOLDER.fullmatch(rest[0])
         if darknet:  # pictures lie among the labels
-            split, inner, rest = darknet[1].lower(), rest[:1], rest[1:]
-            folder = source.full(inner[0])
+            split, inner, rest = (darknet[1] or "").lower(), rest[:1], rest[1:]
+            homes = [source.full(inner[0])]
         elif in_labels:
-            folder = source.full("/".join([*before, "images", *inner]))
+            homes = [source.full("/".join([*before, kind, *inner])) for kind in kinds]
         else:
-            folder = "/".join([sibling, *inner]) if sibling else source.path
-        group = groups.setdefault((root, split), Group(ALIASES.get(split, split), {}, (folder,)))
+            homes = ["/".join([sibling, *inner]) if sibling else source.path]
+        group = groups.setdefault((root, split), Group(ALIASES.get(split, split), {}, tuple(homes)))
         if is_label:
             key = "/".join(rest)[:-4]
             if group.labels.setdefault(key, file) != file:
@@ -170,7 +197,8 @@ def _sibling(folder: str) -> str:
     if "labels" not in parts:
         return ""
     at = len(parts) - 1 - parts[::-1].index("labels")
-    place = os.sep.join([*parts[:at], "images", *parts[at + 1 :]])
+    places = [os.sep.join([*parts[:at], kind, *parts[at + 1 :]]) for kind in PICTURE_FOLDERS]
+    place = next(filter(os.path.isdir, places), places[0])
     return place if os.path.isabs(folder) else os.path.relpath(place)
 
 
@@ -186,6 +214,16 @@ def undescribed(found: Listing, lists: set[str]) -> Listing:
     return Listing(found.labels, found.pictures, others, known)
 
 
+def listed_in(found: Listing, places: set[str]) -> Listing:
+    """The listing of what a description names: of the files in these folders, and of those beside it."""
+
+    def kept(files: list[str]) -> list[str]:
+        tops = tuple(f"{place}/" for place in places if place)
+        return [f for f in files if "" in places or "/" not in f or f.startswith(tops)]
+
+    return Listing(*map(kept, (found.labels, found.pictures, found.others, found.known)))
+
+
 def _class_lists(found: Listing, *, described: bool) -> list[str]:
     """The files that list the names of classes; `described` says that a description has named some."""
     for usual in (_FIRST_LISTS,) if described else (_FIRST_LISTS, _OTHER_LISTS):
@@ -197,7 +235,7 @@ def _class_lists(found: Listing, *, described: bool) -> list[str]:
 
 def settle_names(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> None:
     """Choose the list of class names; all that were found must agree."""
-    lists = plan.name_lists
+    lists, in_use = plan.name_lists, bool(plan.name_lists)
     if options.classes is not None:
         chosen = read_list(Source(options.classes, follow_links=True), "", log)
         plan.names, plan.names_from = chosen, options.classes
@@ -224,7 +262,7 @@ def settle_names(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> 
             (i for i, (a, b) in enumerate(zip(*pairs, strict=False)) if a != b), min(map(len, pairs)) - 1
         )
         log.report(
-            CLASS_LISTS_DISAGREE,
+            OTHER_CLASS_LIST if in_use else CLASS_LISTS_DISAGREE,
             path,
             line=number + 1,
             number=number,
@@ -232,7 +270,7 @@ def settle_names(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> 
             other=pairs[0][number],
             first=plan.names_from,
         )
-        plan.sound = False
+        plan.sound &= in_use
 
 
 def _names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
@@ -259,12 +297,3 @@ def _names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
             if names:
                 return path, names
     return None
-
-
-def file_set(source: Source) -> frozenset[str]:
-    """The files of a source, to look one up."""
-    return source.once(_file_set)
-
-
-def _file_set(source: Source) -> frozenset[str]:
-    return frozenset(source.files)

@@ -73,7 +73,8 @@ def parse_rows(source: Source, files: list[str], log: Log, plan: Plan) -> Parsed
         joined = np.zeros((0, 2), bool)
         longs = none.astype(np.int64)
         parts.append((longs, np.zeros((0, 5)), flags, flags, none, joined, longs, none, none))
-    return ParsedRows(*(np.concatenate(column) for column in zip(*parts, strict=True)), lost)
+    columns: list[Any] = [*map(np.concatenate, zip(*parts, strict=True)), lost]
+    return ParsedRows(*columns)
 
 
 def _rows(
@@ -119,8 +120,8 @@ def _rows(
     kept = np.flatnonzero(sound)
     ids = first[kept].astype(np.int64)
     found = (ids, columns[kept], outline[kept], far[kept], count[kept].astype(np.int32), joined[kept])
-    found += (track[kept] if tracks else track,)
-    return (*found, chunk.file[kept], chunk.line[kept]), np.flatnonzero(~sound)
+    ends = track[kept] if tracks else track, chunk.file[kept], chunk.line[kept]
+    return (*found, *ends), np.flatnonzero(~sound)
 
 
 def _tracks(chunk: Chunk, key_points: int, tracks: frozenset[int]) -> Longs:
@@ -328,7 +329,19 @@ def add_categories(
     if plan.names is not None:
         names_from = plan.names_from
         rows = np.array(add_list(plan.names, builder, log, names_from), np.int32)
+        if (
+            rows[:1] < 0
+            and good.any()
+            and not parsed.id[good].min()
+            and parsed.id[good].max() < len(plan.names)
+        ):
+            log.note(
+                f"{printable(names_from)}: names count from 1 and the classes of labels from 0, so the "
+                "names are taken in their order"
+            )
+            rows = rows[1:]
         known = parsed.id < len(rows)
+        known[known] = rows[parsed.id[known]] >= 0
         where.report(
             log,
             UNKNOWN_CLASS,

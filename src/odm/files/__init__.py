@@ -19,7 +19,7 @@ from odm.files.opening import (
 from odm.files.output import CASE_COLLISION, COLLISION, HIDDEN_NAME, Output
 from odm.files.remote import open_source
 from odm.files.scratch import Scratch
-from odm.files.source import LEADS_OUTSIDE, Source
+from odm.files.source import LEADS_OUTSIDE, NamedSource, Source
 from odm.files.stores import is_address
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "MAX_SIZE",
     "NOT_TEXT",
     "UNREADABLE",
+    "NamedSource",
     "Output",
     "Scratch",
     "Source",

@@ -39,6 +39,7 @@ class RemoteSource(Source):
         self.bad_links = []
         self.picture_links = {}
         self.left_out = set()
+        self.inner = None
         self._found = {}
         self._files = None
         self._heads: dict[str, bytes] = {}

@@ -59,6 +59,8 @@ class Source:
         They are no fault, for data sets are made so, and they are not opened."""
         self.left_out: set[str] = set()
         """Paths of the files that were left out."""
+        self.inner: NamedSource | None = None
+        """For a file that names others: these."""
         self._found: dict[tuple[object, ...], Any] = {}
         self._files: list[str] | None = None
         if path == "-":
@@ -83,6 +85,14 @@ class Source:
         """The files whose name ends so, in any letter case."""
         return [f for f in self.files if (f or self.path).lower().endswith(suffixes)]
 
+    def holds(self, file: str) -> bool:
+        """Whether this is one of `files`."""
+        return file in self.once(_file_set)
+
+    def below(self, folder: str) -> list[str]:
+        """The files below a folder, which is empty for all."""
+        return [f for f in self.files if f.startswith(f"{folder}/")] if folder else self.files
+
     def leave_out(self, files: Collection[str]) -> None:
         """Take some of `files`, and links that are not followed, as if they were not there."""
         self.left_out |= {self.full(file) for file in files}
@@ -104,6 +114,8 @@ class Source:
     def forget(self) -> None:
         """Let go of what was found out."""
         self._found.clear()
+        if self.inner is not None:
+            self.inner.forget()
 
     def full(self, file: str = "") -> str:
         """The path of one of `files`, as it is opened and shown."""
@@ -181,8 +193,13 @@ class Source:
             log.note(f"{printable(self.path)}: {links} outside it, not followed (--follow-links)")
 
     def _walk(self) -> Iterator[str]:
-        root = os.path.realpath(self.path)
-        pending = [("", self.path, frozenset((root,)))]
+        return self._walk_below("", deep=True)
+
+    def _walk_below(self, start: str, *, deep: bool) -> Iterator[str]:
+        """The files below a folder of the source, without those of its folders unless `deep`."""
+        place = self.full(start)
+        root = os.path.realpath(place if os.path.isabs(start) else self.path)
+        pending = [(start, place, frozenset((os.path.realpath(place),)))]
         budget = _NESTED_LINKS
         while pending:
             relative, folder, above = pending.pop()
@@ -190,7 +207,7 @@ class Source:
                 with os.scandir(folder) as entries:
                     listed = sorted(entries, key=lambda e: e.name)
             except OSError as e:
-                if not relative:
+                if not relative and deep:
                     raise PathError(f"{printable(self.path)}: {reason_of(e)}") from None
                 self.bad_links.append((relative, reason_of(e), False))
                 continue
@@ -204,7 +221,7 @@ class Source:
                         yield name
                     elif name.lower().endswith(_TEXT_SUFFIXES):
                         self.bad_links.append((name, "it is a folder, not a regular file", False))
-                    else:
+                    elif deep:
                         pending.append((name, entry.path, above))
                 elif not self._may_follow(name, entry.path, root):
                     if name in self.picture_links and name.lower().endswith(tuple(PICTURE_SUFFIXES)):
@@ -215,7 +232,7 @@ class Source:
                     self.bad_links.append((name, "the link points to a folder above it", False))
                 elif len(above) > 1 and not budget:
                     self.bad_links.append((name, "too many nested links", False))
-                else:
+                elif deep:
                     # The folders entered by links are kept, so that a loop over several of them ends; the
                     # budget ends what is no loop but grows like one.
                     budget -= len(above) > 1
@@ -240,6 +257,65 @@ class Source:
         else:
             self.bad_links.append((name, real, True))
         return False
+
+
+class NamedSource(Source):
+    """The files to which a file that the user named refers, wherever they lie.
+
+    Nothing is listed but the folders that are asked for. ``files`` are relative to the folder of that file,
+    or absolute where they are outside it: of these, only text files and pictures are listed.
+    """
+
+    def __init__(self, file: Source) -> None:
+        folder, self.name = os.path.split(file.path)
+        super().__init__(folder or ".", follow_links=file.follow_links, max_size=file.max_size)
+        file.inner = self
+        self._files = []
+        self._looked: dict[str, bool] = {}
+        """The folders that were listed, and whether with those below."""
+
+    def named(self, path: str) -> str:
+        """A path of this machine as it stands in `files`."""
+        path, top = os.path.abspath(path), os.path.abspath(self.path)
+        inside = path == top or path.startswith(top.rstrip(os.sep) + os.sep)
+        path = os.path.relpath(path, top) if inside else path
+        return "" if path == "." else path.replace(os.sep, "/")
+
+    def full(self, file: str = "") -> str:
+        """The path of one of `files`, as it is opened and shown."""
+        return file.replace("/", os.sep) if os.path.isabs(file) else super().full(file)
+
+    def holds(self, file: str) -> bool:
+        """Whether there is this file."""
+        self._look(file.rpartition("/")[0], deep=False)
+        return super().holds(file)
+
+    def below(self, folder: str) -> list[str]:
+        """The files below a folder."""
+        self._look(folder, deep=True)
+        return super().below(folder)
+
+    def _look(self, folder: str, *, deep: bool) -> None:
+        if self._looked.get(folder) or (folder in self._looked and not deep):
+            return
+        self._looked[folder] = deep
+        place, outside = self.full(folder), os.path.isabs(folder)
+        if not os.path.isdir(place):
+            return
+        if folder and self.is_linked(place):
+            self._may_follow(folder, place, os.path.realpath(self.path))
+            return
+        found = set(self._walk_below(folder, deep=deep))
+        if outside:
+            found = {f for f in found if f.lower().endswith((".txt", *PICTURE_SUFFIXES))}
+        known = self.once(_file_set)
+        if new := {f for f in found - known if self.full(f) not in self.left_out}:
+            self._files = sorted(known | new)
+            self.forget()
+
+
+def _file_set(source: Source) -> frozenset[str]:
+    return frozenset(source.files)
 
 
 _TEXT_SUFFIXES = (".txt", ".xml", ".json", ".csv", ".tsv", ".yaml", ".yml")
