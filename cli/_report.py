@@ -84,8 +84,7 @@ def pictures_of(
     folders = [str(side["images"]) for side in options if side.get("images") is not None]
     log = Log()
     found = locate(names, datasets, folders, log, **reading(given))
-    if not given["quiet"]:
-        print_notes(log)
+    print_notes(log, given)
     return [Picture(name, *location) for name, location in zip(names, found, strict=True)]
 
 
