@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,10 +20,12 @@ from odm.arrays import to_array
 from odm.tables import NO_ID, Flag, Floats, Longs
 
 FLAGS = {"iscrowd": Flag.CROWD, "difficult": Flag.DIFFICULT}
+_PLAIN = {name.removeprefix("is"): name for name in (*FLAGS, "area")}
+"""What may be given of ground truth, by how it begins and ends in any spelling."""
 """The fields of a target that mark boxes."""
 
 MAGIC = b"odm.Metric\n"
-STATE_VERSION = 1
+STATE_VERSION = 2
 _MIXED = "some are whole numbers and some are text; use one kind"
 _DAMAGED = "the state of a metric is damaged"
 
@@ -250,6 +253,11 @@ class Reader:
 
 def _columns(given: Mapping[str, Any], name: str, *, scored: bool) -> dict[str, NDArray[Any]]:
     """The columns of one mapping, of the right shapes; their values are not looked at."""
+    for key in given:
+        # A flag of another spelling would count for nothing; what other tools add, such as masks, may stay.
+        meant = _PLAIN.get(str(key).lower().replace("_", "").removeprefix("is").removesuffix("s"))
+        if not scored and meant and key != meant:
+            raise ValueError(f"{name}: {key}: not a field, use {meant}")
     for field in ("boxes", "labels", *(("scores",) if scored else ())):
         if field not in given:
             raise ValueError(f"{name}: there is no {field}")
@@ -305,7 +313,8 @@ def to_bytes(settings: Mapping[str, Any], batch: Batch) -> bytes:
     described = [[k, p.dtype.str, list(p.shape)] for k, p in zip(arrays, pieces, strict=True)]
     head = {"version": STATE_VERSION, "settings": settings, "text_ids": text, "arrays": described}
     header = json.dumps(head).encode()
-    return b"".join([MAGIC, len(header).to_bytes(8, "little"), header, *(p.tobytes() for p in pieces)])
+    body = b"".join([MAGIC, len(header).to_bytes(8, "little"), header, *(p.tobytes() for p in pieces)])
+    return body + zlib.crc32(body).to_bytes(4, "little")
 
 
 def from_bytes(data: bytes) -> tuple[Any, Batch]:
@@ -328,6 +337,9 @@ def from_bytes(data: bytes) -> tuple[Any, Batch]:
         raise ValueError(f"{_DAMAGED}: its header cannot be read") from None
     if version != STATE_VERSION:
         raise ValueError(f"the state of a metric has version {version!r}; this odm reads {STATE_VERSION}")
+    if zlib.crc32(memoryview(data)[:-4]) != int.from_bytes(data[-4:], "little"):
+        raise ValueError(f"{_DAMAGED}: its checksum is another")
+    data = data[:-4]
     try:
         arrays = _arrays(data, end, described)
         sides = [

@@ -182,6 +182,7 @@ REFUSED = {
     "shape": (([{**GOOD, "boxes": [[0, 0, 5]]}], [TRUE], [4]), r"image 4: boxes has shape \(1, 3\)"),
     "counts": (([{**GOOD, "scores": [0.5, 0.4]}], [TRUE], [4]), r"image 4: scores has shape \(2,\)"),
     "crowd": (([GOOD], [{**TRUE, "iscrowd": [0, 1]}], [4]), r"image 4: iscrowd has shape \(2,\)"),
+    "spelling": (([GOOD], [{**TRUE, "is_crowd": [0]}], [4]), "image 4: is_crowd: not a field, use iscrowd"),
     "words": (([{**GOOD, "boxes": [["a", "b", "c", "d"]]}], [TRUE], [4]), "image 4: boxes"),
     "not a mapping": (([5], [TRUE], [4]), "image 4: expected a mapping"),
     "negative area": (([GOOD], [{**TRUE, "area": [-1]}], [4]), "image 4: area: expected square pixels"),
@@ -253,13 +254,12 @@ def test_damaged_states_are_refused_or_hold_what_fits(data):
         metric = Metric.from_bytes(bytes(state))
     except ValueError:
         return
-    assert kind == "flip"  # of one number to another
-    assert len(metric.to_bytes()) > 0
+    pytest.fail(f"{kind} was not noticed: {metric!r}")
 
 
 def test_a_state_of_another_version_is_refused():
-    state = Metric(["a"]).to_bytes().replace(b'"version": 1', b'"version": 2')
-    with pytest.raises(ValueError, match="version 2"):
+    state = Metric(["a"]).to_bytes().replace(b'"version": 2', b'"version": 3')
+    with pytest.raises(ValueError, match="version 3"):
         Metric.from_bytes(state)
     with pytest.raises(ValueError, match="not the state of a metric"):
         Metric.from_bytes(b"\x80\x04pickle")

@@ -5,8 +5,10 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -345,6 +347,40 @@ def test_scratch_is_left_as_it_was(tmp_path):
     assert os.listdir(scratch) == ["mine"]
 
 
+def test_only_the_folder_that_was_made_is_removed(tmp_path):
+    """Whatever another user puts into its place stays, and is neither read nor written."""
+    store = Scratch.below(str(tmp_path / "scratch"))
+    ends = store.write("a", [b"one", b"two"])
+    assert (store.read("a", *ends[:2]), store.read("a", *ends[1:])) == (b"one", b"two")
+    whole = Path(store.path, "a").read_bytes()
+    for i in range(ends[1]):
+        Path(store.path, "a").write_bytes(whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :])
+        with pytest.raises(PathError, match="a is cut or damaged"):
+            store.read("a", *ends[:2])
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/precious").write_text("kept")
+    os.rename(store.path, tmp_path / "aside")
+    os.symlink(tmp_path / "theirs", store.path)
+    for call in (lambda: store.write("b", [b"x"]), lambda: store.read("precious")):
+        with pytest.raises(PathError):
+            call()
+    store.remove()
+    assert os.listdir(tmp_path / "theirs") == ["precious"]
+    assert os.listdir(tmp_path / "aside") == []
+
+
+def test_a_scratch_that_others_may_replace_is_refused(tmp_path):
+    (shared := tmp_path / "shared").mkdir()
+    shared.chmod(0o777)
+    with pytest.raises(PathError, match="other users may replace what is in this folder"):
+        Scratch.below(str(shared))
+    shared.chmod(0o1777)
+    Scratch.below(str(shared)).remove()
+    shared.chmod(0o777)
+    Scratch.below(str(shared / "new")).remove()
+    assert not list((shared / "new").iterdir())
+
+
 def test_two_jobs_in_one_scratch(tmp_path):
     jobs = []
     for seed in (10, 11):
@@ -380,7 +416,7 @@ def test_a_scratch_that_vanishes_is_named(tmp_path):
 
     def vanish():
         for path in scratch.iterdir():
-            Scratch(str(path)).remove()
+            shutil.rmtree(path)
 
     for n in (3, 5):
         with pytest.raises(PathError, match="no folder that every worker shares"):
@@ -394,8 +430,8 @@ def test_a_full_scratch_is_named(tmp_path, monkeypatch):
     real = os.open
 
     def full(path, flags, *rest, **more):
-        return real("/dev/full" if "/matches-" in str(path) else path, flags & ~(os.O_EXCL | os.O_CREAT), *rest) \
-            if "/matches-" in str(path) and flags & os.O_WRONLY else real(path, flags, *rest, **more)  # fmt: skip
+        return real("/dev/full" if "matches-" in str(path) else path, flags & ~(os.O_EXCL | os.O_CREAT), *rest) \
+            if "matches-" in str(path) and flags & os.O_WRONLY else real(path, flags, *rest, **more)  # fmt: skip
 
     monkeypatch.setattr("odm.files.scratch.os.open", full)
     with pytest.raises(PathError, match="No space left on device"):
@@ -414,7 +450,7 @@ def test_a_damaged_intermediate_file_is_no_number(tmp_path):
         data[len(data) // 4] ^= 1
         path.write_bytes(data)
 
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(PathError, match="matches-0 is cut or damaged"):
         evaluate_shards(truth, folder, scratch=str(scratch), executor=Failing(5, damage))
 
 

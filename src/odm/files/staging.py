@@ -12,8 +12,8 @@ import re
 from typing import Any
 
 CLOEXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_FOLDER = os.O_RDONLY | CLOEXEC | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-"""How a staging folder is opened: nothing else of its name is, and no link is followed."""
+FOLDER = os.O_RDONLY | CLOEXEC | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+"""How a folder of odm's own is opened: nothing else of its name is, and no link is followed."""
 STAGE = re.compile(r"\.odm-.*-[0-9a-f]{12}\.tmp", re.DOTALL)
 """The names of staging folders; nothing else is ever removed."""
 
@@ -27,7 +27,7 @@ def hold(stage: str, *, left_over: bool = False) -> int | None:
     if not hasattr(os, "fwalk"):  # Windows: left-overs stay until removed by hand
         return None if left_over else -1
     try:
-        descriptor = os.open(stage, _FOLDER)
+        descriptor = os.open(stage, FOLDER)
     except FileNotFoundError:
         return None
     held = False
