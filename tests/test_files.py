@@ -815,13 +815,39 @@ def test_modes_follow_the_umask(tmp_path):
     assert stat.S_IMODE((tmp_path / "out" / "labels").stat().st_mode) == 0o750
 
 
-def test_a_file_that_is_replaced_keeps_its_mode(tmp_path):
+@pytest.mark.parametrize(
+    ("mode", "owner", "then"),
+    [(0o600, None, 0o600), (0o6755, None, 0o755), (0o6777, 65534, 0o644), (0o600, 65534, 0o644)],
+)
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path, mode, owner, then):
+    """Not its set-id bits, and not if it is another user's, which could be planted."""
     target = tmp_path / "a.json"
     target.write_bytes(b"old")
-    target.chmod(0o600)
-    with Output(str(target), single=True, overwrite=True) as output:
-        output.write("", b"new")
-    assert (target.read_bytes(), stat.S_IMODE(target.stat().st_mode)) == (b"new", 0o600)
+    if owner is not None and os.getuid() != 0:
+        pytest.skip("only root can make what belongs to somebody else")
+    os.chown(target, -1 if owner is None else owner, -1)
+    target.chmod(mode)
+    old = os.umask(0o022)
+    try:
+        write_single(target, overwrite=True)
+    finally:
+        os.umask(old)
+    assert (target.read_bytes(), stat.S_IMODE(target.stat().st_mode)) == (content("file"), then)
+    assert target.stat().st_uid == os.getuid()
+
+
+def test_two_that_overwrite_one_folder_do_not_mix(tmp_path):
+    """The second is refused while the first lives, and what it would have written is not there."""
+    out = tmp_path / "out"
+    plant(out, ["mine"])
+    with Output(str(out), overwrite=True) as first:
+        first.write("a", b"1")
+        with pytest.raises(PathError, match="another odm is writing into it"):
+            write_folder(out, overwrite=True)
+    assert sorted(snapshot(out)) == ["a", "mine"]
+    write_folder(out, overwrite=True)
+    assert "data.yaml" in snapshot(out)
+    assert not litter(tmp_path)
 
 
 def test_a_dry_run_touches_nothing(tmp_path):

@@ -103,6 +103,7 @@ class Output:
         self._made: list[str] = []
         self._placed = 0
         self._held = -1
+        self._lock: int | None = None
         self._stage = ""
         self._copies: dict[str, str] = {}
         self._sync_each = single
@@ -294,6 +295,11 @@ class Output:
 
     def _begin(self) -> None:
         parent, name = os.path.split(self._real)
+        if self._exists and not self.single:
+            self._lock = staging.lock_folder(self._real)
+            if self._lock is None:
+                shown = printable(self.target)
+                raise PathError(f"{shown}: another odm is writing into it; try again when that has ended")
         if not self.single and self._old is not None and self._must_stage_inside(parent):
             self._new_stage(self._real, name)
         else:
@@ -375,8 +381,7 @@ class Output:
             if self._old is not None:  # the empty folder that is replaced; its owner and mode stay
                 with contextlib.suppress(OSError, AttributeError):
                     os.chown(tree, self._old.st_uid, self._old.st_gid)
-                with contextlib.suppress(OSError):
-                    os.chmod(tree, stat.S_IMODE(self._old.st_mode))
+                self._keep_mode(tree)
                 if os.name == "nt":
                     os.rmdir(self._real)
             os.rename(tree, self._real)
@@ -386,14 +391,23 @@ class Output:
         made = os.path.join(self._stage, "file")
         try:
             if self._exists:
-                if self._old is not None:  # what only its owner may read stays so
-                    with contextlib.suppress(OSError):
-                        os.chmod(made, stat.S_IMODE(self._old.st_mode))
+                self._keep_mode(made)
                 os.replace(made, self._real)
             else:
                 self._appear(made)
         finally:
             self._sync_parents()
+
+    def _keep_mode(self, made: str) -> None:
+        """Give what was made the mode of what it replaces: what only its owner may read stays so.
+
+        Not where that is another user's, who would choose who may write to our file, and no set-id bit of a
+        file, which would let others run it as us. (Of a folder it passes the group on.)
+        """
+        own = getattr(os, "geteuid", lambda: 0)()
+        if self._old is not None and self._old.st_uid == own:
+            with contextlib.suppress(OSError):
+                os.chmod(made, self._old.st_mode & (0o777 if self.single else 0o3777))
 
     def _appear(self, made: str) -> None:
         """Put a file into a place that must be free: a rename would silently replace what came meanwhile."""
@@ -480,9 +494,10 @@ class Output:
                     except OSError:  # not empty: the target is in there
                         break
             finally:
-                if self._held >= 0:
-                    os.close(self._held)
-                    self._held = -1
+                for descriptor in (self._held, self._lock):
+                    if descriptor is not None and descriptor >= 0:
+                        os.close(descriptor)
+                self._held, self._lock = -1, None
 
 
 def _first_of_each(names: Sequence[str], owners: Sequence[str], log: Log, path: str) -> dict[str, int]:

@@ -54,6 +54,25 @@ def hold(stage: str, *, left_over: bool = False) -> int | None:
     return descriptor if held else None
 
 
+def lock_folder(folder: str) -> int | None:
+    """A descriptor that holds a folder for this process until it is closed, or the process dies.
+
+    None if another process holds it, -1 where folders cannot be locked.
+    """
+    try:
+        import fcntl
+
+        descriptor = os.open(folder, FOLDER)
+    except (ImportError, OSError):  # a folder may be one to write into and not to list
+        return -1
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as e:
+        os.close(descriptor)
+        return None if isinstance(e, BlockingIOError) else -1
+    return descriptor
+
+
 def remove_left_overs(parent: str) -> None:
     """Remove the staging folders of processes of this user that died."""
     try:
