@@ -39,58 +39,44 @@ keeps the names and sizes of images and their splits, but only classes with obje
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from odm.codes import NO_SIZE
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.codes import UNKNOWN_CLASS
 from odm.formats._shared.frames import box_tracks, track_numbers
-from odm.formats._shared.gather import At
+from odm.formats._shared.items import (
+    BAD_SIZE,
+    BadRecord,
+    Image,
+    Item,
+    Row,
+    Size,
+    file_item,
+    have_sizes,
+    images_of,
+    one_file,
+)
 from odm.formats._shared.json_columns import show
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_records import (
-    EMPTY,
-    FOUR,
-    NUMBER,
-    Each,
-    Held,
-    Keyed,
-    Maybe,
-    Records,
-    Table,
-    add_boxes,
-)
-from odm.formats._shared.json_values import (
-    FLAG_NAMES,
-    Nothing,
-    Reader,
-    dump,
-    fitting,
-    flags_of,
-    groups,
-    is_set,
-    may_write,
-    number,
-    sniff_json,
-)
+from odm.formats._shared.json_values import FLAG_NAMES, Reader, dump, fitting, number, sniff_json
 from odm.formats._shared.number_text import fixed_rows
 from odm.formats._shared.splits import SPLITS, SplitOptions, files_of_split, miss_split, split_of
 from odm.formats._shared.text_tokens import decimals_for
 from odm.issues import Log, Trusted, printable
-from odm.names import refuse_class, stem
+from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
 
-_BOX = frozenset({"label", "bounding_box", "confidence", "attributes", "index"})
+_BOX = frozenset("_id id _cls label bounding_box confidence attributes index tags".split())
 _SAMPLE = frozenset(
     "_id id filepath tags metadata _media_type _rand _dataset_id created_at last_modified_at".split()
 )
-_DETECTION = frozenset({"_id", "id", "_cls", "tags", "index"})
 _TRUTH = "ground_truth"
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:/|[a-z0-9]+://")
 _FLAGS = {**FLAG_NAMES, "iscrowd": Flag.CROWD}
@@ -131,164 +117,66 @@ def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -
         folders = (source.path[: -len(name)] + "data",)
     reader = Reader(source, builder, log, options, folders, ask_other=True)
     files = reader.choose(_looks_like, "the detection data set of FiftyOne")
-    values = {file: _RECORDS.read(reader, file) for file in files}
-    samples = [file for file, value in values.items() if isinstance(value, dict) and "samples" in value]
+    found: dict[str, Item] = {}
+    for file in log.track(files, "reading"):
+        with contextlib.suppress(BadRecord):
+            found[file] = file_item(reader, file)
+    samples = {file for file, record in found.items() if "samples" in record}
     for file in samples:
-        _read_samples(reader, values.pop(file), At(source.full(file)), options)
-    for file in files_of_split(list(values), split_of, None if samples else options.split, source, log):
-        value = values[file]
-        at = At(source.full(file))
-        if isinstance(value, Table):
-            if _read_table(reader, value, at, split_of(file)):
-                continue
-            value = reader.value(file)
-        record = None if value is Nothing else reader.mapping(value, at)
-        if record is not None:
-            _read_file(reader, record, at, split_of(file))
+        _read_samples(found[file], options)
+    files = [file for file in files if file not in samples]
+    for file in files_of_split(files, split_of, None if samples else options.split, source, log):
+        with contextlib.suppress(BadRecord):
+            if file in found:
+                _read_labels(found[file], split_of(file))
     reader.finish(field="confidence")
 
 
-def _read_file(reader: Reader, record: dict[str, Any], at: At, split: str) -> None:
-    reader.count_unread(record, frozenset({"classes", "labels"}))
-    if "labels" not in record:
-        reader.missing(at, "labels")
-        return
+def _read_labels(record: Item, split: str) -> None:
+    """Read the images of ``labels.json``."""
+    reader = record.reader
+    record.count_unread(frozenset({"classes", "labels"}))
+    record.need("labels")
     errors = reader.log.errors
-    names = None
-    if record.get("classes") is not None:
-        names = reader.items(record["classes"], at / "classes")
-        for i, name in enumerate(names or ()):
-            reader.category(name, at / "classes" / i, listed=True)
-    labels = reader.mapping(record["labels"], at / "labels")
-    if labels is None or reader.log.errors > errors:
+    names = None if record.get("classes") is None else record.array("classes")
+    for i, name in enumerate(names or ()):
+        reader.category(name, record.at / "classes" / i, listed=True)
+    labels = record.object("labels")
+    if reader.log.errors > errors:
         return
-    for key, value in labels.items():
-        here = at / "labels" / key
-        boxes = reader.items(value, here)
-        image, size = _add_image(reader, key, here, split, sized=bool(boxes))
-        if image is None or boxes is None:
-            reader.builder.skipped += len(boxes or ())
-            continue
-        rows = reader.rows_of(here)
-        for i, box in enumerate(boxes):
-            assert size is not None
-            if not _read_box(reader, box, here / i, image, size, names, rows, i):
-                reader.builder.skipped += 1
+    for key in labels.record:
+        boxes = labels.rows(key)
+        picture = reader.pictures.find(key, path=boxes.at.path) if reader.pictures else None
+        name = picture.name if picture else key
+        size = reader.known_size(name, boxes.at, picture) if boxes else None
+        image = reader.image(name, boxes.at, size=size, picture=picture, split=split)
+        boxes.read(image if size else None, _read_box, size, names)
 
 
-def _add_image(
-    reader: Reader, key: str, at: At, split: str, *, sized: bool
-) -> tuple[int | None, tuple[int, int] | None]:
-    """The row and the size of the image of a key; no row, and an issue, if it has none or lacks its size."""
-    picture = reader.pictures.find(key, path=at.path) if reader.pictures else None
-    name = picture.name if picture else key
-    size = reader.pictures.size(name, picture) if sized else None
-    image = reader.image(name, at, size=size, picture=picture, split=split)
-    if image is not None and sized and size is None:
-        reader.log.report(NO_SIZE, at.path, **at.where, value=name)
-        image = None
-    return image, size
-
-
-def _read_table(reader: Reader, table: Table, at: At, split: str) -> bool:
-    """Read a file in which everything is as usual; False, and nothing is done, if a class is not listed."""
-    names, boxes = table["classes"][0], table["labels"]
-    label = boxes["label"]
-    if names is not _UNLISTED:
-        rows = {name: name for name in names} | dict(enumerate(names))
-        label = list(map(rows.get, label))
-        if None in label:
-            return False
-        for i, name in enumerate(names):
-            reader.category(name, at / "classes" / i, listed=True)
-    elif any(type(name) is not str or refuse_class(name) for name in dict.fromkeys(label)):
-        return False
-    images, lists, sizes = [], [], []
-    for key, n in zip(boxes.names, boxes.lengths, strict=True):
-        here = at / "labels" / key
-        image, size = _add_image(reader, key, here, split, sized=n > 0)
-        images.append(image)
-        sizes.append(size or (0, 0))
-        lists.append(-1 if image is None else reader.rows_of(here))
-    scale = np.repeat(np.array(sizes, np.float64).reshape(-1, 2), boxes.lengths, axis=0)
-    values = boxes["bounding_box"] * np.tile(scale, 2)
-    wh = values[:, 2:]
-    xyxy = np.concatenate([values[:, :2], values[:, :2] + wh], axis=1)
-    flags = np.array(boxes["attributes"], np.int64)
-    add_boxes(reader, boxes, label, xyxy, images, lists, wh=wh, score=boxes["confidence"], flags=flags)
-    return True
-
-
-_UNLISTED = ("",)
-
-
-def _usual_classes(names: Any) -> Any:
-    """The list of classes, `_UNLISTED` where there is none; None if one of them cannot be a class."""
-    if names is None:
-        return _UNLISTED
-    good = type(names) is list and all(type(name) is str and not refuse_class(name) for name in names)
-    return names if good else None
-
-
-def _usual_flags(given: Any) -> int | None:
-    """The flags that attributes say; None where they say anything else."""
-    if given and (type(given) is not dict or not _FLAGS.keys() >= given.keys()):
-        return None
-    flags = Flag(0)
-    for name, value in (given or {}).items():
-        flags |= _FLAGS[name] if is_set(value) else 0
-    return int(flags)
-
-
-def _usual_label(label: Any) -> Any:
-    return label if type(label) in (int, str) else None
-
-
-_RECORDS = Records(
-    {
-        "classes": Held(_usual_classes),
-        "labels": Keyed(
-            Each(
-                {
-                    "label": Held(_usual_label),
-                    "bounding_box": FOUR,
-                    "confidence": Maybe(NUMBER),
-                    "attributes": Held(_usual_flags),
-                    "index": EMPTY,
-                }
-            )
-        ),
-    }
-)
-
-
-def _read_samples(reader: Reader, record: dict[str, Any], at: At, options: FiftyoneOptions) -> None:
+def _read_samples(record: Item, options: FiftyoneOptions) -> None:
     """Read the images of ``samples.json``."""
-    here, log = at / "samples", reader.log
-    samples = reader.items(record["samples"], here)
-    found = [
-        (s, here / i) for i, v in enumerate(samples or ()) if (s := reader.mapping(v, here / i)) is not None
-    ]
-    field = options.field or _field(reader, [sample for sample, _ in found])
-    splits = [_tagged(sample) for sample, _ in found]
-    if miss_split(options.split, splits, reader.source, log):
+    reader, samples = record.reader, list(record.items("samples"))
+    field = options.field or _field(reader, samples)
+    splits = [_tagged(sample) for sample in samples]
+    if miss_split(options.split, splits, reader.source, reader.log):
         return
-    for (sample, place), split in zip(found, splits, strict=True):
-        if options.split in (None, split):
-            _read_sample(reader, sample, place, field, split)
+    for sample, split in zip(samples, splits, strict=True):
+        with contextlib.suppress(BadRecord):
+            if options.split in (None, split):
+                _read_sample(sample, field, split)
 
 
-def _tagged(sample: dict[str, Any]) -> str:
+def _tagged(sample: Item) -> str:
     """The split that the tags of a sample name, else nothing."""
     tags = sample.get("tags")
     return next((t for t in tags if isinstance(t, str) and t in SPLITS), "") if isinstance(tags, list) else ""
 
 
-def _field(reader: Reader, samples: list[dict[str, Any]]) -> str:
+def _field(reader: Reader, samples: Sequence[Item]) -> str:
     """The name of the field whose detections are read."""
     scored: dict[str, bool] = {}
     for sample in samples:
-        for key, value in sample.items():
+        for key, value in sample.record.items():
             if isinstance(value, dict) and isinstance(given := value.get("detections"), list):
                 own = any(isinstance(d, dict) and d.get("confidence") is not None for d in given)
                 scored[key] = scored.get(key, False) or own
@@ -301,141 +189,78 @@ def _field(reader: Reader, samples: list[dict[str, Any]]) -> str:
     return chosen
 
 
-def _read_sample(reader: Reader, sample: dict[str, Any], at: At, field: str, split: str) -> None:
-    reader.count_unread(sample, _SAMPLE | {field})
-    given = {} if sample.get(field) is None else reader.mapping(sample[field], at / field)
-    boxes = None if given is None else reader.items(given.get("detections"), at / field / "detections")
-    about = {} if sample.get("metadata") is None else reader.mapping(sample["metadata"], at / "metadata")
-    if boxes is None or about is None:
-        reader.builder.skipped += len(boxes or ())
-        return
-    name: Any = sample.get("filepath")
+def _read_sample(sample: Item, field: str, split: str) -> None:
+    reader = sample.reader
+    sample.count_unread(_SAMPLE | {field})
+    boxes = sample.object(field, optional=True).rows("detections")
+    size = sample.object("metadata", optional=True).size("width", "height")
+    name, picture = sample.get("filepath"), None
     if isinstance(name, str):
         name = name.replace("\\", "/")
         name = name.rpartition("/")[2] if _ABSOLUTE.match(name) else name.removeprefix("data/")
-    picture = reader.pictures.named(name) if isinstance(name, str) and reader.pictures else None
-    size = reader.size(about.get("width"), about.get("height"), at / "metadata", ("width", "height"))
-    if size is None and boxes and isinstance(name, str):
-        size = reader.pictures.size(name, picture)
-        if size is None:
-            reader.log.report(NO_SIZE, at.path, **at.where, value=name)
+        picture = reader.pictures.named(name) if reader.pictures else None
+        if size is None and boxes:
+            size = reader.known_size(name, sample.at, picture)
     image = None
-    if size != (0, 0):
-        image = reader.image(name, at, field="filepath", size=size, picture=picture, split=split)
-    if image is None or (boxes and size is None):
-        reader.builder.skipped += len(boxes)
+    if size != BAD_SIZE:
+        image = sample.image_named(name, field="filepath", size=size, picture=picture, split=split)
+    boxes.read(image if size else None, _read_box, size, None)
+
+
+def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
+    box.need("label", "bounding_box")
+    label, category = box.get("label"), -1
+    if names is not None and type(label) is int and 0 <= label < len(names):
+        label = names[label]
+    if names is None or (type(label) is str and label in names):
+        category = box.category_named(label, box.at / "label")
+    else:
+        where = Trusted("the list of classes")
+        box.report(UNKNOWN_CLASS, "label", value=Trusted(show(label)), n=len(names), where=where)
+        box.fault()
+    x, y, w, h = box.number_list("bounding_box", 4, "4 numbers: left, top, width, height")
+    score, given = box.score("confidence"), box.object("attributes", optional=True)
+    if box.bad:
         return
-    here = at / field / "detections"
-    rows = reader.rows_of(here)
-    for i, box in enumerate(boxes):
-        assert size is not None
-        if not _read_detection(reader, box, here / i, image, size, rows, i):
-            reader.builder.skipped += 1
-
-
-def _read_detection(
-    reader: Reader, value: Any, at: At, image: int, size: tuple[int, int], rows: int, line: int
-) -> bool:
-    """Read one detection of a sample, whose attributes may stand beside its other keys."""
-    box = reader.mapping(value, at, row=True)
-    if box is None:
-        return False
-    given = box.get("attributes") or {}
-    attributes = {key: box[key] for key in _FLAGS if key in box}
-    for key, attribute in given.items() if isinstance(given, dict) else ():
-        attributes[key] = attribute.get("value") if isinstance(attribute, dict) else attribute
-    reader.count_unread(box, _BOX | _DETECTION | _FLAGS.keys())
-    plain = {key: box[key] for key in _BOX if key in box}
-    if isinstance(given, dict):
-        plain["attributes"] = attributes
-    return _read_box(reader, plain, at, image, size, None, rows, line)
-
-
-def _read_box(
-    reader: Reader,
-    value: Any,
-    at: At,
-    image: int,
-    size: tuple[int, int],
-    names: list[Any] | None,
-    rows: int,
-    line: int,
-) -> bool:
-    """Read one detection; False, and an issue, if it cannot be a box."""
-    box = reader.mapping(value, at, row=True)
-    if box is None:
-        return False
-    for key in ("label", "bounding_box"):
-        if key not in box:
-            reader.missing(at, key, row=True)
-            return False
-    label, known = box["label"], True
-    if names is not None:
-        if type(label) is int and 0 <= label < len(names):
-            label = names[label]
-        elif type(label) is not str or label not in names:
-            reader.log.report(
-                UNKNOWN_CLASS,
-                at.path,
-                **(at / "label").where,
-                field="label",
-                value=Trusted(show(label)),
-                n=len(names),
-                where=Trusted("the list of classes"),
-            )
-            known = False
-    category = reader.category(label, at / "label") if known else None
-    values = reader.numbers(
-        box["bounding_box"], 4, "4 numbers: left, top, width, height", at / "bounding_box"
-    )
-    score = reader.score(box.get("confidence"), at / "confidence")
-    given = box.get("attributes")
-    attributes = reader.mapping(given, at / "attributes", row=True) if given else {}
-    if category is None or values is None or score is None or attributes is None:
-        return False
-    reader.count_unread(box, _BOX)
-    flags = reader.flags(attributes, _FLAGS)
+    box.count_unread(_BOX | _FLAGS.keys())
+    attributes = {key: box.get(key) for key in _FLAGS if key in box}
+    for key, value in given.record.items():
+        attributes[key] = value.get("value") if isinstance(value, dict) else value
+    flags = box.reader.flags(attributes, _FLAGS)
+    index, track = box.get("index"), -1
+    if type(index) is int and index >= 0:
+        track = box.reader.builder.track(-1, index)
     width, height = size
-    x, y, w, h = (v * s for v, s in zip(values, (width, height, width, height), strict=True))
-    corners = x, y, x + w, y + h
-    index = box.get("index")
-    track = reader.builder.track(-1, index) if type(index) is int and index >= 0 else -1
-    columns = {"file": rows, "line": line, "flags": flags, "track": track}
-    reader.box(image, category, corners, at, wh=(w, h), score=score, **columns)
-    return True
+    x, y, w, h = x * width, y * height, w * width, h * height
+    box.add(category, (x, y, x + w, y + h), wh=(w, h), score=score, flags=flags, track=track)
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) -> None:
     """Write ``labels.json``, or ``samples.json``."""
-    images, boxes = dataset.images, dataset.boxes
     by_sample = options.layout == "samples"
-    name = "" if target.single else f"{options.layout}.json"
-    fits = may_write(dataset, log) and (not name or target.plan([name], ["the labels"], log))
-    keys = list(images.name) if by_sample else [stem(image) for image in images.name]
+    name = one_file(dataset, target, f"{options.layout}.json", "labels", log)
+    fits = have_sizes(dataset, log)
+    names = dataset.images.name
+    keys = list(names) if by_sample else [stem(image) for image in names]
     first: dict[str, str] = {}
-    for key, image in zip(keys, images.name, strict=True):
+    for key, image in zip(keys, names, strict=True):
         if first.setdefault(key, image) != image:
             log.report(COLLISION, "", first=first[key], second=image, value=f"labels/{key}")
             fits = False
-    for row in np.unique(boxes.image).tolist():
-        if images.width[row] <= 0 or images.height[row] <= 0:
-            path, line, pointer = dataset.image_place(row)
-            log.report(NO_SIZE, path, line=line, pointer=pointer, value=images.name[row])
-            fits = False
-    if not fits:
+    if name is None or not fits:
         return
     found = _detections(dataset, log, by_name=by_sample)
     if by_sample:
         field = options.field or (_TRUTH if dataset.kind == "gt" else "predictions")
-        samples = (_sample(dataset, row, field, own) for row, own in enumerate(found))
+        samples = (_sample(image, dataset.images.split[image.row], field, own) for image, own in found)
         text = '{"samples": [\n' + ",\n".join(map(dump, samples)) + "\n]}\n"
     else:
-        body = ",\n".join(f"{dump(key)}: {dump(own)}" for key, own in zip(keys, found, strict=True))
+        body = ",\n".join(f"{dump(key)}: {dump(own)}" for key, (_, own) in zip(keys, found, strict=True))
         text = f'{{"classes": {dump(list(dataset.categories.name))},\n"labels": {{\n{body}\n}}}}\n'
     target.write(name, text.encode())
 
 
-def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[list[dict[str, Any]]]:
+def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[Image, list[dict[str, Any]]]]:
     """The objects of each image; with `by_name` as documents of FiftyOne, their classes as names."""
     images, boxes = dataset.images, dataset.boxes
     size = np.stack([images.width, images.height], axis=1).astype(np.float64)
@@ -444,39 +269,28 @@ def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[list[d
     # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
     places = np.array([decimals_for(*wh) + 3 for wh in size.astype(np.int64).tolist()], np.int64)[boxes.image]
     texts = fixed_rows(relative, places)
-    used = sorted(FLAG_NAMES)
     tracks = box_tracks(dataset, track_numbers(dataset, log, apart=True), -1)
-    for members in groups(dataset):
+    for image in images_of(dataset):
         found = []
-        for i in members:
-            location = [number(float(text)) for text in texts[i]]
-            category = int(boxes.category[i])
-            box: dict[str, Any] = {"label": category, "bounding_box": location}
-            if by_name:
-                box = {
-                    "_cls": "Detection",
-                    "label": dataset.categories.name[category],
-                    "bounding_box": location,
-                }
-            if dataset.kind == "det":
-                box["confidence"] = number(float(boxes.score[i]))
-            if names := dict.fromkeys(flags_of(int(boxes.flags[i]), used), True):
-                box |= names if by_name else {"attributes": names}
-            if tracks is not None and tracks[i] >= 0:
-                box["index"] = int(tracks[i])
-            found.append(box)
-        yield found
+        for box in image.boxes:
+            location = [number(float(text)) for text in texts[box.row]]
+            document: dict[str, Any] = {"_cls": "Detection", "label": box.label, "bounding_box": location}
+            if not by_name:
+                document = {"label": int(boxes.category[box.row]), "bounding_box": location}
+            document |= box.scored("confidence")
+            if flags := dict.fromkeys(box.flags_in(sorted(FLAG_NAMES)), True):
+                document |= flags if by_name else {"attributes": flags}
+            if tracks is not None and tracks[box.row] >= 0:
+                document["index"] = int(tracks[box.row])
+            found.append(document)
+        yield image, found
 
 
-def _sample(dataset: Dataset, row: int, field: str, found: list[dict[str, Any]]) -> dict[str, Any]:
+def _sample(image: Image, split: str, field: str, found: list[dict[str, Any]]) -> dict[str, Any]:
     """The sample of an image."""
-    images = dataset.images
-    sample: dict[str, Any] = {"filepath": f"data/{images.name[row]}", "tags": []}
-    if images.split[row]:
-        sample["tags"] = [images.split[row]]
-    if images.width[row] > 0 and images.height[row] > 0:
-        width, height = int(images.width[row]), int(images.height[row])
-        sample["metadata"] = {"_cls": "ImageMetadata", "width": width, "height": height}
+    sample: dict[str, Any] = {"filepath": f"data/{image.name}", "tags": [split] if split else []}
+    if image.width > 0 and image.height > 0:
+        sample["metadata"] = {"_cls": "ImageMetadata", "width": image.width, "height": image.height}
     return {**sample, field: {"_cls": "Detections", "detections": found}}
 
 

@@ -296,7 +296,7 @@ def _location(region: Row, shape: Item) -> tuple[Corners, tuple[float, float] | 
     if kind != "polygon":
         shape.report(UNKNOWN_SHAPE, "name", value=kind, shapes="rect or polygon")
         raise BadRecord
-    xs, ys = shape.number_list("all_points_x"), shape.number_list("all_points_y")
+    xs, ys = shape.any_numbers("all_points_x"), shape.any_numbers("all_points_y")
     if len(xs) != len(ys) or not xs:
         expected = Trusted("equally many values in all_points_x and all_points_y, at least one")
         sizes = Trusted(f"{len(xs)} and {len(ys)}")

@@ -163,24 +163,24 @@ class Item:
             return NAN
         return found
 
-    def number_list(self, key: str, count: int = -1, what: str = "") -> list[float]:
-        """The list of numbers under a key; `BadRecord`, and an issue, if it is none.
-
-        With a `count` it must hold so many, described by `what`.
-        """
+    def number_list(self, key: str, count: int, what: str) -> list[float]:
+        """The list of so many numbers under a key, which must be there; `what` describes the list."""
         self.need(key)
-        value, at = self.record[key], self.at / key
-        found: list[float] | None
-        if count >= 0:
-            found = self.reader.numbers(value, count, what, at)
-        else:
-            given = self.reader.items(value, at, row=True)
-            each = [self.reader.number(one, at / i) for i, one in enumerate(given or ())]
-            good = [one for one in each if one is not None]
-            found = None if given is None or len(good) < len(each) else good
+        found = self.reader.numbers(self.record[key], count, what, self.at / key)
         if found is None:
-            raise BadRecord
+            self.fault()
+            return [NAN] * count
         return found
+
+    def any_numbers(self, key: str) -> list[float]:
+        """The list of numbers under a key; `BadRecord`, and an issue, if it is none."""
+        self.need(key)
+        given = self.array(key)
+        found = [self.reader.number(value, self.at / key / i) for i, value in enumerate(given)]
+        good = [value for value in found if value is not None]
+        if len(good) < len(found) or (self.row is not None and self.row.bad):
+            raise BadRecord
+        return good
 
     def points(self, key: str, least: int) -> list[list[float]]:
         """The list of at least so many points [x, y] under a key."""

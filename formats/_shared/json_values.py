@@ -136,7 +136,7 @@ class Reader(Gather):
             source, builder, log, options, folders, ask_other=other, size_field=field, unanimous=True
         )
         self._outlines: Counter[str] = Counter()
-        self._first_outline: tuple[str, dict[str, Any]] | None = None
+        self._first_outline: At | None = None
 
     # -- files
 
@@ -346,11 +346,11 @@ class Reader(Gather):
             key = "other keys"
         extras[key] = extras.get(key, 0) + n
 
-    def outline(self, what: str, at: At | Callable[[], tuple[str, dict[str, Any]]]) -> None:
+    def outline(self, what: str, at: At) -> None:
         """Count a shape that is read as its box: ``polygons``, ``rotated boxes`` and the like."""
         self._outlines[what] += 1
         if self._first_outline is None:
-            self._first_outline = (at.path, at.where) if isinstance(at, At) else at()
+            self._first_outline = at
 
     # -- rows
 
@@ -414,13 +414,13 @@ class Reader(Gather):
         self._report_outlines(total)
 
     def _report_outlines(self, total: int) -> None:
-        if not self._outlines:
+        at = self._first_outline
+        if at is None:
             return
         kinds = list(self._outlines)
-        path, where = self._first_outline or (self.source.path, {})
         n = self._outlines.total()
         what = Trusted(kinds[0] if len(kinds) == 1 else "outlines")
-        self.log.report(OUTLINES, path, **where, n=n, total=max(total, n), what=what)
+        self.log.report(OUTLINES, at.path, **at.where, n=n, total=max(total, n), what=what)
         rotated = self._outlines["rotated boxes"]
         for key, m in (("rotation", rotated), ("segmentation", n - rotated)):
             if m:

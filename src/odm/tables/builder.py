@@ -69,12 +69,6 @@ class Builder:
         self._files.append(SourceFile(path, pointer))
         return len(self._files) - 1
 
-    def add_files(self, paths: Iterable[str], *pointers: str) -> int:
-        """Register many files, each under these pointers in turn; the number of the first."""
-        first = len(self._files)
-        self._files += [SourceFile(path, pointer) for path in paths for pointer in pointers or ("",)]
-        return first
-
     def location(self, file: int, line: int) -> tuple[str, int, str]:
         """Path, line and JSON pointer of a row of a file; the empty ones of the last two are 0 and ``""``."""
         return self._files[file].location(line)
@@ -259,11 +253,6 @@ class Builder:
         self._labels.append(np.stack(np.broadcast_arrays(*columns), axis=-1).reshape(-1, 3))
         if not np.isin(columns[2], list(LabelState)).all():
             raise ValueError("a verdict is none of " + ", ".join(f"{v.value} ({v.name})" for v in LabelState))
-
-    @property
-    def n_files(self) -> int:
-        """How many files were registered so far."""
-        return len(self._files)
 
     @property
     def n_images(self) -> int:
