@@ -27,7 +27,12 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-IN_WHEEL = ("odm/py.typed", "odm/report/page/template.html", "odm/formats/voc/__init__.py")
+IN_WHEEL = (
+    "odm/py.typed",
+    "odm/cli/examples.json",
+    "odm/report/page/template.html",
+    "odm/formats/voc/__init__.py",
+)
 IN_SDIST = (
     "tests/conftest.py",
     "fixtures/README.md",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import json
 import pkgutil
 import string
 import textwrap
@@ -12,7 +14,6 @@ from typing import Any
 import odm.converters
 import odm.evaluate
 import odm.formats
-from odm.cli._examples import EXAMPLES
 from odm.issues import CODES, Code
 from odm.screen import json_text, markdown
 
@@ -43,6 +44,17 @@ def explain(codes: Sequence[Code], output: str) -> str:
     return "\n".join(_text(code) for code in codes)
 
 
+@functools.cache
+def examples() -> dict[str, tuple[str, str]]:
+    """Of each code the line of input, the command or the Python that shows it, and what is printed.
+
+    They are made from the bad fixtures by ``python tests/write_examples.py``.
+    """
+    data = pkgutil.get_data("odm.cli", "examples.json")
+    assert data is not None, "the package was built without its examples"
+    return {code: (shown, printed) for code, (shown, printed) in json.loads(data).items()}
+
+
 def message(code: Code) -> str:
     """What the code says, with an ellipsis for every value."""
     return _without_values(code.template)
@@ -66,7 +78,7 @@ def _kind(code: Code) -> str:
 
 
 def _entry(code: Code) -> dict[str, Any]:
-    line, printed = EXAMPLES.get(code.name, ("", ""))
+    line, printed = examples().get(code.name, ("", ""))
     return {
         "code": code.name,
         "severity": code.severity,
@@ -80,7 +92,7 @@ def _entry(code: Code) -> dict[str, Any]:
 
 
 def _text(code: Code) -> str:
-    line, printed = EXAMPLES.get(code.name, ("", ""))
+    line, printed = examples().get(code.name, ("", ""))
     lines = [f"{code.name} ({_kind(code)})", "", _wrap(message(code)), "", _wrap(code.why)]
     if advice(code):
         lines += ["", _wrap(f"To fix it: {advice(code)}.")]
@@ -106,7 +118,7 @@ def _page(codes: Sequence[Code]) -> str:
         ]
         lines.append("")
     for code in codes:
-        line, printed = EXAMPLES.get(code.name, ("", ""))
+        line, printed = examples().get(code.name, ("", ""))
         lines += [
             f"## {code.name}",
             "",

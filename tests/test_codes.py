@@ -7,8 +7,7 @@ import fixture_cases as written
 import pytest
 
 from odm import checks
-from odm.cli._examples import EXAMPLES
-from odm.cli._explain import all_codes
+from odm.cli._explain import all_codes, examples
 
 REGISTRY = all_codes()
 CODES = [code for code in REGISTRY if not code.startswith("test-")]
@@ -30,7 +29,7 @@ def test_every_code_has_fixtures_that_give_no_other(code):
 
 @pytest.mark.parametrize("code", CODES)
 def test_every_code_has_an_example(code):
-    shown, printed = EXAMPLES[code]
+    shown, printed = examples()[code]
     assert f" {code} " in printed
     assert not printed.startswith("-") or "Dataset" in shown, "the place is not said"
 

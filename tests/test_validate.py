@@ -484,8 +484,8 @@ def test_the_page_of_codes_is_what_the_command_prints(odm_run):
 
 
 def test_the_examples_are_those_of_the_fixtures():
-    text = write_examples.module(write_examples.examples())
-    held = (ROOT / "cli" / "_examples.py").read_text(encoding="utf-8")
+    text = write_examples.text_of(write_examples.examples())
+    held = (ROOT / "cli" / "examples.json").read_text(encoding="utf-8")
     assert held == text, "run python tests/write_examples.py"
 
 

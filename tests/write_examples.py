@@ -1,4 +1,4 @@
-"""Write cli/_examples.py and docs/codes.md from the bad fixtures: ``python tests/write_examples.py``."""
+"""Write cli/examples.json and docs/codes.md from the bad fixtures: ``python tests/write_examples.py``."""
 
 import contextlib
 import json
@@ -58,30 +58,18 @@ def examples():
     return dict(sorted(found.items()))
 
 
-def module(found):
-    """The text of cli/_examples.py."""
-    rows = "".join(
-        f"    {code!r}: (\n        {line!r},\n        {printed!r},\n    ),\n"
-        for code, (line, printed) in found.items()
-    )
-    return (
-        '"""An example of each code: the line of input, the command or the Python that shows it, and what is printed.\n\n'
-        "Made from the bad fixtures by ``python tests/write_examples.py``; do not edit it by hand.\n"
-        '"""\n\n'
-        "# fmt: off\n# ruff: noqa: E501, Q000\n\n"
-        f"EXAMPLES: dict[str, tuple[str, str]] = {{\n{rows}}}\n"
-    )
+def text_of(found):
+    """The text of cli/examples.json."""
+    return json.dumps(found, indent=1) + "\n"
 
 
 def main():
-    import odm.cli._examples as held
     from odm.cli import _explain
 
     codes = _explain.all_codes()
     found = examples()
-    (ROOT / "cli" / "_examples.py").write_text(module(found), encoding="utf-8", newline="\n")
-    held.EXAMPLES.clear()
-    held.EXAMPLES.update(found)
+    (ROOT / "cli" / "examples.json").write_text(text_of(found), encoding="utf-8", newline="\n")
+    _explain.examples.cache_clear()
     page = _explain.explain(list(codes.values()), "markdown")
     (ROOT / "docs" / "codes.md").write_text(page, encoding="utf-8", newline="\n")
     sys.stdout.write(f"{len(found)} of {len(codes)} codes have an example\n")
