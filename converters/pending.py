@@ -14,7 +14,7 @@ from odm.converters.skipping import LeftOut, read_good_files
 from odm.files import MAX_SIZE, Source, open_source
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
 from odm.issues import DataError, Log, PathError, UsageError, Usual, plural, printable
-from odm.names import BAD_NAME, SAME_SHORT_NAME, NameRule, refuse_name, shortened
+from odm.names import BAD_NAME, SAME_SHORT_NAME, NameRule, refuse_name, shortened, with_slashes
 from odm.tables import Builder, Dataset, Kind
 
 
@@ -256,7 +256,9 @@ class PendingSource:
         with np.errstate(over="ignore", invalid="ignore"), shortened(rule):
             self.format.read(self.source, builder, log, options)
         dataset = builder.build()
-        return dataset if rule is None else _shorten(dataset, self.source.path, rule, log)
+        if rule is None and "\\" not in "".join(dataset.images.name):
+            return dataset
+        return _rename(dataset, self.source.path, rule, log)
 
 
 def _report_kind(dataset: Dataset, kind: Kind | None, log: Log) -> None:
@@ -274,13 +276,16 @@ def _report_kind(dataset: Dataset, kind: Kind | None, log: Log) -> None:
         log.report(whole, path, line=line, pointer=pointer, n=len(dataset))
 
 
-def _shorten(dataset: Dataset, source: str, rule: NameRule, log: Log) -> Dataset:
-    """The dataset with shortened image names; unchanged if two would be equal, which is reported."""
+def _rename(dataset: Dataset, source: str, rule: NameRule | None, log: Log) -> Dataset:
+    """The dataset with its image names shortened by a rule, or without one with ``/`` between their folders.
+
+    It is unchanged if two names would be equal, which is reported.
+    """
     names = dataset.images.name
-    short = tuple(map(rule, names))
+    renamed = tuple(map(rule or with_slashes, names))
     first: dict[str, int] = {}
     errors = log.errors
-    for row, name in enumerate(short):
+    for row, name in enumerate(renamed):
         path, line, pointer = dataset.image_place(row)
         if (reason := refuse_name(name)) is not None:  # of names that no reader has checked
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=names[row], reason=reason)
@@ -289,13 +294,14 @@ def _shorten(dataset: Dataset, source: str, rule: NameRule, log: Log) -> Dataset
             log.report(SAME_SHORT_NAME, path, line=line, pointer=pointer, first=one, second=two, value=name)
     if log.errors > errors:
         return dataset
-    changed = [i for i, name in enumerate(short) if name != names[i]]
+    changed = [i for i, name in enumerate(renamed) if name != names[i]]
     what = f"no image name is changed by --names {printable(str(rule))}"
     if changed:
-        old, new = names[changed[0]], short[changed[0]]
-        what = f"{plural(len(changed), 'image name is', 'image names are')} shortened, {old!r} to {new!r}"
+        old, new = names[changed[0]], renamed[changed[0]]
+        how = f"read with / for \\: {new!r}" if rule is None else f"shortened, {old!r} to {new!r}"
+        what = f"{plural(len(changed), 'image name is', 'image names are')} {how}"
     log.note(f"{printable(source)}: {what}{', ...' if len(changed) > 1 else ''}")
-    return dataclasses.replace(dataset, images=dataclasses.replace(dataset.images, name=short))
+    return dataclasses.replace(dataset, images=dataclasses.replace(dataset.images, name=renamed))
 
 
 def report_unread(source: Source, log: Log) -> None:

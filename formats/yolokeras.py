@@ -262,7 +262,7 @@ class _Lines:
             if not line.strip():
                 continue
             name, boxes = _parts(line)
-            name = name.replace("\\", "/").removeprefix("./")
+            name = name.removeprefix("./").removeprefix(".\\")
             place = f"{path}:{number}"
             if _BOX.fullmatch(name):
                 self.log.report(NO_IMAGE_NAME, path, line=number)

@@ -92,6 +92,50 @@ def test_images_that_would_be_one_are_refused(tmp_path):
     assert (issue.code, issue.pointer) == ("same-short-name", "/images/1")
 
 
+WINDOWS = "images\\train\\x.jpg"
+
+
+@pytest.mark.parametrize("name", sorted({*FORMATS} - {"parquet", "tfrecord"}))
+def test_folders_of_windows_are_folders_in_every_format(name, tmp_path):
+    format_ = FORMATS[name]
+    data = Dataset.from_arrays(
+        images=[WINDOWS], width=[64], height=[48], categories=["x"], image=[0], category=[0], xyxy=[[1, 2, 3, 4]]
+    )  # fmt: skip
+    assert data.images.name == ("images/train/x.jpg",)
+    target = tmp_path / f"out{format_.suffixes[0] if format_.single else ''}"
+    odm.write(data, target, name)
+    files = [path for path in (target, *target.rglob("*")) if path.is_file()]
+    assert not [path for path in files if "\\" in path.name]
+    changed = False
+    for path in files:
+        text = path.read_text()
+        changed |= "images/train/x" in text
+        escaped = WINDOWS.replace("\\", "\\\\") if text.startswith(("{", "[")) else WINDOWS
+        path.write_text(text.replace("images/train/x", escaped.removesuffix(".jpg")))
+    log = Log()
+    sized = {"image_size": "64x48"} if format_.needs_size else {}
+    (found,) = odm.read(target, name, log=log, **sized).images.name
+    assert "\\" not in found
+    assert stem("images/train/x.jpg").endswith(stem(found))
+    if changed and name not in ("fiftyone", "voc"):  # which have only the last part of it from the text
+        assert any("read with / for" in note for note in log.notes)
+
+
+def test_two_names_that_differ_in_their_slashes_are_refused(tmp_path):
+    with pytest.raises(DataError) as raised:
+        odm.read(coco(tmp_path / "a.json", WINDOWS, WINDOWS.replace("\\", "/")))
+    assert raised.value.log.counts == {"same-short-name": 1}
+
+
+def test_pictures_are_found_by_names_with_backslashes(tmp_path):
+    from PIL import Image
+
+    (tmp_path / "photos" / "images" / "train").mkdir(parents=True)
+    Image.new("RGB", (64, 48)).save(tmp_path / "photos" / "images" / "train" / "x.jpg")
+    data = odm.read(coco(tmp_path / "a.json", WINDOWS), images=tmp_path / "photos")
+    assert data.images.path == (str(tmp_path / "photos/images/train/x.jpg"),)
+
+
 def test_short_names_find_pictures_and_the_other_side(tmp_path, capsys):
     from PIL import Image
 

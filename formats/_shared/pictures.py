@@ -20,7 +20,7 @@ from odm.csv_text import QuoteFault, plain_lines, records
 from odm.files import MAX_SIZE, Source
 from odm.formats._contract import Options, option, parse_size
 from odm.issues import Code, Log, PathError, Trusted, shorten
-from odm.names import PICTURE_SUFFIXES, NameRule, parse_name_rule, stem
+from odm.names import PICTURE_SUFFIXES, NameRule, parse_name_rule, stem, with_slashes
 from odm.pictures import picture_size
 from odm.tables import Builder, Dataset, Floats, distinct
 
@@ -168,7 +168,7 @@ class Pictures:
         self._builder = builder
         self._log = log
         self._fixed = options.image_size
-        self._short = options.names or str
+        self._short = options.names or with_slashes
         self._by_stem: dict[str, list[Picture]] = {}
         self._by_name: dict[str, Picture] = {}
         self._explicit: dict[str, tuple[int, int]] = {}
@@ -220,7 +220,7 @@ class Pictures:
     def _list(self, source: Source, left_out: Collection[str] = (), asked: Collection[str] = ()) -> None:
         """Add the pictures of a folder but those left out, and those that --images has by another name."""
         for file in source.with_suffix(*PICTURE_SUFFIXES):
-            picture = picture_in(source, file, source.relative(file))
+            picture = picture_in(source, file, with_slashes(source.relative(file)))
             if picture.location in left_out:
                 continue
             if asked and (stem(picture.name) in asked or os.path.abspath(picture.location) in asked):

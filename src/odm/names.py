@@ -25,7 +25,7 @@ SAME_SHORT_NAME = Code(
     "same-short-name",
     "error",
     "{first!r} and {second!r} would both be called {value!r}",
-    "use --names strip=PREFIX with the folder that all images share",
+    "rename one of them, or use --names strip=PREFIX with the folder that all images share",
     "Shortened names must still tell the images apart, or their boxes would be mixed.",
 )
 DEVICE_NAME = Code(
@@ -112,7 +112,7 @@ def refuse_name(name: str) -> str | None:
         return "it contains a drive"
     if "://" in name:
         return "it is a URL"
-    parts = name.replace("\\", "/").split("/")
+    parts = with_slashes(name).split("/")
     if ".." in parts:
         return "it leads outside its folder"
     if "" in parts or "." in parts:
@@ -124,6 +124,11 @@ def refuse_name(name: str) -> str | None:
     if len(parts) > MAX_DEPTH:
         return f"it has more than {MAX_DEPTH} parts"
     return None
+
+
+def with_slashes(name: str) -> str:
+    r"""A name with ``/`` between folders, as all image names of a dataset have; Windows tools write ``\``."""
+    return name.replace("\\", "/")
 
 
 def is_hidden(name: str) -> bool:
@@ -142,10 +147,10 @@ class NameRule:
         """The shortened name; of a URL without its query."""
         if "://" in name:
             name = re.split("[?#]", name, maxsplit=1)[0]
-        short = name.replace("\\", "/")
+        short = with_slashes(name)
         if self.prefix is None:
             return short.rstrip("/").rpartition("/")[2]
-        return short.removeprefix(self.prefix).lstrip("/") if short.startswith(self.prefix) else name
+        return short.removeprefix(self.prefix).lstrip("/") if short.startswith(self.prefix) else short
 
     def __str__(self) -> str:
         return "basename" if self.prefix is None else f"strip={self.prefix}"
@@ -158,7 +163,7 @@ def parse_name_rule(text: str) -> NameRule:
         return NameRule()
     if word != "strip" or not equals or not prefix:
         raise ValueError("expected basename or strip=PREFIX")
-    return NameRule(prefix.replace("\\", "/"))
+    return NameRule(with_slashes(prefix))
 
 
 _rule: ContextVar[NameRule | None] = ContextVar("odm.names", default=None)
@@ -189,7 +194,7 @@ def accept_name(name: str, log: Log, path: str, *, warn: bool = True, **location
     if reason is not None:
         log.report(BAD_NAME, path, value=name, reason=reason, **location)
         return False
-    for part in name.replace("\\", "/").split("/") if warn else ():
+    for part in with_slashes(name).split("/") if warn else ():
         first = part.split(".")[0].rstrip(" ").upper()
         if part[-1] in ". " or first in _RESERVED or not _NOT_WINDOWS.isdisjoint(part):
             log.report(DEVICE_NAME, path, value=name, **location)

@@ -348,7 +348,7 @@ class Dataset:
         builder = Builder()
         n_images = len(images)
         builder.add_images(
-            images,
+            [name.replace("\\", "/") for name in images],
             width=np.zeros(n_images, np.int32) if width is None else np.array(width),
             height=np.zeros(n_images, np.int32) if height is None else np.array(height),
             source_id=image_ids,
