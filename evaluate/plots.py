@@ -314,14 +314,19 @@ def _confusion(result: Result) -> Figure:
     n = len(table.classes)
     chosen = np.arange(n)
     subtitle = f"{result.protocol}; score >= {table.score:g}, IoU >= {table.iou:g}"
+    truth, found = table.table.index
     if n > IN_MATRIX:
-        wrong = table.counts - np.diag(np.diag(table.counts))
-        weight = wrong[:n, :n].sum(axis=0) + wrong[:n, :n].sum(axis=1)
+        wrong = (truth != found) & (truth < n) & (found < n)
+        weight = sum(np.bincount(own[wrong], table.table.n[wrong], minlength=n) for own in (truth, found))
         chosen = np.sort(np.argsort(-weight, kind="stable")[:IN_MATRIX])
         subtitle += f"; the {IN_MATRIX} of {n} classes most often confused"
     kept = np.append(chosen, n)
-    counts = table.counts[np.ix_(kept, kept)]
-    of = table.counts[kept].sum(axis=1, keepdims=True)
+    place = np.full(n + 1, -1)
+    place[kept] = np.arange(len(kept))
+    inside = (place[truth] >= 0) & (place[found] >= 0)
+    counts = np.zeros((len(kept), len(kept)), np.int64)
+    counts[place[truth[inside]], place[found[inside]]] = table.table.n[inside]
+    of = np.bincount(truth, table.table.n, minlength=n + 1)[kept, None]
     share = counts / np.maximum(of, 1)
     size = len(kept)
     inches = min(max(4.5, 3 + 0.4 * size), 16)

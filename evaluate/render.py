@@ -248,12 +248,9 @@ def confusion_csv(evaluation: Evaluation) -> str:
         for result in evaluation.results:
             table = result.confusion()
             names = (*table.classes, "")
-            of_gt, of_det = (table.shares(of).tolist() for of in ("gt", "det"))
-            truth, found = table.counts.nonzero()
-            for t, d in zip(truth.tolist(), found.tolist(), strict=True):
-                n = int(table.counts[t, d])
-                place = (*_reference(result), table.score, table.iou, names[t], names[d])
-                yield (*place, n, of_gt[t][d], of_det[t][d])
+            columns = (*table.table.index, table.table.n, table.cell_shares("gt"), table.cell_shares("det"))
+            for t, d, *numbers in zip(*(column.tolist() for column in columns), strict=True):
+                yield (*_reference(result), table.score, table.iou, names[t], names[d], *numbers)
 
     columns = ("score_min", "iou_min", "gt_class", "det_class", "count", "share_of_gt", "share_of_det")
     return csv_text([*_HEAD, *columns], rows())

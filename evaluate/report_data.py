@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate.analysis.overlaps import BACKGROUND
 from odm.evaluate.any_class import collapsed, parts
-from odm.evaluate.confusion import Confusion, counts_as_nothing
+from odm.evaluate.confusion import Confusion, Counts, counts_as_nothing, overlapping
 from odm.evaluate.counting import Truth
 from odm.evaluate.errors import DetectionTable
 from odm.evaluate.outcomes import OUTCOMES, REASONS
@@ -92,33 +92,6 @@ class Pairing:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Counts:
-    """A sparse table: ``n`` (m,) at the places ``index`` (axes, m) of an array of the given shape."""
-
-    shape: tuple[int, ...]
-    index: tuple[Longs, ...]
-    n: Longs
-
-    @classmethod
-    def of(cls, shape: tuple[int, ...], *columns: NDArray[np.integer]) -> Counts:
-        """How often each combination of the columns, each (rows,), occurs."""
-        key = np.ravel_multi_index(tuple(c.astype(np.int64) for c in columns), shape)
-        found, n = np.unique(key, return_counts=True)
-        return cls(shape, tuple(np.unravel_index(found, shape)), n.astype(np.int64))
-
-    def dense(self) -> Longs:
-        """The whole array."""
-        array = np.zeros(self.shape, np.int64)
-        array[self.index] = self.n
-        return array
-
-    @property
-    def key(self) -> Longs:
-        """(m,) rising places in the flat array."""
-        return np.ravel_multi_index(self.index, self.shape).astype(np.int64)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class ReportData:
     """What `report_data` answers for one result.
 
@@ -163,11 +136,10 @@ class ReportData:
 
     def confusion_at(self, position: int) -> Confusion:
         """The confusion matrix at one of the levels."""
-        n = len(self.classes) + 1
         own = self.confusion.index[0] == position
-        counts = np.zeros((n, n), np.int64)
-        counts[self.confusion.index[1][own], self.confusion.index[2][own]] = self.confusion.n[own]
-        return Confusion(self.classes, counts, float(self.levels[position]), CONFUSION_IOU)
+        places = tuple(axis[own] for axis in self.confusion.index[1:])
+        table = Counts(self.confusion.shape[1:], places, self.confusion.n[own])
+        return Confusion(self.classes, table, float(self.levels[position]), CONFUSION_IOU)
 
 
 def report_data(result: Result) -> ReportData:
@@ -327,16 +299,8 @@ def _pairing(joined: Joined, rules: Protocol) -> Pairing:
     spared = np.zeros(len(joined.detections), np.bool_)
     dets, gts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
     for gt_start, det_start, part in parts(joined):
-        void = nothing[gt_start : gt_start + len(part.truth)]
-        found = []
-        for pairs in find_pairs(collapsed(part), rules, CONFUSION_IOU).pieces():
-            reaches = pairs.iou if pairs.ioa is None else np.maximum(pairs.iou, pairs.ioa)
-            on_void = pairs.det[void[pairs.gt] & (reaches >= CONFUSION_IOU)]
-            spared[table_row[det_start + on_void]] = True
-            kept = ~void[pairs.gt] & (pairs.iou >= CONFUSION_IOU)
-            found.append((pairs.det[kept], pairs.gt[kept], pairs.iou[kept]))
-        det, gt = (np.concatenate([piece[i] for piece in found]) for i in (0, 1))
-        iou = np.concatenate([piece[2] for piece in found])
+        det, gt, iou, on_void = overlapping(part, rules, nothing[gt_start:], CONFUSION_IOU)
+        spared[table_row[det_start + on_void]] = True
         differs = part.detections.category[det] != part.truth.category[gt]
         order = np.lexsort((gt, np.arange(len(det)), -iou, differs))
         dets.append(table_row[det_start + det[order]])
