@@ -192,8 +192,8 @@ def overlapping(part: Joined, rules: Protocol, void: Mask, iou: float) -> tuple[
             name = shorten(part.images[int(part.detections.image[pairs.det[-1]])])
             sides = f"{len(part.detections)} detections and {len(part.truth)} objects"
             raise UsageError(
-                f"{name!r}: its {sides} overlap in more than {MOST_PAIRS} pairs, too many for a confusion matrix "
-                "or report: drop detections with --score-min, or leave the image out with --only-images"
+                f"{name!r}: its {sides} overlap in more than {MOST_PAIRS} pairs, too many for a confusion "
+                "matrix or report: drop some with --score-min, or leave the image out with --only-images"
             )
     det, gt, overlap = (np.concatenate([f[i] for f in found]) for i in range(3))
     return det, gt, overlap, np.concatenate(on_void)

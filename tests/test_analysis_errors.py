@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from odm.evaluate import PROTOCOLS, evaluate, match
+from odm.evaluate.analysis import agree as agree_module
 from odm.evaluate.analysis.agree import Annotations, agree
 from odm.evaluate.analysis.calibration import calibration
 from odm.evaluate.analysis.images import image_table
@@ -536,8 +537,10 @@ def test_an_annotator_agrees_with_herself():
     assert agree(own, nobody, gt.categories.name).f1 == 0
 
 
+@pytest.mark.parametrize("at_a_time", [2**20, 5])
 @pytest.mark.parametrize("seed", range(5))
-def test_pairs_are_taken_greedily(seed):
+def test_pairs_are_taken_greedily(seed, at_a_time, monkeypatch):
+    monkeypatch.setattr(agree_module, "AT_A_TIME", at_a_time)
     gt, (det,) = cases.random_pair(seed, n_images=10, step=10)
     a = Annotations.of(gt.boxes.image, gt.boxes.category, gt.boxes.xyxy)
     b = Annotations.of(det.boxes.image, det.boxes.category, det.boxes.xyxy)

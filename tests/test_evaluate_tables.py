@@ -12,10 +12,12 @@ from analysis_cases import random_pair
 
 import odm
 from odm.evaluate import PROTOCOLS, evaluate, render
+from odm.evaluate import confusion as confusion_module
 from odm.evaluate.analysis.sections import sections
 from odm.evaluate.class_table import class_table
 from odm.evaluate.render import accumulated_csv, confusion_csv, detections_csv, headline, per_class_csv
 from odm.evaluate.summary import mean_of_classes, mean_of_defined
+from odm.issues import UsageError
 
 WIDTHS = (60, 80, 100, 140)
 
@@ -162,6 +164,20 @@ def test_shares_of_the_confusion_matrix(pair):
         assert data["counts"] == table.counts.tolist()
         assert np.array(data["shares"], float).shape == shares.shape
     assert set(table.to_dict()) == {"score", "iou", "classes", "counts"}
+
+
+def test_confusion_of_many_classes_or_pairs_is_refused(pair, monkeypatch):
+    """A matrix of 10 000 classes takes 8 GB; 10 000 boxes on each other have 100 million pairs."""
+    evaluation = evaluate(*pair)
+    whole = confusion_csv(evaluation)
+    monkeypatch.setattr(confusion_module, "MOST_CELLS", 8)
+    with pytest.raises(UsageError, match=r"\d+ classes are too many for a whole confusion matrix"):
+        evaluation.result.confusion().to_dict()
+    assert confusion_csv(evaluation) == whole  # only what occurs
+    monkeypatch.setattr(confusion_module, "MOST_PAIRS", 0)
+    for ask in (evaluation.result.confusion, evaluation.result.report_data):
+        with pytest.raises(UsageError, match="overlap in more than 0 pairs"):
+            ask()
 
 
 @pytest.mark.parametrize(

@@ -170,33 +170,89 @@ def _kappa(table: Longs) -> float:
     return math.nan if expected == n * n else (observed - expected) / (n * n - expected)
 
 
-def _pairs(first: Annotations, other: Annotations, least: float) -> tuple[Ints, Ints, Floats]:
-    from odm.evaluate.confusion import one_to_one
+AT_A_TIME = 2**20
+"""Pairs of boxes that are compared, and the best pairs that are taken from, at a time."""
 
+
+def _pairs(first: Annotations, other: Annotations, least: float) -> tuple[Ints, Ints, Floats]:
+    """Pairs taken one to one, of several images together where they have few boxes."""
     by_first, by_other = (np.argsort(side.image, kind="stable") for side in (first, other))
     n_images = int(max(first.image.max(initial=-1), other.image.max(initial=-1))) + 1
     edges = np.arange(n_images + 1)
     a_edge = np.searchsorted(first.image[by_first], edges)
     b_edge = np.searchsorted(other.image[by_other], edges)
-    # All combinations of the boxes of one image.
-    n_b = np.diff(b_edge)[first.image[by_first]]
-    a = np.repeat(np.arange(len(first)), n_b)
-    starts = np.cumsum(n_b) - n_b
-    b = np.arange(len(a)) - np.repeat(starts, n_b) + np.repeat(b_edge[first.image[by_first]], n_b)
-    iou = _iou(first.xyxy[by_first[a]], other.xyxy[by_other[b]])
-    kept = np.flatnonzero(iou >= least)
-    a, b, iou = a[kept], b[kept], iou[kept]
-    place_a = a - a_edge[first.image[by_first[a]]]
-    place_b = b - b_edge[other.image[by_other[b]]]
-    order = np.lexsort((place_a, place_a + place_b, -iou))
-    one, two = one_to_one(a[order].astype(np.int32), b[order].astype(np.int32))
-    rows = np.argsort(one)
-    of_first, of_other = by_first[one[rows]], by_other[two[rows]]
-    return (
-        of_first.astype(np.int32),
-        of_other.astype(np.int32),
-        _iou(first.xyxy[of_first], other.xyxy[of_other]),
-    )
+    done = np.cumsum(np.append(0, np.diff(a_edge) * np.diff(b_edge)))
+    found: list[tuple[Longs, Longs]] = [(by_first[:0], by_other[:0])]
+    start = 0
+    while start < n_images:
+        stop = max(start + 1, int(np.searchsorted(done, done[start] + AT_A_TIME, side="right")) - 1)
+        sides = [
+            _Side(own.xyxy[rows], own.image[rows], edge)
+            for own, order, edge in ((first, by_first, a_edge), (other, by_other, b_edge))
+            for rows in (order[edge[start] : edge[stop]],)
+        ]
+        a, b = _greedy(sides[0], sides[1], least)
+        found.append((by_first[a_edge[start] + a], by_other[b_edge[start] + b]))
+        start = stop
+    of_first, of_other = (np.concatenate(rows) for rows in zip(*found, strict=True))
+    overlap = _iou(first.xyxy[of_first], other.xyxy[of_other])
+    return of_first.astype(np.int32), of_other.astype(np.int32), overlap
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Side:
+    """The boxes of one annotator on consecutive images, by image, and where each image begins."""
+
+    xyxy: Floats
+    image: Longs
+    edge: Longs
+
+    @property
+    def place(self) -> Longs:
+        """(n,) the position of each box within its image."""
+        return np.arange(len(self.image)) + self.edge[self.image[0]] - self.edge[self.image]
+
+
+def _greedy(one: _Side, two: _Side, least: float) -> tuple[Longs, Longs]:
+    """Positions of the paired boxes, by the first; only a bounded number of pairs is held at a time."""
+    from odm.evaluate.confusion import one_to_one
+
+    if not len(one.image) or not len(two.image):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    free_a, free_b = np.arange(len(one.image)), np.arange(len(two.image))
+    place_a, place_b = one.place, two.place
+    taken: list[tuple[Longs, Longs]] = []
+    while True:
+        best: tuple[Any, ...] = (free_a[:0], free_b[:0], np.zeros(0))
+        n_b = np.searchsorted(two.image[free_b], one.image[free_a], side="right")
+        first_b = np.searchsorted(two.image[free_b], one.image[free_a])
+        ends = np.cumsum(n_b - first_b)
+        whole, lowest, most, at = True, least, len(place_a) + len(place_b), 0
+        while at < len(free_a):
+            before = int(ends[at - 1]) if at else 0
+            stop = max(at + 1, int(np.searchsorted(ends, before + AT_A_TIME, side="right")))
+            count = (n_b - first_b)[at:stop]
+            a = np.repeat(free_a[at:stop], count)
+            begins = np.repeat(ends[at:stop] - count - before - first_b[at:stop], count)
+            b = free_b[np.arange(len(a)) - begins]
+            iou = _iou(one.xyxy[a], two.xyxy[b])
+            kept = (iou > lowest) | ((iou == lowest) & (place_a[a] + place_b[b] <= most))
+            best = tuple(np.concatenate(c) for c in zip(best, (a[kept], b[kept], iou[kept]), strict=True))
+            order = np.lexsort((place_a[best[0]], place_a[best[0]] + place_b[best[1]], -best[2]))
+            if len(order) > AT_A_TIME:  # the others wait until these are taken
+                whole, order = False, order[:AT_A_TIME]
+                last = order[-1]
+                lowest, most = float(best[2][last]), int(place_a[best[0][last]] + place_b[best[1][last]])
+            best = tuple(column[order] for column in best)
+            at = stop
+        a, b = one_to_one(best[0], best[1])
+        taken.append((a, b))
+        if whole:
+            break
+        free_a, free_b = np.setdiff1d(free_a, a), np.setdiff1d(free_b, b)
+    a, b = (np.concatenate(rows) for rows in zip(*taken, strict=True))
+    order = np.argsort(a)
+    return a[order], b[order]
 
 
 def _iou(a: Floats, b: Floats) -> Floats:
