@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, other_kind, read_head, refuse_nuls
+from odm.files import Source
 from odm.formats._contract import SURE, Format, Signs
-from odm.formats._shared.codes import NOT_UTF8
-from odm.formats._shared.encodings import wide_encoding
-from odm.formats._shared.json_preview import TOO_DEEP, line_column, too_deep
-from odm.issues import AmbiguousFormat, DataError, Log, Trusted, UsageError, Usual, plural, printable
-from odm.names import stem
+from odm.formats._shared.damage import report_damage
+from odm.issues import AmbiguousFormat, DataError, Log, UsageError, Usual, plural, printable
 
 
 def possible(source: Source, names: Sequence[str], signs: Mapping[str, Signs]) -> list[str]:
@@ -63,22 +60,7 @@ def _report_unreadable(source: Source, log: Log) -> None:
     """DataError, with an issue for each, if there are files that no format can recognise as they are."""
     source.report_links(log)
     for file in source.files[:1000]:
-        path = source.full(file)
-        try:
-            head = read_head(path, 2**14)
-            refuse_nuls(head)
-        except Unreadable as e:
-            log.report(UNREADABLE, path, reason=str(e))
-            continue
-        if stem(file) != file:  # a picture
-            continue
-        if what := other_kind(head):
-            log.report(NOT_TEXT, path, value=Trusted(what))
-        elif wide := wide_encoding(head):
-            log.report(NOT_UTF8, path, line=1, value=wide)
-        elif (location := too_deep(head)) >= 0:
-            line, column = line_column(head, location)
-            log.report(TOO_DEEP, path, line=line, column=column)
+        report_damage(source, file, log)
     if log.errors:
         raise DataError(
             f"{printable(source.path)}: cannot detect the format, because some files are unreadable", log

@@ -39,7 +39,8 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
-from odm.formats._shared.codes import NO_FILES, WRONG_COUNT
+from odm.formats._shared.codes import WRONG_COUNT
+from odm.formats._shared.damage import report_unread
 from odm.formats._shared.gather import NAN, At, own_folder
 from odm.formats._shared.json_lines import keyed_lines
 from odm.formats._shared.json_values import (
@@ -55,7 +56,7 @@ from odm.formats._shared.json_values import (
 )
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.formats._shared.text_tokens import lines_are
-from odm.issues import Log, Trusted, UsageError, first_few, printable
+from odm.issues import Log, Trusted, UsageError, printable
 from odm.names import refuse_name
 from odm.tables import Builder, Dataset, Flag
 
@@ -115,11 +116,7 @@ def _files(source: Source, log: Log) -> list[str]:
     given = source.with_suffix(".txt")
     files = [file for file in given if _fits(source, file)]
     files = files or [file for file in given if _fitting(source, file)[0] or _USUAL.search(file)]
-    if not files:
-        expected = Trusted("a label file of PaddleOCR")
-        log.report(NO_FILES, source.path, expected=expected, n=len(source.files))
-    elif others := [file for file in given if file not in set(files)]:
-        log.note(f"{printable(source.path)}: not read: {first_few(others, 5, printable)}")
+    report_unread(source, given, files, "a label file of PaddleOCR", log)
     return files
 
 

@@ -46,18 +46,18 @@ from odm.formats._shared.class_lists import add_list, class_list_option, first_i
 from odm.formats._shared.codes import (
     CLASS_LISTS_DISAGREE,
     DUPLICATE_IMAGE,
-    NO_FILES,
     NO_IMAGE_NAME,
     NOT_A_NUMBER,
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
 from odm.formats._shared.csv_tables import Collector, Columns
+from odm.formats._shared.damage import report_unread
 from odm.formats._shared.number_text import decimals, whole_edges
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.formats._shared.text_rows import refuse_classes
 from odm.formats._shared.text_tokens import text_of
-from odm.issues import Log, PathError, Trusted, first_few, printable
+from odm.issues import Log, PathError, first_few, printable
 from odm.names import BAD_NAME, PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset
 
@@ -148,10 +148,7 @@ def _files(source: Source, log: Log) -> list[str]:
     usual = [_USUAL.fullmatch(file.rpartition("/")[2]) is not None for file in given]
     files = [f for f, (fits, sound), u in zip(given, looks, usual, strict=True) if fits or (sound and u)]
     files = files or [f for f, u in zip(given, usual, strict=True) if u]
-    if not files:
-        log.report(NO_FILES, source.path, expected=Trusted("YOLO-Keras text"), n=len(source.files))
-    if others := [f for f in given if f not in files]:
-        log.note(f"{printable(source.path)}: not read: {', '.join(map(printable, others[:5]))}")
+    report_unread(source, given, files, "YOLO-Keras text", log)
     return files
 
 

@@ -27,7 +27,6 @@ from odm.formats._shared.codes import (
     DUPLICATE_KEY,
     MISSING_BOX_KEY,
     MISSING_KEY,
-    NO_FILES,
     NOT_FINITE,
     OUTLINES,
     UNNAMED_IMAGE,
@@ -35,6 +34,7 @@ from odm.formats._shared.codes import (
     WRONG_COUNT,
     WRONG_TYPE,
 )
+from odm.formats._shared.damage import report_unread
 from odm.formats._shared.gather import NAN, At, Corners, Gather
 from odm.formats._shared.json_columns import (
     _PYTHON,
@@ -50,7 +50,7 @@ from odm.formats._shared.json_columns import (
 from odm.formats._shared.json_preview import TOO_DEEP, JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions, Picture
 from odm.formats._shared.text_tokens import NUMBER_TEXT
-from odm.issues import Log, Trusted, first_few, printable, shorten
+from odm.issues import Log, Trusted, printable, shorten
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag
 
@@ -183,12 +183,7 @@ class Reader(Gather):
         given = self.source.with_suffix(*suffixes)
         later = [file for file in given[LOOKED_AT:] if check_head(self.source.head(file), says)]
         files = fitting(self.source, says, suffixes) + later
-        if not files:
-            self.log.report(NO_FILES, self.source.path, expected=Trusted(title), n=len(self.source.files))
-        chosen = set(files)
-        others = [file for file in given if file not in chosen]
-        if files and others:
-            self.log.note(f"{printable(self.source.path)}: not read: {first_few(others, 5, printable)}")
+        report_unread(self.source, given, files, title, self.log)
         return files
 
     # -- values

@@ -51,18 +51,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from odm.codes import UNKNOWN_SPLIT
 from odm.files import UNREADABLE, Output, Source, Unreadable, read_head
 from odm.formats._contract import LIKELY, RELATIONAL, SURE, Format, Part, Sniff, option, parse_bool
-from odm.formats._shared.codes import NO_FILES
+from odm.formats._shared.damage import report_unread
 from odm.formats._shared.json_preview import JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.splits import SPLITS
-from odm.issues import Log, UsageError, first_few, printable
+from odm.issues import Log, UsageError
 from odm.tables import Builder, Dataset
 
 
@@ -202,12 +202,6 @@ def _unlike(source: Source, files: Sequence[str], log: Log) -> dict[str, bool]:
     return found
 
 
-def _note_unread(source: Source, unlike: Mapping[str, bool], log: Log) -> None:
-    """Note the files that `_unlike` says are not read."""
-    if unread := [file for file, is_read in unlike.items() if not is_read]:
-        log.note(f"{printable(source.path)}: not read: {first_few(unread, 5, printable)}")
-
-
 def _split_of(file: str) -> str:
     """The split that a path names, else nothing."""
     folder, _, name = file.rpartition("/")
@@ -242,11 +236,11 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
         errors = log.errors
         others = _unlike(source, unlike, log)
         files += [(file, _split_of(file)) for file in others if others[file]]
+        if files or log.errors == errors:
+            given = [*(file for file, _ in files), *others]
+            report_unread(source, given, [file for file, _ in files], "COCO JSON", log)
         if not files:
-            if log.errors == errors:
-                log.report(NO_FILES, source.path, expected="COCO JSON", n=len(source.files))
             return
-        _note_unread(source, others, log)
         if options.split is not None:
             splits = sorted({split for _, split in files} - {""})
             files = [(file, split) for file, split in files if split == options.split]
@@ -270,10 +264,11 @@ def parts(source: Source, options: CocoOptions, rows: int, log: Log) -> list[Par
     del rows
     chosen, others = source.once(_choose)
     bad = _unlike(source, others, log.fresh())
-    if source.is_dir:
-        _note_unread(source, bad, log)
     # Those that cannot be read are parts too, so that their fault ends the run here as well.
     chosen = [*chosen, *((file, _split_of(file)) for file in others if bad.get(file, True))]
+    if source.is_dir and chosen:
+        read_files = [file for file, _ in chosen]
+        report_unread(source, [*read_files, *bad], read_files, "COCO JSON", log)
     files = [file for file, split in chosen if options.split in (None, split)]
     if len(files) > 1 and options.units == "auto":
         options = dataclasses.replace(options, units="pixel")

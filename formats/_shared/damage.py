@@ -1,0 +1,74 @@
+"""Files that a format does not take for its own: damaged ones are faults, the others only worth a note."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from odm.files import HEAD, NOT_TEXT, UNREADABLE, Source, Unreadable, other_kind, read_head, refuse_nuls
+from odm.formats._shared.codes import NO_FILES, NOT_UTF8
+from odm.formats._shared.encodings import wide_encoding
+from odm.formats._shared.json_preview import TOO_DEEP, line_column, too_deep
+from odm.issues import Log, Trusted, first_few, printable
+from odm.names import stem
+
+_TEXT = (".txt", ".csv", ".tsv", ".xml")
+_CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
+_JSON = (".json", ".jsonl", ".ndjson", ".odgt", ".manifest")
+
+
+def report_unread(
+    source: Source, given: Sequence[str], files: Sequence[str], expected: str, log: Log
+) -> None:
+    """Say which of the `given` files are not among the `files` of a format, which are `expected`.
+
+    Those that are damaged are reported with the reason, so that none is missing in silence.
+    """
+    chosen = set(files)
+    others = [file for file in given if file not in chosen]
+    rest = [file for file in others if not report_damage(source, file, log)]
+    if files and rest:
+        log.note(f"{printable(source.path)}: not read: {first_few(rest, 5, printable)}")
+    elif not files and len(rest) == len(others):
+        log.report(NO_FILES, source.path, expected=Trusted(expected), n=len(source.files))
+
+
+def report_damage(source: Source, file: str, log: Log) -> bool:
+    """Whether a file is damaged, and then reported: not readable, no text, or no JSON by its beginning."""
+    path = source.full(file)
+    errors = log.errors
+    try:
+        head = read_head(path, HEAD)
+        refuse_nuls(head)
+    except Unreadable as e:
+        log.report(UNREADABLE, path, reason=str(e))
+        return True
+    if stem(file) != file:  # a picture
+        return False
+    if what := other_kind(head):
+        log.report(NOT_TEXT, path, value=Trusted(what))
+    elif wide := wide_encoding(head):
+        log.report(NOT_UTF8, path, line=1, value=wide)
+    elif (location := too_deep(head)) >= 0:
+        line, column = line_column(head, location)
+        log.report(TOO_DEEP, path, line=line, column=column)
+    elif path.lower().endswith(_JSON):
+        _report_json(head, path, log, whole=len(head) < HEAD)
+    elif path.lower().endswith(_TEXT) and _CONTROL.search(head):
+        log.report(NOT_TEXT, path, value=Trusted("binary data"))
+    return log.errors > errors
+
+
+def _report_json(head: bytes, path: str, log: Log, *, whole: bool) -> None:
+    """Report what is no JSON: a whole small file, or the beginning of another."""
+    from odm.formats._shared.json_columns import Broken, Document, load
+
+    begins = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")[:1] in (b"{", b"[")
+    if begins and not (whole and path.lower().endswith(".json")):
+        return
+    try:
+        document = Document(load(head if whole else head[:1], log, path), log, path)
+        document.value()
+        document.end()
+    except Broken:
+        pass
