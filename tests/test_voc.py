@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from selection import examples
 
 import odm
+from odm import checks
 from odm.files import Output, Source
 from odm.formats import SURE, get, make_options
 from odm.formats import voc as module
@@ -718,6 +719,11 @@ def test_a_tree_is_written_for_splits(tmp_path):
         "Annotations/a.xml", "Annotations/b.xml", "Annotations/c.xml", "ImageSets/Main/train.txt", "ImageSets/Main/val.txt",
     ]  # fmt: skip
     assert read(tmp_path / "out")[0].images.split == ("train", "val", "val")
+    write(read(save(tmp_path / "plain", a=document()))[0], tmp_path / "tree", layout="tree")
+    assert (tmp_path / "tree" / "ImageSets" / "Main" / "default.txt").read_text() == "a\n"
+    for split in (None, "default"):
+        data = read(tmp_path / "tree", split=split)[0]
+        assert (data.images.name, data.images.split) == (("a.jpg",), ("",))
     log = write(dataset, tmp_path / "flat", layout="flat")
     assert any("splits" in note for note in log.notes)
     assert sorted(p.name for p in (tmp_path / "flat").iterdir()) == ["a.xml", "b.xml", "c.xml"]
@@ -758,6 +764,23 @@ def test_counting_from_one_does_not_invert_a_box_without_a_width(tmp_path, resul
     odm.write(dataset, tmp_path / "out", "voc", origin=1, results=results)
     back = odm.read(tmp_path / "out", "voc", kind="det", origin=1)
     np.testing.assert_allclose(back.boxes.xyxy, dataset.boxes.xyxy, rtol=1e-15, atol=1e-15)
+
+
+def test_edges_that_supervision_wrote_are_moved_alike(tmp_path):
+    edges = ((1, 1, 101, 81), (11, 21, 31, 41), (5, 6, 101, 30))
+    objects = "".join(
+        "<object><name>dog</name><bndbox>"
+        + "".join(f"<{tag}>{n}</{tag}>" for tag, n in zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True))
+        + "</bndbox></object>"
+        for box in edges
+    )
+    folder = save(tmp_path / "in", a=document(objects))
+    log = Log()
+    checks.run(read(folder)[0], log)
+    assert set(log.counts) == {"outside-image", "off-by-one"}
+    dataset, log = read(folder, origin=1)
+    assert dataset.boxes.xyxy.tolist() == [[0, 0, 100, 80], [10, 20, 30, 40], [4, 5, 100, 29]]
+    assert "as written by supervision" in log.notes[-1]
 
 
 @pytest.mark.parametrize("origin", [0, 1])

@@ -86,6 +86,12 @@ class Chunk:
         """Whether the values have a separator of their own."""
         return self._sep is not None
 
+    def ends_with(self, word: bytes) -> NDArray[np.bool_]:
+        """(n,) whether this is the last token of a row."""
+        if word not in self._text:
+            return np.zeros(len(self), bool)
+        return np.array([token == word for token in self.pick(self.first + self.count - 1)], bool)
+
     def pick(self, where: NDArray[Any]) -> list[bytes]:
         """The tokens at these indices, which rise."""
         return list(self._pick(where))

@@ -145,6 +145,9 @@ class Reader:
                 needed[boxes.image] = True
         source = self._source
         folders = (source.full("images"), source.path) if own_folder(source) else ()
+        if folders:  # Open Images lie in images/<subset>/
+            subsets = {"/".join(file.split("/")[:2]) for file in source.files if file.count("/") > 1}
+            folders += tuple(source.full(name) for name in sorted(subsets) if name.startswith("images/"))
         gather = Gather(source, builder, log, self._options, folders, ask_other="needed")
         sizes = self._images.add_to(gather, needed)
         number = np.cumsum(self._images.good) - 1

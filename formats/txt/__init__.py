@@ -7,7 +7,8 @@ The file name without ``.txt`` is the image name; an empty file is an image with
 contain spaces: the numbers are taken from the right. Values are separated by any run of spaces or tabs, or by
 ``--sep``, in which case a class may end in a number (``route 66,10,20,30,40``). A byte order mark, CRLF,
 blank lines, trailing spaces, ``.88``, ``1e-3`` and a missing final newline are accepted. Quotes around a
-class are an error, because the format has no quotes.
+class are an error, because the format has no quotes. The word ``difficult`` after the numbers, as in the
+ground truth of Cartucho's mAP, is read as that flag, and not written.
 
 What the four numbers mean
     ``--box ltrb`` (left top right bottom), ``ltwh`` (left top width height) or ``cxcywh`` (centre, width,

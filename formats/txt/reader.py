@@ -27,7 +27,7 @@ from odm.formats._shared.text_tokens import NUMBER, Rows
 from odm.formats.txt.meaning import TxtOptions, decide
 from odm.formats.txt.rows import BOX_FIELDS, ParsedRows
 from odm.issues import Log, Trusted, printable, shorten
-from odm.tables import Builder, Floats, Ints, distinct
+from odm.tables import Builder, Flag, Floats, Ints, distinct
 
 DAMAGED = re.compile(r".*[ \t][+-]?\.?[0-9][^ \t]*")
 PLAIN = re.compile(r"0|[1-9][0-9]*")
@@ -75,6 +75,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
         xyxy=corners[good],
         wh=None if wh is None else wh[good],
         score=parsed.score[good],
+        flags=parsed.difficult[good] * np.uint16(Flag.DIFFICULT),
         file=files[parsed.file][good] if len(files) else parsed.file,
         line=parsed.line[good],
     )

@@ -31,6 +31,8 @@ from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Floats, Ints
 
 QUOTED = re.compile(r"""(["']).*\1""", re.DOTALL)
+DIFFICULT = b"difficult"
+"""What Cartucho's mAP has after the numbers of an object that does not count."""
 BOX_FIELDS = ("box[0]", "box[1]", "box[2]", "box[3]")
 
 
@@ -48,6 +50,8 @@ class ParsedRows:
     """(n,) NaN where there is none."""
     box: Floats
     """(n, 4) the last four numbers."""
+    difficult: NDArray[np.bool_]
+    """(n,) whether this word follows the numbers."""
     file: Ints
     line: Ints
     lost: int
@@ -71,7 +75,7 @@ def parse(source: Source, log: Log, *, sep: str, classes: str | None) -> ParsedR
         listed = os.path.realpath(classes)
         files = [f for f in files if not f or os.path.realpath(source.full(f)) != listed]
     names = _Names(bool(sep))
-    parts: list[tuple[Ints, Floats, Floats, Ints, Ints]] = []
+    parts: list[_Part] = []
     lost = 0
     for chunk in chunks(source, files, own, sep=sep or None):
         part, faulty = _rows(chunk, names)
@@ -80,10 +84,10 @@ def parse(source: Source, log: Log, *, sep: str, classes: str | None) -> ParsedR
         lost += len(faulty)
     if not parts:
         none = np.zeros(0, np.int32)
-        parts.append((none, np.zeros(0), np.zeros((0, 4)), none, none))
-    name, score, box, file, line = (np.concatenate(column) for column in zip(*parts, strict=True))
+        parts.append((none, np.zeros(0), np.zeros((0, 4)), none == 1, none, none))
+    name, score, box, difficult, file, line = (np.concatenate(column) for column in zip(*parts, strict=True))
     rows = Rows(source, files, file, line, sep or None)
-    return ParsedRows(source, own, files, names.texts, name, score, box, file, line, lost, rows)
+    return ParsedRows(source, own, files, names.texts, name, score, box, difficult, file, line, lost, rows)
 
 
 class _Names:
@@ -130,12 +134,18 @@ def _too_many(name: bytes) -> bool:
     )
 
 
-def _rows(chunk: Chunk, names: _Names) -> tuple[tuple[Ints, Floats, Floats, Ints, Ints], NDArray[Any]]:
-    """Name, score, box, file and line of the rows of a chunk that are sound, and which are not."""
+_Part = tuple[Ints, Floats, Floats, NDArray[np.bool_], Ints, Ints]
+"""Name, score, box, difficult, file and line of some rows."""
+
+
+def _rows(chunk: Chunk, names: _Names) -> tuple[_Part, NDArray[Any]]:
+    """The rows of a chunk that are sound, and which are not."""
     separated = chunk.separated
-    enough = (chunk.count >= 5) & (chunk.count <= 6) if separated else chunk.count >= 5
+    difficult = chunk.ends_with(DIFFICULT) & (chunk.count >= 6)
+    counts = chunk.count - difficult
+    enough = (counts >= 5) & (counts <= 6) if separated else counts >= 5
     rows = np.flatnonzero(enough)
-    count = chunk.count[rows]
+    count = counts[rows]
     at = chunk.first[rows] + count - 4
     values, bad = chunk.numbers((at[:, None] + np.arange(4)).ravel())
     box = values.reshape(-1, 4)
@@ -167,12 +177,15 @@ def _rows(chunk: Chunk, names: _Names) -> tuple[tuple[Ints, Floats, Floats, Ints
     kept = rows[sound]
     enough[rows[~sound]] = False
     faulty = np.flatnonzero(~enough)
-    return (name[sound], score[sound], box[sound], chunk.file[kept], chunk.line[kept]), faulty
+    part = (name[sound], score[sound], box[sound], difficult[kept], chunk.file[kept], chunk.line[kept])
+    return part, faulty
 
 
 def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log, *, sep: bool) -> None:
     """Report what is wrong with a row that `_rows` refuses, by the same rules."""
     expected = "a class and 4 numbers, or a class, a confidence and 4 numbers"
+    if len(cells) >= 6 and cells[-1][1] == DIFFICULT:
+        cells = cells[:-1]
     n = len(cells)
     if n < 5 or (sep and n > 6):
         found = plural(n, "value")

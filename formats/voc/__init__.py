@@ -27,7 +27,8 @@ Reading
   splits, if every file is in one of them.
 - ``xmin ymin xmax ymax`` are read unchanged, including fractions. The official Pascal VOC data counts pixels
   from 1 and includes the last one, whereas most other files contain plain edges; ``-O origin=1`` reads and
-  writes the official convention, edges = (xmin - 1, ymin - 1, xmax, ymax).
+  writes the official convention, edges = (xmin - 1, ymin - 1, xmax, ymax). supervision adds 1 to all four:
+  where right or bottom edges are one pixel beyond their image, and none further, ``-O origin=1`` reads these.
 - ``difficult``, ``truncated`` and ``occluded`` are 0 or 1; ``no`` and ``false`` are 0, ``yes`` and ``true``
   are 1, in any letter case; a missing or empty value or ``Unspecified`` is 0. Anything else is an error. The
   boxes of a ``<part>`` are not objects; poses, parts and other additions are counted but not kept.
@@ -45,7 +46,8 @@ Reading
 Writing
 -------
 - ``<image>.xml`` for every image, in the folder itself; if images have splits, or with ``-O layout=tree``, in
-  ``Annotations/``, with ``ImageSets/Main/<split>.txt``.
+  ``Annotations/``, with ``ImageSets/Main/<split>.txt``, and ``default.txt`` for images without a split, as
+  written by CVAT. That list is read as no split.
 - Whole numbers have no decimal point, others all their digits; ``-O round=true`` writes only whole numbers.
 - Detections have a ``<confidence>``; with ``-O results=true`` they are written as results files of the VOC
   devkit instead. An unknown size is omitted.

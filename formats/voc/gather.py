@@ -158,11 +158,29 @@ class Rows:
         for row, (video, frame) in self._frames.items():
             builder.set_frames(row, [builder.video(video)], [frame])
 
+    def _exclude_last_pixels(self) -> None:
+        """Move right and bottom too where they are one pixel beyond the last one: supervision counts so."""
+        sizes = np.array(list(map(self._gather.builder.image_size, range(self._gather.builder.n_images))))
+        low = [chunk["xyxy"][:, :2].min(initial=np.inf) for chunk in self._chunks]
+        beyond = [
+            (chunk["xyxy"][:, 2:] - sizes[chunk["image"]])[sizes[chunk["image"]] > 0].max(initial=-np.inf)
+            for chunk in self._chunks
+        ]
+        if max(beyond, default=0) == 1 and min(low, default=0) >= 0:
+            for chunk in self._chunks:
+                chunk["xyxy"][:, 2:] -= 1
+            self._gather.log.note(
+                "origin=1: right and bottom edges reach one pixel beyond the images, so these too are moved "
+                "by one pixel, as written by supervision"
+            )
+
     def finish(self) -> None:
         """Decide what the boxes are, report those of the other kind, and hand the rest to the builder."""
         self.pack(1)
         builder = self._gather.builder
         self._place_frames()
+        if self._origin:
+            self._exclude_last_pixels()
         for chunk in self._chunks:
             ids = chunk.pop("source_track", None)
             if ids is not None:

@@ -49,6 +49,8 @@ WHITE = BLANKS.encode()
 EDGES = ("xmin", "ymin", "xmax", "ymax")
 FLAGS = {"difficult": Flag.DIFFICULT, "truncated": Flag.TRUNCATED, "occluded": Flag.OCCLUDED}
 SCORES = ("confidence", "score")
+NO_SPLIT = "default"
+"""The list of the images that are in no split, as CVAT calls it."""
 
 
 def number_of(text: str, log: Log, path: str, line: int, field: str) -> float | None:

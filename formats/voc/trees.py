@@ -10,7 +10,7 @@ from odm.files import Source
 from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.image_names import ANNOTATIONS, Place
 from odm.formats._shared.splits import SPLITS
-from odm.formats.voc.terms import BLANKS
+from odm.formats.voc.terms import BLANKS, NO_SPLIT
 from odm.issues import Code, Log, Trusted, listed, plural, printable
 from odm.names import PICTURE_SUFFIXES, stem
 
@@ -76,9 +76,9 @@ def find_splits(
         return (), {}
     splits = _assign(lists, source.path, log)
     if wanted is None:
-        return files, splits
-    members = lists[wanted]
-    return [(file, place) for file, place in files if place.key in members], dict.fromkeys(members, wanted)
+        return files, {key: name for key, name in splits.items() if name != NO_SPLIT}
+    members, name = lists[wanted], "" if wanted == NO_SPLIT else wanted
+    return [(file, place) for file, place in files if place.key in members], dict.fromkeys(members, name)
 
 
 def _assign(lists: Mapping[str, Mapping[str, None]], path: str, log: Log) -> dict[str, str]:

@@ -10,7 +10,7 @@ from odm.files import Output
 from odm.formats._shared.image_names import note_folders
 from odm.formats._shared.number_text import decimal_cells
 from odm.formats._shared.text_tokens import Column, assemble
-from odm.formats.voc.terms import VocOptions, refuse_names
+from odm.formats.voc.terms import NO_SPLIT, VocOptions, refuse_names
 from odm.issues import Log
 from odm.names import stem
 from odm.tables import Dataset, Flag, Floats
@@ -26,9 +26,9 @@ def write_xml(dataset: Dataset, target: Output, log: Log, options: VocOptions, e
     files = [f"{folder}{key}.xml" for key in keys]
     lists: dict[str, list[str]] = {}
     if tree:
+        lists = {} if keys else {NO_SPLIT: []}
         for key, split in zip(keys, images.split, strict=True):
-            if split:
-                lists.setdefault(split, []).append(key)
+            lists.setdefault(split or NO_SPLIT, []).append(key)
     elif any(images.split):
         log.note("layout=flat: splits are not written")
     list_files = {split: f"ImageSets/Main/{split}.txt" for split in sorted(lists)}

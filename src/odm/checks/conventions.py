@@ -79,10 +79,13 @@ def _enough(n: int, total: int) -> bool:
     return n >= 3 and n * 20 >= total
 
 
-def _outside_signs(columns: DerivedColumns) -> tuple[Location, dict[str, Any]] | None:
+def _outside_signs(
+    columns: DerivedColumns, *, surely: bool = False
+) -> tuple[Location, dict[str, Any]] | None:
+    """Where boxes leave their images, if they are more than single mistakes, or `surely` are none."""
     rows = columns.outside
     total = len(columns.boxes)
-    if not columns.sized or not _enough(len(rows), total):
+    if not columns.sized or not len(rows) or not (surely or _enough(len(rows), total)):
         return None
     if len(columns.not_finite) + len(columns.inverted) > ODD * total:
         return None
@@ -150,7 +153,9 @@ LOOKS_SWAPPED = SetRule(
 
 
 def _off_by_one(columns: DerivedColumns) -> Found:
-    found = _outside_signs(columns)
+    low = columns.boxes.xyxy[:, :2]
+    # Of boxes counted from 1 few touch the right or lower border, but none the left or upper one.
+    found = _outside_signs(columns, surely=len(low) >= 3 and bool((low >= 1).all()))
     if found and columns.upright.all() and (columns.beyond[columns.beyond > columns.tolerance] == 1).all():
         yield found
 
