@@ -161,7 +161,8 @@ class Gather:
         self._size_field = size_field
         self._unanimous = unanimous
         self._images: dict[str, At] = {}
-        self._classes: dict[str, int] = {}
+        self.classes: dict[str, int] = {}
+        """The row of each class so far."""
         self._singles: list[tuple[Any, ...]] = []
         self._locations: list[At] = []
         self._chunks: list[tuple[dict[str, Any], Where]] = []
@@ -277,7 +278,7 @@ class Gather:
 
         `listed` where the name stands in a list of classes and not in a box.
         """
-        row = self._classes.get(name)
+        row = self.classes.get(name)
         if row is not None:
             return row
         if (reason := refuse_class(name)) is not None:
@@ -285,7 +286,7 @@ class Gather:
             field = field or at.field
             self.log.report(code, at.path, **at.where, field=field, value=name, reason=reason)
             return None
-        row = self._classes[name] = self.builder.category(name, source_id=source_id, frequency=frequency)
+        row = self.classes[name] = self.builder.category(name, source_id=source_id, frequency=frequency)
         return row
 
     # -- boxes

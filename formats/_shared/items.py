@@ -204,8 +204,12 @@ class Item:
 
     def category(self, key: str) -> int:
         """The row of the class that is named under a key, which must be there."""
+        name = self.record.get(key)
+        row = self.reader.classes.get(name) if type(name) is str else None
+        if row is not None:
+            return row
         self.need(key)
-        return self.category_named(self.record[key], self.at / key)
+        return self.category_named(name, self.at / key)
 
     def category_named(self, name: Any, at: At) -> int:
         """The row of the class of this name, which stands at `at`."""

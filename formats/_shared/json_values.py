@@ -255,16 +255,15 @@ class Reader(Gather):
 
     def members(self, record: dict[str, Any], keys: Sequence[str], at: At) -> list[float] | None:
         """The numbers under these keys of an object, or None and an issue for each that is not one."""
-        found: list[float] = []
+        values = [record.get(key) for key in keys]
+        if _NUMBER.issuperset(map(type, values)):
+            return list(map(float, values))
         for key in keys:
-            value: Any = record.get(key)
-            if type(value) in _NUMBER:
-                found.append(float(value))
-            elif key not in record:
+            if key in record:
+                self.number(record[key], at / key)
+            else:
                 self.missing(at, key, row=True)
-            elif (number := self.number(value, at / key)) is not None:
-                found.append(number)
-        return found if len(found) == len(keys) else None
+        return None
 
     def numbers(self, value: Any, count: int, what: str, at: At) -> list[float] | None:
         """A list of so many numbers, or None and an issue."""
