@@ -12,7 +12,7 @@ import numpy as np
 from odm.coco80 import IDS, NAMES
 from odm.converters.ledger import Ledger
 from odm.issues import UsageError, first_few, hint, shorten
-from odm.names import refuse_class
+from odm.names import number_of, refuse_class
 from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, ImageLabels, Ints, LabelState, frozen
 
 CategoryIds = Literal["0", "1", "coco80", "coco91"]
@@ -138,8 +138,9 @@ def _count(dataset: Dataset, start: int, ledger: Ledger) -> Dataset:
     """The dataset with its classes numbered in their order; classes that are only numbers are positions."""
     categories = dataset.categories
     positions = list(range(len(categories)))
-    if not categories.named and all(name.isascii() and name.isdigit() for name in categories.name):
-        positions = [int(name) for name in categories.name]
+    numbers = [number_of(name) for name in categories.name]
+    if not categories.named and min(numbers, default=-1) >= 0:
+        positions = numbers
     ids = frozen(np.array(positions, np.int64) + start)
     ledger.change(f"class ids counted from {start}", int(np.count_nonzero(categories.source_id != ids)))
     return dataclasses.replace(dataset, categories=dataclasses.replace(categories, source_id=ids))
@@ -150,7 +151,7 @@ def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
     categories = dataset.categories
     names = list(categories.name)
     if not categories.named:
-        numbers = [int(name) if name.isascii() and name.isdigit() else -1 for name in names]
+        numbers = [number_of(name) for name in names]
         names = [NAMES[n] if 0 <= n < len(NAMES) else name for n, name in zip(numbers, names, strict=True)]
     position = {name: at for at, name in enumerate(NAMES)}
     strange = [name for name in names if name not in position]

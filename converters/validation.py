@@ -22,7 +22,7 @@ from odm.converters.pending import Request
 from odm.files import Source
 from odm.formats import FORMATS, option_specs
 from odm.issues import CODES, Code, DataError, Issue, Log, UsageError, hint, printable, shorten
-from odm.names import PICTURE_SUFFIXES, stem
+from odm.names import PICTURE_SUFFIXES, number_of, stem
 from odm.pictures import picture_size
 from odm.tables import Dataset, Kind
 
@@ -341,7 +341,7 @@ def sort_issues(issues: Iterable[Issue]) -> list[Issue]:
     """Errors first, then by place; indices in JSON pointers count as numbers."""
 
     def key(issue: Issue) -> tuple[Any, ...]:
-        parts = [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in issue.pointer.split("/")]
+        parts = [(number_of(part) < 0, number_of(part), part) for part in issue.pointer.split("/")]
         return issue.severity != "error", issue.path, issue.line, issue.column, parts
 
     return sorted(issues, key=key)

@@ -665,3 +665,27 @@ def test_help_is_fast_because_it_imports_little():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     for name in ("numpy", "lxml", "msgspec", "yaml", "PIL", "matplotlib", "tqdm", "tabulate"):
         assert f"'{name}'" not in done.stderr
+
+
+def test_numbers_of_endless_digits(odm_run, tmp_path):
+    digits = {"x": "x", "seven": "7" * 5000, "eight": "8" * 5000}
+
+    def coco(name, *classes, width=3, **more):
+        boxes = [
+            {"id": i, "image_id": 1, "category_id": i, "bbox": [1, 2, width, 4], **more}
+            for i in range(1, len(classes) + 1)
+        ]
+        images = [{"id": 1, "file_name": "x.jpg", "width": 64, "height": 48}]
+        categories = [{"id": i, "name": digits[c]} for i, c in enumerate(classes, 1)]
+        path = tmp_path / name
+        path.write_text(json.dumps({"images": images, "annotations": boxes, "categories": categories}))
+        return path
+
+    truth, found = coco("gt.json", "x", "seven"), coco("det.json", "x", "eight", score=0.5)
+    assert "class-only-in-detections" in odm_run("eval", truth, found).err
+    assert "class-only-in-ground-truth" in odm_run("validate", truth, "--against", found).out
+    folder(tmp_path, {"a.csv": "a.jpg,1,2,30,40,car\n", "list.csv": f"car,{digits['seven']}\n"})
+    odm_run("validate", tmp_path / "a.csv", "-O", f"classes={tmp_path / 'list.csv'}")
+    wide = coco("wide.json", "x", width=1e308)
+    odm_run("validate", wide, "--report", tmp_path / "page.html", code=1)
+    assert (tmp_path / "page.html").is_file()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from odm.coco80 import IDS, NAMES
 from odm.codes import CATEGORY_POSITION_GUESSED
 from odm.issues import Code, Log, Trusted, first_few, hint, printable, shorten
-from odm.names import stem
+from odm.names import number_of, stem
 from odm.tables import NO_ID, Categories, Dataset, Id, Longs, distinct
 
 NOT_IN_REFERENCE = Code(
@@ -70,8 +70,8 @@ def near(id_: Id, known: Mapping[Id, int], texts: Sequence[str]) -> str:
 
             return f" (there is one written as text, {show(str(id_))})"
         return "" if any(isinstance(key, int) for key in known) else " (all ids are text)"
-    if id_.isascii() and id_.isdigit() and len(id_) < 19 and int(id_) in known:
-        return f" (there is one written as a number, {int(id_)})"
+    if number_of(id_) >= 0 and number_of(id_) in known:
+        return f" (there is one written as a number, {number_of(id_)})"
     return hint(id_, texts)
 
 
@@ -163,7 +163,7 @@ def image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]:
     """What an image_id may mean besides an id, in order of preference."""
     last = [stem(name.rsplit("/", 1)[-1]) for name in names]
     by_name = {**_unique(last), **_unique(map(stem, names)), **_unique(names)}
-    by_number = _unique(int(s) if s.isascii() and s.isdigit() and len(s) < 19 else None for s in last)
+    by_number = {n: row for n, row in _unique(map(number_of, last)).items() if n != -1}
     return [
         ("the names of the images", by_name),
         ("the numbers in the image names", by_number),
@@ -198,8 +198,9 @@ def counted_ids(categories: Categories, counted: str) -> NDArray[np.int64]:
     """
     if counted == "80":
         return trainers_ids(categories)
-    numbered = not categories.named and all(n.isascii() and n.isdigit() for n in categories.name)
-    positions = [int(n) for n in categories.name] if numbered else range(len(categories))
+    numbers = [number_of(name) for name in categories.name]
+    numbered = not categories.named and min(numbers, default=-1) >= 0
+    positions = numbers if numbered else range(len(categories))
     return np.array(positions, np.int64) + (counted == "positions-from-1")
 
 

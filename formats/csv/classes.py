@@ -11,7 +11,7 @@ from odm.formats._shared.codes import BAD_CLASS_LIST, NOT_UTF8, UNKNOWN_CLASS
 from odm.formats._shared.column_roles import key_of
 from odm.formats._shared.csv_tables import OPEN_QUOTE, STRAY_QUOTE, byte_shown
 from odm.issues import Code, Log, shorten
-from odm.names import BAD_CLASS_NAME, refuse_class
+from odm.names import BAD_CLASS_NAME, number_of, refuse_class
 from odm.tables import Builder
 
 
@@ -64,8 +64,8 @@ class ClassNames:
                 return
         if widths == {1}:
             self.order = [cells[0] for _, cells in rows]
-        elif all(len(cells) == 2 and cells[1].isascii() and cells[1].isdigit() for _, cells in rows):
-            self.order = [cells[0] for _, cells in sorted(rows, key=lambda row: int(row[1][1]))]
+        elif all(len(cells) == 2 and number_of(cells[1]) >= 0 for _, cells in rows):
+            self.order = [cells[0] for _, cells in sorted(rows, key=lambda row: number_of(row[1][1]))]
         else:
             self._by_cell = {cells[0]: cells[1] for _, cells in rows}
         for name in self.order or list(self._by_cell.values()):

@@ -211,6 +211,11 @@ def stem(name: str) -> str:
     return name[:dot] if dot > 0 and name[dot:].lower() in PICTURE_SUFFIXES and name[dot - 1] != "/" else name
 
 
+def number_of(name: str) -> int:
+    """The number from 0 that a name is, -1 for another name or one of more than 18 digits."""
+    return int(name) if name.isdecimal() and name.isascii() and len(name) < 19 else -1
+
+
 def refuse_class(name: str) -> str | None:
     """Why `name` cannot be the name of a class, or None if it can."""
     if not name or not name.strip():

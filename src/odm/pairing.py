@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.issues import Code, Log, Trusted, first_few, listed, nearest, plural, shorten
-from odm.names import stem
+from odm.names import number_of, stem
 from odm.tables import NO_ID, Boxes, Categories, Dataset, Floats, Images, Longs, distinct
 
 NO_IMAGE_IN_COMMON = Code(
@@ -321,7 +321,7 @@ def _named_by(
     A number is the position in the other side's list, as YOLO counts. Only where a number lies beyond the
     list while all numbers are ids of the other side (as those of COCO, 1 to 90), they are taken as ids.
     """
-    numbers = [_number(name) for name in numbered.name]
+    numbers = [number_of(name) for name in numbered.name]
     by_id = {i: name for i, name in zip(named.source_id.tolist(), named.name, strict=True) if i != NO_ID}
     beyond = any(n >= len(named) for n in numbers)
     use_ids = beyond and all(n in by_id for n in numbers)
@@ -343,11 +343,6 @@ def _named_by(
         f"the list of classes of {whose} ({shown}{', ...' if len(names) > 3 else ''})"
     )
     return names
-
-
-def _number(name: str) -> int:
-    """The number that the name of a class is, -1 for another name."""
-    return int(name) if name.isdecimal() and name.isascii() and len(name) < 19 else -1
 
 
 def report_classes(
@@ -530,7 +525,7 @@ def _image_numbers(images: Images) -> Longs:
     ids = images.source_id
     if ids.dtype != object and not (ids == NO_ID).any():
         return ids.astype(np.int64)
-    numbers = np.array([_number(last_part(name)) for name in images.name], np.int64)
+    numbers = np.array([number_of(last_part(name)) for name in images.name], np.int64)
     return np.arange(len(images)) if (numbers < 0).any() else numbers
 
 
@@ -580,7 +575,7 @@ def _classes_misread(
 def _written_numbers(ours: Categories, theirs: Categories) -> list[int] | None:
     """The number that stood for each class of the detections, if numbers did."""
     if not theirs.named:
-        return [_number(name) for name in theirs.name]
+        return [number_of(name) for name in theirs.name]
     if _share_list(ours, theirs) or not ours.named:
         ids: list[int] = theirs.source_id.tolist()
         if all(isinstance(i, int) and i != NO_ID for i in ids):
@@ -596,7 +591,7 @@ def _share_list(ours: Categories, theirs: Categories) -> bool:
 
 def _readings(ours: Categories, theirs: Categories) -> list[tuple[str, dict[int, int]]]:
     """What numbers of the detections' classes may mean: rows of the ground truth's classes by number."""
-    numbers = range(len(ours)) if ours.named else [_number(name) for name in ours.name]
+    numbers = range(len(ours)) if ours.named else [number_of(name) for name in ours.name]
     readings = [
         ("positions", {number: row for row, number in enumerate(numbers)}),
         ("positions-from-1", {number + 1: row for row, number in enumerate(numbers)}),
@@ -658,16 +653,16 @@ _DIGITS = re.compile("[0-9]+")
 
 def nearest_name(name: str, names: Iterable[str]) -> str | None:
     """The name in `names` closest to `name`, except names that differ only in their numbers."""
-    shape, numbers = _DIGITS.sub("0", stem(name)), [int(n) for n in _DIGITS.findall(stem(name))]
+    shape, numbers = _DIGITS.sub("0", stem(name)), _numbers(name)
     return nearest(
         name,
-        (
-            other
-            for other in names
-            if _DIGITS.sub("0", stem(other)) != shape
-            or [int(n) for n in _DIGITS.findall(stem(other))] == numbers
-        ),
+        (other for other in names if _DIGITS.sub("0", stem(other)) != shape or _numbers(other) == numbers),
     )
+
+
+def _numbers(name: str) -> list[str]:
+    """The numbers in a name without their leading zeros, however long they are."""
+    return [digits.lstrip("0") for digits in _DIGITS.findall(stem(name))]
 
 
 def did_you_mean(near: str | None) -> str:

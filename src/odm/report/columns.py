@@ -21,15 +21,19 @@ MISS_WORDS = {
 }
 """Why an object is missed, in the words of a page, by the names in `odm.evaluate.report_data.MISSES`."""
 
+HUGE = 1e12
+"""Pixels that no picture has; rounding still larger numbers can make them infinite."""
+
 ISSUES = 200
 """How many issues of a log a page lists; all are counted."""
 
 
 def rounded(values: NDArray[Any], digits: int) -> list[Any]:
-    """Numbers of so many decimals; what is not finite is 0, for a page cannot draw it."""
-    finite = np.nan_to_num(np.asarray(values, np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    """Numbers of so many decimals; what is not finite, or huge, is 0, for a page cannot draw it."""
+    given = np.asarray(values, np.float64)
+    drawn = np.where(np.abs(given) < HUGE, given, 0.0)
     # A whole number is two signs shorter in JSON.
-    return [int(v) if v.is_integer() else v for v in np.round(finite, digits).tolist()]
+    return [int(v) if v.is_integer() else v for v in np.round(drawn, digits).tolist()]
 
 
 def deltas(rising: NDArray[np.int64]) -> list[int]:
@@ -40,7 +44,7 @@ def deltas(rising: NDArray[np.int64]) -> list[int]:
 
 def extents_of(image: NDArray[np.int32], xyxy: Floats, extents: Floats) -> None:
     """Raise the (images, 2) `extents` to the right and lower edges of boxes; image -1 is left out."""
-    own = (image >= 0) & np.isfinite(xyxy).all(axis=1)
+    own = (image >= 0) & (np.abs(xyxy) < HUGE).all(axis=1)
     np.maximum.at(extents, image[own], xyxy[own, 2:])
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.issues import CODES, Issue, Log, UsageError
+from odm.names import number_of
 from odm.report.build import Page
 from odm.report.columns import extents_of, issue_row, last_part, reading
 from odm.report.datasets import box_columns
@@ -141,9 +142,9 @@ class _Side:
             if issue.pointer:
                 begins = issue.pointer.startswith(pointer + "/")
                 part = issue.pointer[len(pointer) + 1 :].partition("/")[0] if begins else ""
-                if not part.isdecimal():
+                line = number_of(part)
+                if line < 0:
                     continue
-                line = int(part)
             elif pointer or not line:
                 continue
             box = _look_up(self._boxes, number, line)
