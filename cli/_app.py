@@ -154,7 +154,7 @@ def _run(args: list[str]) -> int:
     if instruction := os.environ.get("_ODM_COMPLETE"):
         from odm.cli.completion import answer
 
-        return answer(instruction)
+        return answer(instruction, app)
     if not args:  # versions of click differ in what they do
         show(app.make_context("odm", [], resilient_parsing=True).get_help(), err=True)
         return 2

@@ -70,14 +70,14 @@ def script(shell: str) -> str:
     made = get_completion_class(shell)
     assert made is not None
     # Not the method of the class for bash, which starts bash to learn its version.
-    text = ShellComplete.source(made(_app(), {}, "odm", VARIABLE)).strip() + "\n"
+    text = ShellComplete.source(made(click.Command("odm"), {}, "odm", VARIABLE)).strip() + "\n"
     if shell == "zsh":
         first, _, others = text.partition("\n")  # "#compdef odm" must come first
         text = f"{first}\n{ZSH_START}{others}"
     return text
 
 
-def answer(instruction: str) -> int:
+def answer(instruction: str, app: click.Command) -> int:
     """Print what completes the words that a script passes on; the exit code. Errors stay silent."""
     from click.shell_completion import get_completion_class
 
@@ -86,7 +86,7 @@ def answer(instruction: str) -> int:
     if made is None or what not in ("complete", "source"):
         return 1
     try:
-        text = made(_app(), {}, "odm", VARIABLE).complete() if what == "complete" else script(shell)
+        text = made(app, {}, "odm", VARIABLE).complete() if what == "complete" else script(shell)
     except Exception:  # noqa: BLE001 -- a message would be printed into the line that is being typed
         return 1
     reply(text)
@@ -144,9 +144,3 @@ def _quoted(path: str) -> str:
     import shlex
 
     return shlex.quote(path)
-
-
-def _app() -> click.Command:
-    from odm.cli._app import app
-
-    return app

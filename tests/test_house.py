@@ -70,14 +70,19 @@ def imported(tree):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def imported_at_once(tree):
-    """The modules of the package that importing a module imports, packages that only lead to them left out."""
-    for node in tree.body:
+def needed(name):
+    """The modules of the package that a module imports, also inside functions and for types.
+
+    Of a package and a module in it, the module counts.
+    """
+    found = set()
+    for node in ast.walk(MODULES[name]):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             inner = (f"{node.module}.{alias.name}" for alias in node.names)
-            yield from (name if name in MODULES else node.module for name in inner)
+            found.update(each if each in MODULES else node.module for each in inner)
+    return found & MODULES.keys() - {name}
 
 
 def home(name):
@@ -146,20 +151,25 @@ def test_dependencies_point_one_way(name):
     assert {home(n) for n in ours} <= MAY_IMPORT[home(name)], name
 
 
+CIRCLES = [
+    {"odm.tables.builder", "odm.tables.dataset"},
+    {"odm.evaluate", "odm.evaluate.metric"},
+    {
+        *("odm.evaluate.accumulate", "odm.evaluate.analysis.operating", "odm.evaluate.analysis.overlaps"),
+        *("odm.evaluate.analysis.table", "odm.evaluate.analysis.tide", "odm.evaluate.curve_table"),
+        *("odm.evaluate.doubts", "odm.evaluate.errors", "odm.evaluate.report_data", "odm.evaluate.results"),
+    },
+]
+"""Those that are still to be taken apart; nothing is added here."""
+
+
 @checkout
 def test_no_modules_import_each_other_in_a_circle():
-    graph = {name: sorted(set(imported_at_once(tree)) & MODULES.keys()) for name, tree in MODULES.items()}
-    done = set()
+    def without_circles(name, other):
+        return not any({name, other} <= circle for circle in CIRCLES)
 
-    def follow(name, above):
-        assert name not in above, " > ".join([*above[above.index(name) :], name])
-        if name not in done:
-            for other in graph[name]:
-                follow(other, [*above, name])
-            done.add(name)
-
-    for name in graph:
-        follow(name, [])
+    needs = {name: {n for n in needed(name) if without_circles(name, n)} for name in MODULES}
+    graphlib.TopologicalSorter(needs).prepare()  # CycleError names the modules
 
 
 def test_options_that_name_files_say_so():
@@ -230,24 +240,6 @@ def test_nobody_imports_the_folders_by_their_bare_names(name):
     assert {n.split(".")[0] for n in imported(MODULES[name])}.isdisjoint(
         {"formats", "converters", "evaluate", "cli"}
     )
-
-
-@checkout
-def test_evaluate_imports_without_a_circle():
-    """Also later, inside functions, but for `results`, whose methods lead to the analyses made from a result.
-
-    The packages themselves only gather names.
-    """
-
-    def needed(name, tree):
-        if name == "odm.evaluate.results":
-            tree = ast.Module(
-                [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))], []
-            )
-        return {n for n in imported(tree) if n in MODULES and n.startswith("odm.evaluate.")} - {name}
-
-    needs = {name: needed(name, tree) for name, tree in MODULES.items() if name.startswith("odm.evaluate.")}
-    graphlib.TopologicalSorter(needs).prepare()  # CycleError names the modules
 
 
 FORBIDDEN_MODULES = {
