@@ -25,6 +25,7 @@ from odm.files import Source
 from odm.formats import FORMATS, make_options, option_specs
 from odm.formats._detect import possible
 from odm.formats._signs import SIGNS
+from odm.issues import CODES
 from odm.tables import Flag, LabelState
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,7 +56,28 @@ def modules():
 
 
 MODULES = modules() if (ROOT / "formats").is_dir() else {}
-each_module = pytest.mark.parametrize("name", sorted(MODULES))
+
+
+def of_each(names):
+    """One test that calls a function for each of some names, and tells of all for which it fails."""
+
+    def decorate(check):
+        def test():
+            wrong = []
+            for name in names:
+                try:
+                    check(name)
+                except AssertionError as e:
+                    wrong.append(f"{name}: {e}")
+            assert not wrong, "\n".join(wrong)
+
+        test.__name__, test.__doc__ = check.__name__, check.__doc__
+        return test
+
+    return decorate
+
+
+each_module = of_each(sorted(MODULES))
 
 
 def imported(tree):
@@ -181,7 +203,7 @@ def test_options_that_name_files_say_so():
 
 
 @checkout
-@pytest.mark.parametrize("name", [n for n in sorted(MODULES) if n.startswith("odm.report")])
+@of_each([n for n in sorted(MODULES) if n.startswith("odm.report")])
 def test_a_report_reads_results_only(name):
     """It shows what the engine answers: its inner modules are none of a report's business."""
     inner = {n for n in imported(MODULES[name]) if n.startswith("odm.evaluate.") and n in MODULES}
@@ -212,7 +234,7 @@ SHARED = ("odm.formats._shared", "odm.formats._contract")
 
 
 @checkout
-@pytest.mark.parametrize("name", [n for n in sorted(MODULES) if n.startswith("odm.formats.")])
+@of_each([n for n in sorted(MODULES) if n.startswith("odm.formats.")])
 def test_a_format_imports_what_is_shared_and_no_other_format(name):
     own = ".".join(name.split(".")[:3])
     for other in imported(MODULES[name]):
@@ -222,7 +244,7 @@ def test_a_format_imports_what_is_shared_and_no_other_format(name):
 
 
 @checkout
-@pytest.mark.parametrize("name", [n for n in sorted(MODULES) if not f"{n}.".startswith("odm.formats.")])
+@of_each([n for n in sorted(MODULES) if not f"{n}.".startswith("odm.formats.")])
 def test_what_formats_share_is_theirs_alone(name):
     private = [n for n in imported(MODULES[name]) if re.match(r"odm\.formats\._", n)]
     assert not private, "what others need belongs to the core, or is exported by odm.formats"
@@ -273,7 +295,7 @@ NO_FILES = {
 
 
 @checkout
-@pytest.mark.parametrize("name", [n for n in sorted(MODULES) if home(n) != "files"])
+@of_each([n for n in sorted(MODULES) if home(n) != "files"])
 def test_only_files_touches_the_disk(name):
     tree = MODULES[name]
     others = NO_FILES.get(name, set())
@@ -320,9 +342,7 @@ def test_no_bare_except_and_no_print_outside_the_command_line(name):
 
 
 @checkout
-@pytest.mark.parametrize(
-    "name", [n for n in sorted(MODULES) if n != "odm.formats" and not n.startswith("odm.formats.")]
-)
+@of_each([n for n in sorted(MODULES) if n != "odm.formats" and not n.startswith("odm.formats.")])
 def test_no_format_is_named_in_a_condition_outside_its_file(name):
     names = set(FORMATS)
     for node in ast.walk(MODULES[name]):
@@ -375,7 +395,7 @@ def test_no_folder_shadows_the_package():
 
 
 @checkout
-@pytest.mark.parametrize("part", ["formats", "converters", "evaluate", "cli"])
+@of_each(["formats", "converters", "evaluate", "cli"])
 def test_the_links_lead_to_the_folders(part):
     link = ROOT / "src" / "odm" / part
     if not link.is_symlink():
@@ -407,7 +427,7 @@ KEEPS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(FORMATS))
+@of_each(sorted(FORMATS))
 def test_a_format_says_what_it_is(name):
     format_ = FORMATS[name]
     assert format_.name == name
@@ -444,7 +464,7 @@ EXTRAS = {"pose", "segmentation", "supercategory", "part", "attributes", "source
 
 
 @checkout
-@pytest.mark.parametrize("name", sorted(BUILT_IN))
+@of_each(sorted(BUILT_IN))
 def test_every_file_without_underscore_is_a_format(name):
     tree = MODULES[f"odm.formats.{name}"]
     assert ast.get_docstring(tree)
@@ -455,10 +475,9 @@ def test_every_file_without_underscore_is_a_format(name):
 # --------------------------------------------------------------------------------------------- the codes
 
 
-@pytest.mark.parametrize(
-    "code", [c for c in all_codes().values() if not c.name.startswith("test-")], ids=lambda c: c.name
-)
-def test_a_code_says_what_to_do(code):
+@of_each([name for name in all_codes() if not name.startswith("test-")])
+def test_a_code_says_what_to_do(name):
+    code = CODES[name]
     assert re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", code.name)
     assert code.severity in ("error", "warning")
     for text in (code.template, code.advice):
