@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from odm.cli._print import say, show
+from odm.cli._print import say
 from odm.evaluate import Evaluation, Protocol
 from odm.files import Output, Unreadable, read_bytes
 from odm.issues import Log, PathError, UsageError, printable, shorten
@@ -58,7 +58,7 @@ class Asked:
 
     def applied(self, evaluation: Evaluation, truth: Dataset | None, log: Log) -> Evaluation:
         """The evaluation with what was asked for; `truth` is its ground truth."""
-        return self._with_confusion(self._analyzed(evaluation, truth, log))
+        return self._with_thresholds(self._with_confusion(self._analyzed(evaluation, truth, log)))
 
     def _with_confusion(self, evaluation: Evaluation) -> Evaluation:
         if self.given["confusion"] is None:
@@ -106,16 +106,16 @@ class Asked:
         results = [at_scores(result, scores, default, path) for result in evaluation.results]
         return dataclasses.replace(evaluation, results=results)
 
-    def show_thresholds(self, evaluation: Evaluation, *, overwrite: bool) -> None:
-        """Choose the thresholds, and print or write them."""
-        given = self.given
-        if given["thresholds"] is None:
-            return
+    def _with_thresholds(self, evaluation: Evaluation) -> Evaluation:
+        """The evaluation with the thresholds of its only result, if they are asked for."""
+        if self.given["thresholds"] is None:
+            return evaluation
         from odm.evaluate.analysis.attach import digest_of
         from odm.evaluate.analysis.table import table_of
         from odm.evaluate.analysis.thresholds import choose_thresholds
 
-        chosen = choose_thresholds(table_of(evaluation.result), given["thresholds"])
+        result = evaluation.result
+        chosen = choose_thresholds(table_of(result), self.given["thresholds"])
         if chosen.unreachable:
             names = ", ".join(shorten(name) for name in chosen.unreachable[:10])
             say(
@@ -123,20 +123,15 @@ class Asked:
                 f"detections are kept ({len(chosen.unreachable)} of {len(chosen.classes)}): {names}"
             )
         data = {**chosen.to_dict(), "images": digest_of(evaluation.joined.evaluated)}
-        text = json_text(data) + "\n"
-        if given["save_thresholds"]:
-            with Output(given["save_thresholds"], overwrite=overwrite, single=True) as output:
+        result = dataclasses.replace(result, analysis={**result.analysis, "thresholds": data})
+        return dataclasses.replace(evaluation, results=[result])
+
+    def save_thresholds(self, evaluation: Evaluation) -> None:
+        """Write the file of thresholds, if one is asked for."""
+        if target := self.given["save_thresholds"]:
+            text = json_text(evaluation.result.analysis["thresholds"]) + "\n"
+            with Output(target, overwrite=self.given["overwrite"], single=True) as output:
                 output.write("", text.encode())
-        if given["output"] == "table":
-            lines = [
-                f"  {printable(name)}: "
-                + (f"score {own.score:.6g}, precision {own.precision:.4f}, recall {own.recall:.4f}"
-                   if own.score == own.score else "nothing is kept")
-                for name, own in chosen.classes.items()
-            ]  # fmt: skip
-            show("\n".join([f"score thresholds by the rule {chosen.rule}:", *lines, ""]) + "\n")
-        elif not given["save_thresholds"]:
-            show(text, err=True)
 
 
 def _read_json(path: str) -> dict[str, Any]:

@@ -42,6 +42,7 @@ from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.doubts import DOUBTFUL
 from odm.files import Output
 from odm.issues import Log, UsageError
+from odm.screen import wrapped
 from odm.tables import Dataset
 
 EXAMPLES = """
@@ -222,8 +223,10 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
             _report(comparison, shown, (gt, *runs), options, given, log)
     finally:  # the numbers are the last thing on the screen
         form = eval_.printed_as(given)
-        lines = headlines(comparison) if form == "table" else ()
-        show(render_comparison(comparison, form, width=table_width(given)), headlines=lines)
+        width = table_width(given)
+        bold = "\n".join(wrapped(line, width) for line in headlines(comparison))
+        lines = bold.split("\n") if form == "table" else ()
+        show(render_comparison(comparison, form, width=width), headlines=lines)
     failed = regressions(comparison, gates)
     print_failed(failed, github=given["output"] == GITHUB)
     if given["markdown"]:

@@ -331,7 +331,7 @@ def _write(
 
         with Output(given["plots"], overwrite=given["overwrite"]) as output:
             draw(evaluation, output.write)
-    asked.show_thresholds(evaluation, overwrite=given["overwrite"])
+    asked.save_thresholds(evaluation)
 
 
 def _show(evaluation: Evaluation, given: dict[str, Any]) -> None:

@@ -410,7 +410,8 @@ def _summary_text(result: Result, *, markdown: bool, width: int | None) -> str:
         lines = [
             f"{key} = {percent(number)}"
             for key, number in result.summary.items()
-            if key != "score" and "@" not in key
+            # The last line has those of mAP.
+            if key != "score" and "@" not in key and not (result.rules.shared_score and key.startswith("mAP"))
         ]
     return "\n".join(f"- {line}" if markdown else line for line in lines)
 

@@ -141,8 +141,12 @@ def test_files_of_save(data):
 
 def test_thresholds_are_written_and_used(data):
     printed = evaluated("--thresholds", "recall:0.6")
-    assert "cat: score 0.42, precision 0.5000" in printed
-    assert "bird: nothing is kept" in printed
+    lines = printed.splitlines()
+    table = next(i for i, line in enumerate(lines) if line.startswith("(all)"))
+    assert lines.index("score thresholds by the rule recall:0.6; - keeps nothing") > table
+    assert [line.split() for line in lines if line.startswith("bird")][-1] == ["bird", "-", "-", "0"]
+    given = json.loads(evaluated("--thresholds", "recall:0.6", "--output", "json", "-q"))["results"][0]
+    assert given["analysis"]["thresholds"]["classes"]["cat"]["score"] == 0.42
     assert evaluated("--thresholds", "recall:0.6", "--save-thresholds", "t.json") == printed
     stored = json.loads(Path("t.json").read_text())
     assert stored["classes"]["bird"]["score"] is None

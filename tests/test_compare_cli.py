@@ -127,6 +127,10 @@ def test_the_table_fits_a_terminal(data):
     assert all(len(line) <= 80 for line in lines[1:])
     assert any(line.startswith("AP50") and "37.02 %" in line and "+9.19" in line for line in lines)
     assert "cat 0.97 to 0.86" in out
+    assert "AP of classes, B minus A, the worst first" in lines
+    verdict = "B differs from A by no more than chance: AP +7.90 points, 95 % interval"
+    assert verdict in " ".join(lines[-2:])
+    assert lines[-1].endswith("0 of 3 classes are worse")
 
 
 @pytest.mark.parametrize("output", ["csv", "markdown"])

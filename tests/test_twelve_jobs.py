@@ -234,7 +234,9 @@ def test_a_failed_gate_is_an_annotation_of_github(run):
 def test_a_regression_is_an_annotation_of_github(run, tmp_path):
     (tmp_path / "b.json").write_text(json.dumps(RESULTS[:1]))
     words = ("compare", "gt.json", "det.json", "b.json", "--fail-on-regression", "mAP", "--replicates", "50")
-    (line,) = annotations(run(*words, "--output", "github", code=1)[0])
+    doubt, line = annotations(run(*words, "--output", "github", code=1)[0])
+    assert "::warning" in doubt
+    assert "most-images-without-detections" in doubt
     assert line.startswith("::error title=gate failed::--fail-on-regression mAP=0: b.json differs by -")
     assert " (95 %25 interval " in line
 

@@ -91,17 +91,28 @@ def _cell(value: Any) -> Any:
 
 
 def headlines(comparison: Comparison) -> list[str]:
-    """For each run but the first, the line with the number that one looks for."""
+    """For each run but the first whether it is better, in a sentence."""
     letters = _letters(len(comparison.runs))
     lines = []
+    level = f"{100 * comparison.level:g} %"
     for letter, run in zip(letters[1:], comparison.runs[1:], strict=True):
-        delta = next(d for d in comparison.deltas if d.run == run.name and d.category is None)
-        change = _change(delta.delta)
-        if not math.isnan(delta.interval.low):
-            change += f" ({100 * comparison.level:g} %: {_interval(delta.interval.low, delta.interval.high)})"
-        lines.append(
-            f"{letter}: {delta.key} {percent(run.summary[delta.key])}, compared with {letters[0]} {change}"
-        )
+        of_run = [d for d in comparison.deltas if d.run == run.name]
+        delta = next(d for d in of_run if d.category is None)
+        low, high = delta.interval.low, delta.interval.high
+        if math.isnan(low):
+            found = f"{letter} against {letters[0]}"
+        elif low <= 0 <= high:
+            found = f"{letter} differs from {letters[0]} by no more than chance"
+        else:
+            word = "better" if (high < 0) == comparison.lower_is_better else "worse"
+            found = f"{letter} is {word} than {letters[0]}"
+        parts = [f"{found}: {delta.key} {_change(delta.delta)} points"]
+        if not math.isnan(low):
+            parts.append(f"{level} interval {_interval(low, high)}")
+        classes = [d for d in of_run if d.category is not None and d.key == "AP"]
+        n = sum(d.delta < 0 and d.p_holm < 1 - comparison.level for d in classes)
+        of_classes = f"; {n} of {plural(len(classes), 'class', 'classes')} {'is' if n == 1 else 'are'} worse"
+        lines.append(", ".join(parts) + (of_classes if classes else ""))
     return lines
 
 
@@ -160,7 +171,7 @@ class _Text:
         rows = [
             [self._name(delta.category or ""), *self._difference(delta), _p(delta.p_holm)] for delta in deltas
         ]
-        title = f"AP of classes, {self.letter[run]} less {self._first}, the worst first"
+        title = f"AP of classes, {self.letter[run]} minus {self._first}, the worst first"
         if hidden:
             title += f" ({hidden} between them are left out)"
         without = sum(bool(d.interval.reason) for d in deltas)

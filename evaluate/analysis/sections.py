@@ -46,6 +46,8 @@ def class_columns(result: Result) -> dict[str, dict[str, Any]]:
     for row in _classes(result.analysis.get("tide")):
         own = columns.setdefault(row["class"], {})
         own |= {f"tide_{kind}_dap": value for kind, value in row.items() if kind != "class"}
+    for name, own in result.analysis.get("thresholds", {}).get("classes", {}).items():
+        columns.setdefault(name, {})["threshold"] = own["score"]
     return columns
 
 
@@ -64,6 +66,13 @@ def summary_columns(result: Result) -> dict[str, Any]:
     for key, (low, high) in result.intervals.items():
         columns |= {f"{key}_low": low, f"{key}_high": high}
     return columns
+
+
+def _thresholds(data: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
+    keys = ("score", "precision", "recall")
+    rows = [[name, *("-" if own[k] is None else f"{own[k]:.4g}" for k in keys)]
+            for name, own in data["classes"].items()]  # fmt: skip
+    return [(f"score thresholds by the rule {data['rule']}; - keeps nothing", ["class", *keys], rows)]
 
 
 def _confusion(data: Mapping[str, Any], width: int | None) -> tuple[str, list[str], list[list[str]]]:
@@ -188,6 +197,7 @@ _SECTIONS: dict[str, Any] = {
     "tide": _tide,
     "lrp": _lrp,
     "calibration": _calibration,
+    "thresholds": _thresholds,
     "images": _images,
     "slices": _slices,
 }
