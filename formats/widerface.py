@@ -343,7 +343,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
     splits = list(dict.fromkeys(images.split)) or [""]
     tail = "det" if det else "bbx_gt"
     files = {s: f"wider_face_{s}_{tail}.txt" if s else f"wider_face_{tail}.txt" for s in splits}
-    refused = refuse_classes(dataset, log) | _refuse_names(dataset, log)
+    refused = refuse_classes(dataset, log, words=False) | _refuse_names(dataset, log)
     if not target.plan(list(files.values()), [f"the split {s}" for s in files], log) or refused:
         return
     order = np.argsort(boxes.image, kind="stable")

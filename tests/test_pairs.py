@@ -228,8 +228,15 @@ def test_there_and_back_by_a_neighbour(a, b):
 
 
 def writable(dataset, *names):
-    """Whether formats can write the classes: in a row of ICDAR a comma ends the class."""
-    return "icdar" not in names or not any("," in name for name in dataset.categories.name)
+    """Whether formats can write the classes: a comma ends one in a row of ICDAR, a space in others."""
+    classes = "".join(dataset.categories.name)
+    return not ("icdar" in names and "," in classes) and not (
+        " " in classes and any(map(refuses_spaces, names))
+    )
+
+
+def refuses_spaces(name):
+    return any(s.name == "spaces" and s.default == "refuse" for s in option_specs(FORMATS[name].options))
 
 
 def there_and_back(a, b, data):

@@ -708,19 +708,21 @@ def test_a_copy_of_what_needs_no_repair_holds_the_same(folder, tmp_path):
     reference = gt.path if gt else None
     log = Log()
     options = {"from_options": source.shared, "kind": source.kind, "gt": reference, "log": log}
-    ledger = repair(source.path, target, REPAIRS, format=name, **options)
+    known = {spec.name for spec in option_specs(FORMATS[name].options)}
+    written = {"spaces": "underscore"} if "spaces" in known else {}
+    ledger = repair(source.path, target, REPAIRS, format=name, to_options=written, **options)
     assert (ledger.read, ledger.written, ledger.left_out) == (6, 6, {})
     assert set(log.counts) == set(case.said.get("doubts", ()))
     (one,) = case.examine(Log())
     sizes = tmp_path / "sizes.csv"
     rows = zip(one.dataset.images.name, one.dataset.images.width, one.dataset.images.height, strict=True)
     sizes.write_text("".join(f"{n},{w},{h}\n" for n, w, h in rows if w))
-    known = {spec.name for spec in option_specs(FORMATS[name].options)}
     given = {"image_sizes": str(sizes)} if "image_sizes" in known else {}
     two = odm.read(target, name, kind=source.kind, gt=reference, **given)
     ours, theirs = (
         sorted(
-            (stem(d.images.name[i]).rpartition("/")[2], d.categories.name[c], *map(float, xyxy))
+            (stem(d.images.name[i]).rpartition("/")[2], names[c], *map(float, xyxy))
+            for names in [[n.replace(" ", "_") if written else n for n in d.categories.name]]
             for i, c, xyxy in zip(d.boxes.image, d.boxes.category, d.boxes.xyxy, strict=True)
         )
         for d in (one.dataset, two)

@@ -50,12 +50,12 @@ def class_list_option(text: str = "file with the class names, one per line, or a
     return option(None, text, flag="--classes", side="read", path=True)
 
 
-def spaces_option() -> Any:
+def spaces_option(otherwise: str = "refuse") -> Any:
     """The option ``spaces`` of a format whose columns are separated by spaces."""
     return option(
-        "refuse",
-        "a class whose name has a space: refuse it, or write an underscore for it",
-        choices=("refuse", "underscore"),
+        otherwise,
+        f"a class whose name has a space: {otherwise} it, or write an underscore for it",
+        choices=(otherwise, "underscore"),
         side="write",
     )
 

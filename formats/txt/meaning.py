@@ -112,7 +112,7 @@ class TxtOptions(ImageOptions):
         side="read",
         path=True,
     )
-    spaces: str = spaces_option()
+    spaces: str = spaces_option("keep")
     decided: Decided | None = dataclasses.field(default=None, repr=False, compare=False)
     """What the source and the other side of an evaluation mean together; no option of the user."""
 
