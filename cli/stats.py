@@ -120,11 +120,14 @@ MOST_SIZES = 10
 def render(statistics: Statistics, output: str, *, width: int | None = None) -> str:
     """The tables as text or Markdown, ending with a new line."""
     s = statistics
-    tables: list[tuple[str, list[str], list[list[Any]]]] = [
-        ("", ["what", "number", ""], _contents(s)),
-        ("", ["pixels", "min", "median", "mean", "max"], _measures(s)),
+    shapes: list[tuple[str, list[str], list[list[Any]]]] = [
         ("Boxes by area", ["area", "boxes", "share"], _by_area(s)),
         ("Boxes by width / height", ["aspect ratio", "boxes", "share"], _shares(s.aspects, s.aspect.n)),
+    ]
+    tables: list[tuple[str, list[str], list[list[Any]]]] = [
+        ("", ["what", "number", ""], _contents(s)),
+        ("", ["fractions" if s.relative else "pixels", "min", "median", "mean", "max"], _measures(s)),
+        *(shapes if not s.relative else ()),
         ("Images by number of boxes", ["boxes", "images", "share"], _per_image(s)),
     ]
     if s.image_sizes:
@@ -132,7 +135,8 @@ def render(statistics: Statistics, output: str, *, width: int | None = None) -> 
     if s.scores:
         tables.append(("Boxes by score", ["score", "boxes", "share"], _shares(s.scores, s.score.n)))
     classes = ["class", "boxes", "share", "images", "small", "medium", "large"]
-    tables.append(("Classes", classes, _classes(s)))
+    columns = 4 if s.relative else len(classes)
+    tables.append(("Classes", classes[:columns], [row[:columns] for row in _classes(s)]))
     markdown = output == "markdown"
     parts = (_table(title, rows, headers, markdown=markdown, width=width) for title, headers, rows in tables)
     return "\n\n".join(parts) + "\n"

@@ -76,6 +76,7 @@ def from_supervision(
 
 def to_supervision(dataset: Dataset) -> dict[str, Any]:
     """A `supervision.Detections` for each image, by its name; images without boxes have an empty one."""
+    _require_pixels(dataset)
     detections = _library("supervision").Detections
     boxes, names = dataset.boxes, np.array(dataset.categories.name, object)
     scored = dataset.kind == "det"
@@ -100,6 +101,7 @@ def to_columns(dataset: Dataset) -> dict[str, NDArray[Any]]:
     ``area`` where the source has areas; and those of ``crowd``, ``difficult``, ``truncated``, ... that
     some box has. Images without boxes have no row.
     """
+    _require_pixels(dataset)
     boxes = dataset.boxes
     columns: dict[str, NDArray[Any]] = {
         "image": np.array(dataset.images.name, object)[boxes.image],
@@ -172,6 +174,7 @@ def to_coco(dataset: Dataset) -> dict[str, list[dict[str, Any]]]:
     Ids are those of the source where all are whole numbers, else they count from 1; those of annotations
     count from 1. Annotations of detections have a ``score``, so the list is also one for ``loadRes``.
     """
+    _require_pixels(dataset)
     images, categories, boxes = dataset.images, dataset.categories, dataset.boxes
     image_ids, category_ids = _ids(images.source_id), _ids(categories.source_id)
     listed = {
@@ -309,6 +312,7 @@ def to_torchvision(dataset: Dataset) -> list[dict[str, Any]]:
     ``labels`` are rows of `Dataset.categories`: where the model counts the background as 0, add 1.
     ``image_id`` is that of the source where all are whole numbers, else they count from 1.
     """
+    _require_pixels(dataset)
     tensor = _library("torch").as_tensor
     boxes = dataset.boxes
     area = np.where(np.isnan(boxes.area), boxes.wh[:, 0] * boxes.wh[:, 1], boxes.area)
@@ -503,6 +507,12 @@ def _by_image(dataset: Dataset) -> Iterable[tuple[int, Longs]]:
     order = np.argsort(dataset.boxes.image, kind="stable")
     counts = np.bincount(dataset.boxes.image, minlength=len(dataset.images))
     return enumerate(np.split(order, np.cumsum(counts)[:-1])) if len(dataset.images) else ()
+
+
+def _require_pixels(dataset: Dataset) -> None:
+    """ValueError for coordinates that are fractions of images of unknown size."""
+    if dataset.relative:
+        raise ValueError("no image has a size, so the boxes are fractions of their images, not pixels")
 
 
 def _library(name: str) -> Any:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from odm import checks
 from odm.codes import (
     ALL_SCORED,
+    GIVE_SIZES,
     NO_REFERENCE,
     NO_SCORES,
     NUMBERED_CLASSES,
@@ -107,6 +108,11 @@ def load(
     assert dataset is not None
     if not (len(dataset) or len(dataset.images) or log.errors or request.kind == "det"):
         log.report(NO_IMAGES, request.path)
+    if dataset.relative:
+        log.note(
+            f"{printable(request.path)}: no picture and no size of any image was found, so coordinates are "
+            f"fractions of their images, not pixels ({GIVE_SIZES})"
+        )
     return _check(side, dataset, log, skip_bad, check, refuse=refuse)
 
 

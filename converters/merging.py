@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.checks.duplicates import equal_boxes
+from odm.codes import GIVE_SIZES
 from odm.issues import DataError, Log, UsageError, first_few, plural, printable, shorten
 from odm.names import stem
 from odm.tables import (
@@ -83,6 +84,12 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
         raise UsageError(f"same_image={same_image!r}: choose one of {', '.join(SAME_IMAGE)}")
     kind = _common_kind(datasets)
     _check_numbers(datasets)
+    relative = [d.relative for d in datasets if len(d)]
+    if any(relative) and not all(relative):
+        one = next(d for d in datasets if len(d) and d.relative)
+        raise UsageError(
+            f"the images of {_called(one, datasets)} have no size, those of others have; {GIVE_SIZES}"
+        )
     changed: dict[str, int] = {}
     prefixes = _prefixes(datasets) if same_image == "prefix" else [""] * len(datasets)
     names = [
@@ -121,6 +128,7 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
         files=tuple(file for dataset in datasets for file in dataset.files),
         extras=extras,
         path=", ".join(dataset.path for dataset in datasets if dataset.path),
+        relative=any(relative),
         skipped=sum(dataset.skipped for dataset in datasets),
         labels=_labels(datasets, image_rows, category_rows, boxes, changed),
         videos=videos,

@@ -152,7 +152,8 @@ class PendingSource:
         log, self.log, other._asked_back = self.log, self.log.fresh(), False
         try:
             self._early = self.read(other.counterpart)
-            incomplete = other._asked_back and bool(self.log.errors or self.left_out.files)
+            lacks = self.log.errors or self.left_out.files or (self._early and self._early.relative)
+            incomplete = other._asked_back and bool(lacks)
         except DataError:
             incomplete = other._asked_back
             if not incomplete:

@@ -66,8 +66,8 @@ def order_edges(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
 
 def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     """Cut every box to its image; images of unknown size are left alone and named in the log."""
-    boxes, images = dataset.boxes, dataset.images
-    limit = np.stack([images.width, images.height], axis=1).astype(np.float64)[boxes.image]
+    boxes = dataset.boxes
+    limit = dataset.limits().astype(np.float64)[boxes.image]
     known = limit.min(axis=1, initial=np.inf) > 0
     if not known.all():
         log.note(

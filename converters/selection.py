@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.codes import GIVE_SIZES
 from odm.converters.ledger import Ledger
 from odm.converters.skipping import without_images
 from odm.converters.splits import (
@@ -113,6 +114,8 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
         If no image is left.
     """
     n_images = len(dataset.images)
+    if dataset.relative and (selection.min_box or selection.min_area):
+        raise UsageError(f"--min-box and --min-area are in pixels, but no image has a size; {GIVE_SIZES}")
     wh = dataset.boxes.wh
     small = wh.min(axis=1, initial=np.inf) < selection.min_box
     dataset = ledger.leave_out(

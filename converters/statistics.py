@@ -154,6 +154,8 @@ class Statistics:
     """Empty for ground truth."""
     tracks: TrackCounts | None = None
     """None where there are neither videos nor tracks."""
+    relative: bool = False
+    """Whether lengths and areas are fractions of images of unknown size, so that none is in an area range."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, the JSON contract; what is undefined is None."""
@@ -176,15 +178,17 @@ def describe(dataset: Dataset) -> Statistics:
     numbers, times = np.unique(per_image, return_counts=True)
     sized = (images.width > 0) & (images.height > 0)
     area = areas_of(dataset)
-    ranges = {name: (area >= low) & (area < high) for name, (low, high) in AREAS.items()}
+    pixels = not dataset.relative  # else there are no areas in pixels
+    ranges = {name: pixels & (area >= low) & (area < high) for name, (low, high) in AREAS.items()}
     by_range = {name: np.bincount(boxes.category[rows], minlength=n_classes) for name, rows in ranges.items()}
     per_class = np.bincount(boxes.category, minlength=n_classes)
     pairs = distinct(boxes.category.astype(np.int64) * max(n_images, 1) + boxes.image)
     shown_in = np.bincount(pairs // max(n_images, 1), minlength=n_classes)
-    aspect = aspects_of(dataset)
+    aspect = aspects_of(dataset)[: None if pixels else 0]
     scored = boxes.score[np.isfinite(boxes.score)] if dataset.kind == "det" else np.zeros(0)
     return Statistics(
         kind=dataset.kind,
+        relative=dataset.relative,
         images=n_images,
         images_without_boxes=int(np.count_nonzero(per_image == 0)),
         images_without_size=int(np.count_nonzero(~sized)),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from odm import checks
+from odm.codes import NO_SIZE
 from odm.converters.edit import Edits, apply, write_underscores
 from odm.converters.ledger import BAD_FILES, Ledger, drop_unsupported
 from odm.converters.load import Loaded
@@ -22,7 +23,7 @@ from odm.formats import Format
 from odm.inputs import folder_of
 from odm.issues import DataError, Log, PathError, UsageError, first_few, plural, printable, shorten
 from odm.names import BAD_NAME, refuse_name, stem
-from odm.tables import Dataset, Longs, SourceFile
+from odm.tables import Dataset, Longs, SourceFile, distinct
 
 BAD_ROWS = "rows with errors (--skip-bad)"
 
@@ -117,6 +118,9 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger | None
     if ledger is None:
         ledger = open_ledger(loaded, format_.name, dry_run=target.dry_run)
     _check_ids(target, format_)
+    if loaded.dataset.relative and (not format_.needs_size or "size" in format_.keeps):
+        report_no_sizes(loaded.dataset, log)
+        raise not_written(log, target.path)
     dataset = _edit(loaded.dataset, target, ledger, log)
     dataset = select(target.selection, dataset, ledger, log)
     if target.selection.divides:
@@ -267,6 +271,13 @@ def _put(
                 "has a file or record per image, so nothing could be read back; coco can store classes only",
                 log,
             )
+
+
+def report_no_sizes(dataset: Dataset, log: Log) -> None:
+    """Report the images whose size is needed and unknown, of relative coordinates."""
+    for row in distinct(dataset.boxes.image).tolist():
+        path, line, pointer = dataset.image_place(row)
+        log.report(NO_SIZE, path, line=line, pointer=pointer, value=dataset.images.name[row])
 
 
 def not_written(log: Log, target: str) -> DataError:

@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.codes import ALL_SCORED, COORDINATES_DIFFER, COORDINATES_NOT_FINITE, NO_SCORES, SCORE_NOT_FINITE
+from odm.codes import (
+    ALL_SCORED,
+    COORDINATES_DIFFER,
+    COORDINATES_NOT_FINITE,
+    NO_SCORES,
+    NO_SIZE,
+    SCORE_NOT_FINITE,
+)
 from odm.evaluate.facts import Facts
 from odm.issues import INVERTED, PERCENT, Code, Log, Trusted, without_noise
 from odm.pairing import (
@@ -140,6 +147,13 @@ def _check_score_range(detections: Dataset, log: Log, facts: Facts) -> None:
 
 def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, facts: Facts) -> None:
     """Report one side in pixels and the other in 0..1."""
+    if truth.relative or detections.relative:
+        for side in (truth, detections) if truth.relative != detections.relative else ():
+            if side.relative:
+                path, line, pointer = side.image_place(int(side.boxes.image[0]))
+                name = side.images.name[int(side.boxes.image[0])]
+                log.report(NO_SIZE, path, line=line, pointer=pointer, value=name)
+        return
     own = truth.boxes.xyxy
     largest = [float(max(own.max(), -own.min())), facts.extent]
     fractional = [bool((own != np.floor(own)).any()), facts.fractional]

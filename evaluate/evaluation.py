@@ -18,7 +18,7 @@ from odm.evaluate.protocols import Protocol
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.selection import ExtraImages
 from odm.evaluate.sides import Joined, Label
-from odm.evaluate.switches import Areas, check_scores, resolve
+from odm.evaluate.switches import Areas, check_scores, resolve, without_pixels
 from odm.issues import Log, UsageError, plural
 from odm.pairing import source_of
 from odm.tables import Dataset, Longs
@@ -120,6 +120,8 @@ def evaluate(
         keep_difficult=keep_difficult,
         pixels=pixels,
     )
+    if truth.relative and detections.relative:
+        rules = without_pixels(rules, log)
     choice: dict[str, Any] = {
         "extra_images": extra_images,
         "only_classes": only_classes,

@@ -253,6 +253,7 @@ def _joined(
             hints=admitted.hints,
             images_empty=len(partner) - len(extra_names) - int((partner[admitted.used] >= 0).sum()),
         ),
+        relative=truth.relative,
         image_labels=own_labels(truth, number, gt_class),
         frequency={n: f for n, f in zip(gt_names, truth.categories.frequency, strict=True) if f},
     )

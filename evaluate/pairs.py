@@ -195,6 +195,8 @@ def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:
 
     They are 32-bit floats where the protocol computes in those.
     """
+    if protocol.scale != 1:
+        xyxy, wh = xyxy * protocol.scale, wh * protocol.scale
     left, top, right, bottom = np.ascontiguousarray(xyxy.T, np.float32 if protocol.single else None)
     if protocol.as_given and not protocol.pixel:
         width, height = wh.T

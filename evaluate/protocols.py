@@ -145,6 +145,8 @@ class Protocol:
         Whether tracks are measured by their volumes, and videos stand in place of images.
     switched
         What the user changed, in words.
+    scale
+        What coordinates are multiplied by for `single`, so that 1e-7 is as little to fractions as to pixels.
     """
 
     name: str
@@ -180,6 +182,7 @@ class Protocol:
     stands_for: str = ""
     tubes: bool = False
     switched: tuple[str, ...] = ()
+    scale: float = 1.0
 
     @property
     def pixel(self) -> int:

@@ -112,6 +112,8 @@ class Joined:
     """The classes to keep, where that waits for the hierarchy to be applied."""
     chosen: Longs | None = None
     """Numbers of the images that are evaluated, ascending; None = all."""
+    relative: bool = False
+    """Whether coordinates are fractions of images of unknown size."""
 
     def __repr__(self) -> str:
         return (

@@ -8,8 +8,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from odm.evaluate.protocols import AREAS, LARGEST_AREA, PROTOCOLS, TUBE_PROTOCOLS, AreaRange, Protocol
-from odm.issues import UsageError, hint, shorten
+from odm.codes import GIVE_SIZES
+from odm.evaluate.protocols import (
+    AREAS,
+    EVERY_AREA,
+    LARGEST_AREA,
+    PROTOCOLS,
+    TUBE_PROTOCOLS,
+    AreaRange,
+    Protocol,
+)
+from odm.issues import Log, UsageError, hint, shorten
 from odm.tables import Flag
 
 MOST_AREAS = 16
@@ -97,6 +106,38 @@ _SWITCH_WORDS: dict[str, Any] = {
     "ignored": lambda *_: "difficult objects counted",
     "pixels": lambda v, _: f"pixels {v}",
 }
+
+
+FRACTIONS = 1024.0
+"""Pixels of the side of an image for which 32-bit fractions are computed."""
+
+
+def without_pixels(rules: Sequence[Protocol], log: Log) -> list[Protocol]:
+    """The protocols for boxes that are fractions of images of unknown size.
+
+    IoU is the same in any unit. Inclusive pixels are replaced by edges, and no box is in an area range beyond
+    the first, so that its numbers are undefined.
+
+    Raises
+    ------
+    UsageError
+        If a protocol cannot do without pixels: it has ranges given by the user, or a threshold by size.
+    """
+    found = []
+    for p in rules:
+        bounded = p.areas[0] not in (EVERY_AREA, AREAS["all"]) or p.named_areas
+        if bounded or p.size_threshold or "pixels inclusive" in p.switched:
+            raise UsageError(f"{p.name} is defined in pixels here, and no image has a size; {GIVE_SIZES}")
+        areas = [dataclasses.replace(area, low=math.inf, high=math.inf) for area in p.areas[1:]]
+        changed: dict[str, Any] = {"areas": (p.areas[0], *areas), "scale": FRACTIONS if p.single else 1.0}
+        if p.pixels == "inclusive":
+            changed |= {"pixels": "edges", "switched": (*p.switched, "pixels edges")}
+        found.append(dataclasses.replace(p, **changed))
+    log.note(
+        "no image has a size, so boxes are compared as fractions of their images: area ranges and inclusive "
+        f"pixels (width + 1) are not available ({GIVE_SIZES})"
+    )
+    return found
 
 
 def check_scores(*, at_score: float | None = None, score_min: float | None = None) -> None:

@@ -12,6 +12,7 @@ from selection import examples
 
 import odm
 from odm.cli._app import run
+from odm.evaluate import evaluate
 from odm.files import Output, Source
 from odm.formats import FORMATS, SURE, detect, make_options
 from odm.formats._shared.safe_yaml import load
@@ -682,9 +683,10 @@ def test_sizes_by_option_and_file(tmp_path):
     data, log = read(tmp_path / "in", images=str(tmp_path / "pictures"))
     assert not [i for i in log if i.severity == "error"]
     assert data.images.name == ("x.png", "y")
-    _, log = read(tmp_path / "in")
-    assert codes(log) == ["image-size-unknown"]
-    assert "'x'" in log.issues[0].message
+    data, log = read(tmp_path / "in")
+    assert data.relative
+    assert not log.counts
+    np.testing.assert_allclose(data.boxes.xyxy, [[0.4, 0.4, 0.6, 0.6]])
 
 
 def test_detections_do_not_take_pictures_without_labels_for_images(tmp_path):
@@ -889,3 +891,80 @@ def test_pictures_beside_labels_are_named_from_where_the_labels_are(tmp_path, mo
     log = Log()
     odm.read("set/labels", "yolo", log=log)
     assert "the first is 'set/images/b.png'" in "\n".join(map(str, log.issues))
+
+
+# ------------------------------------------------------------------------------- labels without pictures
+
+NO_SIZES = {
+    "gt/labels/a.txt": "0 .5 .5 .2 .2\n1 .3 .7 .1 .3\n1 .3 .71 .1 .3\n",
+    "gt/labels/b.txt": "1 .25 .25 .5 .5\n0 .9 .95 .3 .1\n",
+    "gt/classes.txt": NAMES,
+    "det/a.txt": "0 .52 .5 .2 .2 .9\n1 .3 .72 .1 .35 .8\n",
+    "det/b.txt": "1 .3 .25 .5 .5 .7\n0 .5 .5 .1 .1 .3\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "sizes"),
+    [("coco", {}), ("voc2012", {"pixels": "edges"}), ("ultralytics", {}), ("yolov5", {}), ("tf-voc", {})],
+)
+def test_eval_needs_no_pictures(tmp_path, protocol, sizes):
+    """Overlap is the same in any unit, of images of any shape."""
+    put(tmp_path, NO_SIZES)
+    found = []
+    for size in ({}, {"image_size": "1000x500"}):
+        pair = [odm.read(tmp_path / side, "yolo", **size) for side in ("gt", "det")]
+        log = Log()
+        found.append(evaluate(*pair, protocol, **({} if not size else sizes), log=log).results[0])
+        assert any("fractions of their images" in note for note in log.notes) == (not size)
+    fractions, pixels = (result.summary for result in found)
+    undefined = {key for key, value in fractions.items() if np.isnan(value)}
+    assert undefined == ({"APs", "APm", "APl", "ARs", "ARm", "ARl"} if protocol == "coco" else set())
+    for key in fractions.keys() - undefined:
+        assert fractions[key] == pytest.approx(pixels[key]), key
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "says"),
+    [
+        (["eval", "gt", "det"], 0, "area ranges and inclusive pixels"),
+        (["eval", "gt", "det", "--protocol", "imagenet-det"], 2, "imagenet-det is defined in pixels"),
+        (["eval", "gt", "det", "--protocol", "coco", "--pixels", "inclusive"], 2, "is defined in pixels"),
+        (["eval", "gt", "det", "--protocol", "coco", "--area", "tiny=0:256"], 2, "is defined in pixels"),
+        (["eval", "gt", "det", "--det-image-size", "100x100"], 0, ""),
+        (["validate", "gt"], 0, "fractions of their images, not pixels"),
+        (["validate", "gt", "--against", "det"], 0, ""),
+        (["stats", "gt"], 0, "fractions of their images, not pixels"),
+        (["convert", "gt", "out", "--to", "txt", "-O", "coords=rel"], 0, ""),
+        (["convert", "gt", "out.csv", "--to", "automl"], 0, ""),
+        (["convert", "gt", "out.json", "--to", "coco"], 1, "image-size-unknown"),
+        (["convert", "gt", "out", "--to", "txt"], 1, "image-size-unknown"),
+        (["convert", "gt", "out", "--to", "yolo", "--min-box", "3"], 2, "are in pixels, but no image has a size"),
+        (["convert", "gt", "sized", "out", "--to", "yolo"], 2, "have no size, those of others have"),
+    ],
+)  # fmt: skip
+def test_commands_without_pictures(tmp_path, monkeypatch, capsys, command, code, says):
+    put(
+        tmp_path,
+        {**NO_SIZES, "sized/labels/c.txt": BOX, "sized/images/c.png": PICTURE, "sized/classes.txt": NAMES},
+    )
+    monkeypatch.chdir(tmp_path)
+    assert run(command) == code
+    assert says in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_repaired_copy_without_pictures_is_as_its_source(tmp_path, monkeypatch, capsys):
+    put(tmp_path, NO_SIZES)
+    monkeypatch.chdir(tmp_path)
+    assert run(["validate", "gt"]) == 0
+    assert "the box extends 0.05 times its size beyond the image (of unknown size)" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert run(["validate", "gt", "--fix", "clip", "--out", "copy"]) == 0
+    capsys.readouterr()
+    assert run(["validate", "copy"]) == 0
+    assert "outside-image" not in capsys.readouterr().out
+    first, second = (odm.read(tmp_path / name) for name in ("gt", "copy"))
+    assert (first.relative, second.relative) == (True, True)
+    inside = (first.boxes.xyxy <= 1).all(axis=1)
+    np.testing.assert_allclose(first.boxes.xyxy[inside], second.boxes.xyxy[inside], atol=1e-10)

@@ -258,10 +258,14 @@ def box_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
     Returns
     -------
     list
-        Per slice: ``slice``, ``value``, ``gt`` and ``summary``. None = undefined.
+        Per slice: ``slice``, ``value``, ``gt`` and ``summary``. None = undefined. There is none of
+        fractions of images of unknown size.
     """
     _require_boxes(rules)
     from odm.evaluate.protocols import AREAS
+
+    if joined.relative:
+        return []
 
     truth, detections = joined.truth, joined.detections
     area = np.where(np.isnan(truth.area), truth.wh[:, 0] * truth.wh[:, 1], truth.area)

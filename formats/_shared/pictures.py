@@ -74,14 +74,15 @@ def relative_to_images(dataset: Dataset, values: Floats, log: Log) -> Floats | N
     None, and an issue for each image of unknown size and each box too far outside, where they cannot be had.
     """
     images, boxes = dataset.images, dataset.boxes
+    limits = dataset.limits()
     errors = log.errors
     for row in distinct(boxes.image).tolist():
-        if images.width[row] <= 0 or images.height[row] <= 0:
+        if not limits[row].all():
             path, line, pointer = dataset.image_place(row)
             log.report(NO_SIZE, path, line=line, pointer=pointer, value=images.name[row])
     if log.errors > errors:
         return None
-    size = np.stack([images.width, images.height], axis=1)[boxes.image]
+    size = limits[boxes.image]
     found = values / np.tile(size, 2)
     rows = np.flatnonzero(are_far(found))
     if not len(rows):
@@ -299,6 +300,10 @@ class Pictures:
                     if known in self._others and lasts[last := stem(known).rpartition("/")[2]] == 1
                 }
         return self._others.get(name) or self._others.get(key) or self._lasts.get(key.rpartition("/")[2])
+
+    def is_silent(self, name: str, picture: Picture | None) -> bool:
+        """Whether nothing was found that could say the size of this image."""
+        return not self._linked and picture is None and self._reasons(name) is None
 
     def report_no_size(self, name: str, picture: Picture | None, path: str, **location: Any) -> None:
         """Report that the size of an image is needed and not known, and why if a link is in the way."""

@@ -414,8 +414,11 @@ def decimals_for(width: int, height: int) -> int:
 
 
 def relative(values: Floats, width: Ints, height: Ints) -> Cells:
-    """(4n,) cells of (n, 4) relative coordinates with the decimals that the (n,) sizes in pixels ask for."""
-    largest = np.maximum(np.maximum(width, height), 2) - 1
+    """(4n,) cells of (n, 4) relative coordinates with the decimals that the (n,) sizes in pixels ask for.
+
+    Those of images of unknown size have as many as the largest pictures need.
+    """
+    largest = np.maximum(np.where(width > 0, np.maximum(width, height), 10**5), 2) - 1
     places = np.floor(np.log10(largest)).astype(np.int64) + 7
     kinds = distinct(places)
     if len(kinds) <= 1:

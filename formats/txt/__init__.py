@@ -13,7 +13,8 @@ ground truth of Cartucho's mAP, is read as that flag, and not written.
 What the four numbers mean
     ``--box ltrb`` (left top right bottom), ``ltwh`` (left top width height) or ``cxcywh`` (centre, width,
     height); ``--coords abs`` (pixels) or ``rel`` (fractions of the width and height of the image, which
-    require image sizes: ``--image-size``, ``--images``, ``--image-sizes``). If these options are omitted:
+    need image sizes: ``--image-size``, ``--images``, ``--image-sizes``; without any they stay fractions). If
+    these options are omitted:
 
     - if all values are in 0..1, they are ``rel``, and ``rel`` means ``cxcywh``;
     - pixels are ``ltrb`` if no row has right < left or bottom < top, and ``ltwh`` if at least one row in 20
@@ -38,6 +39,8 @@ Writing
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, POOR, Format, Sniff
@@ -90,6 +93,11 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
     writer.write(dataset, target, log, options)
 
 
+def adapt(options: TxtOptions) -> dict[str, Any]:
+    """Fractions need the sizes of images."""
+    return {"needs_size": options.coords == "rel"}
+
+
 FORMAT = Format(
     name="txt",
     title="Plain text, one file per image",
@@ -104,4 +112,5 @@ FORMAT = Format(
     write=write,
     options=TxtOptions,
     keeps=frozenset({"score", "empty"}),
+    adapt=adapt,
 )

@@ -62,6 +62,9 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
         good &= ~far
         size = sizes[parsed.file]
         unknown = good & (size[:, 0] == 0)
+        if unknown.any() and not sizes.any() and not source.picture_links and not gather.pictures:
+            builder.relative = True
+            size, unknown = np.ones_like(size), np.zeros_like(unknown)
         for file in distinct(parsed.file[unknown]).tolist():
             code = LINKED_PICTURE if source.picture_links else NO_SIZE
             log.report(code, source.full(parsed.files[file]), value=names[file])

@@ -43,7 +43,9 @@ Outlines
 
 Image sizes
     From the pictures in ``images/`` or beside the labels (any extension in any case; EXIF orientation is
-    applied), ``--images DIR``, which comes first, ``--image-size WxH`` or ``--image-sizes FILE.csv``.
+    applied), ``--images DIR``, which comes first, ``--image-size WxH`` or ``--image-sizes FILE.csv``. If no
+    image has a size, coordinates stay fractions: they can be evaluated against others of this kind, checked,
+    counted, and written to formats with relative coordinates.
 
 Writing
     ``labels/`` (``labels/<split>/`` if there are splits) and a ``data.yaml`` without ``path``, so that paths

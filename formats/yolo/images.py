@@ -184,6 +184,7 @@ def add_images(
 ) -> tuple[Ints, Longs]:
     """The row of each image (-1 = refused) and the (n, 2) sizes in pixels, 0 where unknown."""
     frames = _frames(images) if tracked else []
+    unknown: list[tuple[Image, str, str]] = []
     needed = np.zeros(len(images), bool)
     needed[used] = True
     rows = np.full(len(images), -1, np.int32)
@@ -208,7 +209,17 @@ def add_images(
             continue
         rows[i], sizes[i] = row, gather.builder.image_size(row)
         if needed[i] and not sizes[i, 0] and log.errors == errors:
-            image.pictures.report_no_size(name, picture, at.path)
+            unknown.append((image, name, at.path))
         elif image.lonely:
             log.report(NO_PICTURE, at.path, value=name)
+    if (
+        unknown
+        and not sizes.any()
+        and all(image.pictures.is_silent(name, image.picture) for image, name, _ in unknown)
+    ):
+        gather.builder.relative = True
+        sizes[:] = 1
+    else:
+        for image, name, path in unknown:
+            image.pictures.report_no_size(name, image.picture, path)
     return rows, sizes

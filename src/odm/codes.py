@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from odm.issues import Code
 
+GIVE_SIZES = "use --images DIR, --image-size WxH or --image-sizes FILE.csv"
+"""What to do where the sizes of images are needed."""
+
 SCORE_MISSING = Code(
     "score-missing",
     "error",
@@ -71,7 +74,7 @@ NO_SIZE = Code(
     "image-size-unknown",
     "error",
     "the size of image {value!r} is unknown, but relative coordinates need it",
-    "use --images DIR, --image-size WxH or --image-sizes FILE.csv",
+    GIVE_SIZES,
     "Converting relative coordinates to pixels requires the width and height of the image, and neither the "
     "file, nor a picture, nor an option gives them.",
     file=True,

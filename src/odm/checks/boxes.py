@@ -65,14 +65,15 @@ def _outside_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
     beyond = columns.beyond[np.searchsorted(columns.upright_suspects, row)]
     images, image = columns.dataset.images, columns.boxes.image[row]
     size = f"{images.width[image]}x{images.height[image]}" if images.width[image] > 0 else "of unknown size"
-    return {"value": edges(columns, row), "beyond": Trusted(f"{beyond:.6g}"), "size": Trusted(size)}
+    unit = "times its size" if columns.dataset.relative else "px"
+    return {"value": edges(columns, row), "beyond": Trusted(f"{beyond:.6g} {unit}"), "size": Trusted(size)}
 
 
 OUTSIDE = BoxRule(
     Code(
         "outside-image",
         "warning",
-        "the box extends {beyond} px beyond the image ({size}): {value}",
+        "the box extends {beyond} beyond the image ({size}): {value}",
         "check the image size and the box format, or clip it (convert --clip, validate --fix clip)",
         "The box lies partly or entirely outside its image, by more than the tolerance of half a pixel. "
         "Often the coordinates belong to another size of the image, or use another convention.",
@@ -159,7 +160,7 @@ def _most_area(wh: Floats) -> Floats:
 def _area_differs(columns: DerivedColumns) -> NDArray[np.intp]:
     boxes = columns.boxes
     rows = np.flatnonzero(boxes.area >= 0)
-    if not len(rows) or columns.normalised:  # which is reported of the whole
+    if not len(rows) or columns.normalised or columns.dataset.relative:  # which is reported of the whole
         return rows[:0]
     wh, area = boxes.wh[rows], boxes.area[rows]
     differs = np.where(area == 0, wh.min(axis=1, initial=np.inf) > 0, area > _most_area(wh))
@@ -191,7 +192,7 @@ AREA_DIFFERS = BoxRule(
 
 def _tiny(columns: DerivedColumns) -> NDArray[np.intp]:
     size = columns.boxes.xyxy[:, 2:] - columns.boxes.xyxy[:, :2]
-    if columns.normalised:
+    if columns.normalised or columns.dataset.relative:
         return np.zeros(0, np.intp)
     return np.flatnonzero((size > 0).all(axis=1) & (size < 1).any(axis=1) & columns.upright)
 

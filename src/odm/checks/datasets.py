@@ -160,7 +160,7 @@ NO_SIZES = SetRule(
     ),
     find=_no_sizes,
     validate_only=True,
-    unless=("image-size-missing", "bad-image-size"),
+    unless=("image-size-missing", "image-size-unknown", "bad-image-size"),
 )
 
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from odm.checks.duplicates import CHUNK, NO_ROWS, equal_boxes, nearly_equal_boxes
 from odm.tables import Dataset, Floats
 
+RELATIVE = 640
+"""Pixels of the side of an image for which a tolerance in pixels is meant where no size is known."""
 _TOO_LARGE = 1e100
 """Pixels; products of areas of such numbers can still be held."""
 
@@ -22,12 +24,12 @@ class DerivedColumns:
         self.dataset = dataset
         self.options = options
         self.boxes = dataset.boxes
-        self.tolerance = tolerance
+        self.tolerance = tolerance / RELATIVE if dataset.relative else tolerance
 
     @functools.cached_property
     def limits(self) -> Floats:
-        """(n_images, 2) width and height; unknown ones are infinite."""
-        sizes = np.stack([self.dataset.images.width, self.dataset.images.height], axis=1).astype(np.float64)
+        """(n_images, 2) width and height, 1 of relative coordinates; unknown ones are infinite."""
+        sizes = self.dataset.limits().astype(np.float64)
         sizes[sizes <= 0] = np.inf
         return sizes
 
@@ -93,7 +95,7 @@ class DerivedColumns:
     def normalised(self) -> bool:
         """Whether the numbers look relative to the size of the image: all in 0..1, and not all whole."""
         xyxy = self.boxes.xyxy
-        if len(xyxy) < 3 or not (xyxy[:3] <= 1.01).all() or len(self.inverted):
+        if self.dataset.relative or len(xyxy) < 3 or not (xyxy[:3] <= 1.01).all() or len(self.inverted):
             return False
         inside = xyxy.max() <= 1.01 and xyxy.min() >= -0.01
         return bool(inside and (xyxy != np.rint(xyxy)).any())

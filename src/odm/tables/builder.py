@@ -38,6 +38,7 @@ class Builder:
     def __init__(self, counterpart: Callable[[], Dataset | None] | None = None) -> None:
         self.kind: Kind | None = None
         self.named = True
+        self.relative = False
         self.extras: dict[str, int] = {}
         self.skipped = 0
         self._counterpart = counterpart
@@ -369,6 +370,7 @@ class Builder:
             kind=kind,
             files=tuple(self._files),
             extras=dict(self.extras),
+            relative=self.relative,
             skipped=self.skipped,
             labels=labels,
             videos=_videos(self),

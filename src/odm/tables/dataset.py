@@ -255,6 +255,8 @@ class Dataset:
     tracks: Tracks = dataclasses.field(
         default_factory=lambda: Tracks(_empty(np.int32), _empty(np.int64), _empty(np.float64))
     )
+    relative: bool = False
+    """Whether no image has a size and all coordinates are fractions of their image's width and height."""
 
     def __repr__(self) -> str:
         what = "detections" if self.kind == "det" else "ground truth"
@@ -279,6 +281,11 @@ class Dataset:
         if file < 0:
             return "", 0, ""
         return self.files[file].location(line)
+
+    def limits(self) -> Longs:
+        """(images, 2) width and height in the unit of the coordinates: pixels (0 = unknown), or 1 of each."""
+        size = np.stack([self.images.width, self.images.height], axis=1).astype(np.int64)
+        return np.ones_like(size) if self.relative else size
 
     def groups_by_video(self) -> tuple[str, ...]:
         """(images,) what a split keeps together: the video of each image, or else its name."""
