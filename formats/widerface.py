@@ -23,7 +23,7 @@ Reading
 - ``invalid`` 1 means that evaluations ignore the face: it is read as crowd. ``occlusion`` 1 or 2 is read as
   the flag *occluded*. The other attributes are counted but not kept.
 - An image without faces has the number 0 and may have one row of zeros, which is not a face; neither is a row
-  of ten zeros if it is the only one of its image.
+  of ten zeros if it is the only one of its image. Datumaro writes only the name of such an image.
 - The class is ``face``, unless a row ends with a class name.
 - Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder, or
   in ``WIDER_train/images``, ``WIDER_val/images`` and ``WIDER_test/images`` there or one level up.
@@ -170,10 +170,17 @@ def _blocks(lines: list[bytes]) -> Iterator[_Block]:
                 at += 1
         elif at < n:
             block.said = lines[at].strip(b" \t")
+            if _are_images(line, block.said):
+                block.said, block.count = b"0", 0
         while at < n and (row := lines[at].strip(b" \t")) and _is_row(row):
             at += 1
             block.stray.append((at, row))
         yield block
+
+
+def _are_images(line: bytes, following: bytes) -> bool:
+    """Whether an image has no number, as Datumaro has those without faces: another image follows."""
+    return line.lower().endswith(_SUFFIXES) and (not following or following.lower().endswith(_SUFFIXES))
 
 
 def _is_zero(line: bytes) -> bool:

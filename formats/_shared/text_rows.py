@@ -168,9 +168,7 @@ def block(chunk: Chunk, start: NDArray[Any], width: int) -> tuple[Floats, NDArra
 
 def numeric(chunk: Chunk, at: NDArray[Any]) -> NDArray[np.bool_]:
     """Whether the tokens at these indices, which rise, are numbers or words for what is none."""
-    found = chunk.looks_numeric(at)
-    tokens = chunk.pick(at)
-    return np.array([bool(f) and _is_numeric(t) for f, t in zip(found.tolist(), tokens, strict=True)], bool)
+    return np.array([_is_numeric(token) for token in chunk.pick(at)], bool)
 
 
 def spans(chunk: Chunk, first: NDArray[Any], words: NDArray[Any]) -> list[bytes]:

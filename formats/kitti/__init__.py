@@ -16,6 +16,7 @@ Reading
   numbers, as in the development kit.
 - ``DontCare`` marks a region in which objects were not labelled: it is read as a crowd box of the class
   DontCare.
+- ``True`` and ``False``, as some tools write them, are 1 and 0.
 - ``truncated`` above 0 and ``occluded`` 1 or 2 are read as the flags of these names; the degree, angles and
   3D boxes are counted but not kept.
 - Types may have several words, although the kit has none: the columns are counted from the right.
@@ -104,7 +105,8 @@ def sniff(source: Source) -> Sniff | None:
     if not are_text(source):
         return None
     lines = fits = words = 0
-    for cells in sampled(source, label_files(source, GRAMMAR)):
+    for given in sampled(source, label_files(source, GRAMMAR)):
+        cells = [*given[:1], *(_MARKS.get(cell, cell) for cell in given[1:])]
         lines += 1
         words += len(cells) > 2 and not NUMBER.fullmatch(cells[2])
         if len(cells) >= 15 and all(map(NUMBER.fullmatch, cells[-14:])):
@@ -117,7 +119,21 @@ def sniff(source: Source) -> Sniff | None:
     return Sniff(SURE, f"{lines_are(fits, lines)} a type and the 14 or 15 numbers of KITTI labels")
 
 
+_MARKS = {b"True": b"1", b"False": b"0"}
+"""What some tools write for truncated and occluded."""
+
+
+def _number_marks(chunk: Chunk) -> None:
+    """Put numbers in the place of True and False after a type of one word."""
+    if not any(mark in chunk.tokens for mark in _MARKS):
+        return
+    for first in chunk.first[(chunk.count == 15) | (chunk.count == 16)].tolist():
+        for at in (first + 1, first + 2):
+            chunk.tokens[at] = _MARKS.get(chunk.tokens[at], chunk.tokens[at])
+
+
 def _split(chunk: Chunk) -> Part:
+    _number_marks(chunk)
     rows = np.flatnonzero(chunk.count >= 15)
     first, count = chunk.first[rows], chunk.count[rows]
     scored = count >= 16
@@ -141,6 +157,7 @@ def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
         found = plural(len(cells), "value")
         log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
         return
+    cells = [*cells[:1], *((column, _MARKS.get(value, value)) for column, value in cells[1:])]
     scored = len(cells) >= 16 and NUMBER.fullmatch(cells[-15][1]) is not None
     fields = (*FIELDS, "score") if scored else FIELDS
     if report_numbers(cells[-len(fields) :], fields, path, line, log):
