@@ -144,7 +144,7 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
     "--at-score",
     type=float,
     metavar="SCORE",
-    help="Score threshold for counts per image. [default: least LRP error]",
+    help="Score threshold for counts per image. [default: that of the best F1]",
 )
 @of_eval(
     "score_min",

@@ -32,6 +32,7 @@ from odm.evaluate.analysis.slices import (
 )
 from odm.evaluate.analysis.table import concatenate_tables, table_of, tabulate
 from odm.issues import UsageError
+from odm.report.compare import errors_at
 from odm.tables import Dataset, Flag
 
 UNDER_TEST = [*PROTOCOLS]
@@ -339,18 +340,20 @@ def test_deltas_are_of_every_key_and_class_with_ground_truth():
 
 
 def test_images_of_the_comparison():
-    found = compare({"a": table_of(cases.fixture()), "b": table_of(cases.other())}, replicates=2)
-    errors = {row["image"]: (row["error_first"], row["error_other"]) for row in found.images}
-    known = {"1": (0.8, 1.8), "2": (4, 2), "3": (2.4, 2.4), "4": (0, 0), "5": (0, 0), "6": (1, 1)}
-    assert errors == {image: pytest.approx(pair) for image, pair in known.items()}
-    assert found.images[0]["image"] == "1"
-    assert found.images[0]["new_fp"] == 1
-    assert found.images[-1] == {
-        "run": "b", "image": "2", "delta_error": -2.0, "error_first": 4.0, "error_other": 2.0,
-        "new_fn": 0, "new_fp": 0, "lost_tp": 0, "gained_tp": 1,
-    }  # fmt: skip
-    assert found.image_tables["a"].thresholds.tolist() == [0.97, 0.63, 0.66]
-    assert found.image_tables["b"].thresholds.tolist() == [0.86, 0.63, 0.66]
+    """They are counted as on the page: from the score of the best F1 of each run on."""
+    results = {"a": cases.fixture(), "b": cases.other()}
+    found = compare({name: table_of(result) for name, result in results.items()}, replicates=2)
+    for name, result in results.items():
+        data, own = result.report_data(), found.image_tables[name]
+        assert own.thresholds.tolist() == [result.overall.score] * 3
+        assert dict(zip(data.images, errors_at(data, data.best).tolist(), strict=True)) == {
+            image: fp + fn for image, fp, fn in zip(own.images, own.fp.tolist(), own.fn.tolist(), strict=True)
+        }
+    first, last = found.images[0], found.images[-1]
+    assert (first["image"], first["delta_error"]) == ("6", pytest.approx(0.6))
+    assert (last["image"], last["delta_error"] < 0) == ("2", True)
+    given = compare({name: table_of(result) for name, result in results.items()}, replicates=2, at_score=0.9)
+    assert given.image_tables["b"].thresholds.tolist() == [0.9] * 3
 
 
 def test_errors_of_imagenet_turn_round_what_is_better():

@@ -164,7 +164,7 @@ def compare(
     images
         Numbers of the images to draw from; those that were evaluated if left out.
     at_score
-        The least score for the counts of images; the threshold of each class's optimal LRP if left out.
+        The least score for the counts of images; that of the best F1 of each run if left out.
     slices
         Parts of the images, see `odm.evaluate.analysis.slices`; runs are compared in each.
     track
@@ -187,7 +187,10 @@ def compare(
     for i in range(1, len(tables)):
         deltas += _summary_deltas(of_runs[0], of_runs[i], drawn[0], drawn[i], level, plans[0])
         deltas += _class_deltas(names[i], tables[0], tables[i], drawn[0], drawn[i], level)
-    counted = {name: image_table(table, at_score) for name, table in runs.items()}
+    counted = {
+        name: image_table(table, table.result.overall.score if at_score is None else at_score)
+        for name, table in runs.items()
+    }
     shown = tables[0].evaluated if images is None else images
     known = {tables[0].images[i] for i in shown.tolist()}
     rows = [

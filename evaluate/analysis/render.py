@@ -19,7 +19,6 @@ from odm.screen import markdown as escaped
 CLASSES_SHOWN = 40
 ENDS_SHOWN = 10
 IMAGES_SHOWN = 5
-THRESHOLDS_SHOWN = 5
 UNLIKE = 0.1
 """Runs whose numbers of images with detections differ by more than this share of all images say so."""
 WIDTH = 80
@@ -206,23 +205,13 @@ class _Text:
         headers = ["image", *self._pair(run), "change", "+FN", "+FP", "lost TP", "new TP"]
         parts = [self._titled(title, rows, headers) if rows else self._line(title)]
         tables = found.image_tables
-        moved = self._moved(tables[found.runs[0].name], tables[run])
-        return [*parts, *([moved] if moved else [])]
+        return [*parts, self._counted_at(run, tables[found.runs[0].name], tables[run])]
 
-    def _moved(self, first: ImageTable, other: ImageTable) -> str:
-        """The thresholds that differ: an image may be worse for nothing else."""
-        theirs = dict(zip(other.classes, other.thresholds.tolist(), strict=True))
-        pairs = zip(first.classes, first.thresholds.tolist(), strict=True)
-        both = [(name, a, theirs.get(name, math.nan)) for name, a in pairs]
-        moved = [(name, a, b) for name, a, b in both if a != b and not (math.isnan(a) and math.isnan(b))]
-        if not moved:
-            return ""
-        shown = [f"{self._name(name)} {_score(a)} to {_score(b)}" for name, a, b in moved[:THRESHOLDS_SHOWN]]
-        more = f", and {len(moved) - len(shown)} more" if len(moved) > len(shown) else ""
-        return self._line(
-            f"an image is counted at the scores of least LRP error of its run, which moved: "
-            f"{', '.join(shown)}{more}"
-        )
+    def _counted_at(self, run: str, *tables: ImageTable) -> str:
+        """The scores from which on detections count in images."""
+        scores = [_score(float(table.thresholds[0])) if len(table.thresholds) else "-" for table in tables]
+        which = ", ".join(f"{letter} {score}" for letter, score in zip(self._pair(run), scores, strict=True))
+        return self._line(f"images are counted from the score of the best F1 or --at-score on: {which}")
 
     def _slices(self, run: str) -> list[str]:
         own = [row for row in self.comparison.slices if row["run"] == run]
