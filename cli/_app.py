@@ -111,6 +111,11 @@ def run(args: Sequence[str]) -> int:
             return _fail("cannot write the output: standard output is closed", 3)
         with contextlib.suppress(ValueError, OSError):
             signal.signal(signal.SIGTERM, _terminate)
+        if any("://" in word for word in args):
+            from odm.files import conceal, end_soon
+
+            args = [conceal(word) for word in args]
+            end_soon()
         try:
             code = _run(list(args))
             sys.stdout.flush()

@@ -11,7 +11,7 @@ import numpy as np
 from odm import inputs
 from odm.codes import ALL_SCORED, NO_SCORES, SCORE_MISSING, SCORE_UNEXPECTED, UNKNOWN_SPLIT
 from odm.converters.skipping import LeftOut, read_good_files
-from odm.files import MAX_SIZE, Source, open_source
+from odm.files import MAX_SIZE, Source, conceal, open_source, reveal
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
 from odm.issues import DataError, Log, PathError, UsageError, Usual, plural, printable
 from odm.names import BAD_NAME, SAME_SHORT_NAME, NameRule, refuse_name, shortened, with_slashes
@@ -36,6 +36,18 @@ class Request:
     """The option that names the format; for messages."""
     follow_links: bool = False
     max_size: int = MAX_SIZE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", conceal(self.path))
+
+    def __reduce__(self) -> Any:
+        """For another process, which must know the credentials of an address."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return _request, ({**fields, "path": reveal(self.path)},)
+
+
+def _request(fields: Mapping[str, Any]) -> Request:
+    return Request(**fields)
 
 
 def reading_options(format_: Format) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from odm.files import HEAD, NOT_TEXT, UNREADABLE, Source, Unreadable, other_kind, read_head, refuse_nuls
+from odm.files import HEAD, NOT_TEXT, UNREADABLE, Source, Unreadable, other_kind, refuse_nuls
 from odm.formats._shared.codes import NO_FILES, NOT_UTF8
 from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.json_preview import TOO_DEEP, line_column, too_deep
@@ -38,7 +38,7 @@ def report_damage(source: Source, file: str, log: Log) -> bool:
     path = source.full(file)
     errors = log.errors
     try:
-        head = read_head(path, HEAD)
+        head = source.peek(file)
         refuse_nuls(head)
     except Unreadable as e:
         log.report(UNREADABLE, path, reason=str(e))

@@ -56,7 +56,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from odm.codes import UNKNOWN_SPLIT
-from odm.files import UNREADABLE, Output, Source, Unreadable, read_head
+from odm.files import UNREADABLE, Output, Source, Unreadable
 from odm.formats._contract import LIKELY, RELATIONAL, SURE, Format, Part, Sniff, option, parse_bool
 from odm.formats._shared.damage import report_unread
 from odm.formats._shared.json_preview import JsonPreview, glance
@@ -194,7 +194,7 @@ def _unlike(source: Source, files: Sequence[str], log: Log) -> dict[str, bool]:
     found = {}
     for file in files:
         try:
-            blank = not read_head(source.full(file), 1)  # a file whose writing was interrupted
+            blank = not source.peek(file)  # a file whose writing was interrupted
         except Unreadable as e:
             log.report(UNREADABLE, source.full(file), reason=str(e))
             continue

@@ -19,8 +19,9 @@ from odm.files.opening import (
 from odm.files.output import CASE_COLLISION, COLLISION, HIDDEN_NAME, Output
 from odm.files.remote import open_source
 from odm.files.scratch import Scratch
+from odm.files.signals import end_soon
 from odm.files.source import LEADS_OUTSIDE, NamedSource, Source
-from odm.files.stores import is_address
+from odm.files.stores import conceal, is_address, reveal
 
 __all__ = [
     "CASE_COLLISION",
@@ -36,6 +37,8 @@ __all__ = [
     "Scratch",
     "Source",
     "Unreadable",
+    "conceal",
+    "end_soon",
     "is_address",
     "names_entry_point",
     "open_binary",
@@ -44,4 +47,5 @@ __all__ = [
     "read_bytes",
     "read_head",
     "refuse_nuls",
+    "reveal",
 ]

@@ -12,8 +12,21 @@ from typing import Any
 
 from odm.files import staging
 from odm.files.opening import reason_of
-from odm.files.signals import undisturbed
-from odm.files.stores import connect, faults, is_address, reason, refuse_other, refused, split_query
+from odm.files.signals import taken, undisturbed
+from odm.files.stores import (
+    CHUNK,
+    PATIENCE,
+    ask,
+    conceal,
+    connect,
+    faults,
+    is_address,
+    reason,
+    refuse_other,
+    refused,
+    reveal,
+    split_query,
+)
 from odm.issues import PathError, printable
 
 _CHECKSUM = 4
@@ -175,19 +188,26 @@ def _ends(pieces: Sequence[bytes]) -> list[int]:
 class RemoteScratch(Scratch):
     """The same in an object store, where a file is whole or not there anyway."""
 
+    def __init__(self, path: str) -> None:
+        super().__init__(conceal(path))
+
+    def __reduce__(self) -> tuple[type[RemoteScratch], tuple[str]]:
+        """For another process, which must know the credentials."""
+        return RemoteScratch, (reveal(self.path),)
+
     @classmethod
     def below(cls, parent: str | None) -> Scratch:
         """A new one below an address. PathError if nothing can be written there."""
         base, query = split_query(parent or "")
         store = cls(f"{base}/odm-scratch-{os.urandom(6).hex()}{query}")
         with refused(store.path):
-            store._write("begun", [])
+            ask(store.path, store._write, "begun", [])
         return store
 
     def write(self, name: str, pieces: Sequence[bytes]) -> list[int]:
         """Write a file; answers where each piece begins, and the end. PathError if it cannot be written."""
         try:
-            self._write(name, pieces)
+            ask(self.path, self._write, name, pieces, patience=None)
         except faults() as e:
             raise PathError(
                 f"scratch {printable(self.path)}: {name} cannot be written: {reason(e)}"
@@ -204,9 +224,11 @@ class RemoteScratch(Scratch):
         """Bytes `start` to `stop` of a file. PathError if they cannot be had."""
         system, top = connect(self.path)
         try:
-            with system.open_input_file(f"{top}/{name}") as stream:
-                n = (stream.size() if stop is None else stop) - start
-                return self._unsealed(name, stream.read_at(n, start), n)
+            with ask(self.path, system.open_input_file, f"{top}/{name}") as stream:
+                n = (ask(self.path, stream.size) if stop is None else stop) - start
+                ends = [*range(start, start + n, CHUNK), start + n]
+                parts = [ask(self.path, stream.read_at, b - a, a) for a, b in itertools.pairwise(ends)]
+                return self._unsealed(name, b"".join(parts), n)
         except PathError:
             raise
         except faults() as e:
@@ -216,4 +238,4 @@ class RemoteScratch(Scratch):
         """Remove all that was written."""
         with contextlib.suppress(*faults()):
             system, top = connect(self.path)
-            system.delete_dir(top)
+            ask(self.path, system.delete_dir, top, patience=1 if taken.is_set() else PATIENCE)

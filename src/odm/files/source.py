@@ -159,10 +159,14 @@ class Source:
         except OSError:
             return 0
 
+    def peek(self, file: str = "") -> bytes:
+        """The first bytes of one of `files`. `Unreadable` with the reason if they cannot be had."""
+        return read_head(self.full(file))
+
     def head(self, file: str = "") -> bytes:
-        """The first bytes of one of `files`, empty where it cannot be read."""
+        """The same, empty where they cannot be had."""
         try:
-            return read_head(self.full(file))
+            return self.peek(file)
         except Unreadable:
             return b""
 
