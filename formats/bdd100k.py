@@ -98,9 +98,7 @@ def sniff(source: Source) -> Sniff | None:
 def read(source: Source, builder: Builder, log: Log, options: BddOptions) -> None:
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options)
-    files = reader.choose(_looks_like, "BDD100K")
-    if len(files) > 1:  # one file per image: a broken one must not be passed over
-        files = source.with_suffix(".json")
+    files = reader.choose(_looks_like, "BDD100K", file_per_image=True)
     files = files_of_split(files, split_of, options.split, source, log)
     for file in log.track(files, "reading"):
         value = reader.value(file)

@@ -78,11 +78,7 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     """Read the files one by one."""
     folders = (source.full("images"),) if source.is_dir else ()
     reader = Reader(source, builder, log, options, folders, sized=True)
-    files = reader.choose(_looks_like, "V7 Darwin JSON")
-    homes = {file.rpartition("/")[0] for file in files}  # the others of a folder of theirs are damaged
-    files = (
-        [f for f in source.with_suffix(".json") if f.rpartition("/")[0] in homes] if source.is_dir else files
-    )
+    files = reader.choose(_looks_like, "V7 Darwin JSON", file_per_image=True)
     files = files_of_split(files, split_of, options.split, source, log)
     for file in log.track(files, "reading"):
         value, at = reader.value(file), At(source.full(file))

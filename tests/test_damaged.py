@@ -83,7 +83,8 @@ def test_a_damaged_file_among_good_ones_is_named(name, damage, tmp_path):
         log = Log()
         with pytest.raises(DataError):
             odm.read(tmp_path / "all", format_, log=log, **options_of(name))
-        assert {issue.path for issue in log.issues if issue.severity == "error"} == {str(file)}
+        paths = [issue.path for issue in log.issues if issue.severity == "error"]
+        assert paths == [str(file)] if file.suffix == ".json" else set(paths) == {str(file)}
 
 
 @pytest.mark.parametrize("damage", ["utf-16", "zeros"])

@@ -176,13 +176,26 @@ class Reader(Gather):
             self.log.report(TOO_DEEP, at.path, **at.where, field=at.field)
         return Nothing
 
-    def choose(self, says: HeadCheck, title: str, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
-        """The files to be read: the file itself, or those of a folder that fit."""
+    def choose(
+        self,
+        says: HeadCheck,
+        title: str,
+        suffixes: tuple[str, ...] = (".json",),
+        *,
+        file_per_image: bool = False,
+    ) -> list[str]:
+        """The files to be read: the file itself, or those of a folder that fit.
+
+        With `file_per_image` all files beside several that fit are read: another one is damaged.
+        """
         if not self.source.is_dir:
             return [""]
         given = self.source.with_suffix(*suffixes)
         later = [file for file in given[LOOKED_AT:] if check_head(self.source.head(file), says)]
         files = fitting(self.source, says, suffixes) + later
+        if file_per_image and len(files) > 1:
+            homes = {file.rpartition("/")[0] for file in files}
+            files = [file for file in given if file.rpartition("/")[0] in homes]
         report_unread(self.source, given, files, title, self.log)
         return files
 
