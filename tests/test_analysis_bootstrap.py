@@ -266,6 +266,21 @@ def test_interval_of_one_run_is_the_basic_one():
     assert run_interval(0.05, values, 0.95).low == 0
 
 
+def test_a_difference_lies_in_its_interval():
+    """Of a run that has every box twice all replicates are better than the estimate."""
+    n = 20
+    common = {"images": [str(i) for i in range(n)], "categories": ["x"]}
+    sides = []
+    for times in (0, 1, 2):
+        image = list(range(n)) * max(times, 1)
+        own = {"image": image, "category": [0] * len(image), "xyxy": [[0, 0, 9, 9]] * len(image)}
+        score = {"score": [0.5 + i / 100 for i in image]} if times else {}
+        sides.append(Dataset.from_arrays(**common, **own, **score))
+    runs = {str(i): table_of(evaluate(sides[0], sides[i], "voc2012").result) for i in (1, 2)}
+    found = compare(runs, replicates=200).deltas[0]
+    assert found.interval.low <= found.delta <= found.interval.high < 0
+
+
 def test_p_values_from_counts():
     first = np.zeros(10)
     other = np.array([1, 1, 1, 1, 1, 1, 1, 0, 1e-14, -1])
