@@ -156,7 +156,7 @@ def broken(tmp_path, run):
     rows[0]["bbox"] = [1, 2, 3]
     rows[1]["category_id"] = 77
     rows[2]["bbox"] = [10, 10, 900, 30]
-    rows[3]["bbox"] = [40, 10, -20, 30]
+    rows[3] |= {"bbox": [40, 10, -20, 30], "area": 600}
     rows.append({**rows[5], "id": 99})
     (tmp_path / "broken.json").write_text(json.dumps(data))
 

@@ -215,13 +215,18 @@ def undescribed(found: Listing, lists: set[str]) -> Listing:
 
 
 def listed_in(found: Listing, places: set[str]) -> Listing:
-    """The listing of what a description names: of the files in these folders, and of those beside it."""
+    """The listing of what a description names: of the files in these folders, and of those beside it.
 
-    def kept(files: list[str]) -> list[str]:
-        tops = tuple(f"{place}/" for place in places if place)
-        return [f for f in files if "" in places or "/" not in f or f.startswith(tops)]
+    Other files beside it are no concern of the data set.
+    """
+    tops = tuple(f"{place}/" for place in places if place)
 
-    return Listing(*map(kept, (found.labels, found.pictures, found.others, found.known)))
+    def kept(files: list[str], *, beside: bool = True) -> list[str]:
+        return [f for f in files if "" in places or (beside and "/" not in f) or f.startswith(tops)]
+
+    return Listing(
+        kept(found.labels), kept(found.pictures), kept(found.others, beside=False), kept(found.known)
+    )
 
 
 def _class_lists(found: Listing, *, described: bool) -> list[str]:

@@ -227,6 +227,8 @@ class Source:
                         self.bad_links.append((name, "it is a folder, not a regular file", False))
                     elif deep:
                         pending.append((name, entry.path, above))
+                elif not deep and entry.is_dir():
+                    continue
                 elif not self._may_follow(name, entry.path, root):
                     if name in self.picture_links and name.lower().endswith(tuple(PICTURE_SUFFIXES)):
                         yield name
