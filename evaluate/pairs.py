@@ -11,6 +11,7 @@ import dataclasses
 import math
 import operator
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -271,7 +272,7 @@ class _Boxes:
             ioa[apart] = -1
         return iou, ioa
 
-    def _widened(self, single: NDArray[np.float32]) -> Floats:
+    def _widened(self, single: NDArray[Any]) -> Floats:
         """IoUs of 32 bits as floats of 64 bits that reach a threshold if they reach it as 32 bits."""
         iou = single.astype(np.float64)
         for threshold in self.protocol.ious:

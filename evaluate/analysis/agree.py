@@ -210,7 +210,8 @@ class _Side:
     @property
     def place(self) -> Longs:
         """(n,) the position of each box within its image."""
-        return np.arange(len(self.image)) + self.edge[self.image[0]] - self.edge[self.image]
+        place: Longs = np.arange(len(self.image)) + self.edge[self.image[0]] - self.edge[self.image]
+        return place
 
 
 def _greedy(one: _Side, two: _Side, least: float) -> tuple[Longs, Longs]:
@@ -245,11 +246,11 @@ def _greedy(one: _Side, two: _Side, least: float) -> tuple[Longs, Longs]:
                 lowest, most = float(best[2][last]), int(place_a[best[0][last]] + place_b[best[1][last]])
             best = tuple(column[order] for column in best)
             at = stop
-        a, b = one_to_one(best[0], best[1])
-        taken.append((a, b))
+        pairs = one_to_one(best[0], best[1])
+        taken.append((pairs[0].astype(np.int64), pairs[1].astype(np.int64)))
         if whole:
             break
-        free_a, free_b = np.setdiff1d(free_a, a), np.setdiff1d(free_b, b)
+        free_a, free_b = np.setdiff1d(free_a, pairs[0]), np.setdiff1d(free_b, pairs[1])
     a, b = (np.concatenate(rows) for rows in zip(*taken, strict=True))
     order = np.argsort(a)
     return a[order], b[order]
