@@ -9,9 +9,9 @@ Specification: "FiftyOneImageDetectionDataset" in the documentation of FiftyOne
                 "b": null}}
 
 ``bounding_box`` is left, top, width and height relative to the image size. The size comes from the pictures
-in ``data/`` beside the file, or from ``--images``, ``--image-size`` or ``--image-sizes``. A key of ``labels``
-is the image name without its extension, which is taken from the picture. ``null`` or an empty list is an
-image without objects.
+in ``data/`` beside the file, or beside its folder ``labels/``, or from ``--images``, ``--image-size`` or
+``--image-sizes``. A key of ``labels`` is the image name without its extension, which is taken from the
+picture. ``null`` or an empty list is an image without objects.
 
 ``label`` is the position of a class in ``classes``, from 0, or the class name, which must be in ``classes``
 if there is such a list. If every object has a ``confidence``, the file contains detections. If only some have
@@ -41,6 +41,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -109,12 +110,10 @@ def sniff(source: Source) -> Sniff | None:
 
 def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -> None:
     """Read the file, or those of a folder."""
-    folders: tuple[str, ...] = ()
-    if source.is_dir:
-        homes = dict.fromkeys(file.rpartition("/")[0] for file in fitting(source, _looks_like))
-        folders = tuple(source.full(f"{home}/data".lstrip("/")) for home in homes)
-    elif (name := source.relative()) in ("labels.json", "samples.json"):
-        folders = (source.path[: -len(name)] + "data",)
+    files = fitting(source, _looks_like) if source.is_dir else [""]
+    homes = list(dict.fromkeys(os.path.dirname(source.full(file)) for file in files))
+    homes += [os.path.dirname(home) for home in homes if os.path.basename(home) == "labels"]
+    folders = tuple(os.path.join(home, "data") for home in homes)
     reader = Reader(source, builder, log, options, folders, ask_other=True)
     files = reader.choose(_looks_like, "the detection data set of FiftyOne")
     found: dict[str, Item] = {}

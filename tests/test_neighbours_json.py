@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +136,17 @@ def test_the_class_attribute_of_via(tmp_path):
     assert any("'label'" in note for note in log.notes)
     data, _ = read(tmp_path / "a.json", "via", attribute="colour")
     assert rows(data)[0][1] == "red"
+
+
+@pytest.mark.parametrize("given", ["", "file"])
+@pytest.mark.parametrize("file", ["labels.json", "results.json", "labels/results.json"])
+def test_pictures_of_fiftyone_lie_in_data(tmp_path, file, given):
+    (tmp_path / "data").mkdir()
+    shutil.copy(FIXTURES / "bad/yolo/duplicate-image/input/a.jpg", tmp_path / "data")
+    boxes = [{"label": "x", "bounding_box": [0.1, 0.2, 0.3, 0.4]}]
+    put(tmp_path, {file: {"classes": ["x"], "labels": {"a": boxes}}})
+    data, log = read(tmp_path / (file if given else ""), "fiftyone")
+    assert (data.images.name, len(data), dict(log.counts)) == (("a.jpg",), 1, {})
 
 
 def test_via_writes_the_annotations_alone(tmp_path):
