@@ -324,3 +324,18 @@ def test_nothing_is_installed_by_a_name_that_is_not_published_yet():
         and spelled.search((ROOT / path).read_text(encoding="utf-8", errors="replace"))
     ]
     assert found == ["pyproject.toml"]
+
+
+def test_what_contributors_run_is_what_is_checked_and_installed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    tools = {re.match(r"[a-z-]+", word)[0] for word in project["optional-dependencies"]["dev"]}
+    (local,) = parsed(".pre-commit-config.yaml")["repos"]
+    commands = {hook["entry"].split()[0] for hook in local["hooks"]}
+    assert {hook["language"] for hook in local["hooks"]} == {"system"}
+    assert commands == {"ruff", "typos", "mypy"} <= tools
+    script = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    assert all(f'"$work/dev/bin/{command}"' in script for command in commands)
+    steps = parsed(".github/workflows/ci.yml")["jobs"]["run"]["steps"]
+    assert steps[-1] == {"run": ".ci/run"}
+    for template in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"):
+        assert parsed(template), template

@@ -408,7 +408,9 @@ def test_the_links_lead_to_the_folders(part):
 def test_the_version_is_one():
     assert re.fullmatch(r"\d+\.\d+\.\d+", odm.VERSION)
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert odm.VERSION in changes or "## Unreleased" in changes
+    released = re.findall(r"^## (\d\S*) - \d{4}-\d\d-\d\d\n\n.*Its tag is `v(\S+)`\.$", changes, re.MULTILINE)
+    assert released[0] == (odm.VERSION, odm.VERSION)
+    assert f"\nversion: {odm.VERSION}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 @checkout
