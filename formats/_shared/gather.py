@@ -6,7 +6,7 @@ known only after the last of them, so they wait in a `Gather` until `Gather.fini
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from odm.files import Source
 from odm.formats._shared.codes import BAD_LISTED_CLASS, DUPLICATE_IMAGE, SIZE_FROM_PICTURE, SIZE_MISSING
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
 from odm.issues import Log, Trusted, printable
-from odm.names import BAD_CLASS_NAME, PICTURE_SUFFIXES, accept_name, are_usual, is_usual, refuse_class, stem
+from odm.names import BAD_CLASS_NAME, PICTURE_SUFFIXES, accept_name, is_usual, refuse_class, stem
 from odm.tables import Builder, Floats, Id
 
 NAN = float("nan")
@@ -226,28 +226,6 @@ class Gather:
             video=video,
             frame=frame,
         )
-
-    def usual_images(
-        self,
-        names: Sequence[str],
-        places: Sequence[At],
-        widths: Sequence[int] | NDArray[Any],
-        heights: Sequence[int] | NDArray[Any],
-        **columns: Any,
-    ) -> int | None:
-        """Add images at once if there is nothing to look up or to report, and return the row of the first.
-
-        Otherwise nothing is added and None is returned: they must be added one by one. The columns are those
-        of `Builder.add_images`.
-        """
-        added = dict(zip(names, places, strict=True))
-        if self.pictures or len(added) < len(names) or not self._images.keys().isdisjoint(added):
-            return None
-        size = np.array([widths, heights])
-        if size.dtype != np.int64 or not (are_usual(names) and ((size > 0) & (size < 2**31)).all()):
-            return None
-        self._images.update(added)
-        return self.builder.add_images(names, width=size[0], height=size[1], **columns)
 
     def _other_size(self, name: str, picture: Picture | None, at: At) -> tuple[int, int] | None:
         """The size of an image from elsewhere, with a warning if its file should contain it."""

@@ -144,7 +144,7 @@ class Reader:
             if boxes.layout.coords in relative:
                 needed[boxes.image] = True
         source = self._source
-        folders = (source.full("images"), source.path) if own_folder(source) else ()
+        folders: tuple[str, ...] = (source.full("images"), source.path) if own_folder(source) else ()
         if folders:  # Open Images lie in images/<subset>/
             subsets = {"/".join(file.split("/")[:2]) for file in source.files if file.count("/") > 1}
             folders += tuple(source.full(name) for name in sorted(subsets) if name.startswith("images/"))

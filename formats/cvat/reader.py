@@ -1,14 +1,13 @@
-"""Reading CVAT XML, element by element."""
+"""Reading CVAT XML."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import re
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from odm.files import Source
 from odm.formats._shared.codes import (
@@ -27,19 +26,19 @@ from odm.formats._shared.pictures import parse_pixels
 from odm.formats._shared.safe_xml import BLANKS, WRONG_ROOT, SafeXmlParser
 from odm.formats._shared.splits import SplitOptions
 from odm.formats._shared.text_tokens import NON_FINITE, NUMBER
-from odm.formats.cvat.plain import Plain, plain
 from odm.issues import Log, printable
 from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Flag, Id
 
 MARKS = {
-    "difficult": Flag.DIFFICULT,
-    "truncated": Flag.TRUNCATED,
-    "is_crowd": Flag.CROWD,
-    "crowd": Flag.CROWD,
+    "difficult": int(Flag.DIFFICULT),
+    "truncated": int(Flag.TRUNCATED),
+    "is_crowd": int(Flag.CROWD),
+    "crowd": int(Flag.CROWD),
 }
+_OCCLUDED = int(Flag.OCCLUDED)
 _TRUE, _FALSE = frozenset(("1", "true", "yes")), frozenset(("", "0", "false", "no"))
-_PLAIN = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?", re.ASCII)
+_PLAIN = re.compile(r"(?:-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?:\0|\Z))+", re.ASCII)
 """Numbers that are surely finite, as nearly all are."""
 _EDGES = ("xtl", "ytl", "xbr", "ybr")
 _OTHER_SHAPES = frozenset(("polyline", "points", "cuboid", "skeleton", "tag"))
@@ -60,6 +59,8 @@ class Reader:
         self.split, self.splits = options.split, set[str]()
         self.gather = Gather(source, builder, log, options, own_folder(source), size_field="width")
         self.parser = SafeXmlParser()
+        self.categories: dict[str, int] = {}
+        """The rows of the classes that objects have had."""
         self.outlines: list[tuple[str, int, str]] = []
         self.path, self.file = "", -1
         self.folder = ""
@@ -80,8 +81,6 @@ class Reader:
         if data is None:
             return
         self.path = self.source.full(file)
-        if (found := plain(data)) is not None and self.read_plain(found):
-            return
         root = self.parser.root(data, self.path, self.log)
         if root is None:
             return
@@ -120,63 +119,6 @@ class Reader:
         stray = sum(child.tag in _SHAPES for child in root)
         if stray:
             self.count("shapes outside an image", stray)
-
-    def read_plain(self, found: Plain) -> bool:
-        """Add what a file holds; False, and nothing is done, if it needs a closer look."""
-        aside = self.log.fresh()
-        root = self.parser.root(found.head, self.path, aside)
-        if root is None or aside.counts or root.tag != "annotations":
-            return False
-        marks = list(map(_plain_marks, found.attributes))
-        bad = any(map(refuse_class, found.labels)) or None in marks
-        if bad or any(root.find(tag) is not None for tag in ("image", "track")):
-            return False
-        self.begin(root, list(zip(*found.images[:2], strict=True)))
-        rows = self.add_images(found)
-        image = np.repeat([-1 if row is None else row for row, _ in rows], found.n_boxes)
-        looked_at = np.repeat([wanted for _, wanted in rows], found.n_boxes)
-        self.builder.skipped += int(np.count_nonzero(looked_at & (image < 0)))
-        kept = image >= 0
-        label = found.label[kept]
-        known = np.zeros(len(found.labels), np.int64)
-        for number in dict.fromkeys(label.tolist()):
-            known[number] = self.builder.category(found.labels[number])
-        table = np.array(marks, np.float64).reshape(-1, 3)[found.which]
-        if unread := int(table[looked_at, 2].sum()):
-            self.count("attributes", unread)
-        flags = table[:, 1].astype(np.int64) | np.where(found.occluded, int(Flag.OCCLUDED), 0)
-        self.gather.add(
-            image=image[kept],
-            category=known[label],
-            xyxy=found.xyxy[kept],
-            score=table[kept, 0],
-            flags=flags[kept],
-            file=self.file,
-            line=found.box_lines[kept],
-        )
-        return True
-
-    def add_images(self, found: Plain) -> list[tuple[int | None, bool]]:
-        """Add the images of a file; the row of each, None without, and whether its subset is read."""
-        names, subsets, widths, heights = found.images
-        if self.split is None and not (self.parts and any(subsets)):
-            self.splits.update(subsets)
-            first = self.gather.usual_images(
-                names,
-                [At(self.path, line=line) for line in found.lines],
-                *(list(map(_known_pixels, texts)) for texts in (widths, heights)),
-                split=subsets,
-                file=self.file,
-                line=found.lines,
-            )
-            if first is not None:
-                return [(row, True) for row in range(first, first + len(names))]
-        rows: list[tuple[int | None, bool]] = []
-        for line, *texts in zip(found.lines, *found.images, strict=True):
-            element = dict(zip(("name", "subset", "width", "height"), texts, strict=True))
-            wanted = self.wants(element["subset"])
-            rows.append((self.add_image(element, line) if wanted else None, wanted))
-        return rows
 
     def shares_names(self, images: Sequence[tuple[str, ...]]) -> bool:
         """Whether images of different subsets have one name, as in the export of a project."""
@@ -307,33 +249,24 @@ class Reader:
 
     def add_shape(self, shape: Any, image: int | None, label: str | None, track: int = -1) -> None:
         """Add the box of one object, or report what is wrong with it."""
-        if shape.tag in _OTHER_SHAPES:
-            self.count("shapes that are not boxes")
-            return
-        read = {"box": self.box, "polygon": self.polygon, "ellipse": self.ellipse, "mask": self.mask}.get(
-            shape.tag
-        )
+        tag = shape.tag
+        read = _READ.get(tag)
         if read is None:
-            if shape.tag != "attribute":
+            if tag in _OTHER_SHAPES:
+                self.count("shapes that are not boxes")
+            elif tag != "attribute":
                 self.count("unknown elements")
             return
         line = shape.sourceline or 0
         try:
-            if label is None:
-                self.log.report(MISSING_BOX_KEY, self.path, line=line, field="label", value="label")
-                raise _Bad
-            if (reason := refuse_class(label)) is not None:
-                self.log.report(
-                    BAD_CLASS_NAME, self.path, line=line, field="label", value=label, reason=reason
-                )
-                raise _Bad
-            edges = read(shape)
-            flags = Flag.OCCLUDED if self.flag(shape, "occluded") else Flag(0)
+            category = self.category(label, line)
+            edges, outlined = read(self, shape)
+            flags = _OCCLUDED if self.flag(shape, "occluded") else 0
             score = math.nan
-            for attribute in shape.iterchildren("attribute"):
+            for attribute in shape.iterchildren("attribute") if len(shape) else ():
                 name, text = attribute.get("name"), (attribute.text or "").strip(BLANKS)
                 if name in MARKS and text.lower() in _TRUE | _FALSE:
-                    flags |= MARKS[name] if text.lower() in _TRUE else Flag(0)
+                    flags |= MARKS[name] if text.lower() in _TRUE else 0
                 elif name == "score" and _is_number(text):
                     score = self.finite(text, line, "score")
                 else:
@@ -344,15 +277,33 @@ class Reader:
         if image is None:
             self.builder.skipped += 1
             return
-        if shape.tag != "box" or self.turn(shape):
-            self.outlines.append((self.path, line, shape.tag))
-        at, category = At(self.path, line=line), self.builder.category(label)
-        where: dict[str, Any] = {"file": self.file, "line": line, "track": track}
-        self.gather.box(image, category, edges, at, **where, score=score, flags=int(flags))
+        if outlined:
+            self.outlines.append((self.path, line, tag))
+        if category < 0:  # which is first met here
+            assert label is not None
+            category = self.categories[label] = self.builder.category(label)
+        at = At(self.path, line=line)
+        self.gather.box(
+            image, category, edges, at, file=self.file, line=line, track=track, score=score, flags=flags
+        )
+
+    def category(self, label: str | None, line: int) -> int:
+        """The row of a class, -1 if it has none yet; `_Bad`, and an issue, if it cannot be one."""
+        if label is None:
+            self.log.report(MISSING_BOX_KEY, self.path, line=line, field="label", value="label")
+            raise _Bad
+        row = self.categories.get(label, -1)
+        if row < 0 and (reason := refuse_class(label)) is not None:
+            self.log.report(BAD_CLASS_NAME, self.path, line=line, field="label", value=label, reason=reason)
+            raise _Bad
+        return row
 
     def flag(self, shape: Any, name: str) -> bool:
         """Whether a mark is set; what is neither 0 nor 1 is reported, and counts as not set."""
-        text = shape.get(name, "0").strip(BLANKS).lower()
+        text = shape.get(name, "0")
+        if text == "0":
+            return False
+        text = text.strip(BLANKS).lower()
         if text not in _TRUE | _FALSE:
             line = shape.sourceline or 0
             self.log.report(BAD_FLAG, self.path, line=line, field=name, value=text, expected="0 or 1")
@@ -374,18 +325,16 @@ class Reader:
 
     def numbers(self, shape: Any, *fields: str) -> list[float]:
         """The numbers of these attributes; all that is wrong with them is reported."""
-        words = " ".join(shape.get(field, "") for field in fields).split(" ")
-        if len(words) == len(fields) and all(map(_PLAIN.fullmatch, words)):
+        words = list(map(shape.get, fields))
+        if None not in words and _PLAIN.fullmatch("\0".join(words)):
             return list(map(float, words))
         line, found = shape.sourceline or 0, []
-        for field in fields:
-            if (text := shape.get(field)) is None:
+        for field, text in zip(fields, words, strict=True):
+            if text is None:
                 self.log.report(MISSING_BOX_KEY, self.path, line=line, field=field, value=field)
                 continue
-            try:
+            with contextlib.suppress(_Bad):
                 found.append(self.finite(text, line, field))
-            except _Bad:
-                continue
         if len(found) < len(fields):
             raise _Bad
         return found
@@ -394,31 +343,32 @@ class Reader:
         """The rotation of a shape in radians."""
         return math.radians(self.numbers(shape, "rotation")[0]) if "rotation" in shape.attrib else 0.0
 
-    def box(self, shape: Any) -> Corners:
-        """The edges of a box, or those around it if it is rotated."""
+    def box(self, shape: Any) -> tuple[Corners, bool]:
+        """The edges of a box, or those around it if it is rotated, and whether it is."""
         left, top, right, bottom = self.numbers(shape, *_EDGES)
         turn = self.turn(shape)
         if not turn:
-            return left, top, right, bottom
+            return (left, top, right, bottom), False
         sin, cos = abs(math.sin(turn)), abs(math.cos(turn))
         w, h = (right - left) / 2, (bottom - top) / 2
-        return _around((left + right) / 2, (top + bottom) / 2, w * cos + h * sin, w * sin + h * cos)
+        x, y = (left + right) / 2, (top + bottom) / 2
+        return _around(x, y, w * cos + h * sin, w * sin + h * cos), True
 
-    def ellipse(self, shape: Any) -> Corners:
+    def ellipse(self, shape: Any) -> tuple[Corners, bool]:
         """The edges around an ellipse."""
         x, y, rx, ry = self.numbers(shape, "cx", "cy", "rx", "ry")
         turn = self.turn(shape)
         if not turn:
-            return _around(x, y, rx, ry)
+            return _around(x, y, rx, ry), True
         sin, cos = math.sin(turn), math.cos(turn)
-        return _around(x, y, math.hypot(rx * cos, ry * sin), math.hypot(rx * sin, ry * cos))
+        return _around(x, y, math.hypot(rx * cos, ry * sin), math.hypot(rx * sin, ry * cos)), True
 
-    def mask(self, shape: Any) -> Corners:
+    def mask(self, shape: Any) -> tuple[Corners, bool]:
         """The edges of a mask."""
         left, top, width, height = self.numbers(shape, "left", "top", "width", "height")
-        return left, top, left + width, top + height
+        return (left, top, left + width, top + height), True
 
-    def polygon(self, shape: Any) -> Corners:
+    def polygon(self, shape: Any) -> tuple[Corners, bool]:
         """The edges around the points of a polygon."""
         line = shape.sourceline or 0
         pairs = [point.split(",") for point in (shape.get("points") or "").split(";") if point.strip(BLANKS)]
@@ -430,7 +380,7 @@ class Reader:
             )
             raise _Bad
         xs, ys = ([self.finite(pair[i], line, "points") for pair in pairs] for i in (0, 1))
-        return min(xs), min(ys), max(xs), max(ys)
+        return (min(xs), min(ys), max(xs), max(ys)), True
 
     # -- all files
 
@@ -463,31 +413,6 @@ def _pixels(text: str) -> int:
     return 0 if zero else parse_pixels(text)
 
 
-@functools.lru_cache(maxsize=1000)
-def _known_pixels(text: str) -> int:
-    """The same, 0 also if it can be neither."""
-    try:
-        return _pixels(text.strip(BLANKS))
-    except ValueError:
-        return 0
-
-
-def _plain_marks(attributes: list[tuple[str, str]]) -> tuple[float, int, int] | None:
-    """Score, flags and how many others of the attributes of a box are; None if the score is unusual."""
-    score, flags, unread = math.nan, Flag(0), 0
-    for name, given in attributes:
-        text = given.strip(BLANKS)
-        if name in MARKS and text.lower() in _TRUE | _FALSE:
-            flags |= MARKS[name] if text.lower() in _TRUE else Flag(0)
-        elif name == "score" and _is_number(text):
-            score = float(text)
-            if not math.isfinite(score):
-                return None
-        else:
-            unread += 1
-    return score, int(flags), unread
-
-
 def track_id(text: str | None) -> Id | None:
     """The id of a track as a number where it is one; None where there is none."""
     if text is None or not text.strip(BLANKS) or text == "-1":
@@ -500,6 +425,10 @@ def _is_number(text: str) -> bool:
     """Whether a text is a decimal number, or one of the words for what is none."""
     data = text.encode("utf-8", "replace")
     return NUMBER.fullmatch(data) is not None or NON_FINITE.fullmatch(data) is not None
+
+
+_READ = {"box": Reader.box, "polygon": Reader.polygon, "ellipse": Reader.ellipse, "mask": Reader.mask}
+"""How the corners of a shape are read, and whether they are only around it."""
 
 
 def _around(x: float, y: float, w: float, h: float) -> Corners:
