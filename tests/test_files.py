@@ -994,7 +994,7 @@ BAD = {
     "control": ["a\nb", "a\rb", "a\tb", "\x1b[31m", "a\x7f", "a\u2028b", "a\u2029b", "a\x85b"],
     "surrogate": ["a\ud800b", "\udcff.txt"],
     "absolute": ["/a", "//a", "\\a", "\\\\server\\share", "/"],
-    "drive": ["C:a", "c:\\a", "Z:/a"],
+    "drive": ["C:", "C:a", "c:\\a", "Z:/a"],
     "URL": ["http://a/b", "file:///etc/passwd", "s3://x"],
     "leads out": ["..", "../a", "a/..", "a/../b", "a\\..\\b", "..\\a"],
     "it has an empty part": ["a//b", "a/", ".", "./a", "a/./b", "a\\\\b"],

@@ -3,12 +3,17 @@
 ``ODM_FUZZ=5000 pytest tests/test_fuzz.py`` looks longer, and elsewhere each time.
 """
 
+import contextlib
+import functools
+import importlib
 import json
 import os
 import re
 import tempfile
 from pathlib import Path
 
+import behaviour
+import click
 import corpus
 import numpy as np
 import pytest
@@ -281,3 +286,51 @@ def test_no_accident_leads_to_an_exception(name):
             assert {k: v for k, v in corpus.state(top).items() if k.split("/")[0] != "out"} == before
 
     attempt()
+
+
+VALUES = [
+    *("", "0", "-1", "nan", "inf", "-inf", "1e308", "1e-320", "9" * 4400, "\udcff", "a\nb", "@", "@nothing", "@gt.json", ".", "/dev/null"),
+    *("[", "(", "(a", "a:b", "a=b", "=", ",", ":", "::", "a:1,b:2", "a:1,a:2", "0x0", "1x1x1", "9" * 20 + "x1", "train:80,val:20"),
+    *("x" * 70_000, "é", "\u0663", "%", "0%", "1000%", "*", "-", "--", "gt.json", "C:", "s3://", "gs://x", "tls://h:1", "1GB", "999999999T"),
+    *("mAP=", "mAP50=nan", "AP[=1", "coco:mAP", "all", "[]", "{}", "\u202e", "2.images=x", "0.images=x", "99999999.x=1", "0.5:0.95:0"),
+]  # fmt: skip
+CALLS = {
+    "convert": ("gt.json", "out", "--to", "coco"),
+    "eval": ("gt.json", "det.json"),
+    "compare": ("gt.json", "det.json", "det.json"),
+    "agree": ("gt.json", "gt.json"),
+    "validate": ("gt.json",),
+    "stats": ("gt.json",),
+    "show": ("gt.json", "--report", "page.html"),
+    "formats": (),
+}
+
+
+@functools.cache
+def options_of(command):
+    made = importlib.import_module(f"odm.cli.{command}").command
+    params = [
+        p for p in made.get_params(click.Context(made, info_name=command)) if isinstance(p, click.Option)
+    ]
+    return [p.opts[-1] for p in params if not p.is_flag and p.name not in ("cluster", "memory", "replicates")]
+
+
+@settings(fuzzed, max_examples=EXAMPLES or examples(400))
+@given(st.data())
+def test_no_value_of_an_option_is_an_internal_error(data):
+    command = data.draw(st.sampled_from(sorted(CALLS)))
+    given = [
+        f"{data.draw(st.sampled_from(options_of(command)))}={data.draw(st.sampled_from(VALUES))}"
+        for _ in range(data.draw(st.integers(1, 2)))
+    ]
+    record = {"image_id": 1, "category_id": 1, "bbox": [1, 1, 5, 5]}
+    gt = {
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 9, "height": 9}],
+        "categories": [{"id": 1, "name": "cat"}],
+        "annotations": [{"id": 1, **record}],
+    }
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        Path("gt.json").write_text(json.dumps(gt), encoding="utf-8")
+        Path("det.json").write_text(json.dumps([{**record, "score": 0.5}]), encoding="utf-8")
+        code, _, err = behaviour.run([command, *CALLS[command], *given])
+    assert code in (0, 1, 2, 3), err
