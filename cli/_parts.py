@@ -72,7 +72,7 @@ def in_parts(given: dict[str, Any], rules: Sequence[Protocol]) -> bool:
     for name, flag in WHOLE:
         if given[name]:
             raise UsageError(f"{flag} needs all detections at once: leave it out, or --memory and --cluster")
-    from odm.evaluate.shards import check_rules
+    from odm.evaluate.parts.shards import check_rules
 
     check_rules(rules)
     return True

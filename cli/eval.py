@@ -48,9 +48,9 @@ from odm.evaluate import (
     save,
 )
 from odm.evaluate.doubts import DOUBTFUL
-from odm.evaluate.gates import check_gates, failures, parse_gate
-from odm.evaluate.render import headline
-from odm.evaluate.switches import check_scores
+from odm.evaluate.output.render import headline
+from odm.evaluate.scores.gates import check_gates, failures, parse_gate
+from odm.evaluate.scores.switches import check_scores
 from odm.evaluate.tubes import check_rules
 from odm.files import Output
 from odm.issues import Log, OdmError, UsageError, shorten
@@ -282,7 +282,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
     report_target(given, sources=(gt, det))
     check_markdown(given)
     if "plots" in outputs:
-        from odm.evaluate.plots import require
+        from odm.evaluate.output.plots import require
 
         require()  # before the work, not after it
     try:
@@ -327,7 +327,7 @@ def _write(
         with Output(given["save_to"], overwrite=given["overwrite"]) as output:
             save(evaluation, output.write)
     if given["plots"]:
-        from odm.evaluate.plots import draw
+        from odm.evaluate.output.plots import draw
 
         with Output(given["plots"], overwrite=given["overwrite"]) as output:
             draw(evaluation, output.write)

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from odm.evaluate.accumulate import accumulate
-from odm.evaluate.curves import Curve, CurveArrays
 from odm.evaluate.evaluation import evaluate
-from odm.evaluate.join import join
-from odm.evaluate.match import match
-from odm.evaluate.matches import Matches, concatenate
-from odm.evaluate.protocols import AREAS, PROTOCOLS, TUBE_PROTOCOLS, AreaRange, Protocol
-from odm.evaluate.render import OUTPUTS, render, save
+from odm.evaluate.matching.join import join
+from odm.evaluate.matching.match import match
+from odm.evaluate.matching.matches import Matches, concatenate
+from odm.evaluate.matching.sides import Joined, JoinReport
+from odm.evaluate.output.render import OUTPUTS, render, save
 from odm.evaluate.results import VERSION, Evaluation, Result, Row
-from odm.evaluate.sides import Joined, JoinReport
-from odm.evaluate.switches import resolve
+from odm.evaluate.scores.accumulate import accumulate
+from odm.evaluate.scores.curves import Curve, CurveArrays
+from odm.evaluate.scores.protocols import AREAS, PROTOCOLS, TUBE_PROTOCOLS, AreaRange, Protocol
+from odm.evaluate.scores.switches import resolve
 
 if TYPE_CHECKING:
     from odm.evaluate.metric import Metric

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from odm.codes import CATEGORY_POSITION_GUESSED
-from odm.evaluate.admission import NO_BOXES, NO_DETECTIONS
-from odm.evaluate.protocols import PROTOCOLS, Protocol
+from odm.evaluate.matching.admission import NO_BOXES, NO_DETECTIONS
+from odm.evaluate.matching.selection import NOTHING_LEFT
+from odm.evaluate.matching.sides import Joined
 from odm.evaluate.results import Result
-from odm.evaluate.selection import NOTHING_LEFT
-from odm.evaluate.sides import Joined
+from odm.evaluate.scores.protocols import PROTOCOLS, Protocol
 from odm.evaluate.tubes import FRAMES_SHIFTED
 from odm.issues import PERCENT, Code, Log, Trusted
 from odm.pairing import (

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from odm.evaluate import tubes
-from odm.evaluate.accumulate import accumulate
-from odm.evaluate.any_class import collapsed
 from odm.evaluate.doubts import report_groups, report_no_match
-from odm.evaluate.join import class_ranks, join
-from odm.evaluate.match import match, match_all
-from odm.evaluate.matches import TRUTHS
-from odm.evaluate.pairs import floor_of
-from odm.evaluate.protocols import Protocol
+from odm.evaluate.matching.any_class import collapsed
+from odm.evaluate.matching.join import class_ranks, join
+from odm.evaluate.matching.match import match, match_all
+from odm.evaluate.matching.matches import TRUTHS
+from odm.evaluate.matching.pairs import floor_of
+from odm.evaluate.matching.selection import ExtraImages
+from odm.evaluate.matching.sides import Joined, Label
 from odm.evaluate.results import Evaluation, Result
-from odm.evaluate.selection import ExtraImages
-from odm.evaluate.sides import Joined, Label
-from odm.evaluate.switches import Areas, check_scores, resolve, without_pixels
+from odm.evaluate.scores.accumulate import accumulate
+from odm.evaluate.scores.protocols import Protocol
+from odm.evaluate.scores.switches import Areas, check_scores, resolve, without_pixels
 from odm.issues import Log, UsageError, plural
 from odm.pairing import source_of
 from odm.tables import Dataset, Longs

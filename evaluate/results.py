@@ -12,18 +12,18 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from odm.evaluate.confusion import CONFUSION_SCORE, Confusion, confusion
-from odm.evaluate.curves import Curve, CurveArrays, curve_arrays
-from odm.evaluate.matches import Matches
-from odm.evaluate.protocols import Protocol
-from odm.evaluate.sides import Joined, JoinReport
+from odm.evaluate.matching.confusion import CONFUSION_SCORE, Confusion, confusion
+from odm.evaluate.matching.matches import Matches
+from odm.evaluate.matching.sides import Joined, JoinReport
+from odm.evaluate.scores.curves import Curve, CurveArrays, curve_arrays
+from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Log, UsageError, printable
 from odm.tables import Dataset
 
 if TYPE_CHECKING:
-    from odm.evaluate.curve_table import CurveTable
-    from odm.evaluate.errors import DetectionTable
-    from odm.evaluate.report_data import ReportData
+    from odm.evaluate.output.report_data import ReportData
+    from odm.evaluate.scores.curve_table import CurveTable
+    from odm.evaluate.scores.errors import DetectionTable
 
 VERSION = 1
 """Of the JSON contract."""
@@ -144,14 +144,14 @@ class Result:
     @functools.cached_property
     def detections(self) -> DetectionTable:
         """The outcome of every detection, and the reason of each false positive."""
-        from odm.evaluate.errors import detection_table
+        from odm.evaluate.scores.errors import detection_table
 
         return detection_table(self.sides, self.matches)
 
     @functools.cached_property
     def curve_table(self) -> CurveTable:
         """Detection by detection down each curve: true and false positives so far, precision and recall."""
-        from odm.evaluate.curve_table import curve_table
+        from odm.evaluate.scores.curve_table import curve_table
 
         return curve_table(self)
 
@@ -165,7 +165,7 @@ class Result:
         """The data a report shows for this result: outcomes by class and score, misses, confusion by
         score.
         """
-        from odm.evaluate.report_data import report_data
+        from odm.evaluate.output.report_data import report_data
 
         return report_data(self)
 

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm import tracks
-from odm.evaluate.order import argsort_descending, first_of_runs, rank_in_runs
-from odm.evaluate.pairs import Pairs
-from odm.evaluate.protocols import Protocol
-from odm.evaluate.sides import Joined
+from odm.evaluate.matching.order import argsort_descending, first_of_runs, rank_in_runs
+from odm.evaluate.matching.pairs import Pairs
+from odm.evaluate.matching.sides import Joined
+from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Code, DataError, Log, Trusted, UsageError, plural
 from odm.pairing import pair_images, source_of
 from odm.tables import Boxes, Dataset, Flag, Floats, Images, Longs

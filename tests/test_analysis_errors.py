@@ -132,7 +132,7 @@ def test_kinds_at_the_very_ends_of_their_ranges():
         "Bkg",
         "Bkg",
     ]
-    from odm.evaluate.outcomes import REASONS
+    from odm.evaluate.scores.outcomes import REASONS
 
     reasons = [REASONS[r] if r >= 0 else "" for r in result.detections.reason.tolist()]
     assert reasons == ["", "localisation", "localisation", "background", "background"]

@@ -14,14 +14,14 @@ from analysis_cases import detections, detections_b, fixture, random_pair, truth
 
 from odm import write
 from odm.evaluate import PROTOCOLS, evaluate, render, resolve
-from odm.evaluate.accumulate import accumulate
 from odm.evaluate.analysis.bootstrap import estimate
 from odm.evaluate.analysis.compare import compare
 from odm.evaluate.analysis.replicates import Plan
 from odm.evaluate.analysis.table import table_of
-from odm.evaluate.match import match
-from odm.evaluate.matches import concatenate
+from odm.evaluate.matching.match import match
+from odm.evaluate.matching.matches import concatenate
 from odm.evaluate.metric import Metric
+from odm.evaluate.scores.accumulate import accumulate
 from odm.issues import UsageError
 
 REFUSING = {

@@ -15,7 +15,7 @@ from selection import slow
 
 from odm.converters import write
 from odm.evaluate import evaluate
-from odm.evaluate.engine import run
+from odm.evaluate.parts.engine import run
 from odm.issues import Log, PathError
 from odm.sharding import _watch, dask_executor, evaluate_shards
 from odm.tables import Dataset

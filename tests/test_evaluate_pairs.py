@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selection import examples
 
-from odm.evaluate import join, pairs
-from odm.evaluate.pairs import find_pairs
-from odm.evaluate.protocols import PROTOCOLS
+from odm.evaluate import join
+from odm.evaluate.matching import pairs
+from odm.evaluate.matching.pairs import find_pairs
+from odm.evaluate.scores.protocols import PROTOCOLS
 from odm.tables import Dataset, Flag
 
 edges = st.integers(0, 30)

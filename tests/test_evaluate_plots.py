@@ -9,7 +9,7 @@ from odm.tables import Dataset
 
 pytest.importorskip("matplotlib")
 
-from odm.evaluate.plots import draw, safe
+from odm.evaluate.output.plots import draw, safe
 
 NAMES = ["_person", "$x_1$ \\frac{", "../../etc/passwd", "人", "a" * 300, "CON", "never found"]
 
@@ -73,8 +73,8 @@ def test_same_bytes_twice():
 
 def test_f1_curves_reach_their_best():
     """The step of the best F1 is drawn, however narrow, and at the score that the legend says."""
-    from odm.evaluate.outcomes import outcomes
-    from odm.evaluate.plots import _f1_at, _steps
+    from odm.evaluate.output.plots import _f1_at, _steps
+    from odm.evaluate.scores.outcomes import outcomes
 
     result = evaluate(*sides(["x", "y", "z"])).result
     outcome, _ = outcomes(result.matches)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from selection import examples
 
 from odm.evaluate import PROTOCOLS, evaluate, join, match, resolve
-from odm.evaluate.labels import boxed_in_part, expand
-from odm.evaluate.matches import word_blocks
-from odm.evaluate.order import argsort_descending, argsort_int
-from odm.evaluate.rules import match_plainly
-from odm.evaluate.selection import keep_wanted
+from odm.evaluate.matching.labels import boxed_in_part, expand
+from odm.evaluate.matching.matches import word_blocks
+from odm.evaluate.matching.order import argsort_descending, argsort_int
+from odm.evaluate.matching.rules import match_plainly
+from odm.evaluate.matching.selection import keep_wanted
 from odm.tables import Dataset, Flag, LabelState
 
 # ------------------------------------------------------------------- the rules, one box after the other
@@ -744,7 +744,8 @@ def test_the_number_of_processes_changes_no_bit(monkeypatch):
         ltwh=np.c_[truth.boxes.xyxy[pick, :2] + rng.integers(-4, 5, (m, 2)), truth.boxes.wh[pick]],
     )  # fmt: skip
     accumulate, match, pairs = (
-        sys.modules[f"odm.evaluate.{name}"] for name in ("accumulate", "match", "pairs")
+        sys.modules[f"odm.evaluate.{name}"]
+        for name in ("scores.accumulate", "matching.match", "matching.pairs")
     )
     small = {
         accumulate: {"BLOCK": 20, "WORTH_SHARING": 1},

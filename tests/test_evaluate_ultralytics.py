@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from odm.cli import _app
 from odm.evaluate import Metric, concatenate, evaluate, join, match, resolve
-from odm.evaluate.accumulate import accumulate
+from odm.evaluate.scores.accumulate import accumulate
 from odm.issues import UsageError
 from odm.tables import Dataset, Flag
 

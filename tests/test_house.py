@@ -177,9 +177,18 @@ CIRCLES = [
     {"odm.tables.builder", "odm.tables.dataset"},
     {"odm.evaluate", "odm.evaluate.metric"},
     {
-        *("odm.evaluate.accumulate", "odm.evaluate.analysis.operating", "odm.evaluate.analysis.overlaps"),
-        *("odm.evaluate.analysis.table", "odm.evaluate.analysis.tide", "odm.evaluate.curve_table"),
-        *("odm.evaluate.doubts", "odm.evaluate.errors", "odm.evaluate.report_data", "odm.evaluate.results"),
+        *(
+            "odm.evaluate.scores.accumulate",
+            "odm.evaluate.analysis.operating",
+            "odm.evaluate.analysis.overlaps",
+        ),
+        *("odm.evaluate.analysis.table", "odm.evaluate.analysis.tide", "odm.evaluate.scores.curve_table"),
+        *(
+            "odm.evaluate.doubts",
+            "odm.evaluate.scores.errors",
+            "odm.evaluate.output.report_data",
+            "odm.evaluate.results",
+        ),
     },
 ]
 """Those that are still to be taken apart; nothing is added here."""
@@ -207,7 +216,7 @@ def test_options_that_name_files_say_so():
 def test_a_report_reads_results_only(name):
     """It shows what the engine answers: its inner modules are none of a report's business."""
     inner = {n for n in imported(MODULES[name]) if n.startswith("odm.evaluate.") and n in MODULES}
-    assert inner <= {"odm.evaluate.report_data"}
+    assert inner <= {"odm.evaluate.output.report_data"}
 
 
 @checkout

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selection import examples
 
-from odm.evaluate.accumulate import count_classes
-from odm.evaluate.matches import Matches, word_blocks
-from odm.evaluate.score_ranges import Cuts, condense, put_together
-from odm.evaluate.switches import resolve
+from odm.evaluate.matching.matches import Matches, word_blocks
+from odm.evaluate.parts.score_ranges import Cuts, condense, put_together
+from odm.evaluate.scores.accumulate import count_classes
+from odm.evaluate.scores.switches import resolve
 
 
 def random_matches(rng, rules, *, n, share, digits, alike, exempt):

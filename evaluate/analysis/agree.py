@@ -216,7 +216,7 @@ class _Side:
 
 def _greedy(one: _Side, two: _Side, least: float) -> tuple[Longs, Longs]:
     """Positions of the paired boxes, by the first; only a bounded number of pairs is held at a time."""
-    from odm.evaluate.confusion import one_to_one
+    from odm.evaluate.matching.confusion import one_to_one
 
     if not len(one.image) or not len(two.image):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

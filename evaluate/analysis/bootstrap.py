@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from odm.evaluate.analysis.replicates import LOWER_IS_BETTER, Plan, Replicates
-from odm.evaluate.protocols import Protocol
+from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError
 from odm.parallel import in_order, worker_count
 from odm.tables import Floats, Longs

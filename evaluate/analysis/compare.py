@@ -28,9 +28,9 @@ from odm.evaluate.analysis.images import ImageTable, image_deltas, image_table
 from odm.evaluate.analysis.replicates import Plan, Replicates, class_keys_of, keys_of
 from odm.evaluate.analysis.slices import ImageSlice, compare_slices
 from odm.evaluate.analysis.table import Table
-from odm.evaluate.metric_names import PATTERN, MetricName, parse_metric, the_one
-from odm.evaluate.protocols import Protocol
 from odm.evaluate.results import plain
+from odm.evaluate.scores.metric_names import PATTERN, MetricName, parse_metric, the_one
+from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError, first_few, hint, shorten
 from odm.tables import Longs
 

@@ -17,8 +17,8 @@ import numpy as np
 from odm.evaluate.analysis.lrp import lrp_thresholds
 from odm.evaluate.analysis.operating import fixed, kept, single_threshold
 from odm.evaluate.analysis.table import FP, IGNORED, TP, Table
+from odm.evaluate.matching.sides import Mask
 from odm.evaluate.results import Result, plain
-from odm.evaluate.sides import Mask
 from odm.tables import Floats, Longs
 
 COLUMNS = (

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from odm.evaluate.analysis.table import IGNORED, TP, Table
-from odm.evaluate.sides import Mask
+from odm.evaluate.matching.sides import Mask
 from odm.issues import UsageError
 from odm.tables import Floats, Longs
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from odm.evaluate.analysis.table import Table, first_of_runs
-from odm.evaluate.any_class import collapsed, parts
-from odm.evaluate.pairs import find_pairs, geometry, intersection
-from odm.evaluate.prepare import prepare
-from odm.evaluate.protocols import Protocol
-from odm.evaluate.sides import Joined, Mask
+from odm.evaluate.matching.any_class import collapsed, parts
+from odm.evaluate.matching.pairs import find_pairs, geometry, intersection
+from odm.evaluate.matching.prepare import prepare
+from odm.evaluate.matching.sides import Joined, Mask
+from odm.evaluate.scores.protocols import Protocol
 from odm.tables import Flag, Floats, Ints, Longs
 
 BACKGROUND = 0.1

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.table import Table, first_of_runs, fp_if_unmatched, hits_under
-from odm.evaluate.protocols import AreaBits, Protocol, recall_points
-from odm.evaluate.sides import Mask
-from odm.evaluate.summary import summary_keys
+from odm.evaluate.matching.sides import Mask
+from odm.evaluate.scores.protocols import AreaBits, Protocol, recall_points
+from odm.evaluate.scores.summary import summary_keys
 from odm.tables import Floats, Longs
 
 NAN = float("nan")
@@ -453,7 +453,7 @@ class _Curves:
 class _Lines:
     """What the envelope is worth where AP is the area under straight lines between the recall points.
 
-    The lines are level but at the points themselves (see `odm.evaluate.curves.PrecisionReader`): a true
+    The lines are level but at the points themselves (see `PrecisionReader` in `scores/curves.py`): a true
     positive is read at the points from the recall before it up to its own, which is left out.
     """
 

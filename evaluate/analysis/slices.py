@@ -28,11 +28,11 @@ from odm.evaluate.analysis.bootstrap import (
 )
 from odm.evaluate.analysis.replicates import Plan, Replicates, mean_of_defined
 from odm.evaluate.analysis.table import TP, Table, hits_under, tabulate
-from odm.evaluate.match import match
-from odm.evaluate.pairs import geometry, intersection
-from odm.evaluate.protocols import AreaBits, Protocol
+from odm.evaluate.matching.match import match
+from odm.evaluate.matching.pairs import geometry, intersection
+from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.results import plain
-from odm.evaluate.sides import Joined, Mask
+from odm.evaluate.scores.protocols import AreaBits, Protocol
 from odm.issues import UsageError
 from odm.tables import Flag, Longs
 
@@ -262,7 +262,7 @@ def box_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
         fractions of images of unknown size.
     """
     _require_boxes(rules)
-    from odm.evaluate.protocols import AREAS
+    from odm.evaluate.scores.protocols import AREAS
 
     if joined.relative:
         return []

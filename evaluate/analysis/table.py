@@ -13,16 +13,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.accumulate import accumulate
-from odm.evaluate.counting import Truth
-from odm.evaluate.matches import Matches, concatenate, threshold_bits, word_blocks
-from odm.evaluate.order import argsort_descending, argsort_int
-from odm.evaluate.outcomes import outcomes
-from odm.evaluate.pairs import geometry, intersection
-from odm.evaluate.prepare import prepare
-from odm.evaluate.protocols import AreaBits, Protocol
+from odm.evaluate.matching.counting import Truth
+from odm.evaluate.matching.matches import Matches, concatenate, threshold_bits, word_blocks
+from odm.evaluate.matching.order import argsort_descending, argsort_int
+from odm.evaluate.matching.pairs import geometry, intersection
+from odm.evaluate.matching.prepare import prepare
+from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.results import Result
-from odm.evaluate.sides import Joined, Mask
+from odm.evaluate.scores.accumulate import accumulate
+from odm.evaluate.scores.outcomes import outcomes
+from odm.evaluate.scores.protocols import AreaBits, Protocol
 from odm.issues import UsageError
 from odm.tables import Floats, Ints, Longs
 

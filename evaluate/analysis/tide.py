@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from odm.evaluate.analysis.operating import require_ap
 from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps, has_counting_truth
 from odm.evaluate.analysis.table import FP, IGNORED, TP, Table, first_of_runs
-from odm.evaluate.curves import area_under_lines, ramp
-from odm.evaluate.order import argsort_int
-from odm.evaluate.protocols import recall_points
+from odm.evaluate.matching.order import argsort_int
+from odm.evaluate.matching.sides import Mask
 from odm.evaluate.results import plain
-from odm.evaluate.sides import Mask
+from odm.evaluate.scores.curves import area_under_lines, ramp
+from odm.evaluate.scores.protocols import recall_points
 from odm.tables import Floats, Longs
 
 KINDS = ("Cls", "Loc", "Both", "Dupe", "Bkg")

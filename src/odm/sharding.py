@@ -13,8 +13,8 @@ from odm.converters.load import load
 from odm.converters.pending import Request
 from odm.converters.shards import DetectionPart, detection_parts, largest
 from odm.evaluate import Evaluation, Protocol
-from odm.evaluate.engine import Inline
-from odm.evaluate.shards import ROWS_PER_TASK, evaluate_parts, rules_in_parts
+from odm.evaluate.parts.engine import Inline
+from odm.evaluate.parts.shards import ROWS_PER_TASK, evaluate_parts, rules_in_parts
 from odm.files import Scratch
 from odm.issues import Log, PathError, UsageError, plural, printable
 from odm.tables import Dataset

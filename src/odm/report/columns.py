@@ -19,7 +19,7 @@ MISS_WORDS = {
     "localisation": "box too far off",
     "undetected": "no detection near it",
 }
-"""Why an object is missed, in the words of a page, by the names in `odm.evaluate.report_data.MISSES`."""
+"""Why an object is missed, in the words of a page, by the names in `MISSES` of report_data."""
 
 HUGE = 1e12
 """Pixels that no picture has; rounding still larger numbers can make them infinite."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.report_data import KINDS, MISSES, ReportData
+from odm.evaluate.output.report_data import KINDS, MISSES, ReportData
 from odm.issues import Code, Log, UsageError
 from odm.report.build import Page
 from odm.report.columns import MISS_WORDS, distinct_parts, reading, rounded

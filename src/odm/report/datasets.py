@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.report_data import score_levels
+from odm.evaluate.output.report_data import score_levels
 from odm.issues import Log, UsageError
 from odm.report.build import Page
 from odm.report.columns import extents_of, last_part, reading, rounded

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate import Evaluation, Result
-from odm.evaluate.report_data import KINDS, MISSES, SIDES, Counts, ReportData
+from odm.evaluate.output.report_data import KINDS, MISSES, SIDES, Counts, ReportData
 from odm.issues import Code, UsageError
 from odm.report.build import Page
 from odm.report.columns import MISS_WORDS, deltas, extents_of, last_part, reading, rounded

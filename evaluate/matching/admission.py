@@ -1,0 +1,178 @@
+"""What is refused, or doubted, before anything is compared.
+
+Two sides that do not belong together would give an evaluation of zeros; each reason has a code here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.codes import (
+    ALL_SCORED,
+    COORDINATES_DIFFER,
+    COORDINATES_NOT_FINITE,
+    NO_SCORES,
+    NO_SIZE,
+    SCORE_NOT_FINITE,
+)
+from odm.evaluate.parts.facts import Facts
+from odm.issues import INVERTED, PERCENT, Code, Log, Trusted, without_noise
+from odm.pairing import (
+    source_of,
+)
+from odm.tables import Dataset
+
+NO_TRUTH = Code(
+    "no-ground-truth",
+    "error",
+    "the ground truth contains no images",
+    "check the path of the ground truth",
+    "Without images there is nothing to compare the detections with.",
+)
+
+
+NO_BOXES = Code(
+    "no-ground-truth-boxes",
+    "warning",
+    "the ground truth has {n} images but no boxes, so every metric is undefined",
+    "check that this is intended",
+    "Metrics are fractions of the ground-truth boxes, and here there are none.",
+)
+
+
+NO_DETECTIONS = Code(
+    "no-detections",
+    "warning",
+    "found no detections: the result is 0 for every class with ground truth",
+    "check the path of the detections",
+    "A detector may find nothing, but it is more likely that its output was not written.",
+)
+
+
+FILTERED = 0.25
+"""Detections that all score at least this look as if a threshold had been applied."""
+
+
+def check_sides(truth: Dataset, detections: Dataset, log: Log, facts: Facts) -> None:
+    """Report what makes any comparison meaningless; `facts` are those of all detections."""
+    if not len(truth.images):
+        log.report(NO_TRUTH, source_of(truth))
+    elif not len(truth):
+        log.report(NO_BOXES, source_of(truth), n=len(truth.images))
+    scored = len(truth) and not np.isnan(truth.boxes.score).any()
+    if scored or (truth.kind == "det" and len(truth)):
+        log.report(ALL_SCORED, source_of(truth), n=len(truth))
+    _check_scores(detections, log, facts)
+    for side in (truth, detections):
+        check_rows(side, log)
+    if len(truth) and facts.n:
+        _check_coordinates(truth, detections, log, facts)
+
+
+def _check_scores(detections: Dataset, log: Log, facts: Facts) -> None:
+    """Report detections that cannot be ranked by score."""
+    score = detections.boxes.score
+    if not facts.n:
+        log.report(NO_DETECTIONS, source_of(detections))
+    elif not facts.scored:
+        log.report(NO_SCORES, source_of(detections), n=facts.n)
+    else:
+        wrong = np.flatnonzero(~np.isfinite(score))
+        if len(wrong):
+            log.report_rows(
+                SCORE_NOT_FINITE, detections, wrong, lambda row: {"value": float(score[row])}, field="score"
+            )
+        else:
+            _check_score_range(detections, log, facts)
+
+
+def check_rows(side: Dataset, log: Log) -> None:
+    """Report the boxes that cannot be compared with any other."""
+    _check_finite(side, log)
+    _check_order(side, log)
+
+
+def _check_finite(side: Dataset, log: Log) -> None:
+    """Report the boxes with coordinates that are no numbers."""
+    xyxy, wh = side.boxes.xyxy, side.boxes.wh
+    if np.isfinite(xyxy).all() and np.isfinite(wh).all():
+        return
+    wrong = np.flatnonzero(~_finite(side))
+    log.report_rows(COORDINATES_NOT_FINITE, side, wrong, lambda row: {"value": str(xyxy[row].tolist())})
+
+
+def _finite(side: Dataset) -> NDArray[np.bool_]:
+    """(n,) which boxes have finite numbers only."""
+    finite: NDArray[np.bool_] = np.isfinite(np.c_[side.boxes.xyxy, side.boxes.wh]).all(axis=1)
+    return finite
+
+
+def _check_order(side: Dataset, log: Log) -> None:
+    """Report the boxes whose edges are in the wrong order."""
+    left, top, right, bottom = side.boxes.xyxy.T
+    inverted = (right < left) | (bottom < top) | (side.boxes.wh < 0).any(axis=1)
+    if inverted.any():
+        wrong = np.flatnonzero(inverted & _finite(side))
+        log.report_rows(INVERTED, side, wrong, lambda row: _edges(side, row))
+
+
+def _edges(side: Dataset, row: int) -> dict[str, Any]:
+    values = (without_noise(value) for value in side.boxes.xyxy[row].tolist())
+    named = zip(("left", "top", "right", "bottom"), values, strict=True)
+    return {
+        "value": Trusted(", ".join(f"{name} {value:.15g}" for name, value in named)),
+        "option": Trusted(""),
+    }
+
+
+def _check_score_range(detections: Dataset, log: Log, facts: Facts) -> None:
+    """Report scores in percent, and note scores that look filtered or do not rank."""
+    low, high, n = facts.low, facts.high, facts.n
+    if facts.in_percent and not log.counts[PERCENT.name]:  # else it was reported when the file was checked
+        path, line, pointer = detections.location(int((detections.boxes.score > 1).argmax()))
+        largest = Trusted(f"{high:g}")
+        log.report(PERCENT, path, line=line, pointer=pointer, n=facts.above_one, total=n, value=largest)
+    shown = low / 100 if facts.in_percent else low
+    if n >= 3 and shown >= FILTERED and high <= 100:
+        log.note(
+            f"all {n} detections score at least {low:g}: they look already filtered, which lowers "
+            f"recall and AP; if so, keep all of them (a threshold of 0.01 or less)"
+        )
+    if n >= 3 and low == high:
+        log.note(f"all {n} detections have the score {low:g}, so only their order ranks them")
+
+
+def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, facts: Facts) -> None:
+    """Report one side in pixels and the other in 0..1."""
+    if truth.relative or detections.relative:
+        for side in (truth, detections) if truth.relative != detections.relative else ():
+            if side.relative:
+                path, line, pointer = side.image_place(int(side.boxes.image[0]))
+                name = side.images.name[int(side.boxes.image[0])]
+                log.report(NO_SIZE, path, line=line, pointer=pointer, value=name)
+        return
+    own = truth.boxes.xyxy
+    largest = [float(max(own.max(), -own.min())), facts.extent]
+    fractional = [bool((own != np.floor(own)).any()), facts.fractional]
+    if max(largest) <= 1.5:
+        log.note(
+            "all boxes of both sides are in 0..1: if they are relative, give the image sizes, because "
+            "areas and inclusive pixels need real pixels"
+        )
+    for small, large, sides in (
+        (0, 1, ("the ground truth's boxes", "the detections")),
+        (1, 0, ("the detections", "the ground truth's boxes")),
+    ):
+        # A box or two of one pixel may be all there is; fractions within 0..1 are no pixels.
+        if largest[small] <= 1.5 and largest[large] > 4 and fractional[small]:
+            log.report(
+                COORDINATES_DIFFER,
+                source_of((truth, detections)[small]),
+                relative=sides[0],
+                absolute=sides[1],
+                small=f" (largest value {largest[small]:g})",
+                large=f" (largest value {largest[large]:g})",
+            )

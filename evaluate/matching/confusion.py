@@ -1,0 +1,218 @@
+"""The confusion matrix: which class was taken for which."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate.matching.any_class import collapsed, parts
+from odm.evaluate.matching.counting import Truth
+from odm.evaluate.matching.pairs import find_pairs
+from odm.evaluate.matching.prepare import prepare
+from odm.evaluate.matching.sides import Joined, Mask
+from odm.evaluate.scores.protocols import Protocol
+from odm.issues import UsageError, shorten
+from odm.tables import Floats, Ints, Longs
+
+Of = Literal["gt", "det"]
+
+CONFUSION_SCORE = 0.25
+"""The least score of a detection in the confusion matrix, unless one is given."""
+
+
+MOST_CELLS = 2**22
+"""A matrix of more cells is not written out."""
+
+MOST_PAIRS = 2**22
+"""With more overlapping pairs in one image the classes that are taken for each other are not looked for."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """A sparse table: ``n`` (m,) at the places ``index`` (axes, m) of an array of the given shape."""
+
+    shape: tuple[int, ...]
+    index: tuple[Longs, ...]
+    n: Longs
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], *columns: NDArray[np.integer]) -> Counts:
+        """How often each combination of the columns, each (rows,), occurs."""
+        key = np.ravel_multi_index(tuple(c.astype(np.int64) for c in columns), shape)
+        found, n = np.unique(key, return_counts=True)
+        return cls(shape, tuple(np.unravel_index(found, shape)), n.astype(np.int64))
+
+    def dense(self) -> Longs:
+        """The whole array."""
+        array = np.zeros(self.shape, np.int64)
+        array[self.index] = self.n
+        return array
+
+    @property
+    def key(self) -> Longs:
+        """(m,) rising places in the flat array."""
+        return np.ravel_multi_index(self.index, self.shape).astype(np.int64)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Confusion:
+    """How often ground truth of one class was found as another.
+
+    ``table`` is (classes + 1, classes + 1): a row per class of the ground truth and a last one for the
+    background (false positives), a column per class of the detections and a last one for what was missed.
+    """
+
+    classes: tuple[str, ...]
+    table: Counts
+    score: float
+    iou: float
+
+    @functools.cached_property
+    def counts(self) -> Longs:
+        """The whole table. UsageError if it is too large."""
+        if math.prod(self.table.shape) > MOST_CELLS:
+            raise UsageError(
+                f"{len(self.classes)} classes are too many for a whole confusion matrix: choose some with "
+                "--only-classes; the confusion.csv of --save lists the pairs that occur"
+            )
+        return self.table.dense()
+
+    def cell_shares(self, of: Of) -> Floats:
+        """(m,) of the places in `table`, their counts divided by the sum of their row or column."""
+        own = self.table.index[0 if of == "gt" else 1]
+        sums = np.bincount(own, weights=self.table.n)
+        shares: Floats = self.table.n / sums[own]
+        return shares
+
+    def shares(self, of: Of) -> Floats:
+        """The counts divided by the sum of their row (``gt``) or column (``det``); NaN where it is 0."""
+        sums = self.counts.sum(axis=1 if of == "gt" else 0, keepdims=True)
+        with np.errstate(invalid="ignore"):
+            shares: Floats = self.counts / sums
+        return shares
+
+    def to_dict(self, of: Of | None = None) -> dict[str, Any]:
+        """The matrix as plain data: counts, and beside them shares `of` one side, None where undefined.
+
+        Rows are classes of the ground truth, columns those of the detections; the last of each is the
+        background.
+        """
+        data = {
+            "score": self.score,
+            "iou": self.iou,
+            "classes": list(self.classes),
+            "counts": self.counts.tolist(),
+        }
+        if of is not None:
+            shares = self.shares(of).tolist()
+            data["shares_of"] = of
+            data["shares"] = [[None if math.isnan(v) else v for v in row] for row in shares]
+        return data
+
+
+def counts_as_nothing(joined: Joined, rules: Protocol) -> Mask:
+    """(n,) ground truths that do not count as objects."""
+    truth = Truth(joined, rules)
+    nothing: Mask = truth.outside[0] | truth.group
+    return nothing
+
+
+def confusion(
+    joined: Joined, rules: Protocol, *, score: float = CONFUSION_SCORE, iou: float = 0.5
+) -> Confusion:
+    """Which class was taken for which.
+
+    Pairs of one image are taken one to one: those of one class first, then the others, by descending
+    IoU. Ground truths that count as nothing are left out, and so are the detections that lie on them.
+
+    Parameters
+    ----------
+    joined
+        Both sides.
+    rules
+        The protocol that says how boxes are measured and what is ignored.
+    score, iou
+        The least score of a detection and IoU of a pair.
+
+    Raises
+    ------
+    UsageError
+        If a value is out of range.
+    """
+    if not math.isfinite(score) or not 0 < iou <= 1:
+        raise UsageError(
+            f"confusion matrix at score {score} and IoU {iou}: expected a finite score and an IoU in 0..1"
+        )
+    joined, _ = prepare(joined, rules)
+    joined = joined.only(detections=joined.detections.score >= score)
+    nothing = counts_as_nothing(joined, rules)
+    n = len(joined.classes)
+    rows, columns = [], []
+    for gt_start, _, part in parts(joined):
+        void = nothing[gt_start : gt_start + len(part.truth)]
+        det, gt, overlap, on_void = overlapping(part, rules, void, iou)
+        det_class, gt_class = part.detections.category, part.truth.category
+        order = np.lexsort((gt, np.arange(len(det)), -overlap, det_class[det] != gt_class[gt]))
+        det, gt = one_to_one(det[order], gt[order])
+        alone, missed = np.ones(len(part.detections), np.bool_), ~void
+        alone[on_void] = alone[det] = missed[gt] = False
+        nothing_there, nobody = np.full(int(alone.sum()), n), np.full(int(missed.sum()), n)
+        rows += [gt_class[gt], nothing_there, gt_class[missed]]
+        columns += [det_class[det], det_class[alone], nobody]
+    none = [np.zeros(0, np.int64)]
+    table = Counts.of((n + 1, n + 1), np.concatenate(rows or none), np.concatenate(columns or none))
+    return Confusion(joined.classes, table, score, iou)
+
+
+def overlapping(part: Joined, rules: Protocol, void: Mask, iou: float) -> tuple[Ints, Ints, Floats, Ints]:
+    """The pairs of any class that overlap by `iou`, and the detections that lie on what counts as nothing.
+
+    `void` are the ground truths that count as nothing.
+
+    Raises
+    ------
+    UsageError
+        If an image has too many.
+    """
+    found: list[tuple[Ints, Ints, Floats]] = []
+    on_void = [np.zeros(0, np.int32)]
+    n = 0
+    for pairs in find_pairs(collapsed(part), rules, iou).pieces():
+        reaches = pairs.iou if pairs.ioa is None else np.maximum(pairs.iou, pairs.ioa)
+        on_void.append(pairs.det[void[pairs.gt] & (reaches >= iou)])
+        kept = ~void[pairs.gt] & (pairs.iou >= iou)
+        found.append((pairs.det[kept], pairs.gt[kept], pairs.iou[kept]))
+        n += len(found[-1][0])
+        if n > MOST_PAIRS:
+            name = shorten(part.images[int(part.detections.image[pairs.det[-1]])])
+            sides = f"{len(part.detections)} detections and {len(part.truth)} objects"
+            raise UsageError(
+                f"{name!r}: its {sides} overlap in more than {MOST_PAIRS} pairs, too many for a confusion "
+                "matrix or report: drop some with --score-min, or leave the image out with --only-images"
+            )
+    det, gt, overlap = (np.concatenate([f[i] for f in found]) for i in range(3))
+    return det, gt, overlap, np.concatenate(on_void)
+
+
+def one_to_one(det: Ints, gt: Ints) -> tuple[Ints, Ints]:
+    """Pairs taken greedily from the first on, each detection and ground truth once.
+
+    All pairs that come first for both their sides are taken at once, which gives the same.
+    """
+    taken: list[tuple[Ints, Ints]] = []
+    while len(det):
+        chosen = np.zeros(len(det), np.int8)
+        for side in (det, gt):
+            chosen[np.unique(side, return_index=True)[1]] += 1
+        first = chosen == 2
+        taken.append((det[first], gt[first]))
+        left = ~(np.isin(det, det[first]) | np.isin(gt, gt[first]))
+        det, gt = det[left], gt[left]
+    if not taken:
+        return det, gt
+    return np.concatenate([d for d, _ in taken]), np.concatenate([g for _, g in taken])

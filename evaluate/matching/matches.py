@@ -1,0 +1,213 @@
+"""What became of every detection: tables that can be concatenated.
+
+All combinations of IoU threshold and area range are held at once: each is a bit of a word.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate.matching.sides import Mask
+from odm.evaluate.scores.protocols import AreaBits, Protocol
+from odm.tables import Floats, Ints, Longs
+
+Words = NDArray[np.uint64]
+
+
+TRUTHS = "ground truths "
+"""How `Matches.dropped` begins to name what is dropped that is not a detection."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Matches:
+    """What became of every detection under one protocol; tables of shards can be concatenated.
+
+    The first four columns have a row per detection. ``hit`` names the rows that matched something; bit
+    ``area * len(block) + iou - block.start`` of the word of each `word_blocks` says under which threshold
+    and area range.
+    """
+
+    protocol: Protocol
+    classes: tuple[str, ...]
+    category: Ints
+    score: Floats
+    image: Ints
+    row: Ints
+    """Row in the detections' dataset."""
+    fp_if_unmatched: NDArray[AreaBits] | None
+    """Bit per area range: a detection that matches nothing is a false positive. None = all are."""
+    hit: Longs
+    positive: Words
+    """(hits, words): true positive."""
+    ignored: Words
+    """(hits, words): matched to what counts as nothing."""
+    hit_rank: Ints
+    """Rank of the hit among the detections of its image and class."""
+    hit_gt: Ints
+    """Row in the ground truth's dataset that was matched at the protocol's reference IoU, -1 = none."""
+    npos: Longs
+    """(classes, areas) ground truths that count."""
+    gt_ignored: Longs
+    """(classes,) ground truths that do not."""
+    guesses: Longs
+    """``top-k``: for every image with ground truth the first guess with the right class, and with a hit."""
+    dropped: tuple[tuple[str, int], ...]
+    """What was left out before, and how many."""
+    frequency: tuple[str, ...] = ()
+    """How frequent each class is, empty where that is not known; of protocols that ask for it."""
+    order: Longs | None = None
+    """Rows by descending score, ties as they rank, where that is known."""
+
+
+def concatenate(parts: Sequence[Matches]) -> Matches:
+    """The matches of disjoint sets of images as one.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or they are of different protocols or classes.
+    """
+    if not parts:
+        raise ValueError("nothing to concatenate")
+    first = parts[0]
+    if any(p.protocol != first.protocol or p.classes != first.classes for p in parts):
+        raise ValueError("matches of different protocols or classes cannot be concatenated")
+
+    def column(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(p, name) for p in parts])
+
+    starts = np.cumsum([0] + [len(p.score) for p in parts])
+    dropped: dict[str, int] = {}
+    for p in parts:
+        for what, n in p.dropped:
+            dropped[what] = dropped.get(what, 0) + n
+    fp_if_unmatched = None
+    if any(p.fp_if_unmatched is not None for p in parts):
+        full = AreaBits(2 ** len(first.protocol.areas) - 1)
+        fp_if_unmatched = np.concatenate(
+            [np.full(len(p.score), full) if p.fp_if_unmatched is None else p.fp_if_unmatched for p in parts]
+        )
+    return Matches(
+        protocol=first.protocol,
+        classes=first.classes,
+        fp_if_unmatched=fp_if_unmatched,
+        hit=np.concatenate([p.hit + start for p, start in zip(parts, starts.tolist(), strict=False)]),
+        npos=np.sum([p.npos for p in parts], axis=0),
+        gt_ignored=np.sum([p.gt_ignored for p in parts], axis=0),
+        dropped=tuple(dropped.items()),
+        frequency=first.frequency,
+        **{name: column(name) for name in _PER_DETECTION_OR_HIT},
+    )
+
+
+def matches_of_columns(
+    tables: Sequence[Mapping[str, NDArray[Any]]],
+    rules: Protocol,
+    classes: tuple[str, ...],
+    npos: Longs,
+    gt_ignored: Longs,
+    **own: Any,
+) -> Matches:
+    """Tables of columns, one below another, as matches without the ground truth that was hit.
+
+    Parameters
+    ----------
+    tables
+        Each with ``score``, and ``hit``, ``positive``, ``ignored`` and ``hit_rank`` of the rows that matched.
+    own
+        The other fields of `Matches`.
+    """
+
+    def column(name: str, kind: Any) -> NDArray[Any]:
+        return np.concatenate([table[name] for table in tables]).astype(kind, copy=False)
+
+    starts = np.cumsum([0, *(len(table["score"]) for table in tables)])
+    hit = np.concatenate([table["hit"] + start for table, start in zip(tables, starts[:-1], strict=True)])
+    return Matches(
+        protocol=rules,
+        classes=classes,
+        score=column("score", np.float64),
+        hit=hit,
+        positive=column("positive", np.uint64),
+        ignored=column("ignored", np.uint64),
+        hit_rank=column("hit_rank", np.int32),
+        hit_gt=np.full(len(hit), -1, np.int32),
+        npos=npos,
+        gt_ignored=gt_ignored,
+        guesses=np.zeros((0, 2), np.int64),
+        dropped=(),
+        **own,
+    )
+
+
+_PER_DETECTION_OR_HIT = (
+    "category",
+    "score",
+    "image",
+    "row",
+    "positive",
+    "ignored",
+    "hit_rank",
+    "hit_gt",
+    "guesses",
+)
+
+
+def word_blocks(protocol: Protocol) -> list[range]:
+    """Which of a protocol's IoU thresholds each word of its matches holds."""
+    per_word = max(1, 64 // len(protocol.areas))
+    n = len(protocol.ious)
+    return [range(i, min(i + per_word, n)) for i in range(0, n, per_word)]
+
+
+def threshold_bits(block: range, n_areas: int, *ious: int) -> np.uint64:
+    """The bits of some thresholds of a word, for all area ranges."""
+    one_area = sum(1 << (t - block.start) for t in ious)
+    return np.uint64(sum(one_area << (a * len(block)) for a in range(n_areas)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Hits:
+    """The detections that matched something; bits as in `Matches`, `gt` a position in the joined truth."""
+
+    det: Ints
+    positive: Words
+    ignored: Words
+    gt: Ints
+
+    @classmethod
+    def none(cls, det: Ints, n_words: int) -> Hits:
+        """Detections that have matched nothing yet."""
+        positive = np.zeros((len(det), n_words), np.uint64)
+        return cls(det, positive, np.zeros_like(positive), np.full(len(det), -1, np.int32))
+
+    @classmethod
+    def of_one_bit(cls, det: Ints, positive: Mask, gt: Ints) -> Hits:
+        """Hits under one threshold and area range: true positives, and all others ignored."""
+        words = positive.astype(np.uint64)[:, None]
+        return cls(det, words, 1 - words, gt)
+
+    def take(self, rows: NDArray[Any]) -> Hits:
+        """Some of them."""
+        return Hits(self.det[rows], self.positive[rows], self.ignored[rows], self.gt[rows])
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Outcome:
+    """What the rules of a protocol find: part of `Matches`."""
+
+    hits: Hits
+    fp_if_unmatched: NDArray[AreaBits] | None
+    npos: Longs
+    gt_ignored: Longs
+    guesses: Longs
+
+
+def join_hits(hits: Sequence[Hits]) -> Hits:
+    """All hits as one table."""
+    return Hits(*(np.concatenate([getattr(h, f.name) for h in hits]) for f in dataclasses.fields(Hits)))

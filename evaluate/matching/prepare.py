@@ -1,0 +1,137 @@
+"""What a protocol leaves out before it compares anything, and which detections are beyond its cap."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate.matching.counting import areas_of
+from odm.evaluate.matching.labels import expand, labelled
+from odm.evaluate.matching.matches import TRUTHS
+from odm.evaluate.matching.order import argsort_descending, argsort_int, first_of_runs, rank_in_runs
+from odm.evaluate.matching.pairs import SPARSE, geometry
+from odm.evaluate.matching.selection import keep_wanted
+from odm.evaluate.matching.sides import Joined, Mask, SideTable
+from odm.evaluate.scores.protocols import Protocol
+from odm.tables import Floats, Longs
+
+
+def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str, int], ...]]:
+    """What a protocol changes before it compares anything, and what it left out and how many of it."""
+    if protocol.hierarchical:
+        joined = expand(joined)
+    joined = keep_wanted(joined)
+    dropped: list[tuple[str, int]] = []
+
+    def keep(what: str, **sides: Mask) -> None:
+        nonlocal joined
+        n = sum(int(np.count_nonzero(~mask)) for mask in sides.values())
+        if n:
+            dropped.append((what, n))
+            joined = joined.only(**sides)
+
+    if protocol.single:
+        detections = dataclasses.replace(joined.detections, score=_rounded(joined.detections.score))
+        joined = dataclasses.replace(joined, detections=detections)
+    if protocol.drop_flags:
+        dropped_flags = joined.truth.flags & np.uint16(protocol.drop_flags)
+        keep(f"{TRUTHS}flagged as {protocol.drop_words}", truth=dropped_flags == 0)
+    if protocol.drop_repeated:
+        keep(f"{TRUTHS}that duplicate another", truth=_first_of_equals(joined.truth, protocol))
+    if protocol.score_above is not None:
+        above = joined.detections.score > protocol.score_above
+        keep(f"score {protocol.score_above:g} or lower", detections=above)
+    if protocol.cap_of == "image" and protocol.max_dets is not None:
+        best = _best_of_images(joined.detections, protocol.max_dets)
+        keep(f"over the limit of {protocol.max_dets} per image", detections=best)
+    if protocol.drop_empty:
+        keep("without area", detections=_with_area(joined.detections, protocol))
+    if protocol.drop_empty_truth:
+        keep(f"{TRUTHS}without area", truth=areas_of(joined.truth) > 0)
+    if protocol.labelled_only:
+        keep("class neither annotated nor labelled on the image", detections=labelled(joined))
+    return joined, tuple(dropped)
+
+
+_DROPPED = (
+    *(f"{TRUTHS}flagged", f"{TRUTHS}that duplicate", "score", "over the limit", "without area"),
+    *(f"{TRUTHS}without area", "class neither"),
+)
+
+
+def drop_rank(what: str) -> int:
+    """Where, among all that `prepare` may leave out, it names this."""
+    return next(i for i, beginning in enumerate(_DROPPED) if what.startswith(beginning))
+
+
+def _rounded(score: Floats) -> Floats:
+    """Scores as 32-bit floats: the shortest decimals that stand for them, so that 0.9 is shown as 0.9."""
+    single = score.astype(np.float32)
+    exact = single.astype(np.float64)
+    short = np.round(exact, 7)
+    return np.where(short.astype(np.float32) == single, short, exact)
+
+
+def _first_of_equals(truth: SideTable, protocol: Protocol) -> Mask:
+    """(n,) the ground truths that do not repeat an earlier one: image, class and box."""
+    columns: list[NDArray[Any]] = [truth.image, truth.category]
+    columns += geometry(truth.xyxy, truth.wh, protocol)[:4]
+    order = np.lexsort(columns[::-1])  # equal ones stay in their order
+    first = np.zeros(len(truth), np.bool_)
+    first[order[first_of_runs(*(column[order] for column in columns))]] = True
+    return first
+
+
+def _with_area(side: SideTable, protocol: Protocol) -> Mask:
+    if protocol.as_given:
+        positive: Mask = side.wh[:, 0] * side.wh[:, 1] > 0
+        return positive
+    return (side.xyxy[:, 2] > side.xyxy[:, 0]) & (side.xyxy[:, 3] > side.xyxy[:, 1])
+
+
+def _best_of_images(detections: SideTable, cap: int) -> Mask:
+    """(n,) the best `cap` detections of every image, of all classes; equal scores in their order."""
+    if detections.rank_in_image is not None:
+        return detections.rank_in_image < cap
+    n = np.bincount(detections.image, minlength=1)
+    if n.max() <= cap:
+        return np.ones(len(detections), np.bool_)
+    order = argsort_descending(detections.score)
+    order = order[argsort_int(detections.image[order], len(n))]
+    keep = np.zeros(len(detections), np.bool_)
+    keep[order[rank_in_runs(np.cumsum(n) - n, len(order)) < cap]] = True
+    return keep
+
+
+def cap_per_class(protocol: Protocol) -> int | None:
+    """How many detections of an image and class count, None = all."""
+    capped = protocol.cap_of != "image" and protocol.metric not in ("corloc", "top-k")
+    return protocol.max_dets if capped else None
+
+
+def beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
+    """The detections that are too many of their image and class; None if there are none.
+
+    `order` are the positions of the detections by descending score.
+    """
+    detections, cap = joined.detections, cap_per_class(protocol)
+    if cap is None or not len(detections):
+        return None
+    key = joined.keys_of(detections)[order]
+    if int(key.max()) <= 4 * len(detections) + SPARSE:
+        n = np.bincount(key)
+    else:
+        _, key, n = np.unique(key, return_inverse=True, return_counts=True)
+    if n.max() <= cap:
+        return None
+    # The detections of the few images and classes that have too many.
+    crowded = np.flatnonzero((n > cap)[key])
+    rows, key = order[crowded], key[crowded]
+    by_key = np.argsort(key, kind="stable")
+    rank = rank_in_runs(first_of_runs(key[by_key]), len(rows))
+    beyond = np.zeros(len(detections), np.bool_)
+    beyond[rows[by_key][rank >= cap]] = True
+    return beyond

@@ -1,0 +1,365 @@
+"""Pictures of results, as PNG and SVG: precision over recall, F1 against confidence, confusion.
+
+They need Matplotlib. Figures are made without its global state, and the same results give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from odm.evaluate.results import Evaluation, Result
+from odm.issues import UsageError, printable, shorten
+from odm.tables import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NAMED = 12
+"""With more classes than this, one picture shows their curves in grey and without a legend."""
+
+IN_MATRIX = 60
+"""The most classes that a confusion matrix shows: those that are confused most."""
+
+_BLUE, _RED, _GREY = "#1f5fa8", "#c43c2b", "#9a9a9a"
+_STYLE: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e6e6e6",
+    "svg.fonttype": "none",  # text stays text, so that a name in any script can be read
+    "svg.hashsalt": "odm",
+    "text.parse_math": False,  # names may hold a dollar
+}
+
+
+def require() -> None:
+    """Make sure that pictures can be drawn.
+
+    Raises
+    ------
+    UsageError
+        If Matplotlib is not installed.
+    """
+    try:
+        import matplotlib  # noqa: F401, ICN001 -- only to see whether it is there
+    except ImportError:
+        raise UsageError("plots need Matplotlib: pip install matplotlib") from None
+
+
+def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
+    """Give `write` the name and content of every picture.
+
+    Names are ``<protocol>-<iou>/<picture>.png`` and ``.svg``; a class appears in them by its number and by
+    the letters and digits of its name.
+
+    Raises
+    ------
+    UsageError
+        If Matplotlib is not installed.
+    """
+    require()
+    import matplotlib as mpl
+
+    with mpl.rc_context(), warnings.catch_warnings(record=True) as warned:
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)  # type: ignore[arg-type]  # its keys are a list of words
+        warnings.filterwarnings("always", message="Glyph")
+        for number, result in enumerate(evaluation.results, 1):
+            folder = _folder(evaluation, number, result)
+            for name, figure in _pictures(result):
+                for suffix, metadata in (
+                    ("png", {"Software": None}),
+                    ("svg", {"Date": None, "Creator": None}),
+                ):
+                    out = io.BytesIO()
+                    figure.savefig(out, format=suffix, dpi=120, metadata=metadata)
+                    write(f"{folder}/{name}.{suffix}", out.getvalue())
+                    figure.set_layout_engine("none")  # the second picture keeps the places of the first
+    texts = [str(warning.message) for warning in warned]
+    lacking = sorted({chr(int(text.split()[1])) for text in texts if text.startswith("Glyph")})
+    if lacking:
+        evaluation.log.note(
+            f"plots: the font has no glyphs for {', '.join(lacking[:5])}"
+            f"{', ...' if len(lacking) > 5 else ''}, which "
+            "are shown as empty boxes in PNG files; the SVG files have the names"
+        )
+
+
+def _folder(evaluation: Evaluation, number: int, result: Result) -> str:
+    name = safe(result.protocol)
+    if not result.rules.averaged:
+        name += f"-{result.iou:g}"
+    same = [r for r in evaluation.results if r.protocol == result.protocol and str(r.iou) == str(result.iou)]
+    return name if len(same) == 1 else f"{number}-{name}"
+
+
+def safe(name: str) -> str:
+    """The ASCII letters, digits and hyphens of a name, at most 40, with ``_`` between."""
+    kept = "".join(c if c.isascii() and (c.isalnum() or c == "-") else "_" for c in name)
+    return "_".join(part for part in kept.split("_") if part)[:40].rstrip("_")
+
+
+def _pictures(result: Result) -> Iterator[tuple[str, Figure]]:
+    """Every picture of a result, drawn when its turn comes."""
+    if result.errors:
+        yield "errors", _errors(result)
+    if result.curves:
+        yield "precision-recall", _all_curves(result)
+        yield "f1-confidence", _f1(result)
+    yield "confusion", _confusion(result)
+    for number, row in enumerate(result.classes, 1):
+        if row.name in result.curves:
+            yield (
+                f"precision-recall-{number:04d}-{safe(row.name)}".rstrip("-"),
+                _class_curve(result, number - 1),
+            )
+
+
+def _axes(
+    title: str, subtitle: str, *, width: float = 6.4, height: float = 4.8, fixed: bool = False
+) -> tuple[Figure, Axes]:
+    """A figure and its axes; `fixed` margins take half the time to draw, where they are known to do."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout=None if fixed else "constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    if fixed:
+        figure.subplots_adjust(left=0.09, right=0.98, bottom=0.1, top=0.88)
+    figure.suptitle(title, fontsize=12, x=0.01, ha="left")
+    axes.set_title(subtitle, fontsize=8, color="#555555", loc="left")
+    return figure, axes
+
+
+def _shown(name: str, limit: int = 40) -> str:
+    return printable(shorten(name, limit))
+
+
+def _percent(value: float) -> str:
+    return "-" if math.isnan(value) else f"{100 * value:.2f} %"
+
+
+def _iou_text(result: Result) -> str:
+    rules = result.rules
+    if rules.size_threshold:
+        return "IoU >= 0.5, less for small objects"
+    return f"IoU >= {rules.ious[rules.reference]:g}"
+
+
+def _ap(result: Result, k: int) -> float:
+    """The AP that belongs to the curve that is drawn."""
+    row = result.classes[k]
+    if not result.rules.averaged:
+        return row.ap
+    return float(row.extra["ap_per_iou"][result.rules.reference])
+
+
+def _staircase(recall: Floats, precision: Floats) -> tuple[Floats, Floats]:
+    """The envelope that AP is the area of: from recall 0, falling, down to 0 after the last."""
+    envelope = np.maximum.accumulate(precision[::-1])[::-1]
+    x = np.repeat(np.concatenate([[0.0], recall]), 2)[1:]
+    y = np.repeat(envelope, 2)
+    return np.append(x[: len(y)], recall[-1:]), np.append(y, 0.0)[: len(y) + 1]
+
+
+def _recall_precision(axes: Axes) -> None:
+    axes.set(xlim=(0, 1.01), ylim=(0, 1.02), xlabel="recall", ylabel="precision")
+
+
+def _class_curve(result: Result, k: int) -> Figure:
+    row = result.classes[k]
+    curve = result.curves[row.name]
+    figure, axes = _axes(
+        _shown(row.name),
+        f"{result.protocol}, {_iou_text(result)}, AP {_percent(_ap(result, k))}",
+        fixed=True,
+    )
+    if len(curve.recall):
+        x, y = _staircase(curve.recall, curve.precision)
+        axes.fill_between(x, y, color=_BLUE, alpha=0.12, linewidth=0, label="envelope")
+        few = len(curve.recall) <= 50
+        axes.plot(
+            curve.recall, curve.precision, color=_BLUE, linewidth=1.2, marker="o" if few else "",
+            markersize=3, label="at true positives",
+        )  # fmt: skip
+        if not math.isnan(row.f1):
+            axes.plot(
+                [row.recall], [row.precision], "D", color=_RED, markersize=6, clip_on=False,
+                label=f"F1 {row.f1:.3f} at score {row.score:.4g}",
+            )  # fmt: skip
+        axes.legend(loc="best", frameon=False)
+    else:
+        axes.text(0.5, 0.5, "no true positive", ha="center", color=_GREY)
+    _recall_precision(axes)
+    return figure
+
+
+def _all_curves(result: Result) -> Figure:
+    aps = [_ap(result, k) for k, row in enumerate(result.classes) if row.gt]
+    title = f"{result.protocol}, {_iou_text(result)}"
+    if result.rules.metric == "pooled":
+        title += f", AP of all classes in one ranking {_percent(result.summary['AP'])}"
+    elif aps:
+        title += f", mean AP {_percent(float(np.mean(aps)))}"
+    figure, axes = _axes("Precision and recall", title)
+    names = [row.name for row in result.classes if row.name in result.curves]
+    points = np.linspace(0, 1, 201)
+    mean = np.zeros(len(points))
+    for n, name in enumerate(names):
+        curve = result.curves[name]
+        if len(curve.recall):
+            x, y = _staircase(curve.recall, curve.precision)
+            envelope = np.maximum.accumulate(curve.precision[::-1])[::-1]
+            at = np.searchsorted(curve.recall, points)
+            mean += np.append(envelope, 0.0)[at]
+        else:
+            x, y = np.zeros(2), np.array([1.0, 0.0])
+        if len(names) <= NAMED:
+            ap = _ap(result, [row.name for row in result.classes].index(name))
+            label = f"{_percent(ap)}  {_shown(name)}"
+            axes.plot(x, y, color=_colour(n), linewidth=1.3, label=label)
+        else:
+            axes.plot(
+                x, y, color=_GREY, linewidth=0.5, alpha=0.6, label=f"{len(names)} classes" if not n else None
+            )
+    if len(names) > 1:
+        axes.plot(
+            points, mean / len(names), color="black", linewidth=2, label="mean precision at this recall"
+        )
+    if names:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    _recall_precision(axes)
+    figure.set_size_inches(8.4, 4.8)
+    return figure
+
+
+def _colour(n: int) -> Any:
+    from matplotlib import colormaps
+
+    return colormaps["tab20"](n % 10 * 2 + n // 10 % 2)
+
+
+def _f1(result: Result) -> Figure:
+    from odm.evaluate.scores.outcomes import outcomes
+
+    matches = result.matches
+    outcome, _ = outcomes(matches)
+    figure, axes = _axes("F1 against confidence", f"{result.protocol}, {_iou_text(result)}")
+    low, high = (float(f(matches.score, initial=i)) for f, i in ((np.min, 0.0), (np.max, 1.0)))
+    grid = np.linspace(low, high, 501)
+    names = [row.name for row in result.classes if row.name in result.curves]
+    label: str | None
+    n = 0
+    for k, row in enumerate(result.classes):
+        if row.name not in result.curves:
+            continue
+        chosen = matches.category == k
+        scores = _steps(grid, matches.score[chosen], row.score)
+        f1 = _f1_at(scores, matches.score, outcome, chosen, row.gt)
+        if len(names) <= NAMED:
+            label = f"{'-' if math.isnan(row.f1) else f'{row.f1:.3f}'}  {_shown(row.name)}"
+            axes.plot(scores, f1, color=_colour(n), linewidth=1.3, drawstyle="steps-pre", label=label)
+        else:
+            label = f"{len(names)} classes" if not n else None
+            axes.plot(scores, f1, drawstyle="steps-pre", color=_GREY, linewidth=0.5, alpha=0.6, label=label)
+        n += 1
+    every = np.ones(len(matches.score), np.bool_)
+    overall = result.overall
+    if len(names) > 1:
+        scores = _steps(grid, matches.score, overall.score)
+        f1 = _f1_at(scores, matches.score, outcome, every, overall.gt)
+        axes.plot(scores, f1, color="black", linewidth=2, drawstyle="steps-pre", label="all classes")
+    if not math.isnan(overall.f1):
+        label = f"F1 {overall.f1:.3f} at score {overall.score:.4g}"
+        axes.plot([overall.score], [overall.f1], "D", color=_RED, markersize=6, clip_on=False, label=label)
+    axes.set(xlim=(low, high), ylim=(0, 1.02), xlabel="confidence threshold", ylabel="F1")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    figure.set_size_inches(8.4, 4.8)
+    return figure
+
+
+def _steps(grid: Floats, score: Floats, best: float) -> Floats:
+    """The scores at which F1 is drawn: all, as it changes only there; of many, a grid and the best."""
+    own = np.unique(score)
+    if len(own) > len(grid):
+        own = grid if math.isnan(best) else np.append(grid, best)
+    return np.unique(np.concatenate([own, grid[[0, -1]]]))
+
+
+def _f1_at(scores: Floats, score: Floats, outcome: Any, chosen: Any, npos: int) -> Floats:
+    """F1 of the chosen detections at or above each of `scores`."""
+    counts = []
+    for what in (0, 1):
+        own = np.sort(score[chosen & (outcome == what)])
+        counts.append(len(own) - np.searchsorted(own, scores))
+    f1: Floats = 2 * counts[0] / np.maximum(counts[0] + counts[1] + npos, 1)
+    return f1
+
+
+def _confusion(result: Result) -> Figure:
+    from matplotlib.colors import PowerNorm
+
+    table = result.confusion()
+    n = len(table.classes)
+    chosen = np.arange(n)
+    subtitle = f"{result.protocol}; score >= {table.score:g}, IoU >= {table.iou:g}"
+    truth, found = table.table.index
+    if n > IN_MATRIX:
+        wrong = (truth != found) & (truth < n) & (found < n)
+        weight = sum(np.bincount(own[wrong], table.table.n[wrong], minlength=n) for own in (truth, found))
+        chosen = np.sort(np.argsort(-weight, kind="stable")[:IN_MATRIX])
+        subtitle += f"; the {IN_MATRIX} of {n} classes most often confused"
+    kept = np.append(chosen, n)
+    place = np.full(n + 1, -1)
+    place[kept] = np.arange(len(kept))
+    inside = (place[truth] >= 0) & (place[found] >= 0)
+    counts = np.zeros((len(kept), len(kept)), np.int64)
+    counts[place[truth[inside]], place[found[inside]]] = table.table.n[inside]
+    of = np.bincount(truth, table.table.n, minlength=n + 1)[kept, None]
+    share = counts / np.maximum(of, 1)
+    size = len(kept)
+    inches = min(max(4.5, 3 + 0.4 * size), 16)
+    figure, axes = _axes("Confusion", subtitle, width=inches + 1, height=inches)
+    image = axes.imshow(share, cmap="Blues", norm=PowerNorm(0.5, 0, 1), aspect="auto")
+    axes.grid(visible=False)
+    names = [_shown(table.classes[k], 20) for k in chosen.tolist()]
+    font = 9 if size <= 20 else 7 if size <= 40 else 6
+    axes.set_xticks(range(size), [*names, "(missed)"], rotation=90, fontsize=font)
+    axes.set_yticks(range(size), [*names, "(background)"], fontsize=font)
+    axes.set(xlabel="detected as", ylabel="ground truth")
+    if size <= 30:
+        for row, column in zip(*(places.tolist() for places in counts.nonzero()), strict=True):
+            colour = "white" if share[row, column] > 0.4 else "black"
+            axes.text(
+                column,
+                row,
+                str(counts[row, column]),
+                ha="center",
+                va="center",
+                fontsize=font - 1,
+                color=colour,
+            )
+    figure.colorbar(image, ax=axes, shrink=0.7, label="share of the row")
+    return figure
+
+
+def _errors(result: Result) -> Figure:
+    figure, axes = _axes("Top-k error", f"{result.protocol}, {_iou_text(result)}")
+    k = np.arange(1, len(result.errors["cls"]) + 1)
+    axes.plot(k, result.errors["loc"], "o-", color=_RED, label="class and location")
+    axes.plot(k, result.errors["cls"], "o-", color=_BLUE, label="class only")
+    axes.set(ylim=(0, 1.02), xlabel="guesses per image", ylabel="share of images without a correct guess")
+    axes.set_xticks(k)
+    axes.legend(frameon=False)
+    return figure

@@ -1,0 +1,457 @@
+"""Results as text: tables, Markdown, JSON, CSV, and the files of ``--save``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from odm.evaluate.analysis.sections import DETECTED_AS, class_columns, sections, summary_columns
+from odm.evaluate.output.class_table import class_table, percent
+from odm.evaluate.results import Evaluation, Result
+from odm.evaluate.scores.protocols import PROTOCOLS
+from odm.evaluate.scores.summary import ALIASES
+from odm.issues import UsageError, printable, shorten
+from odm.screen import json_text, markdown_table, text_table, wrapped
+from odm.screen import markdown as escaped
+from odm.tables import FREQUENCIES
+
+OUTPUTS = ("table", "json", "csv", "markdown")
+"""What `render` can write."""
+
+_HEAD = ("protocol", "iou")
+_ALWAYS = (
+    *("class", "gt", "gt_ignored", "det", "tp", "fp", "fn", "ignored"),
+    *("score", "precision", "recall", "f1"),
+)
+"""Columns of the CSV of classes that are there even if no row has a value."""
+_COLUMN_OF = {
+    f"{key}{end}": f"{column}{end}"
+    for key, column in (("AP", "ap"), ("mAP", "ap"), ("CorLoc", "corloc"))
+    for end in ("", "_low", "_high")
+}
+"""By a key of the summary, the column that has the same number of each class."""
+_NAMES_SHOWN = 10
+
+
+def render(evaluation: Evaluation, output: str = "table", *, width: int | None = None) -> str:
+    """The evaluation as text that ends with a newline.
+
+    Parameters
+    ----------
+    evaluation
+        What `odm.evaluate.evaluate` returned.
+    output
+        ``table``, ``json`` (the contract), ``csv`` (a row per class) or ``markdown``.
+    width
+        Of a table: how many characters a line may have; columns that do not fit are left out. None shows all.
+
+    Raises
+    ------
+    UsageError
+        If `output` is another word.
+    """
+    if output == "json":
+        return to_json(evaluation)
+    if output == "csv":
+        return per_class_csv(evaluation)
+    if output not in OUTPUTS:
+        raise UsageError(f"output={output}: choose one of {', '.join(OUTPUTS)}")
+    markdown = output == "markdown"
+    width = None if markdown else width
+    parts = [_join_text(evaluation, markdown=markdown, width=width)]
+    parts += [_result_text(result, markdown=markdown, width=width) for result in evaluation.results]
+    return "\n\n".join(parts) + "\n"
+
+
+def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
+    """Give `write` the name and content of every file: the results and what led to them."""
+    write("results.json", to_json(evaluation).encode())
+    write("per_class.csv", per_class_csv(evaluation).encode())
+    write("curves.csv", curves_csv(evaluation).encode())
+    if any(result.rules.tubes for result in evaluation.results):  # the rest is of single boxes
+        return
+    write("detections.csv", detections_csv(evaluation).encode())
+    write("accumulated.csv", accumulated_csv(evaluation).encode())
+    write("confusion.csv", confusion_csv(evaluation).encode())
+    write("images.csv", images_csv(evaluation).encode())
+    for name, text in review_csv(evaluation).items():
+        write(name, text.encode())
+
+
+def to_json(evaluation: Evaluation) -> str:
+    """The JSON contract."""
+    return json_text(evaluation.to_dict()) + "\n"
+
+
+# -------------------------------------------------------------------------------------------------- CSV
+
+
+def per_class_csv(evaluation: Evaluation) -> str:
+    """A row per result and class; the last row of a result, without a class, is its summary.
+
+    A mean over the classes is in the column of what it is the mean of, whatever the summary calls it. Columns
+    of numbers that no result has are left out.
+    """
+    rows: list[dict[str, Any]] = []
+    wanted = {*_HEAD, *_ALWAYS}
+    for result in evaluation.results:
+        head = dict(zip(_HEAD, _head(result), strict=True))
+        more = class_columns(result)
+        rows += [{**head, **r, **more.get(r["class"], {})} for r in (c.to_dict() for c in result.classes)]
+        summary = {**result.to_dict()["summary"], **summary_columns(result)}
+        summary = {_COLUMN_OF.get(key, key): value for key, value in summary.items()}
+        rows.append({**head, **result.overall.to_dict(), **summary})
+        wanted.update({"ap", "AP50", "AP75"} & summary.keys())
+    found = dict.fromkeys(key for row in rows for key in row)
+    wanted.update(key for key in found if any(row.get(key) not in (None, "") for row in rows))
+    columns = [key for key in found if key in wanted]
+    for key in ("AP75", "AP50"):  # beside AP
+        if key in columns and "ap" in columns:
+            columns.remove(key)
+            columns.insert(columns.index("ap") + 1, key)
+    return csv_text(columns, ([_cell(row.get(c)) for c in columns] for row in rows))
+
+
+def detections_csv(evaluation: Evaluation) -> str:
+    """A row per result and detection, with the reason of every false positive.
+
+    Under several thresholds the outcome is that at the one which the counts are of, .5 if it is among them.
+    ``detection`` and ``gt`` count the boxes of the two sides from 0, in the order of their files.
+    """
+    from odm.evaluate.analysis.files import places_of
+    from odm.evaluate.scores.outcomes import OUTCOMES, REASONS
+
+    columns = [*_HEAD, "detection", "image", "class", "score", "left", "top", "right", "bottom"]
+    columns += ["best_iou", "gt", "outcome", "reason", "gt_file", "gt_line"]
+    reasons = (*REASONS, "")  # -1 = none
+
+    def columns_of(result: Result, part: slice) -> Iterator[Iterable[Any]]:
+        table = result.detections
+        gt = table.gt[part]
+        yield table.row[part].tolist()
+        yield map(table.images.__getitem__, table.image[part].tolist())
+        yield map(table.classes.__getitem__, table.category[part].tolist())
+        yield table.score[part].tolist()
+        yield from table.xyxy[part].T.tolist()
+        yield table.best_iou[part].tolist()
+        yield np.where(gt < 0, "", gt.astype(object)).tolist()
+        yield map(OUTCOMES.__getitem__, table.outcome[part].tolist())
+        yield map(reasons.__getitem__, table.reason[part].tolist())
+        yield from places_of(evaluation.truth, gt)
+
+    rows = (_in_blocks(result, len(result.detections.row), columns_of) for result in evaluation.results)
+    return csv_text(columns, itertools.chain.from_iterable(rows))
+
+
+def accumulated_csv(evaluation: Evaluation) -> str:
+    """A row per result and detection down the curve of its class, with the sums up to it.
+
+    ``detection`` is its number in ``detections.csv``, ``rank`` its position on the curve. See
+    `odm.evaluate.scores.curve_table.CurveTable`.
+    """
+    from odm.evaluate.analysis.files import places_of
+
+    columns = [*_HEAD, "class", "rank", "detection", "image", "file", "line", "score", "best_iou"]
+    columns += ["tp", "fp", "accumulated_tp", "accumulated_fp", "precision", "recall"]
+
+    def columns_of(result: Result, part: slice) -> Iterator[Iterable[Any]]:
+        table, by_row = result.curve_table, result.detections
+        row = table.row[part]
+        yield map(by_row.classes.__getitem__, table.category[part].tolist())
+        yield table.rank[part].tolist()
+        yield row.tolist()
+        yield map(by_row.images.__getitem__, table.image[part].tolist())
+        yield from places_of(evaluation.detections, row)
+        yield table.score[part].tolist()
+        yield by_row.best_iou[np.searchsorted(by_row.row, row)].tolist()
+        for flags in (table.tp, table.fp):
+            yield flags[part].astype(np.uint8).tolist()
+        for sums in (table.accumulated_tp, table.accumulated_fp):
+            yield sums[part].tolist()
+        for share in (table.precision[part], table.recall[part]):
+            yield np.where(np.isnan(share), "", share.astype(object)).tolist()
+
+    rows = (_in_blocks(result, len(result.curve_table), columns_of) for result in evaluation.results)
+    return csv_text(columns, itertools.chain.from_iterable(rows))
+
+
+_BLOCK = 2**16
+"""Rows of a CSV file that are held as Python objects at a time."""
+
+
+def _in_blocks(
+    result: Result, n: int, columns_of: Callable[[Result, slice], Iterable[Iterable[Any]]]
+) -> Iterator[tuple[Any, ...]]:
+    """The rows of `n` detections, of which only columns are made, after the result's protocol and IoU."""
+    head = [itertools.repeat(value) for value in _reference(result)]
+    for start in range(0, n, _BLOCK):
+        yield from zip(*head, *columns_of(result, slice(start, start + _BLOCK)), strict=False)
+
+
+def images_csv(evaluation: Evaluation) -> str:
+    """A row per result and image, by descending error; ``at`` is the score threshold of the counts."""
+    from odm.evaluate.analysis.files import image_rows
+    from odm.evaluate.analysis.images import COLUMNS
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for result in evaluation.results:
+            at, found = image_rows(result)
+            for row in found:
+                yield (*_reference(result), *map(_cell, row), at)
+
+    return csv_text([*_HEAD, *COLUMNS, "at"], rows())
+
+
+def review_csv(evaluation: Evaluation) -> dict[str, str]:
+    """``missed.csv`` and ``suspects.csv``: objects that were not found, annotations that look wrong."""
+    from odm.evaluate.analysis.files import MISSED, SUSPECTS, review_rows
+
+    found: tuple[list[Sequence[Any]], list[Sequence[Any]]] = ([], [])
+    for result in evaluation.results:
+        for rows, own in zip(found, review_rows(evaluation, result), strict=True):
+            rows += [(*_reference(result), *map(_cell, row)) for row in own]
+    return {
+        name: csv_text([*_HEAD, *columns], rows)
+        for name, columns, rows in zip(("missed.csv", "suspects.csv"), (MISSED, SUSPECTS), found, strict=True)
+    }
+
+
+def curves_csv(evaluation: Evaluation) -> str:
+    """Recall, precision and score at every true positive."""
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for result in evaluation.results:
+            head = _reference(result)
+            for name, curve in result.curves.items():
+                columns = (curve.recall.tolist(), curve.precision.tolist(), curve.score.tolist())
+                for recall, precision, score in zip(*columns, strict=True):
+                    yield (*head, name, recall, precision, score)
+
+    return csv_text([*_HEAD, "class", "recall", "precision", "score"], rows())
+
+
+def confusion_csv(evaluation: Evaluation) -> str:
+    """How often each class was found as each; an empty class is the background.
+
+    Only pairs that occur are listed, with their shares of the class of either side. The least score and IoU
+    stand in every row.
+    """
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for result in evaluation.results:
+            table = result.confusion()
+            names = (*table.classes, "")
+            columns = (*table.table.index, table.table.n, table.cell_shares("gt"), table.cell_shares("det"))
+            for t, d, *numbers in zip(*(column.tolist() for column in columns), strict=True):
+                yield (*_reference(result), table.score, table.iou, names[t], names[d], *numbers)
+
+    columns = ("score_min", "iou_min", "gt_class", "det_class", "count", "share_of_gt", "share_of_det")
+    return csv_text([*_HEAD, *columns], rows())
+
+
+def _head(result: Result) -> tuple[str, Any]:
+    # 0.9, not 0.8999999999999999: a threshold is shown as it was meant.
+    ious = [float(f"{iou:.12g}") for iou in result.rules.ious]
+    return result.protocol, _cell(ious if result.rules.averaged else ious[0])
+
+
+def _reference(result: Result) -> tuple[str, float]:
+    """The protocol, and the one IoU that counts, curves and outcomes are of."""
+    return result.protocol, result.rules.ious[result.rules.reference]
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as CSV with a header line."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return " ".join("" if v is None else repr(v) for v in value)
+    return repr(value) if isinstance(value, float) else value
+
+
+# ------------------------------------------------------------------------------------------------- text
+
+
+def _join_text(evaluation: Evaluation, *, markdown: bool, width: int | None) -> str:
+    report = evaluation.join
+    lines = [
+        f"{report.unit}: "
+        + _sides(report.images_both, report.images_gt_only, report.images_det_only, report.images_empty),
+        f"classes: {_sides(len(report.classes_both), report.classes_gt_only, report.classes_det_only)}",
+    ]
+    others = {how: n for how, n in report.how.items() if how != "name"}
+    if others:
+        lines.append("matched by " + ", ".join(f"{how}: {n}" for how, n in report.how.items()))
+    for title, names in (
+        (f"{report.unit} only in the ground truth", report.images_gt_only),
+        (f"{report.unit} only in the detections", report.images_det_only),
+        ("classes only in the ground truth", report.classes_gt_only),
+        ("classes only in the detections", report.classes_det_only),
+    ):
+        if names:
+            shown = [shorten(n) + _hint(report.hints.get(n)) for n in names[:_NAMES_SHOWN]]
+            more = len(names) - len(shown)
+            lines.append(f"{title}: {', '.join(shown)}" + (f", and {more} more" if more else ""))
+    if markdown:
+        return "\n".join(f"- {escaped(line)}" for line in lines)
+    return "\n".join(wrapped(line, width, "  ") for line in lines)
+
+
+def _hint(near: str | None) -> str:
+    return f" (nearest: {shorten(near)})" if near is not None else ""
+
+
+def _sides(both: int, gt_only: Sequence[str], det_only: Sequence[str], empty: int = 0) -> str:
+    of_both = f" ({empty} without a detection)" if empty else ""
+    only = f"{len(gt_only)} only in the ground truth, {len(det_only)} only in the detections"
+    return f"{both} in both{of_both}, {only}"
+
+
+def _result_text(result: Result, *, markdown: bool, width: int | None) -> str:
+    """Definition, classes, analyses and intervals, and at the end the numbers over all classes."""
+    parts = [f"**{escaped(result.definition)}**" if markdown else wrapped(result.definition, width, "  ")]
+    if result.classes:
+        parts.append(class_table(result, markdown=markdown, width=width))
+    parts += [_section(*section, markdown=markdown, width=width) for section in sections(result, width)]
+    if result.rules.named_areas:
+        parts.append(_section(*_named_areas(result), markdown=markdown, width=width))
+    if not markdown:
+        parts.append("")
+    if result.intervals:
+        parts.append(_intervals_text(result, markdown=markdown))
+    parts.append(_summary_text(result, markdown=markdown, width=width))
+    line = headline(result)
+    if result.rules.averaged:
+        parts.append(f"**{line}**" if markdown else line)
+    return ("\n\n" if markdown else "\n").join(parts)
+
+
+def _named_areas(result: Result) -> tuple[str, list[str], list[list[str]]]:
+    """The numbers of the area ranges that the user named: title, headers and a row for each."""
+    rules = result.rules
+    keys = ["AP", "AP50", *[f"AR{rules.max_dets}"] * bool(rules.caps)] if rules.averaged else ["mAP"]
+    rows = [
+        [
+            own.name,
+            own.bounds,
+            str(int(result.matches.npos[:, i].sum())),
+            *(percent(result.summary[f"{key}@{own.name}"]) for key in keys),
+        ]
+        for i, own in rules.named_areas.items()
+    ]
+    return "boxes by area, in square pixels", ["range", "area", "GT", *keys], rows
+
+
+def headline(result: Result) -> str:
+    """The line with the number that one looks for; it is the last one of a result."""
+    numbers = result.summary
+    if result.rules.averaged:
+        known = {key: f"{key} ({alias})" for alias, key in ALIASES.items() if key in numbers}
+        if "AP" in known and result.rules.ious != PROTOCOLS["coco"].ious:
+            known["AP"] = "AP"  # another mean than that of COCO
+        known = known or {key: key for key in list(numbers)[:3]}
+        return ", ".join(
+            f"{name} {'-' if math.isnan(numbers[key]) else f'{numbers[key]:.3f}'}"
+            for key, name in known.items()
+        )
+    if result.errors:
+        return _error_lines(result)[-1]
+    return f"{(key := next(iter(numbers)))} = {percent(numbers[key])}"
+
+
+def _intervals_text(result: Result, *, markdown: bool) -> str:
+    """The intervals, a line each."""
+    lines = [
+        f"{key}: {percent(low)} to {percent(high)}"
+        for key, (low, high) in result.intervals.items()
+        if low is not None and high is not None
+    ]
+    title = "confidence intervals (bootstrap over images)"
+    return "\n".join([f"{title}:", *(f"- {line}" if markdown else f"  {line}" for line in lines)])
+
+
+def _section(
+    title: str, headers: list[str], rows: list[list[str]], *, markdown: bool, width: int | None
+) -> str:
+    """One analysis."""
+    if not markdown:
+        named = [[shorten(printable(row[0]), 30), *row[1:]] for row in rows]
+        title = "\n" + wrapped(title, width, "  ")
+        return f"{title}\n{text_table(headers, named, width=width, left=(DETECTED_AS,))}" if rows else title
+    if not rows:
+        return escaped(title)
+    return f"{escaped(title)}\n\n{markdown_table(headers, rows)}"
+
+
+def _summary_text(result: Result, *, markdown: bool, width: int | None) -> str:
+    if result.rules.averaged and not result.rules.shared_score:
+        lines = classic_lines(result)
+        if width is not None and max(map(len, lines)) > width:
+            lines = [re.sub(r"^ Average \w+ +\((\w+)\)", r" \1", line) for line in lines]
+        return "```\n" + "\n".join(lines) + "\n```" if markdown else "\n".join(lines)
+    if result.errors:
+        lines = _error_lines(result)
+    else:
+        lines = [
+            f"{key} = {percent(number)}"
+            for key, number in result.summary.items()
+            # The last line has those of mAP.
+            if key != "score" and "@" not in key and not (result.rules.shared_score and key.startswith("mAP"))
+        ]
+    return "\n".join(f"- {line}" if markdown else line for line in lines)
+
+
+def _error_lines(result: Result) -> list[str]:
+    return [
+        f"top-{k} error: classification {percent(c)}, localisation {percent(o)}"
+        for k, (c, o) in enumerate(zip(result.errors["cls"], result.errors["loc"], strict=True), 1)
+    ]
+
+
+def classic_lines(result: Result) -> list[str]:
+    """The summary lines of pycocotools, or of lvis-api, in their wording; undefined is ``-``."""
+    rules, numbers = result.rules, result.summary
+    ious = rules.ious
+    whole = f"{ious[0]:0.2f}:{ious[-1]:0.2f}"
+    every = rules.areas[0].name
+    cap = rules.max_dets or 0
+    caps = sorted({*rules.recall_at, *rules.caps})
+    asked = [
+        ("AP", whole, every, cap, "AP"),
+        ("AP", "0.50", every, cap, "AP50"),
+        ("AP", "0.75", every, cap, "AP75"),
+    ]
+    asked += [("AP", whole, area, cap, f"AP{area[0]}") for area in ("small", "medium", "large")]
+    if rules.by_frequency:
+        asked += [("AP", whole, every, cap, f"AP{letter}") for letter in FREQUENCIES]
+    asked += [("AR", whole, every, c, f"AR{c}") for c in caps]
+    asked += [("AR", whole, area, cap, f"AR{area[0]}") for area in ("small", "medium", "large")]
+    if rules.tubes:
+        asked = [*asked[:3], ("AR", whole, "all", cap, "AR")]
+    titles = {"AP": "Average Precision", "AR": "Average Recall"}
+    lines = []
+    for kind, iou, area, dets, key in asked:
+        value = "-" if math.isnan(numbers[key]) else f"{numbers[key]:0.3f}"
+        group = ""
+        if rules.by_frequency:
+            group = f"catIds={key[2:] if key[2:] in FREQUENCIES else 'all':>3s}"
+        lines.append(
+            f" {titles[kind]:<18} ({kind}) @[ IoU={iou:<9} | area={area:>6s} | maxDets={dets:>3d} {group}] = "
+            f"{value}"
+        )
+    return lines

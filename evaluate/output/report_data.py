@@ -1,0 +1,387 @@
+"""What a report needs beyond the numbers: outcomes by class and score, misses, confusion at every score.
+
+A report has a score slider. Its positions are `ReportData.levels`: k / 100 for scores in 0..1. All counts
+here are of ``score >= level``, so a position shows what ``at_score`` with that level gives. Dropping low
+scores changes no earlier match, so counts by level follow from one matching; the pairs of the confusion
+matrix are made again at every level.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate.analysis.overlaps import BACKGROUND
+from odm.evaluate.matching.any_class import collapsed, parts
+from odm.evaluate.matching.confusion import Confusion, Counts, counts_as_nothing, overlapping
+from odm.evaluate.matching.counting import Truth
+from odm.evaluate.matching.pairs import find_pairs
+from odm.evaluate.matching.prepare import prepare
+from odm.evaluate.matching.sides import Joined, Mask
+from odm.evaluate.scores.errors import DetectionTable
+from odm.evaluate.scores.outcomes import OUTCOMES, REASONS
+from odm.evaluate.scores.protocols import Protocol
+from odm.tables import Flag, Floats, Ints, Longs
+
+if TYPE_CHECKING:
+    from odm.evaluate.results import Result
+
+KINDS = (OUTCOMES[0], *REASONS, OUTCOMES[2])
+"""What a detection can be: a true positive, a false positive of some reason, or ignored."""
+
+MISSES = ("assigned", "class", "localisation", "undetected")
+"""Why an object was never found: every detection that reaches the threshold went to another object; only
+detections of other classes reach it; one of its class overlaps, but too little; none of these."""
+
+SIDES = (16, 32, 48, 64, 96, 128, 192, 256)
+"""Bounds of the groups of sizes: the side of a square of the same area, in pixels."""
+
+CONFUSION_IOU = 0.5
+"""IoU from which on a detection and an object are paired in the confusion matrix."""
+
+POSITIONS = 100
+"""The most steps that a score slider has."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class TruthTable:
+    """A row per ground truth box, by image; where a class hierarchy is applied also for every ancestor."""
+
+    row: Ints
+    """(n,) row in the ground truth's dataset."""
+    image: Ints
+    category: Ints
+    xyxy: Floats
+    counts: Mask
+    """(n,) whether it is an object to be found. Where a class counts once per image (corloc, imagenet-loc)
+    this is one box per image and class: the one that was hit, else the first."""
+    found_by: Ints
+    """(n,) row in the `DetectionTable` of the true positive that it was matched with, -1 = none."""
+    score: Floats
+    """(n,) the score of that detection, so the highest score from which on it is found; NaN = never."""
+    same_iou: Floats
+    """(n,) highest IoU with a detection of its class; 0 if below `BACKGROUND`."""
+    other_iou: Floats
+    """(n,) the same with detections of other classes."""
+    miss: NDArray[np.int8]
+    """(n,) number in `MISSES` for objects that are never found, -1 for the others."""
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Pairing:
+    """The detections and objects that the confusion matrix pairs, in the order in which pairs are taken.
+
+    ``det`` and ``gt`` (n,) are rows of the two tables. At any score the pairs of what is left are gone
+    through once, and each takes both its sides if both are free.
+    """
+
+    det: Ints
+    gt: Ints
+    spared: Mask
+    """(detections,) which overlap an ignored box: unmatched, they are not false positives."""
+    eligible: Mask
+    """(ground truths,) which are in the matrix."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ReportData:
+    """What `report_data` answers for one result.
+
+    Attributes
+    ----------
+    levels
+        (L,) rising scores, the positions of a slider: k / 100 for scores in 0..1, else round numbers that
+        span all scores.
+    level
+        (detections,) the highest level that a detection's score reaches.
+    outcomes
+        Detections by class, number in `KINDS` and `level`; (classes, kinds, L).
+    objects
+        Objects by class, group of `SIDES` and 1 + the level from which on they are found, 0 = never;
+        (classes, sizes, 1 + L).
+    confusion
+        The confusion matrix at every level: (L, classes + 1, classes + 1), as `Confusion.counts`.
+    wrong_images
+        (L,) how many images have a false positive or a missed object at each level.
+    best
+        The level of the operating point of all classes, a position in `levels`.
+    """
+
+    classes: tuple[str, ...]
+    images: tuple[str, ...]
+    levels: Floats
+    detections: DetectionTable
+    kind: NDArray[np.int8]
+    """(detections,) number in `KINDS`."""
+    level: Longs
+    truth: TruthTable
+    outcomes: Counts
+    objects: Counts
+    pairing: Pairing
+    confusion: Counts
+    wrong_images: Longs
+    best: int
+
+    def level_of(self, score: float) -> int:
+        """The highest of the levels that a score reaches; the lowest if it reaches none."""
+        return max(0, int(np.searchsorted(self.levels, score, side="right")) - 1)
+
+    def confusion_at(self, position: int) -> Confusion:
+        """The confusion matrix at one of the levels."""
+        own = self.confusion.index[0] == position
+        places = tuple(axis[own] for axis in self.confusion.index[1:])
+        table = Counts(self.confusion.shape[1:], places, self.confusion.n[own])
+        return Confusion(self.classes, table, float(self.levels[position]), CONFUSION_IOU)
+
+
+def report_data(result: Result) -> ReportData:
+    """Compute what a report shows of a result, for all images and every score of a slider.
+
+    Raises
+    ------
+    UsageError
+        If the result was made from matches only, which do not hold the boxes.
+    """
+    table = result.detections
+    joined, _ = prepare(result.sides, result.rules)
+    levels = score_levels(table.score)
+    level = np.maximum(np.searchsorted(levels, table.score, side="right") - 1, 0)
+    is_fp = table.outcome == OUTCOMES.index("FP")
+    kind = np.where(is_fp, 1 + table.reason, np.where(table.outcome == 0, 0, len(KINDS) - 1)).astype(np.int8)
+    truth = _truth_table(joined, result.rules, table)
+    n_classes, n_levels = len(table.classes), len(levels)
+    pairing = _pairing(joined, result.rules)
+    side = np.sqrt(np.maximum(0.0, np.prod(truth.xyxy[:, 2:] - truth.xyxy[:, :2], axis=1)))
+    size = np.searchsorted(SIDES, side, side="right")
+    since = np.where(truth.found_by >= 0, 1 + level[truth.found_by] if len(level) else 0, 0)
+    own = truth.counts
+    score = result.overall.score
+    return ReportData(
+        classes=table.classes,
+        images=table.images,
+        levels=levels,
+        detections=table,
+        kind=kind,
+        level=level,
+        truth=truth,
+        outcomes=Counts.of((n_classes, len(KINDS), n_levels), table.category, kind, level),
+        objects=Counts.of(
+            (n_classes, len(SIDES) + 1, 1 + n_levels), truth.category[own], size[own], since[own]
+        ),
+        pairing=pairing,
+        confusion=_confusions(table, truth, pairing, level, n_levels),
+        wrong_images=_wrong_images(table, truth, is_fp, level, n_levels),
+        best=0 if math.isnan(score) else max(0, int(np.searchsorted(levels, score, side="right")) - 1),
+    )
+
+
+def score_levels(score: Floats) -> Floats:
+    """(L,) the positions of a slider for these scores.
+
+    k / 100 if all lie in 0..1, else the multiples of 1, 2 or 5 times a power of ten that span them in at
+    most `POSITIONS` steps. Each is the number that its shortest decimal text means.
+    """
+    if not len(score) or (score.min() >= 0 and score.max() <= 1):
+        return np.arange(POSITIONS + 1) / POSITIONS
+    low, high = float(score.min()), float(score.max())
+    rough = max((high - low) / POSITIONS, abs(high) * 1e-12, abs(low) * 1e-12, 1e-300)
+    power = math.floor(math.log10(rough))
+    for exponent in (power, power + 1):
+        for digit in (1, 2, 5):
+            unit = 10.0**exponent * digit
+            first, last = math.floor(low / unit), math.ceil(high / unit)
+            if last - first <= POSITIONS:
+                texts = [f"{k * digit}e{exponent}" for k in range(first, last + 1)]
+                return np.array([float(text) for text in texts])
+    return np.linspace(low, high, POSITIONS + 1)
+
+
+# --------------------------------------------------------------------------------------------- the misses
+
+
+def _truth_table(joined: Joined, rules: Protocol, table: DetectionTable) -> TruthTable:
+    side = joined.truth
+    state = Truth(joined, rules)
+    counts = ~(state.outside[0] | (state.group & (state.weight == 0)))
+    n_classes = max(len(joined.classes), 1)
+    # A ground truth that is repeated for the ancestors of its class is found by row and class.
+    key = side.row.astype(np.int64) * n_classes + side.category
+    order = np.argsort(key)
+    hits = np.flatnonzero((table.outcome == OUTCOMES.index("TP")) & (table.gt >= 0))
+    found_by = np.full(len(side), -1, np.int32)
+    if len(hits):
+        wanted = table.gt[hits].astype(np.int64) * n_classes + table.category[hits]
+        found_by[order[np.searchsorted(key[order], wanted)]] = hits
+    if rules.metric in ("corloc", "top-k"):
+        counts = _one_per_image(side.image.astype(np.int64) * n_classes + side.category, found_by)
+    score = np.full(len(side), np.nan)
+    hit = found_by >= 0
+    score[hit] = table.score[found_by[hit]]
+    same, other = _best_ious(joined, rules)
+    threshold = rules.ious[rules.reference]
+    miss = np.select(
+        [same >= threshold, other >= threshold, same >= BACKGROUND],
+        [np.int8(0), np.int8(1), np.int8(2)],
+        np.int8(3),
+    )
+    return TruthTable(
+        row=side.row,
+        image=side.image,
+        category=side.category,
+        xyxy=side.xyxy,
+        counts=counts,
+        found_by=found_by,
+        score=np.where(found_by >= 0, table.score[found_by], np.nan)
+        if len(hits)
+        else np.full(len(side), np.nan),
+        same_iou=same,
+        other_iou=other,
+        miss=np.where(counts & (found_by < 0), miss, np.int8(-1)),
+    )
+
+
+def _one_per_image(key: Longs, found_by: Ints) -> Mask:
+    """One box of every image and class: the one that was hit, else the first."""
+    order = np.lexsort((np.arange(len(key)), found_by < 0, key))
+    first = np.concatenate([[True], key[order][1:] != key[order][:-1]])[: len(key)]
+    chosen = np.zeros(len(key), np.bool_)
+    chosen[order[first]] = True
+    return chosen
+
+
+def _best_ious(joined: Joined, rules: Protocol) -> tuple[Floats, Floats]:
+    """(n,) the highest IoU of every ground truth with detections of its class, and of the others."""
+    plain = dataclasses.replace(rules, crowd_flags=Flag(0), group_weight=None)
+    same, other = np.zeros(len(joined.truth)), np.zeros(len(joined.truth))
+    for gt_start, _, part in parts(joined):
+        for pairs in find_pairs(collapsed(part), plain, BACKGROUND).pieces():
+            of_class = part.detections.category[pairs.det] == part.truth.category[pairs.gt]
+            np.maximum.at(same, pairs.gt[of_class] + gt_start, pairs.iou[of_class])
+            np.maximum.at(other, pairs.gt[~of_class] + gt_start, pairs.iou[~of_class])
+    return same, other
+
+
+def _wrong_images(
+    table: DetectionTable, truth: TruthTable, is_fp: Mask, level: Longs, n_levels: int
+) -> Longs:
+    """(levels,) the images with a false positive or a missed object."""
+    n_images = len(table.images)
+    highest_fp = np.full(n_images, -1, np.int64)
+    np.maximum.at(highest_fp, table.image[is_fp], level[is_fp])
+    all_found = np.full(n_images, n_levels, np.int64)  # up to which level nothing is missed
+    since = np.full(len(truth), -1, np.int64)
+    hit = truth.found_by >= 0
+    since[hit] = level[truth.found_by[hit]]
+    np.minimum.at(all_found, truth.image[truth.counts], since[truth.counts])
+    right = np.zeros(n_levels + 2, np.int64)  # an image is right at the levels between the two
+    between = highest_fp < all_found
+    np.add.at(right, highest_fp[between] + 1, 1)
+    np.add.at(right, np.minimum(all_found[between] + 1, n_levels + 1), -1)
+    return n_images - np.cumsum(right)[:n_levels]
+
+
+# ------------------------------------------------------------------------------------------- the confusion
+
+
+def _pairing(joined: Joined, rules: Protocol) -> Pairing:
+    """All pairs of the confusion matrix, as `odm.evaluate.scores.errors.confusion` defines them."""
+    nothing = counts_as_nothing(joined, rules)
+    table_row = np.empty(len(joined.detections), np.int32)
+    table_row[np.argsort(joined.detections.row)] = np.arange(len(joined.detections), dtype=np.int32)
+    spared = np.zeros(len(joined.detections), np.bool_)
+    dets, gts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+    for gt_start, det_start, part in parts(joined):
+        det, gt, iou, on_void = overlapping(part, rules, nothing[gt_start:], CONFUSION_IOU)
+        spared[table_row[det_start + on_void]] = True
+        differs = part.detections.category[det] != part.truth.category[gt]
+        order = np.lexsort((gt, np.arange(len(det)), -iou, differs))
+        dets.append(table_row[det_start + det[order]])
+        gts.append((gt_start + gt[order]).astype(np.int32))
+    return Pairing(np.concatenate(dets), np.concatenate(gts), spared, ~nothing)
+
+
+def _confusions(
+    table: DetectionTable, truth: TruthTable, pairing: Pairing, level: Longs, n_levels: int
+) -> Counts:
+    """The confusion matrix at every level, as a sparse (levels, classes + 1, classes + 1)."""
+    n = len(table.classes)
+    shape = (n_levels, n + 1, n + 1)
+    alone = ~pairing.spared
+    unmatched = _at_least(table.category[alone], level[alone], n, n_levels)
+    missed = np.tile(np.bincount(truth.category[pairing.eligible], minlength=n), (n_levels, 1))
+    keys, counts = [], []
+    for k, det, gt in _taken(pairing, level, n_levels):
+        gt_class, det_class = truth.category[gt], table.category[det]
+        missed[k] -= np.bincount(gt_class, minlength=n)
+        unmatched[k] -= np.bincount(det_class[alone[det]], minlength=n)
+        found, times = np.unique(gt_class.astype(np.int64) * (n + 1) + det_class, return_counts=True)
+        keys.append(k * (n + 1) ** 2 + found)
+        counts.append(times)
+    # The last row is the background, the last column what was missed.
+    for array, start, step in ((unmatched, n * (n + 1), 1), (missed, n, n + 1)):
+        levels, category = array.nonzero()
+        keys.append(levels * (n + 1) ** 2 + start + step * category)
+        counts.append(array[levels, category])
+    key, count = np.concatenate(keys).astype(np.int64), np.concatenate(counts).astype(np.int64)
+    order = np.argsort(key)
+    return Counts(shape, tuple(np.unravel_index(key[order], shape)), count[order])
+
+
+def _at_least(category: Ints, level: Longs, n: int, n_levels: int) -> Longs:
+    """(levels, classes) how many rows of each class have at least each level."""
+    exact = np.bincount(level * n + category, minlength=n_levels * n).reshape(n_levels, n)
+    sums: Longs = np.cumsum(exact[::-1], axis=0)[::-1].copy()
+    return sums
+
+
+def _taken(pairing: Pairing, level: Longs, n_levels: int) -> Iterator[tuple[int, Ints, Ints]]:
+    """For every level the pairs that are taken there: detections and ground truths."""
+    det, gt, since = (
+        pairing.det,
+        pairing.gt,
+        level[pairing.det] if len(pairing.det) else np.zeros(0, np.int64),
+    )
+    # A pair whose two sides have no other pair is taken wherever its detection is.
+    n_det, n_gt = np.bincount(det, minlength=len(level)), np.bincount(gt, minlength=len(pairing.eligible))
+    simple = (n_det[det] == 1) & (n_gt[gt] == 1)
+    sure_det, sure_gt, sure = det[simple], gt[simple], since[simple]
+    det, gt, since = det[~simple], gt[~simple], since[~simple]
+    first = np.empty(max(len(level), len(pairing.eligible)), np.int64)
+    for k in range(n_levels):
+        own, certain = since >= k, sure >= k
+        chosen_det, chosen_gt = take_in_order(det[own], gt[own], first)
+        yield (
+            k,
+            np.concatenate([sure_det[certain], chosen_det]),
+            np.concatenate([sure_gt[certain], chosen_gt]),
+        )
+
+
+def take_in_order(det: Ints, gt: Ints, first: Longs) -> tuple[Ints, Ints]:
+    """Pairs taken greedily from the first on, each detection and ground truth once.
+
+    `first` is room for a number per detection or ground truth, whichever are more. All pairs that come
+    first for both their sides are taken at once, which gives the same.
+    """
+    taken: list[tuple[Ints, Ints]] = [(det[:0], gt[:0])]
+    free_det, free_gt = np.ones(len(first), np.bool_), np.ones(len(first), np.bool_)
+    while len(det):
+        location = np.arange(len(det))
+        leads = np.ones(len(det), np.bool_)
+        for side in (det, gt):
+            first[side[::-1]] = location[::-1]
+            leads &= first[side] == location
+        taken.append((det[leads], gt[leads]))
+        free_det[det[leads]] = False
+        free_gt[gt[leads]] = False
+        left = free_det[det] & free_gt[gt]
+        det, gt = det[left], gt[left]
+    return np.concatenate([d for d, _ in taken]), np.concatenate([g for _, g in taken])

@@ -1,0 +1,234 @@
+"""Precision over recall: average precision, curves, operating points and the arrays of pycocotools."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import TypedDict
+
+import numpy as np
+
+from odm.evaluate.matching.matches import Matches
+from odm.evaluate.matching.order import best_of_each
+from odm.evaluate.scores.protocols import Protocol, recall_points
+from odm.evaluate.scores.ranking import (
+    BLOCK,
+    Counted,
+    Ranked,
+    combinations,
+    ranked_rows,
+    ranks_in_classes,
+    rows_by_class,
+)
+from odm.tables import Floats, Longs
+
+
+class OperatingPoint(TypedDict):
+    """The score from which on all detections are taken, and what that gives."""
+
+    score: float
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """Recall, precision and score at every true positive, by descending score; each (n,)."""
+
+    recall: Floats
+    precision: Floats
+    score: Floats
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CurveArrays:
+    """The arrays of pycocotools: T thresholds, R recalls, K classes, A area ranges, M detection caps.
+
+    The value -1 stands where a class has no ground truth (in all of odm's other results that is NaN).
+    """
+
+    precision: Floats
+    """(T, R, K, A, M)"""
+    recall: Floats
+    """(T, K, A, M)"""
+
+
+class PrecisionReader:
+    """Where precision is read on its envelope, for classes with `npos` ground truths."""
+
+    def __init__(self, rules: Protocol, npos: Longs) -> None:
+        self.npos = npos
+        self.epsilon = rules.epsilon
+        self.points = recall_points(rules.interpolation)
+        self.reading = rules.reading
+        self.needed: Longs | None = None
+        if self.points is not None:
+            points, of = self.points, np.maximum(npos, 1)[:, None]
+            # The fewest true positives whose recall, as it is computed, reaches each point.
+            needed = np.maximum(np.ceil(points[None] * of).astype(np.int64), 1)
+            needed -= (needed > 1) & ((needed - 1) / of >= points)
+            needed += needed / of < points
+            if rules.reading != "steps":
+                # Of two points of one recall `numpy.interp` reads the last, so the recall must be exceeded.
+                # Between two true positives the envelope is level: only after the last one is there a slope.
+                needed += needed / of == points
+            self.needed = needed
+
+    def precision(self, counted: Counted) -> Floats:
+        """(true positives,) precision at each."""
+        true, false = counted.at_positives()
+        precision: Floats = true / (false + true + self.epsilon)
+        return precision
+
+    def at_points(self, counted: Counted) -> Floats:
+        """(classes, points) the highest precision at each recall or more; 0 where it is not reached."""
+        assert self.needed is not None
+        padded = np.append(self.precision(counted), 0.0)
+        reached = self.needed <= counted.tp[:, None]
+        begin = counted.starts[:, None] + np.where(reached, self.needed - 1, counted.tp[:, None])
+        if not begin.size:
+            return np.zeros(begin.shape)
+        # The highest between this point and the next; then the highest of all that follow.
+        highest = np.maximum.reduceat(padded, begin.ravel()).reshape(begin.shape)
+        highest[~reached] = 0
+        envelope: Floats = np.maximum.accumulate(highest[:, ::-1], axis=1)[:, ::-1]
+        if self.reading == "ramp":
+            envelope[~reached] = self._ramp(counted)[~reached]
+        return envelope
+
+    def _ramp(self, counted: Counted) -> Floats:
+        """(classes, points) precision on the line from the last detection to precision 0 at recall 1."""
+        assert self.points is not None
+        recall = counted.tp / np.maximum(self.npos, 1)
+        precision = counted.tp / np.maximum(counted.tp + counted.fp, 1)
+        return ramp(self.points, recall[:, None], precision[:, None])
+
+    def average(self, counted: Counted) -> Floats:
+        """(classes,) average precision, NaN without ground truth."""
+        average: Floats
+        if self.points is not None:
+            at_points = self.at_points(counted)
+            average = (
+                at_points.mean(axis=1)
+                if self.reading == "steps"
+                else area_under_lines(self.points, at_points)
+            )
+        else:
+            precision = self.precision(counted)
+            average = np.zeros(len(self.npos))
+            for k in np.flatnonzero((counted.tp > 0) & (self.npos > 0)).tolist():
+                own = precision[counted.starts[k] : counted.starts[k] + counted.tp[k]]
+                average[k] = np.maximum.accumulate(own[::-1]).sum() / self.npos[k]
+        average[self.npos == 0] = np.nan
+        return average
+
+
+def area_under_lines(points: Floats, heights: Floats) -> Floats:
+    """(...,) the area under the straight lines between the points, (points,), of (..., points) `heights`."""
+    area: Floats = (np.diff(points) * (heights[..., 1:] + heights[..., :-1]) / 2).sum(axis=-1)
+    return area
+
+
+def ramp(points: Floats, recall: Floats, precision: Floats) -> Floats:
+    """The heights at `points` of the line from one recall and precision to precision 0 at recall 1."""
+    slope = np.divide(-precision, 1 - recall, out=np.zeros(recall.shape), where=recall < 1)
+    heights: Floats = slope * (points - recall) + precision
+    heights[..., points == 1] = 0
+    return heights
+
+
+def curve_arrays(matches: Matches) -> CurveArrays:
+    """Precision and recall of every threshold, class, area range and detection cap.
+
+    See `CurveArrays`; K is the order of `Matches.classes`. Where precision is read at all points there is
+    no such array: R is 0.
+    """
+    rules = matches.protocol
+    n_classes = len(matches.classes)
+    rows, counts = rows_by_class(matches, ranked_rows(matches))
+    points = recall_points(rules.interpolation)
+    caps: Sequence[int | None] = rules.caps or (rules.max_dets,)
+    n_points = 0 if points is None else len(points)
+    shape = (len(rules.ious), n_points, n_classes, len(rules.areas), len(caps))
+    precision = np.full(shape, -1.0)
+    recall = np.full((shape[0], *shape[2:]), -1.0)
+    rank = ranks_in_classes(matches, rows) if len(caps) > 1 else None
+    for m, cap in enumerate(caps):
+        within = rows if rank is None or cap is None else rows[rank[rows] < cap]
+        if within is not rows:
+            counts = np.bincount(matches.category[within], minlength=n_classes)
+        done = 0
+        for make in Ranked.of(matches, within, counts, BLOCK):
+            ranked = make()
+            for a in range(len(rules.areas)):
+                npos = matches.npos[done : done + ranked.n_classes, a]
+                some = np.flatnonzero(npos > 0)
+                reader = PrecisionReader(rules, npos)
+                unmatched = ranked.unmatched(a)
+                for w, t, bit in combinations(rules, a):
+                    counted = ranked.counted(w, bit, unmatched)
+                    recall[t, done + some, a, m] = counted.tp[some] / npos[some]
+                    if n_points:
+                        precision[t, :, done + some, a, m] = reader.at_points(counted)[some]
+            done += ranked.n_classes
+    return CurveArrays(precision, recall)
+
+
+def class_curves(
+    matches: Matches, ranked: Ranked, counted: Counted, npos: Longs, classes: Sequence[str]
+) -> dict[str, Curve]:
+    """The curves of the classes with ground truth, by name."""
+    if matches.protocol.metric in ("corloc", "top-k"):
+        return {}
+    true, false = counted.at_positives()
+    recall = true / np.maximum(npos, 1)[counted.category]
+    precision = true / (true + false)
+    score = matches.score[ranked.rows[ranked.at[counted.positive]]]
+    curves = {}
+    for k in np.flatnonzero(npos > 0).tolist():
+        own = slice(int(counted.starts[k]), int(counted.starts[k] + counted.tp[k]))
+        curves[classes[k]] = Curve(recall[own], precision[own], score[own])
+    return curves
+
+
+def operating_points(
+    matches: Matches, ranked: Ranked, counted: Counted, npos: Longs, at_score: float | None
+) -> list[OperatingPoint]:
+    """Score, precision, recall and F1 of every class, NaN without a true positive."""
+    score = matches.score[ranked.rows]
+    if at_score is None:
+        category, end = counted.category, _ends_of_scores(ranked, counted, score)
+        chosen = score[ranked.at[counted.positive]]
+    else:
+        category = np.arange(ranked.n_classes)
+        taken = np.concatenate([[0], np.cumsum(score >= at_score)])
+        end = ranked.starts + taken[ranked.starts + ranked.counts] - taken[ranked.starts]
+        chosen = np.full(ranked.n_classes, at_score)
+    tp, fp = counted.down_to(end, category)
+    some = np.flatnonzero((tp > 0) & (npos[category] > 0))
+    tp, fp, chosen, category = tp[some], fp[some], chosen[some], category[some]
+    f1 = 2 * tp / (tp + fp + npos[category])
+    undefined = OperatingPoint(score=math.nan, precision=math.nan, recall=math.nan, f1=math.nan)
+    points = [undefined] * ranked.n_classes
+    for i in best_of_each(category, f1).tolist():
+        points[category[i]] = OperatingPoint(
+            score=float(chosen[i]),
+            precision=float(tp[i] / (tp[i] + fp[i])),
+            recall=float(tp[i] / npos[category[i]]),
+            f1=float(f1[i]),
+        )
+    return points
+
+
+def _ends_of_scores(ranked: Ranked, counted: Counted, score: Floats) -> Longs:
+    """(true positives,) where, of its class, the scores begin that are lower than that of each.
+
+    All detections of one score are taken together.
+    """
+    last = np.ones(len(score), np.bool_)
+    last[:-1] = score[1:] != score[:-1]
+    last[(ranked.starts + ranked.counts - 1)[ranked.counts > 0]] = True
+    lasts = np.flatnonzero(last)
+    return lasts[np.searchsorted(lasts, ranked.at[counted.positive])] + 1

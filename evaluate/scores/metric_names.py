@@ -1,0 +1,122 @@
+"""Metrics as people type them: ``mAP``, ``AP[person]``, ``mAP50-95``, ``coco:AP50``, ``voc2012@0.3:mAP``."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Collection, Sequence
+
+from odm.evaluate.scores.protocols import PROTOCOLS, Protocol
+from odm.evaluate.scores.summary import ALIASES, OVER_COCO_IOUS, class_keys, summary_keys
+from odm.issues import UsageError, hint, shorten
+
+PATTERN = r"\s*(?:(?P<where>[^\s\[\]=:]+):)?(?P<key>[^\s\[\]=:]+)\s*(?:\[(?P<category>.+)\])?\s*"
+"""A metric; after it may stand ``=`` and a number."""
+
+
+_TYPED = {"ap": "AP", "f1": "F1", "corloc": "CorLoc"}
+"""Keys of classes as people type them."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MetricName:
+    """A metric as it was typed: its key or another name of it, and what it is limited to."""
+
+    key: str
+    category: str | None = None
+    protocol: str = ""
+    iou: float | None = None
+
+    def __str__(self) -> str:
+        where = self.protocol if self.iou is None else f"{self.protocol}@{self.iou:g}"
+        category = "" if self.category is None else f"[{self.category}]"
+        return f"{where}:{self.key}{category}" if where else f"{self.key}{category}"
+
+    def key_among(self, known: Collection[str]) -> str | None:
+        """The key that is meant, of those that there are; None if it is none of them.
+
+        A protocol's own key goes before another protocol's name for one.
+        """
+        for key in (self.key, ALIASES.get(self.key, self.key)):
+            if key in known:
+                return key
+            if self.category is not None and key.lower() in known:
+                return key.lower()
+        return None
+
+    def key_in(self, rules: Protocol) -> str | None:
+        """The key of a protocol's results that is meant; None if they do not have it, or others are meant."""
+        if self.protocol and self.protocol != rules.name:
+            return None
+        if self.iou is not None and (rules.averaged or not math.isclose(self.iou, rules.ious[0])):
+            return None
+        return None if self.means_other_ious(rules) else self.key_among(keys_of(rules, self))
+
+    def means_other_ious(self, rules: Protocol) -> bool:
+        """Whether this is the mean from IoU .50 to .95, and the protocol's mean is over other IoUs."""
+        return self.key == OVER_COCO_IOUS and rules.averaged and rules.ious != PROTOCOLS["coco"].ious
+
+
+def keys_of(rules: Protocol, name: MetricName) -> tuple[str, ...]:
+    """The keys of a protocol's summary, or of its classes if the name is of a class."""
+    return summary_keys(rules) if name.category is None else class_keys(rules)
+
+
+def parse_metric(text: str) -> MetricName | None:
+    """A metric from its text; None if the text is anything else."""
+    match = re.fullmatch(PATTERN, text, re.DOTALL)
+    if match is None:
+        return None
+    protocol, at, iou = (match["where"] or "").partition("@")
+    try:
+        return MetricName(match["key"], match["category"], protocol, float(iou) if at else None)
+    except ValueError:
+        return None
+
+
+def the_one(name: MetricName, rules: Sequence[Protocol], option: str) -> tuple[int, str]:
+    """Which of several results is meant, and under which key.
+
+    Raises
+    ------
+    UsageError
+        If none has it, or several have.
+    """
+    found = [(i, key) for i, one in enumerate(rules) if (key := name.key_in(one)) is not None]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        texts = ", ".join(str(qualified(name, rules[i], rules)) for i, _ in found)
+        raise UsageError(f"{option}: {shorten(str(name))} fits {len(found)} results; name one of {texts}")
+    asked = [one for one in rules if name.protocol in ("", one.name)]
+    known = dict.fromkeys(key for one in asked for key in keys_of(one, name))
+    if not known:
+        names = dict.fromkeys(one.name for one in rules)
+        raise UsageError(
+            f"{option}: no result is of the protocol {shorten(name.protocol)!r}"
+            f"{hint(name.protocol, names)}; there are: {', '.join(names)}"
+        )
+    what = "summary" if name.category is None else "class row"
+    others = [p.name for p in PROTOCOLS.values() if name.key_among(keys_of(p, name)) is not None]
+    is_alias = bool(others) and name.key in ALIASES
+    shown = [_TYPED.get(key, key) for key in known]
+    also = [alias for alias, key in ALIASES.items() if name.category is None and key in known]
+    if any(name.means_other_ious(one) for one in asked):
+        elsewhere = " (the mean over IoU 0.50:0.95: leave out --iou)"
+    elif is_alias:
+        elsewhere = f" (--protocol {' or '.join(others)} has it)"
+    elif name.key.casefold() == "map" and "AP" in shown[0]:
+        # By spelling, mAP75 would be nearer than the mean over all thresholds.
+        elsewhere = hint(shown[0], shown[:1])
+    else:
+        elsewhere = hint(name.key, [*also, *shown])
+    raise UsageError(
+        f"{option}: no {what} has {shorten(name.key)!r}{elsewhere}; there are: {', '.join(shown)}"
+    )
+
+
+def qualified(name: MetricName, rules: Protocol, among: Sequence[Protocol]) -> MetricName:
+    """The name with the protocol, and the IoU where only that tells the result from others."""
+    several = sum(one.name == rules.name for one in among) > 1
+    return dataclasses.replace(name, protocol=rules.name, iou=rules.ious[0] if several else None)

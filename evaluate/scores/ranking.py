@@ -1,0 +1,215 @@
+"""Detections by class and descending score, and the true and false positives among the first of them.
+
+Between true positives precision only falls, so it is needed at those only. The false positives before one
+are the detections before it that are false if unmatched, less those of them that did match.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate.matching.matches import Matches, threshold_bits, word_blocks
+from odm.evaluate.matching.order import argsort_descending, argsort_int, first_of_runs, rank_in_runs
+from odm.evaluate.matching.sides import Mask
+from odm.evaluate.scores.protocols import AreaBits, Protocol
+from odm.tables import Longs
+
+Counts = NDArray[np.int32 | np.int64]
+
+BLOCK = 2**16
+"""Hits that are counted at a time: their columns stay in the processor's cache."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Weights:
+    """How many detections each row stands for, where it is not one."""
+
+    n: Longs
+    false: Longs | None
+    """(n, areas) how many of them are false positives if they match nothing; None = all."""
+
+    def false_in(self, area: int) -> Longs:
+        """(n,) the false positives of unmatched rows in an area range."""
+        return self.n if self.false is None else self.false[:, area]
+
+
+class Ranked:
+    """Detections by class and descending score, and the hits among them.
+
+    ``rows`` (n,) are rows of the matches, ``counts`` and ``starts`` (classes,) say which of them belong to
+    a class; ``at`` (hits,) are the positions of the hits in ``rows``, ``hits`` their numbers in the matches.
+    """
+
+    def __init__(
+        self,
+        first_class: int,
+        rows: Longs,
+        counts: Longs,
+        at: Longs,
+        hits: Longs,
+        matches: Matches,
+        weights: Weights | None = None,
+    ) -> None:
+        self.first_class = first_class
+        self.rows, self.counts, self.at, self.hits = rows, counts, at, hits
+        self.weights = weights
+        self.n_classes = len(counts)
+        self.starts = np.cumsum(counts) - counts
+        self.first_hit = np.searchsorted(at, self.starts)
+        self.hit_class = np.repeat(np.arange(len(counts)), np.diff(np.append(self.first_hit, len(at))))
+        self.positive = matches.positive[hits]
+        self.matched = self.positive | matches.ignored[hits]
+        self.fp_if_unmatched = None if matches.fp_if_unmatched is None else matches.fp_if_unmatched[rows]
+
+    @classmethod
+    def of(
+        cls,
+        matches: Matches,
+        rows: Longs,
+        counts: Longs,
+        block: int = 2**62,
+        weights: Weights | None = None,
+    ) -> Iterator[Callable[[], Ranked]]:
+        """Makers of the rankings of consecutive classes with about `block` hits each.
+
+        `rows` are those of all classes; `weights` are those of the rows of a single one.
+        """
+        hit_of_row = np.full(len(matches.score), -1, np.int32)
+        hit_of_row[matches.hit] = np.arange(len(matches.hit), dtype=np.int32)
+        hits = hit_of_row[rows]
+        at = np.flatnonzero(hits >= 0)
+        of_hits = hits[at].astype(np.int64)
+        ends = np.cumsum(counts)
+        hit_ends = np.searchsorted(at, ends)
+        k = 0
+        while k < len(counts):
+            start, first = (int(ends[k - 1]), int(hit_ends[k - 1])) if k else (0, 0)
+            after = max(k + 1, int(np.searchsorted(hit_ends, first + block, side="right")))
+            stop, last = int(ends[after - 1]), int(hit_ends[after - 1])
+            own = rows[start:stop], counts[k:after], at[first:last] - start, of_hits[first:last]
+            yield functools.partial(cls, k, *own, matches, weights)
+            k = after
+
+    @property
+    def n_detections(self) -> Longs:
+        """(classes,) how many detections there are."""
+        return self.counts if self.weights is None else self.weights.n.sum(keepdims=True)
+
+    def unmatched(self, area: int) -> _Unmatched:
+        """What would be false positives in an area range."""
+        if self.weights is not None:
+            n_false = self.weights.false_in(area)
+            sums = np.concatenate([[0], np.cumsum(n_false)])
+            return _Unmatched(sums, sums[self.at], n_false[self.at] > 0)
+        if self.fp_if_unmatched is None:
+            before = np.arange(len(self.rows) + 1, dtype=np.int32)
+            return _Unmatched(before, before[self.at], np.ones(len(self.at), np.bool_))
+        is_fp = self.fp_if_unmatched & AreaBits(1 << area) != 0
+        before = np.zeros(len(is_fp) + 1, np.int32)
+        np.cumsum(is_fp, out=before[1:])
+        return _Unmatched(before, before[self.at], is_fp[self.at])
+
+    def counted(self, word: int, bit: np.uint64, unmatched: _Unmatched) -> Counted:
+        """True and false positives under one threshold and area range."""
+        positive = np.flatnonzero(self.positive[:, word] & bit != 0)  # of booleans, which is far quicker
+        exempt = np.zeros(len(self.at) + 1, np.int32)
+        np.cumsum((self.matched[:, word] & bit != 0) & unmatched.hits, out=exempt[1:])
+        return Counted(self, unmatched, exempt, positive)
+
+    def reference(self, rules: Protocol) -> Counted:
+        """Those of the protocol's reference threshold and first area range."""
+        blocks = word_blocks(rules)
+        w = next(i for i, block in enumerate(blocks) if rules.reference in block)
+        return self.counted(w, threshold_bits(blocks[w], 1, rules.reference), self.unmatched(0))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Unmatched:
+    """The detections that would be false positives if they matched nothing."""
+
+    before: Counts
+    """(n + 1,) how many of them are among the first rows."""
+    before_hits: Counts
+    """(hits,) the same before each hit."""
+    hits: Mask
+    """(hits,) whether a hit is one."""
+
+
+class Counted:
+    """The true positives under one threshold and area range, and the false positives down to any rank."""
+
+    def __init__(self, ranked: Ranked, unmatched: _Unmatched, exempt: Counts, positive: Longs) -> None:
+        self.ranked = ranked
+        self.unmatched, self.exempt, self.positive = unmatched, exempt, positive
+        self.category = ranked.hit_class[positive]
+        last_hit = np.append(ranked.first_hit[1:], len(ranked.at))
+        self.starts = np.searchsorted(positive, ranked.first_hit)
+        self.tp = np.searchsorted(positive, last_hit) - self.starts
+        # What the class begins with, to be taken off.
+        self.base = unmatched.before[ranked.starts] - exempt[ranked.first_hit]
+        self.fp = unmatched.before[ranked.starts + ranked.counts] - exempt[last_hit] - self.base
+
+    def at_positives(self) -> tuple[Longs, Longs]:
+        """True and false positives from the top of the class down to each true positive."""
+        true = np.arange(1, len(self.positive) + 1) - self.starts[self.category]
+        false = self.unmatched.before_hits[self.positive] - self.exempt[self.positive]
+        return true, false - self.base[self.category]
+
+    def tp_among(self, kept: Mask) -> Longs:
+        """(classes,) how many of the true positives, (true positives,), are kept."""
+        n: Longs = np.add.reduceat(np.append(kept, False), self.starts, dtype=np.int64)
+        n[self.tp == 0] = 0  # an empty stretch is answered with what follows it
+        return n
+
+    def down_to(self, end: Longs, category: Longs) -> tuple[Longs, Longs]:
+        """True and false positives from the top of each class down to, not with, position `end`."""
+        at = self.ranked.at
+        hits = np.searchsorted(at, end)
+        true = np.searchsorted(at[self.positive], end) - self.starts[category]
+        return true, self.unmatched.before[end] - self.exempt[hits] - self.base[category]
+
+
+def ranked_rows(matches: Matches) -> Longs:
+    """Rows by descending score, then image, then input."""
+    if matches.order is not None:
+        return matches.order
+    image, row = matches.image, matches.row
+    rises = (image[1:] > image[:-1]) | ((image[1:] == image[:-1]) & (row[1:] > row[:-1]))
+    if rises.all():
+        return argsort_descending(matches.score)
+    base = np.lexsort((row, image))
+    return base[argsort_descending(matches.score[base])]
+
+
+def pooled_rows(matches: Matches) -> Longs:
+    """Rows of the classes with ground truth by descending score, then class, image and input."""
+    rows = np.flatnonzero((matches.npos[:, 0] > 0)[matches.category])
+    rows = rows[np.lexsort((matches.row[rows], matches.image[rows], matches.category[rows]))]
+    return rows[argsort_descending(matches.score[rows])]
+
+
+def rows_by_class(matches: Matches, order: Longs) -> tuple[Longs, Longs]:
+    """Rows by class and descending score, and how many there are of each class."""
+    n_classes = len(matches.classes)
+    rows = order[argsort_int(matches.category[order], max(n_classes, 1))]
+    return rows, np.bincount(matches.category, minlength=n_classes)
+
+
+def ranks_in_classes(matches: Matches, rows: Longs) -> Longs:
+    """(n,) the rank of every detection among those of its image and class; `rows` are ranked."""
+    rows = rows[argsort_int(matches.image[rows], int(matches.image.max(initial=0)) + 1)]
+    rank = np.empty(len(matches.score), np.int64)
+    rank[rows] = rank_in_runs(first_of_runs(matches.image[rows], matches.category[rows]), len(rows))
+    return rank
+
+
+def combinations(rules: Protocol, area: int) -> Iterator[tuple[int, int, np.uint64]]:
+    """Word, threshold and bit of every threshold in one area range."""
+    for w, block in enumerate(word_blocks(rules)):
+        for t in block:
+            yield w, t, threshold_bits(block, 1, t) << np.uint64(area * len(block))

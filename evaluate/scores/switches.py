@@ -1,0 +1,275 @@
+"""What a user changes about a protocol, ``--iou`` or ``--area``, and which changes have a meaning for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from odm.codes import GIVE_SIZES
+from odm.evaluate.scores.protocols import (
+    AREAS,
+    EVERY_AREA,
+    LARGEST_AREA,
+    PROTOCOLS,
+    TUBE_PROTOCOLS,
+    AreaRange,
+    Protocol,
+)
+from odm.issues import Log, UsageError, hint, shorten
+from odm.tables import Flag
+
+MOST_AREAS = 16
+"""Ranges of one protocol: each is a bit of `AreaBits`."""
+
+Areas = str | tuple[float, float] | Mapping[str, tuple[float, float]] | Sequence[str]
+"""Area ranges as a user gives them, see `resolve`."""
+
+
+def resolve(
+    protocol: str | Protocol | Sequence[str | Protocol],
+    *,
+    iou: float | Sequence[float] | None = None,
+    interpolation: str | int | None = None,
+    area: Areas | None = None,
+    max_dets: int | None = None,
+    recall_at: Sequence[int] | None = None,
+    keep_difficult: bool | None = None,
+    pixels: str | None = None,
+) -> list[Protocol]:
+    """The protocols that were asked for, each with the switches that were changed.
+
+    A protocol that is not averaged over IoUs gives one protocol per IoU. `area` is the range of all numbers
+    (``small``, ``LOW:HIGH`` or two numbers), or further ranges by name (``NAME=LOW:HIGH`` or a mapping), or a
+    list of such texts.
+
+    Raises
+    ------
+    UsageError
+        If a protocol is not known, a switch has no meaning for it, or a value is out of range.
+    """
+    names = [protocol] if isinstance(protocol, (str, Protocol)) else list(protocol)
+    if not names:
+        raise UsageError(f"give at least one protocol of {', '.join(PROTOCOLS)}")
+    ious = None if iou is None else _ious([iou] if isinstance(iou, (int, float)) else list(iou))
+    resolved: list[Protocol] = []
+    for name in names:
+        known = {**PROTOCOLS, **TUBE_PROTOCOLS}
+        base = name if isinstance(name, Protocol) else known.get(name)
+        if base is None:
+            raise UsageError(
+                f"unknown protocol {name!r}{hint(str(name), known)}; there are: {', '.join(known)}"
+            )
+        if base.tubes:
+            unfit = {"area": area or None, "recall_at": recall_at, "pixels": pixels}
+            for option, value in {**unfit, "keep_difficult": keep_difficult or None}.items():
+                if value is not None:
+                    raise UsageError(f"{option} has no meaning for {base.name}, which measures tracks")
+        changed: dict[str, Any] = {}
+        if interpolation is not None:
+            changed["interpolation"] = _interpolation(interpolation, base)
+        if area is not None and len(area):
+            changed["areas"] = _areas(area, base)
+        if max_dets is not None:
+            if isinstance(max_dets, bool) or int(max_dets) != max_dets or max_dets < 1:
+                raise UsageError(f"max_dets {max_dets}: expected a whole number of at least 1")
+            if base.metric == "corloc":
+                raise UsageError("corloc uses only the top detection, so max_dets has no effect")
+            changed["max_dets"] = int(max_dets)
+        if recall_at is not None:
+            changed["recall_at"] = _recall_at(recall_at, base, changed.get("max_dets", base.max_dets))
+        if keep_difficult:
+            changed["ignored"] = base.ignored & ~Flag.DIFFICULT
+        if pixels is not None:
+            if pixels not in ("edges", "inclusive"):
+                raise UsageError(f"pixels {pixels}: choose edges or inclusive")
+            changed["pixels"] = pixels
+        words = [_SWITCH_WORDS[k](v, base) for k, v in changed.items() if v != getattr(base, k)]
+        for chosen in [base.ious] if ious is None else _thresholds(ious, base):
+            said = words + [f"IoU {', '.join(repr(i) for i in chosen)}"] * (chosen != base.ious)
+            one = dataclasses.replace(base, **changed, ious=chosen, switched=(*base.switched, *said))
+            if one not in resolved:
+                resolved.append(one)
+    return resolved
+
+
+_SWITCH_WORDS: dict[str, Any] = {
+    "interpolation": lambda v, _: f"interpolation {v}",
+    "areas": lambda v, base: ", ".join(
+        [f"area {v[0].low:g}..{v[0].high:g}"] * (v[0] != base.areas[0])
+        + [f"also area {a.name} = {a.bounds}" for a in v[len(base.areas) :]]
+    ),
+    "max_dets": lambda v, _: f"at most {v} detections",
+    "recall_at": lambda v, base: f"recall also at {', '.join(str(k) for k in v if k not in base.recall_at)}",
+    "ignored": lambda *_: "difficult objects counted",
+    "pixels": lambda v, _: f"pixels {v}",
+}
+
+
+FRACTIONS = 1024.0
+"""Pixels of the side of an image for which 32-bit fractions are computed."""
+
+
+def without_pixels(rules: Sequence[Protocol], log: Log) -> list[Protocol]:
+    """The protocols for boxes that are fractions of images of unknown size.
+
+    IoU is the same in any unit. Inclusive pixels are replaced by edges, and no box is in an area range beyond
+    the first, so that its numbers are undefined.
+
+    Raises
+    ------
+    UsageError
+        If a protocol cannot do without pixels: it has ranges given by the user, or a threshold by size.
+    """
+    found = []
+    for p in rules:
+        bounded = p.areas[0] not in (EVERY_AREA, AREAS["all"]) or p.named_areas
+        if bounded or p.size_threshold or "pixels inclusive" in p.switched:
+            raise UsageError(f"{p.name} is defined in pixels here, and no image has a size; {GIVE_SIZES}")
+        areas = [dataclasses.replace(area, low=math.inf, high=math.inf) for area in p.areas[1:]]
+        changed: dict[str, Any] = {"areas": (p.areas[0], *areas), "scale": FRACTIONS if p.single else 1.0}
+        if p.pixels == "inclusive":
+            changed |= {"pixels": "edges", "switched": (*p.switched, "pixels edges")}
+        found.append(dataclasses.replace(p, **changed))
+    log.note(
+        "no image has a size, so boxes are compared as fractions of their images: area ranges and inclusive "
+        f"pixels (width + 1) are not available ({GIVE_SIZES})"
+    )
+    return found
+
+
+def check_scores(*, at_score: float | None = None, score_min: float | None = None) -> None:
+    """Make sure that scores given by the user are finite: UsageError if one is not."""
+    for name, value in (("at_score", at_score), ("score_min", score_min)):
+        if value is not None and not math.isfinite(value):
+            raise UsageError(f"{name} {value}: expected a finite number")
+
+
+def _ious(given: Sequence[float]) -> tuple[float, ...]:
+    if not given:
+        raise UsageError("give at least one IoU threshold")
+    for value in given:
+        if not (math.isfinite(value) and 0 < value <= 1):
+            raise UsageError(f"iou {value}: expected an IoU above 0 and up to 1, as in 0.5")
+    return tuple(dict.fromkeys(float(value) for value in given))
+
+
+def _thresholds(ious: tuple[float, ...], base: Protocol) -> list[tuple[float, ...]]:
+    """The thresholds of each protocol that `base` becomes: of one for all, or of one for each."""
+    if base.size_threshold:
+        raise UsageError(f"iou: {base.name} has a separate threshold for every ground truth; leave it out")
+    if base.shared_score:
+        raise UsageError(
+            f"iou: {base.name} always reports mAP50, mAP75 and mAP50-95; leave it out, or choose another "
+            f"protocol"
+        )
+    return [tuple(sorted(ious))] if base.averaged else [(i,) for i in ious]
+
+
+def _interpolation(given: str | int, base: Protocol) -> str:
+    if base.metric in ("corloc", "top-k"):
+        raise UsageError(f"{base.name} has no precision-recall curve to interpolate")
+    if base.reading != "steps" and str(given) != base.interpolation:
+        raise UsageError(f"{base.name} reads precision at {base.interpolation} recalls: omit interpolation")
+    if str(given) not in ("all", "11", "101"):
+        raise UsageError(f"interpolation {given}: choose all, 11 or 101")
+    return str(given)
+
+
+def _recall_at(given: Sequence[int], base: Protocol, most: int | None) -> tuple[int, ...]:
+    """The numbers of detections at which recall is averaged: the protocol's and those given."""
+    if not base.recall_at or most is None:
+        raise UsageError(
+            f"recall_at {','.join(map(str, given))}: {base.name} has no average recall by number of "
+            f"detections; coco has"
+        )
+    for k in given:
+        if isinstance(k, bool) or int(k) != k or k < 1:
+            raise UsageError(f"recall_at {k}: expected whole numbers from 1, as in 1,10,50")
+        if k > most:
+            raise UsageError(
+                f"recall_at {k}: only the best {most} detections of an image and class are looked at; "
+                f"for more, also raise the limit (--max-dets {k})"
+            )
+    return tuple(sorted({*base.recall_at, *map(int, given)}))
+
+
+def _areas(given: Areas, base: Protocol) -> tuple[AreaRange, ...]:
+    """The ranges of `base`, the first replaced by the one without a name, and those with names added."""
+    if base.metric in ("corloc", "top-k") or base.shared_score:
+        raise UsageError(f"{base.name} has no area ranges")
+    first, named = base.areas[0], {a.name: a for a in base.areas[1:]}
+    n_whole = 0
+    for name, bounds in _area_texts(given):
+        if name is None:
+            n_whole += 1
+            if n_whole > 1:
+                raise UsageError(
+                    f"area {bounds}: there is one range already; name each further one, as in tiny=0:256"
+                )
+            first = _area(bounds, base)
+            continue
+        if name in AREAS or name in named:
+            what = "is COCO's own range" if name in AREAS else "was given twice"
+            raise UsageError(f"area {name}: the name {what}: choose another one")
+        named[name] = _named_area(name, bounds, base)
+    if len(named) >= MOST_AREAS:
+        most = MOST_AREAS - len(base.areas)
+        raise UsageError(f"area ranges: {base.name} takes at most {most} named ones")
+    return first, *named.values()
+
+
+def _area_texts(given: Areas) -> list[tuple[str | None, Any]]:
+    """Each range as its name, None without one, and its bounds."""
+    if isinstance(given, Mapping):
+        return list(given.items())
+    one_range = isinstance(given, str) or not any(isinstance(part, str) for part in given)
+    found: list[tuple[str | None, Any]] = []
+    for part in [given] if one_range else given:
+        name, equals, bounds = part.rpartition("=") if isinstance(part, str) else ("", "", part)
+        found.append((name.strip() if equals else None, bounds))
+    return found
+
+
+def _named_area(name: str, bounds: Any, base: Protocol) -> AreaRange:
+    if base.metric != "ap" or base.group_weight is not None:
+        raise UsageError(
+            f"area {name}: {base.name} has no named area ranges; LOW:HIGH without a name is one for all its "
+            f"numbers"
+        )
+    if not re.fullmatch(r"[\w.-]{1,40}", name):
+        raise UsageError(
+            f"area {shorten(name)}={bounds}: a name has letters, digits, '.', '_' and '-', as in tiny=0:256"
+        )
+    found = _area(bounds, base, name)
+    if found.low == found.high:
+        raise UsageError(f"area {name}={bounds}: the lower end must be below the upper one")
+    return dataclasses.replace(found, name=name)
+
+
+def _area(given: str | tuple[float, float], base: Protocol, name: str = "") -> AreaRange:
+    shown = f"{name}={given}" if name else given
+    if isinstance(given, str):
+        if given in AREAS:
+            named = AREAS[given]
+            unlimited = len(base.areas) == 1 and named.high == LARGEST_AREA
+            return dataclasses.replace(named, high=math.inf) if unlimited else named
+        try:
+            texts = [part.strip() for part in given.replace("..", ":").replace(",", ":").split(":")]
+            if not any(texts):
+                raise ValueError
+            low, high = (float(text or math.nan) for text in texts)
+            low = low if texts[0] else 0.0
+            if not texts[1] and 0 <= low < LARGEST_AREA:
+                return AreaRange(f"{low:g}..", low, base.areas[0].high)
+        except ValueError:
+            raise UsageError(
+                f"area {shown}: choose {', '.join(AREAS)}, or give LOW:HIGH or NAME=LOW:HIGH"
+            ) from None
+    else:
+        low, high = given
+    if not (math.isfinite(low) and math.isfinite(high) and 0 <= low <= high):
+        raise UsageError(f"area {shown}: give two areas in square pixels, the lower one first")
+    return AreaRange(f"{low:g}..{high:g}", float(low), float(high))
