@@ -255,7 +255,7 @@ def signs() -> str:
         suffixes = ", ".join(map(json.dumps, looks_at)) + ("," if len(looks_at) == 1 else "")
         return f"    {json.dumps(name)}: (({suffixes}), {'None' if begins is None else json.dumps(begins)}),"
 
-    own = [name for name in FORMATS if FORMATS[name].sniff.__module__.startswith("odm.formats.")]
+    own = [name for name in FORMATS if FORMATS[name].read.__module__.startswith("odm.formats.")]
     variants: dict[str, dict[object, str]] = {}
     for name in own:
         for spec in option_specs(FORMATS[name].options):

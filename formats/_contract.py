@@ -1,11 +1,13 @@
 """What a format is: the contract between one file in this folder and everything else.
 
-A format is a module with a constant ``FORMAT`` and three functions. Its docstring is the specification
-that ``odm formats NAME`` prints. To add a format, add its file here (or name the constant in the entry point
-group ``odm.formats``) and put fixtures into ``fixtures/``; nothing else needs to be edited.
+A format is a module with three functions and a constant ``FORMAT``, which `format_of` makes of it. Its
+docstring is the specification that ``odm formats NAME`` prints. To add a format, add its file here (or name
+the constant in the entry point group ``odm.formats``) and put fixtures into ``fixtures/``; nothing else needs
+to be edited.
 
 ``sniff(source) -> Sniff | None``
-    Looks at a `Source` (the list of files, the first bytes of some) and returns how sure it is, and why.
+    Looks at a `Source` (the list of files, the first bytes of some) and returns how sure it is, and why. A
+    format of JSON files has ``looks_like(look, head)`` instead, which says so of the first bytes of one.
 ``read(source, builder, log, options) -> None``
     Passes what it reads to the `Builder`. What cannot be a box becomes an issue in the log,
     ``builder.skipped`` counts the rows lost that way, and reading goes on to the end. Nothing is shifted,
@@ -21,11 +23,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from odm.files import Output, Source
+from odm.formats._shared import sniffing
 from odm.issues import Log, UsageError, hint
 from odm.tables import Builder, Dataset
 
@@ -50,16 +54,9 @@ DESCRIBING = re.compile(
 """Names of files that others depend on (class lists, splits, sizes), which are never left out."""
 
 
+Sniff = sniffing.Sniff
 Signs = tuple[tuple[str, ...], str | None]
 """`Format.looks_at` and `Format.begins`."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Sniff:
-    """How sure a format is that a source is its own, and why, in words for the user."""
-
-    confidence: int
-    reason: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -152,6 +149,28 @@ class Format:
     def adapted(self, options: Any) -> Format:
         """The format as it is written with these options."""
         return self if self.adapt is None else dataclasses.replace(self, **self.adapt(options))
+
+
+_DEFINED = ("sniff", "read", "write", "parts", "decide_together", "adapt")
+"""Functions of a module that are fields of its format by name."""
+
+
+def format_of(module: str, **declared: Any) -> Format:
+    """The format that a module defines, from what it holds and the fields that are `declared`.
+
+    Its docstring, the last part of its name, its functions called as fields of `Format`, and the class of the
+    options that its ``read`` takes are fields. In place of ``sniff`` it may have ``looks_like(look, head)``,
+    which says from the beginning of a JSON file how sure it is, and why; ``begins`` is ``"[{"`` then.
+    """
+    held = vars(sys.modules[module])
+    fields = {key: held[key] for key in _DEFINED if key in held}
+    if "sniff" not in fields:
+        suffixes = declared.get("looks_at") or declared["suffixes"]
+        fields |= {"sniff": sniffing.sniffer(held["looks_like"], suffixes), "begins": "[{"}
+    if "options" not in declared:
+        fields["options"] = held[held["read"].__annotations__["options"]]
+    name = module.rpartition(".")[2]
+    return Format(**{"name": name, "doc": held["__doc__"], **fields, **declared})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -42,17 +42,8 @@ from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
 from odm.formats._shared.gather import At
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import (
-    Nothing,
-    Reader,
-    dump,
-    flags_of,
-    groups,
-    lines,
-    may_write,
-    number,
-    sniff_json,
-)
+from odm.formats._shared.json_values import Nothing, Reader, dump, flags_of, groups, lines, may_write, number
+from odm.formats._shared.sniffing import sniff_json
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag

@@ -33,10 +33,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.items import Item, Row, Size, file_items, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, dump, lines, number, sniff_json
+from odm.formats._shared.json_values import Reader, dump, lines, number
 from odm.formats._shared.number_text import short_wh
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log, printable
@@ -59,7 +59,8 @@ class CreatemlOptions(SplitOptions):
     )
 
 
-def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+    """Look at the keys of the first record."""
     first = look.first.get("", {})
     for image, boxes in (("image", "annotations"), ("imagefilename", "annotation")):
         if look.top == "[" and first.get(image) == '"' and first.get(boxes) in ("[", "n"):
@@ -67,16 +68,11 @@ def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     return None
 
 
-def sniff(source: Source) -> Sniff | None:
-    """Look at the keys of the first record."""
-    return sniff_json(source, _looks_like)
-
-
 def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -> None:
     """Read the file, or those of a folder."""
     relative = options.units == "normalized"
     reader = Reader(source, builder, log, options, ask_other=relative)
-    files = reader.choose(_looks_like, "Create ML JSON")
+    files = reader.choose(looks_like, "Create ML JSON")
     files = files_of_split(files, split_of, options.split, source, log)
     images = {file: list(file_items(reader, file, "a list of images")) for file in files}
     if options.units == "auto" and _are_relative(itertools.chain(*images.values())):
@@ -175,19 +171,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: CreatemlOptions) 
     target.write(name, f"{lines(iter(texts))}\n".encode())
 
 
-FORMAT = Format(
-    name="createml",
+FORMAT = format_of(
+    __name__,
     title="Create ML JSON",
     use="training",
     written_by="Apple Create ML, Roboflow, RectLabel (image and imagefilename spellings)",
-    doc=__doc__ or "",
     suffixes=(".json",),
-    begins="[{",
     single=True,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=CreatemlOptions,
     keeps=frozenset({"extension", "empty", "score", "wh"}),
     max_error_px=1e-9,
 )

@@ -38,8 +38,9 @@ from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.gather import At, report_other_kind
 from odm.formats._shared.json_lines import json_lines
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, dump, groups, is_set, may_write, number, sniff_json
+from odm.formats._shared.json_values import Reader, dump, groups, is_set, may_write, number
 from odm.formats._shared.number_text import short_wh
+from odm.formats._shared.sniffing import sniff_json
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.issues import Log, printable
 from odm.names import stem

@@ -33,17 +33,9 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._shared.gather import At, Corners
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import (
-    Nothing,
-    Reader,
-    bounds,
-    dump,
-    groups,
-    may_write,
-    number,
-    sniff_json,
-)
+from odm.formats._shared.json_values import Nothing, Reader, bounds, dump, groups, may_write, number
 from odm.formats._shared.number_text import short_wh
+from odm.formats._shared.sniffing import sniff_json
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset

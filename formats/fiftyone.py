@@ -49,7 +49,7 @@ from typing import Any
 import numpy as np
 
 from odm.files import COLLISION, Output, Source
-from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.codes import UNKNOWN_CLASS
 from odm.formats._shared.frames import box_tracks, track_numbers
 from odm.formats._shared.items import (
@@ -66,8 +66,9 @@ from odm.formats._shared.items import (
 )
 from odm.formats._shared.json_columns import show
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import FLAG_NAMES, Reader, dump, fitting, number, sniff_json
+from odm.formats._shared.json_values import FLAG_NAMES, Reader, dump, number
 from odm.formats._shared.number_text import fixed_rows
+from odm.formats._shared.sniffing import fitting
 from odm.formats._shared.splits import SPLITS, SplitOptions, files_of_split, miss_split, split_of
 from odm.formats._shared.text_tokens import decimals_for
 from odm.issues import Log, Trusted, printable
@@ -93,7 +94,8 @@ class FiftyoneOptions(SplitOptions):
     )
 
 
-def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+    """Look at the outermost keys."""
     if look.top == "{" and look.keys.get("samples") == "[" and "filepath" in look.first.get("samples", {}):
         return SURE, "it has samples with a filepath, as FiftyOne has"
     if look.top != "{" or look.keys.get("labels") != "{" or look.keys.get("classes", "[") not in ("[", "n"):
@@ -103,19 +105,14 @@ def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     return None
 
 
-def sniff(source: Source) -> Sniff | None:
-    """Look at the outermost keys."""
-    return sniff_json(source, _looks_like)
-
-
 def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -> None:
     """Read the file, or those of a folder."""
-    files = fitting(source, _looks_like) if source.is_dir else [""]
+    files = fitting(source, looks_like) if source.is_dir else [""]
     homes = list(dict.fromkeys(os.path.dirname(source.full(file)) for file in files))
     homes += [os.path.dirname(home) for home in homes if os.path.basename(home) == "labels"]
     folders = tuple(os.path.join(home, "data") for home in homes)
     reader = Reader(source, builder, log, options, folders, ask_other=True)
-    files = reader.choose(_looks_like, "the detection data set of FiftyOne")
+    files = reader.choose(looks_like, "the detection data set of FiftyOne")
     found: dict[str, Item] = {}
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
@@ -301,21 +298,14 @@ def adapt(options: FiftyoneOptions) -> dict[str, Any]:
     return {"keeps": keeps, "split_names": SPLITS}
 
 
-FORMAT = Format(
-    name="fiftyone",
+FORMAT = format_of(
+    __name__,
     title="FiftyOne detection data set",
     use="annotation tools",
     written_by="FiftyOne FiftyOneImageDetectionDataset and FiftyOneDataset",
-    doc=__doc__ or "",
     suffixes=(".json",),
-    begins="[{",
     single=True,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=FiftyoneOptions,
     keeps=frozenset({"empty", "unused", "order", "score", "track", *FLAG_NAMES}),
     max_error_px=1e-6,
     needs_size=True,
-    adapt=adapt,
 )

@@ -37,12 +37,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.gather import Corners
 from odm.formats._shared.items import BadRecord, Item, Row, images_of, line_items, one_file
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, bounds, dump, fitting, is_upright, sniff_json
+from odm.formats._shared.json_values import Reader, bounds, dump, is_upright
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.sniffing import fitting
 from odm.issues import Log, printable
 from odm.tables import Builder, Dataset
 
@@ -68,18 +69,14 @@ class LabelboxOptions(ImageOptions):
     project: str = option("", "name or id of the project whose labels are read", side="read")
 
 
-def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+    """Look at the keys of the first record."""
     keys = look.keys if look.top == "{" else look.first.get("", {})
     if keys.get("data_row") == "{" and ("projects" in keys or "media_attributes" in keys):
         return SURE, "its records have a data_row and projects, as Labelbox has"
     if "Labeled Data" in keys and "Label" in keys:
         return SURE, "its records have Labeled Data and a Label, as in Labelbox's older export"
     return None
-
-
-def sniff(source: Source) -> Sniff | None:
-    """Look at the keys of the first record."""
-    return sniff_json(source, _looks_like, _SUFFIXES)
 
 
 @dataclasses.dataclass(slots=True)
@@ -94,11 +91,11 @@ class _Passed:
 
 def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -> None:
     """Read the records one by one."""
-    files = fitting(source, _looks_like, _SUFFIXES)[:1] if source.is_dir else [""]
+    files = fitting(source, looks_like, _SUFFIXES)[:1] if source.is_dir else [""]
     old = any(b'"Labeled Data"' in source.head(file) for file in files)
     reader = Reader(source, builder, log, options, sized=not old)
     passed = _Passed()
-    for file in log.track(reader.choose(_looks_like, "an export of Labelbox", _SUFFIXES), "reading"):
+    for file in log.track(reader.choose(looks_like, "an export of Labelbox", _SUFFIXES), "reading"):
         for record in line_items(reader, file):
             with contextlib.suppress(BadRecord):
                 read_one = _read_old if "Labeled Data" in record else _read_record
@@ -237,19 +234,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelboxOptions) 
     target.write(name, "".join(texts).encode())
 
 
-FORMAT = Format(
-    name="labelbox",
+FORMAT = format_of(
+    __name__,
     title="Labelbox export",
     use="annotation tools",
     written_by="Labelbox export v2 (NDJSON, and the same as a list) and v1 (JSON)",
-    doc=__doc__ or "",
     suffixes=(".ndjson",),
     looks_at=_SUFFIXES,
-    begins="[{",
     single=True,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=LabelboxOptions,
     keeps=frozenset({"size", "extension", "empty", "score", "wh"}),
 )

@@ -38,7 +38,7 @@ import math
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import FILE_NAME_DIFFERS, NO_FILES, UNKNOWN_SHAPE
 from odm.formats._shared.gather import Corners, with_extension
 from odm.formats._shared.image_names import Place, image_places, note_folders, without_folder
@@ -53,7 +53,6 @@ from odm.formats._shared.json_values import (
     is_set,
     is_upright,
     may_write,
-    sniff_json,
 )
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log, Trusted
@@ -73,7 +72,8 @@ class LabelmeOptions(ImageOptions):
     """Options of LabelMe JSON."""
 
 
-def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+    """Look at the outermost keys."""
     if look.top != "{" or look.keys.get("shapes", "[") not in ("[", "n"):
         return None
     if look.cut and look.keys.get("imageData") == '"' and _TOP.issuperset(look.keys):
@@ -83,11 +83,6 @@ def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     if "shapes" in look.keys and (image or "points" in first):
         return SURE, "it has shapes of one image, as in LabelMe"
     return None
-
-
-def sniff(source: Source) -> Sniff | None:
-    """Look at the outermost keys."""
-    return sniff_json(source, _looks_like)
 
 
 def read(source: Source, builder: Builder, log: Log, options: LabelmeOptions) -> None:
@@ -203,18 +198,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelmeOptions) -
         target.write(file, f"{dump(record, 2)}\n".encode())
 
 
-FORMAT = Format(
-    name="labelme",
+FORMAT = format_of(
+    __name__,
     title="LabelMe JSON",
     use="annotation tools",
     written_by="labelme, AnyLabeling, X-AnyLabeling",
-    doc=__doc__ or "",
     suffixes=(".json",),
-    begins="[{",
     single=False,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=LabelmeOptions,
     keeps=frozenset({"size", "extension", "empty", "score", *FLAG_NAMES}),
 )

@@ -44,7 +44,7 @@ from typing import Any
 import numpy as np
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.gather import NAN, Corners
 from odm.formats._shared.items import (
     BAD_SIZE,
@@ -59,7 +59,7 @@ from odm.formats._shared.items import (
     one_file,
 )
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, bounds, dump, is_upright, lines, number, sniff_json
+from odm.formats._shared.json_values import Reader, bounds, dump, is_upright, lines, number
 from odm.formats._shared.number_text import fixed_rows
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_tokens import decimals_for
@@ -105,7 +105,8 @@ class LabelstudioOptions(ImageOptions):
     )
 
 
-def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+    """Look at the keys of the first task."""
     first = look.first.get("", {})
     if look.top == "{" and look.keys.get("data") == "{" and _WORK & look.keys.keys():
         return SURE, "it is one task with data, as in Label Studio"
@@ -118,18 +119,13 @@ def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     return None
 
 
-def sniff(source: Source) -> Sniff | None:
-    """Look at the keys of the first task."""
-    return sniff_json(source, _looks_like)
-
-
 # ----------------------------------------------------------------------------------------------- reading
 
 
 def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions) -> None:
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, ask_other=True)
-    files = reader.choose(_looks_like, "Label Studio JSON")
+    files = reader.choose(looks_like, "Label Studio JSON")
     tasks = [task for file in files for task in file_items(reader, file, "a list of tasks", alone=True)]
     truth = any(task.get(key) for task in tasks for key in ("annotations", "completions"))
     guesses = any(task.get("predictions") for task in tasks)
@@ -350,19 +346,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
     target.write(name, f"{lines(iter(tasks))}\n".encode())
 
 
-FORMAT = Format(
-    name="labelstudio",
+FORMAT = format_of(
+    __name__,
     title="Label Studio JSON",
     use="annotation tools",
     written_by="Label Studio 0.x (completions), 1.x JSON and JSON-MIN",
-    doc=__doc__ or "",
     suffixes=(".json",),
-    begins="[{",
     single=True,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=LabelstudioOptions,
     keeps=frozenset({"size", "extension", "empty", "score"}),
     max_error_px=1e-6,
     needs_size=True,

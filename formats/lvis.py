@@ -62,15 +62,9 @@ from odm.formats._shared.frames import box_tracks, track_numbers
 from odm.formats._shared.gather import NAN, At
 from odm.formats._shared.json_columns import NONE, Broken, Chunk, Document, Field, load
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import (
-    Reader,
-    dump,
-    lines,
-    may_write,
-    number,
-    sniff_json,
-)
+from odm.formats._shared.json_values import Reader, dump, lines, may_write, number
 from odm.formats._shared.number_text import short_wh
+from odm.formats._shared.sniffing import sniff_json
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log, Trusted
 from odm.tables import FREQUENCIES, NO_ID, Builder, Dataset, Flag, LabelState

@@ -38,8 +38,9 @@ from odm.formats._shared.gather import NAN, At, Corners
 from odm.formats._shared.json_columns import show
 from odm.formats._shared.json_lines import json_lines
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, dump, groups, may_write, number, sniff_json
+from odm.formats._shared.json_values import Reader, dump, groups, may_write, number
 from odm.formats._shared.number_text import short_wh
+from odm.formats._shared.sniffing import sniff_json
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.issues import Log, Trusted, printable
 from odm.tables import Builder, Dataset

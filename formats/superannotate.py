@@ -57,8 +57,8 @@ from odm.formats._shared.json_values import (
     is_upright,
     may_write,
     number,
-    sniff_json,
 )
+from odm.formats._shared.sniffing import sniff_json
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log, PathError, Trusted, first_few
 from odm.tables import Builder, Dataset

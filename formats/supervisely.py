@@ -43,23 +43,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.gather import NAN, At, own_folder
 from odm.formats._shared.image_names import Place, image_places
 from odm.formats._shared.items import BadRecord, Item, Row, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import (
-    FLAG_NAMES,
-    Reader,
-    bounds,
-    check_head,
-    dump,
-    is_set,
-    is_upright,
-    may_write,
-)
+from odm.formats._shared.json_values import FLAG_NAMES, Reader, bounds, dump, is_set, is_upright, may_write
 from odm.formats._shared.pictures import Picture
+from odm.formats._shared.sniffing import check_head
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.issues import Log, Trusted, printable
 from odm.names import stem
@@ -296,18 +288,13 @@ def _colour(i: int, n: int) -> str:
     return f"#{round(red * 255):02X}{round(green * 255):02X}{round(blue * 255):02X}"
 
 
-FORMAT = Format(
-    name="supervisely",
+FORMAT = format_of(
+    __name__,
     title="Supervisely project",
     use="annotation tools",
     written_by="Supervisely project (ann/ with meta.json)",
-    doc=__doc__ or "",
     suffixes=(".json",),
     begins="[{",
     single=False,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=SuperviselyOptions,
     keeps=frozenset({"size", "extension", "empty", "unused", "order", "score", "split", *FLAG_NAMES}),
 )

@@ -44,7 +44,7 @@ import re
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.codes import UNKNOWN_SHAPE, WRONG_COUNT
 from odm.formats._shared.gather import At, Corners
 from odm.formats._shared.items import (
@@ -59,16 +59,7 @@ from odm.formats._shared.items import (
     one_file,
 )
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import (
-    FLAG_NAMES,
-    Nothing,
-    Reader,
-    bounds,
-    dump,
-    is_set,
-    is_upright,
-    sniff_json,
-)
+from odm.formats._shared.json_values import FLAG_NAMES, Nothing, Reader, bounds, dump, is_set, is_upright
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_tokens import text_of
 from odm.issues import Code, Log, Trusted, printable
@@ -117,7 +108,8 @@ class ViaOptions(ImageOptions):
     )
 
 
-def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+    """Look at the first keys, or at the header of a CSV file."""
     head = head.removeprefix(b"\xef\xbb\xbf")
     if "_via_img_metadata" in look.keys or "_via_settings" in look.keys:
         return SURE, "it has the keys of a VIA project"
@@ -126,11 +118,6 @@ def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     if b"region_shape_attributes" in head.split(b"\n", 1)[0] and look.top != "{":
         return SURE, "its header has region_shape_attributes, as in VIA"
     return None
-
-
-def sniff(source: Source) -> Sniff | None:
-    """Look at the first keys, or at the header of a CSV file."""
-    return sniff_json(source, _looks_like, _SUFFIXES)
 
 
 _OptionTexts = dict[str, dict[str, str]]
@@ -143,7 +130,7 @@ def read(source: Source, builder: Builder, log: Log, options: ViaOptions) -> Non
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options)
     waiting: _Waiting = []
-    for file in reader.choose(_looks_like, "VIA annotations", _SUFFIXES):
+    for file in reader.choose(looks_like, "VIA annotations", _SUFFIXES):
         with contextlib.suppress(BadRecord):
             if source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
                 _read_json(reader, file, waiting)
@@ -361,18 +348,13 @@ def _regions(image: Image, attribute: str) -> list[dict[str, Any]]:
     return found
 
 
-FORMAT = Format(
-    name="via",
+FORMAT = format_of(
+    __name__,
     title="VGG Image Annotator (VIA)",
     use="annotation tools",
     written_by="VIA 1 and 2 JSON, VIA 2 CSV, projects",
-    doc=__doc__ or "",
     suffixes=_SUFFIXES,
     begins=None,
     single=True,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=ViaOptions,
     keeps=frozenset({"extension", "empty", "score", "wh", *FLAG_NAMES}),
 )

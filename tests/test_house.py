@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import inspect
 import os
 import re
 import shutil
@@ -480,6 +481,13 @@ def test_every_file_without_underscore_is_a_format(name):
     tree = MODULES[f"odm.formats.{name}"]
     assert ast.get_docstring(tree)
     assert FORMATS[name].doc
+    for function, types in (
+        ("sniff", ["Source"]),
+        ("read", ["Source", "Builder", "Log"]),
+        ("write", ["Dataset", "Output", "Log"]),
+    ):
+        given = inspect.signature(getattr(FORMATS[name], function)).parameters.values()
+        assert [parameter.annotation for parameter in given][: len(types)] == types, function
     assert sys.modules[f"odm.formats.{name}"].FORMAT is FORMATS[name]
 
 

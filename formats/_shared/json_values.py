@@ -12,14 +12,13 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from odm.codes import NO_SIZE
 from odm.files import Source
-from odm.formats._contract import Sniff
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import (
     BAD_IMAGE_SIZE,
@@ -47,10 +46,11 @@ from odm.formats._shared.json_columns import (
     show,
     syntax_error,
 )
-from odm.formats._shared.json_preview import TOO_DEEP, JsonPreview, glance
+from odm.formats._shared.json_preview import TOO_DEEP
 from odm.formats._shared.pictures import ImageOptions, Picture
+from odm.formats._shared.sniffing import LOOKED_AT, HeadCheck, check_head, fitting
 from odm.formats._shared.text_tokens import NUMBER_TEXT
-from odm.issues import Log, Trusted, printable, shorten
+from odm.issues import Log, Trusted, shorten
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag
 
@@ -63,44 +63,6 @@ FLAG_NAMES = {str(flag.name).lower(): flag for flag in Flag}
 
 class Nothing:
     """A value that could not be read; the log has the reason."""
-
-
-# ---------------------------------------------------------------------------------------------- sniffing
-
-HeadCheck = Callable[[JsonPreview, bytes], tuple[int, str] | None]
-"""Confidence and reason from a file's name and first bytes, or None if it is no such file."""
-
-
-def check_head(head: bytes, says: HeadCheck) -> tuple[int, str] | None:
-    """Confidence and reason from the first bytes of a file; a few suffice for most."""
-    found = says(glance(head[:4096]), head)
-    return says(glance(head), head) if found is None and len(head) > 4096 else found
-
-
-LOOKED_AT = 50
-"""How many files of a folder a sniffer looks at."""
-
-
-def fitting(source: Source, says: HeadCheck, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
-    """The files of a folder that fit, of the first fifty."""
-    return source.once(_fitting, says, suffixes)
-
-
-def _fitting(source: Source, says: HeadCheck, suffixes: tuple[str, ...]) -> list[str]:
-    return [file for file in source.with_suffix(*suffixes)[:LOOKED_AT] if check_head(source.head(file), says)]
-
-
-def sniff_json(source: Source, says: HeadCheck, suffixes: tuple[str, ...] = (".json",)) -> Sniff | None:
-    """Look at the outermost keys of a file, or of the files of a folder."""
-    if not source.is_dir:
-        found = check_head(source.head(), says)
-        return Sniff(*found) if found else None
-    files = fitting(source, says, suffixes)
-    found = check_head(source.head(files[0]), says) if files else None
-    if found is None:
-        return None
-    shown = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more files"
-    return Sniff(found[0], f"of {printable(shown)}: {found[1]}")
 
 
 # ----------------------------------------------------------------------------------------------- reading
@@ -268,7 +230,7 @@ class Reader(Gather):
 
     def members(self, record: dict[str, Any], keys: Sequence[str], at: At) -> list[float] | None:
         """The numbers under these keys of an object, or None and an issue for each that is not one."""
-        values = [record.get(key) for key in keys]
+        values: list[Any] = [record.get(key) for key in keys]
         if _NUMBER.issuperset(map(type, values)):
             return list(map(float, values))
         for key in keys:

@@ -47,8 +47,8 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import Format, Sniff, option
-from odm.formats._shared.json_values import sniff_json
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.sniffing import sniff_json
 from odm.formats.vott.project import looks_like, read_project, write_project
 from odm.formats.vott.tables import read_tables, sniff_tables, write_table
 from odm.issues import Log
