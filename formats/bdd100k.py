@@ -33,16 +33,19 @@ Writing: a list of frames, with ``size`` if it is known.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Format, Sniff
-from odm.formats._shared.gather import At
+from odm.formats._shared.items import BadRecord, Item, Row, Size, file_items, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Nothing, Reader, dump, flags_of, groups, lines, may_write, number
+from odm.formats._shared.json_values import Reader, dump, lines
 from odm.formats._shared.sniffing import sniff_json
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log
@@ -92,161 +95,101 @@ def read(source: Source, builder: Builder, log: Log, options: BddOptions) -> Non
     files = reader.choose(_looks_like, "BDD100K", file_per_image=True)
     files = files_of_split(files, split_of, options.split, source, log)
     for file in log.track(files, "reading"):
-        value = reader.value(file)
-        if value is not Nothing:
-            _read_file(reader, value, At(source.full(file)), split_of(file))
+        with contextlib.suppress(BadRecord):
+            for frame, name, size in _frames(reader, file):
+                _read_frame(frame, name, size, split_of(file))
     reader.finish()
 
 
-def _read_file(reader: Reader, value: Any, at: At, split: str) -> None:
-    size = None
-    if isinstance(value, list):
-        frames: list[Any] | None = value
-        here = at
-        name = None
-    else:
-        record = reader.mapping(value, at)
-        if record is None:
-            return
-        if "frames" not in record:
-            reader.missing(at, "frames")
-            return
-        name = record.get("name")
-        here = at / "frames"
-        frames = reader.items(record["frames"], here)
-        reader.count_unread(record, _TOP | {"name"})
-        size = _config(reader, record.get("config"), at / "config")
-    rows = reader.rows_of(here)
-    single = name is not None and frames is not None and len(frames) == 1
-    for i, item in enumerate(frames or ()):
-        frame = reader.mapping(item, here / i)
-        if frame is not None:
-            named = name if single and "name" not in frame else frame.get("name")
-            _read_frame(reader, frame, here / i, named, size, split, rows, i)
+def _frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | None]]:
+    """The frames of a file, each with its name and the size that the file gives for all."""
+    for record in file_items(reader, file, "a list of frames", alone=True):
+        if record.at.pointer:
+            yield record, record.get("name"), None
+            continue
+        record.need("frames")
+        record.count_unread(_TOP | {"name"})
+        size = _config(record.object("config", optional=True))
+        single = len(record.array("frames")) == 1
+        for frame in record.items("frames"):
+            yield frame, record.get("name") if single and "name" not in frame else frame.get("name"), size
 
 
-def _config(reader: Reader, value: Any, at: At) -> tuple[int, int] | None:
+def _config(config: Item) -> Size | None:
     """Add the categories of a configuration and answer its image size."""
-    config = {} if value is None else reader.mapping(value, at)
-    if not config:
-        return None
-    for i, item in enumerate(reader.items(config.get("categories"), at / "categories") or ()):
+    for i, item in enumerate(config.array("categories")):
         name = item.get("name") if isinstance(item, dict) else item
-        reader.category(name, at / "categories" / i, listed=True)
-    key = "imageSize" if "imageSize" in config else "image_size"
-    return _size(reader, config.get(key), at / key)
+        config.reader.category(name, config.at / "categories" / i, listed=True)
+    return config.object(config.first_key("imageSize", "image_size"), optional=True).size("width", "height")
 
 
-def _size(reader: Reader, value: Any, at: At) -> tuple[int, int] | None:
-    size = {} if value is None else reader.mapping(value, at)
-    return reader.size(size.get("width"), size.get("height"), at, ("width", "height")) if size else None
-
-
-def _read_frame(
-    reader: Reader,
-    frame: dict[str, Any],
-    at: At,
-    name: Any,
-    size: tuple[int, int] | None,
-    split: str,
-    file: int,
-    line: int,
-) -> None:
-    reader.count_unread(frame, _FRAME)
-    key = "objects" if "objects" in frame and "labels" not in frame else "labels"
-    labels = reader.items(frame.get(key), at / key)
-    own = _size(reader, frame.get("size"), at / "size")
+def _read_frame(frame: Item, name: Any, size: Size | None, split: str) -> None:
+    frame.count_unread(_FRAME)
+    labels = frame.rows("objects" if "objects" in frame and "labels" not in frame else "labels")
+    own = frame.object("size", optional=True).size("width", "height")
     video, number = frame.get("videoName"), frame.get("frameIndex")
     if video is not None and not isinstance(video, str):
-        reader.wrong(at / "videoName", "text", video)
+        frame.wrong("videoName", "text")
         video = None
-    columns: dict[str, Any] = {"file": file, "line": line}
+    columns: dict[str, Any] = {}
     if video:
         whole = type(number) is int and 0 <= number < 2**31
-        columns |= {"video": reader.builder.video(video), "frame": number if whole else -1}
-    image = reader.image(name, at, field="name", size=own or size, split=split, **columns)
-    if image is None or labels is None:
-        reader.builder.skipped += len(labels or ())
-        return
-    here = at / key
-    rows = reader.rows_of(here)
-    for i, label in enumerate(labels):
-        track = None if video is None or not isinstance(label, dict) else label.get("id")
-        place = (rows, i, columns.get("video", -1), track)
-        if not _read_label(reader, label, here / i, image, place):
-            reader.builder.skipped += 1
+        columns = {"video": frame.reader.builder.video(video), "frame": number if whole else -1}
+    image = frame.image_named(name, field="name", size=own or size, split=split, **columns)
+    labels.read(image, _read_label, None if video is None else columns.get("video", -1))
 
 
-def _read_label(reader: Reader, value: Any, at: At, image: int, place: tuple[int, int, int, Any]) -> bool:
-    """Read one label; False, and an issue, if it should be a box and cannot be one.
-
-    `place` are the number of its list, its index there, and the video and id of its track.
-    """
-    rows, line, video, id_ = place
-    label = reader.mapping(value, at, row=True)
-    if label is None:
-        return False
+def _read_label(label: Row, video: int | None) -> None:
+    """Read one label, whose id is that of a track in frames of a video, -1 for one without a name."""
     if label.get("box2d") is None:
-        reader.count(next((k for k in _OTHER_SHAPES if label.get(k)), "labels without a box"))
-        return True
-    box = reader.mapping(label["box2d"], at / "box2d", row=True)
-    corners = None if box is None else reader.members(box, ("x1", "y1", "x2", "y2"), at / "box2d")
-    if "category" not in label:
-        reader.missing(at, "category", row=True)
-        return False
-    category = reader.category(label["category"], at / "category")
-    score = reader.score(label.get("score"), at / "score")
-    given = label.get("attributes")
-    attributes = reader.mapping(given, at / "attributes", row=True) if given else {}
-    if corners is None or category is None or score is None or attributes is None:
-        return False
-    reader.count_unread(label, _LABEL)
-    flags = reader.flags(attributes, _FLAGS, ("NA", "none", False))
-    left, top, right, bottom = corners
-    location = left, top, right, bottom
-    track = -1
-    if id_ not in (None, "", -1, "-1") and isinstance(id_, (int, str)):
-        track = reader.builder.track(video, id_)
-    reader.box(image, category, location, at, file=rows, line=line, score=score, flags=flags, track=track)
-    return True
+        label.reader.count(next((k for k in _OTHER_SHAPES if label.get(k)), "labels without a box"))
+        return
+    x1, y1, x2, y2 = label.object("box2d").numbers("x1", "y1", "x2", "y2")
+    category, score = label.category("category"), label.score("score")
+    flags = label.flags("attributes", _FLAGS, ("NA", "none", False))
+    label.count_unread(_LABEL)
+    id_, track = label.get("id"), -1
+    if (
+        video is not None
+        and not label.bad
+        and id_ not in (None, "", -1, "-1")
+        and isinstance(id_, (int, str))
+    ):
+        track = label.reader.builder.track(video, id_)
+    label.add(category, (x1, y1, x2, y2), score=score, flags=flags, track=track)
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: BddOptions) -> None:
     """Write one file."""
     del options
-    name = "" if target.single else "labels.json"
-    if not may_write(dataset, log) or (name and not target.plan([name], ["the labels"], log)):
+    name = one_file(dataset, target, "labels.json", "labels", log)
+    if name is None:
         return
-    images, boxes = dataset.images, dataset.boxes
-    frames, n = [], 0
+    images, videos = dataset.images, dataset.images.video
     ids = [*(i if isinstance(i, str) else int(i) for i in dataset.tracks.source_id.tolist()), None]
-    tracks = boxes.track if boxes.track is not None else np.full(len(boxes), -1)
-    for row, (image, members) in enumerate(zip(images.name, groups(dataset), strict=True)):
+    given = dataset.boxes.track
+    tracks = np.full(len(dataset.boxes), -1) if given is None else given
+    frames, numbers = [], itertools.count(1)
+    for image in images_of(dataset):
         labels = []
-        for i in members:
-            n += 1
-            x1, y1, x2, y2 = map(number, boxes.xyxy[i].tolist())
-            is_set_ = flags_of(int(boxes.flags[i]), _WRITTEN)
-            label: dict[str, Any] = {
-                "id": str(n) if ids[tracks[i]] is None else ids[tracks[i]],
-                "category": dataset.categories.name[boxes.category[i]],
-                "attributes": {key: key in is_set_ for key in _WRITTEN},
-                "box2d": {"x1": x1, "y1": y1, "x2": x2, "y2": y2},
-            }
-            if (images.video is not None or boxes.track is not None) and ids[tracks[i]] is None:
+        for box in image.boxes:
+            n, is_set, track = next(numbers), box.flags_in(_WRITTEN), ids[tracks[box.row]]
+            label: dict[str, Any] = {"id": str(n) if track is None else track}
+            if track is None and (videos is not None or given is not None):
                 del label["id"]  # in a video it would be a track
-            labels.append(
-                label | {"score": number(float(boxes.score[i]))} if dataset.kind == "det" else label
-            )
-        frame: dict[str, Any] = {"name": image}
-        if images.width[row] > 0 and images.height[row] > 0:
-            frame["size"] = {"width": int(images.width[row]), "height": int(images.height[row])}
-        if images.video is not None:
-            video = int(images.video[row])
+            label["category"] = box.label
+            label["attributes"] = {key: key in is_set for key in _WRITTEN}
+            label["box2d"] = dict(zip(("x1", "y1", "x2", "y2"), box.xyxy, strict=True))
+            labels.append(label | box.scored("score"))
+        frame: dict[str, Any] = {"name": image.name}
+        if image.width > 0 and image.height > 0:
+            frame["size"] = {"width": image.width, "height": image.height}
+        if videos is not None:
+            video = int(videos[image.row])
             frame["videoName"] = dataset.videos.name[video] if video >= 0 else ""
-            if video >= 0 and images.frame is not None and images.frame[row] >= 0:
-                frame["frameIndex"] = int(images.frame[row])
-        elif boxes.track is not None:
+            if video >= 0 and images.frame is not None and images.frame[image.row] >= 0:
+                frame["frameIndex"] = int(images.frame[image.row])
+        elif given is not None:
             frame["videoName"] = ""
         frames.append(dump(frame | {"labels": labels}))
     target.write(name, f"{lines(iter(frames))}\n".encode())

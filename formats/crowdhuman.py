@@ -30,25 +30,21 @@ In a folder, all ``.odgt`` files are read; ``annotation_train.odgt`` is the spli
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import Any
 
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.gather import At, report_other_kind
-from odm.formats._shared.json_lines import json_lines
+from odm.formats._shared.items import BAD_SIZE, Box, Item, Row, images_of, line_items
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, dump, groups, is_set, may_write, number
-from odm.formats._shared.number_text import short_wh
+from odm.formats._shared.json_values import Reader, dump, is_set, may_write
 from odm.formats._shared.sniffing import sniff_json
-from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.splits import SplitOptions, files_of_split, split_in_name, usual_split
 from odm.issues import Log, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
 
 _SUFFIXES = (".odgt", ".jsonl")
-_SPLIT = re.compile(r"(?:.*[-_.])?(train|val|valid|validation|test)(?:[-_.].*)?", re.IGNORECASE)
-_SPLITS = {"valid": "val", "validation": "val"}
 _LISTS = ("gtboxes", "dtboxes")
 _WHAT = "4 numbers: left, top, width, height"
 PERSON = "person"
@@ -77,11 +73,6 @@ def sniff(source: Source) -> Sniff | None:
     return sniff_json(source, _looks_like, _SUFFIXES)
 
 
-def _split_of(file: str) -> str:
-    match = _SPLIT.fullmatch(file.rpartition("/")[2].rpartition(".")[0])
-    return _SPLITS.get(match[1].lower(), match[1].lower()) if match else ""
-
-
 def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions) -> None:
     """Read the records one by one."""
     folders = (source.path,) if source.is_dir else ()
@@ -89,130 +80,75 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
     path = source.path.replace("\\", "/")
     files = source.with_suffix(".odgt") if source.is_dir else []
     files = files or reader.choose(_looks_like, "CrowdHuman", _SUFFIXES)
-    wanted = None if options.split is None else _SPLITS.get(options.split, options.split)
-    files = files_of_split(files, lambda file: _split_of(file or path), wanted, source, log)
-    found: dict[str, list[_Boxes]] = {key: [] for key in _LISTS}
+    wanted = usual_split(options.split)
+    files = files_of_split(files, lambda file: split_in_name(file or path, folder=False), wanted, source, log)
+    found: dict[str, list[tuple[Item, int | None]]] = {key: [] for key in _LISTS}
+    """The records that have such a list and their images, until the kind of the whole is known."""
     for file in log.track(files, "reading"):
-        rows, split = builder.file(source.full(file)), _split_of(file or path)
-        for at, value in json_lines(reader, file):
-            record = reader.mapping(value, at)
-            if record is not None:
-                _read_record(reader, record, at, rows, split, found)
+        for record in line_items(reader, file):
+            image = _add_image(record, split_in_name(file or path, folder=False))
+            for key in _LISTS:
+                if record.array(key):
+                    found[key].append((record, image))
     if builder.kind is None:
         builder.kind = "det" if found["dtboxes"] and not found["gtboxes"] else "gt"
         if all(found.values()):
             log.note(f"{printable(source.path)}: the gtboxes are read, not the dtboxes (--kind det)")
     else:
-        report_other_kind(builder, log, _counted(found["gtboxes"]), _counted(found["dtboxes"]))
-    read_box = _read_found if builder.kind == "det" else _read_truth
-    for boxes in found["dtboxes" if builder.kind == "det" else "gtboxes"]:
-        for i, value in enumerate(boxes.values):
-            record = reader.mapping(value, boxes.at / i, row=True)
-            good = record is not None and boxes.image is not None
-            if not (good and read_box(reader, record or {}, boxes.at / i, boxes, options.box)):
-                builder.skipped += 1
+        truth, detections = (_counted(found[key], key) for key in _LISTS)
+        report_other_kind(builder, log, truth, detections)
+    key = "dtboxes" if builder.kind == "det" else "gtboxes"
+    for record, image in found[key]:
+        record.rows(key).read(image, _read_found if builder.kind == "det" else _read_truth, options.box)
     reader.finish()
 
 
-def _counted(boxes: list[_Boxes]) -> tuple[int, At | None]:
+def _counted(found: list[tuple[Item, int | None]], key: str) -> tuple[int, At | None]:
     """How many boxes there are, and the place of the first."""
-    return sum(len(part.values) for part in boxes), boxes[0].at if boxes else None
+    return sum(len(record.array(key)) for record, _ in found), found[0][0].at / key if found else None
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class _Boxes:
-    """A list of boxes that waits until the kind of the whole is known."""
-
-    values: list[Any]
-    at: At
-    image: int | None
-    rows: int
-
-
-def _read_record(
-    reader: Reader, record: dict[str, Any], at: At, rows: int, split: str, found: dict[str, list[_Boxes]]
-) -> None:
+def _add_image(record: Item, split: str) -> int | None:
+    """Add the image of a record; None, and an issue, if it cannot be one."""
     if not any(key in record for key in _LISTS):
-        reader.missing(at, "gtboxes")
-        return
-    reader.count_unread(record, frozenset({"ID", "width", "height", *_LISTS}))
-    size = reader.size(record.get("width"), record.get("height"), at, ("width", "height"))
-    name = record.get("ID")
-    picture = None
-    if isinstance(name, str) and reader.pictures:
-        picture = reader.pictures.find(name, path=at.path) or _deep(reader, name)
+        record.missing("gtboxes")
+        return None
+    record.count_unread(frozenset({"ID", "width", "height", *_LISTS}))
+    size, name = record.size("width", "height"), record.get("ID")
+    picture, pictures = None, record.reader.pictures
+    if isinstance(name, str) and pictures:
+        picture = pictures.find(name, path=record.at.path)
+        picture = picture or pictures.find(f"Images/{name}") or pictures.find(f"images/{name}")
         name += picture.name[len(stem(picture.name)) :] if picture else ""
-    image = None
-    if size != (0, 0):
-        image = reader.image(
-            name, at, field="ID", size=size, picture=picture, split=split, file=rows, line=at.line
-        )
-    for key in _LISTS:
-        boxes = reader.items(record.get(key), at / key)
-        if boxes:
-            found[key].append(_Boxes(boxes, at / key, image, rows))
+    if size == BAD_SIZE:
+        return None
+    return record.image_named(name, field="ID", size=size, picture=picture, split=split)
 
 
-def _deep(reader: Reader, name: str) -> Any:
-    """The picture of that name in ``Images/`` or another folder."""
-    for folder in ("Images", "images"):
-        if picture := reader.pictures.find(f"{folder}/{name}"):
-            return picture
-    return None
-
-
-def _read_truth(reader: Reader, record: dict[str, Any], at: At, boxes: _Boxes, key: str) -> bool:
-    """Read one of ``gtboxes``; False, and an issue, if it cannot be a box."""
-    tag = reader.text(record, "tag", at, row=True)
-    if tag is None:
-        return False
-    if key not in record:
-        reader.missing(at, key, row=True)
-        return False
-    values = reader.numbers(record[key], 4, _WHAT, at / key)
-    about = "head_attr" if key == "hbox" else "extra"
-    given = reader.mapping(record.get(about) or {}, at / about, row=True)
-    category = reader.category(PERSON if tag == "mask" else tag, at / "tag")
-    if values is None or given is None or category is None or boxes.image is None:
-        return False
+def _read_truth(box: Row, key: str) -> None:
+    """Read one of ``gtboxes``."""
+    tag = box.text("tag")
+    left, top, width, height = box.number_list(key, 4, _WHAT)
+    about = box.object("head_attr" if key == "hbox" else "extra", optional=True)
+    category = box.category_named(PERSON if tag == "mask" else tag, box.at / "tag")
     flags = Flag(0)
-    if tag == "mask" or given.get("ignore") not in (None, 0):
+    if tag == "mask" or about.get("ignore") not in (None, 0):
         flags |= Flag.CROWD
-    if is_set(given.get("occ")):
+    if is_set(about.get("occ")):
         flags |= Flag.OCCLUDED
-    others = [k for k in ("fbox", "vbox", "hbox") if k != key and record.get(k)]
-    for other in others:
-        reader.count(other)
-    left, top, width, height = values
-    reader.box(
-        boxes.image,
-        category,
-        (left, top, left + width, top + height),
-        at,
-        file=boxes.rows,
-        line=at.line,
-        wh=(width, height),
-        flags=int(flags),
-    )
-    return True
-
-
-def _read_found(reader: Reader, record: dict[str, Any], at: At, boxes: _Boxes, _: str) -> bool:
-    """Read one of ``dtboxes``; False, and an issue, if it cannot be a box."""
-    if "box" not in record:
-        reader.missing(at, "box", row=True)
-        return False
-    values = reader.numbers(record["box"], 4, _WHAT, at / "box")
-    score = reader.score(record.get("score"), at / "score")
-    tag = record.get("tag", 1)
-    category = reader.category(PERSON if tag == 1 else tag, at / "tag")
-    if values is None or score is None or category is None or boxes.image is None:
-        return False
-    left, top, width, height = values
+    for other in ("fbox", "vbox", "hbox"):
+        if other != key and box.get(other) and not box.bad:
+            box.reader.count(other)
     corners = left, top, left + width, top + height
-    place = {"file": boxes.rows, "line": at.line}
-    reader.box(boxes.image, category, corners, at, wh=(width, height), score=score, **place)
-    return True
+    box.add(category, corners, wh=(width, height), flags=int(flags))
+
+
+def _read_found(box: Row, _: str) -> None:
+    """Read one of ``dtboxes``."""
+    left, top, width, height = box.number_list("box", 4, _WHAT)
+    score, tag = box.score("score"), box.get("tag", 1)
+    category = box.category_named(PERSON if tag == 1 else tag, box.at / "tag")
+    box.add(category, (left, top, left + width, top + height), wh=(width, height), score=score)
 
 
 # ----------------------------------------------------------------------------------------------- writing
@@ -221,42 +157,39 @@ def _read_found(reader: Reader, record: dict[str, Any], at: At, boxes: _Boxes, _
 def write(dataset: Dataset, target: Output, log: Log, options: CrowdhumanOptions) -> None:
     """Write one file for each split."""
     del options
-    images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
+    images = dataset.images
     splits = list(dict.fromkeys(images.split)) or [""]
     files = {split: f"annotation{'_' if split else ''}{split}.odgt" for split in splits}
     fits = may_write(dataset, log) & target.plan(list(files.values()), [f"the split {s}" for s in files], log)
-    keys = [stem(image) for image in images.name]
     first: dict[str, str] = {}
-    for key, image in zip(keys, images.name, strict=True):
-        if first.setdefault(key, image) != image:
-            log.report(COLLISION, "", first=first[key], second=image, value=f"ID {key}")
+    for name in images.name:
+        if (other := first.setdefault(stem(name), name)) != name:
+            log.report(COLLISION, "", first=other, second=name, value=f"ID {stem(name)}")
             fits = False
     if not fits:
         return
-    wh = short_wh(boxes)
     parts: dict[str, list[str]] = {split: [] for split in splits}
-    for row, members in enumerate(groups(dataset)):
-        record: dict[str, Any] = {"ID": keys[row]}
-        if min(images.width[row], images.height[row]) > 0:
-            record |= {"width": int(images.width[row]), "height": int(images.height[row])}
-        found: list[dict[str, Any]] = []
-        for n, i in enumerate(members):
-            place = list(map(number, [*boxes.xyxy[i, :2].tolist(), *wh[i].tolist()]))
-            tag: str | int = classes[boxes.category[i]]
-            if dataset.kind == "det":
-                tag = 1 if tag == PERSON else tag
-                found.append({"box": place, "score": number(float(boxes.score[i])), "tag": tag})
-                continue
-            extra: dict[str, Any] = {"box_id": n}
-            if boxes.flags[i] & Flag.OCCLUDED:
-                extra["occ"] = 1
-            if boxes.flags[i] & Flag.CROWD:
-                extra["ignore"] = 1
-            found.append({"tag": tag, "fbox": place, "extra": extra})
-        record["dtboxes" if dataset.kind == "det" else "gtboxes"] = found
-        parts[images.split[row]].append(dump(record) + "\n")
+    for image in images_of(dataset):
+        record: dict[str, Any] = {"ID": stem(image.name)}
+        if min(image.width, image.height) > 0:
+            record |= {"width": image.width, "height": image.height}
+        key = "dtboxes" if dataset.kind == "det" else "gtboxes"
+        record[key] = [_record_of(box, n) for n, box in enumerate(image.boxes)]
+        parts[images.split[image.row]].append(dump(record) + "\n")
     for split, file in files.items():
         target.write(file, "".join(parts[split]).encode())
+
+
+def _record_of(box: Box, number: int) -> dict[str, Any]:
+    place = [*box.xyxy[:2], *box.wh]
+    if box.score is not None:
+        return {"box": place, "score": box.score, "tag": 1 if box.label == PERSON else box.label}
+    extra = {"box_id": number}
+    if box.flags & Flag.OCCLUDED:
+        extra["occ"] = 1
+    if box.flags & Flag.CROWD:
+        extra["ignore"] = 1
+    return {"tag": box.label, "fbox": place, "extra": extra}
 
 
 FORMAT = Format(

@@ -41,20 +41,11 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damage import report_unread
-from odm.formats._shared.gather import NAN, At, own_folder
+from odm.formats._shared.gather import own_folder
+from odm.formats._shared.items import Box, Origin, Row, Rows, images_of
 from odm.formats._shared.json_lines import keyed_lines
-from odm.formats._shared.json_values import (
-    Nothing,
-    Reader,
-    bounds,
-    dump,
-    groups,
-    is_set,
-    is_upright,
-    may_write,
-    number,
-)
-from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.json_values import Nothing, Reader, bounds, dump, is_set, is_upright, may_write
+from odm.formats._shared.splits import SplitOptions, files_of_split, split_in_name, usual_split
 from odm.formats._shared.text_tokens import lines_are
 from odm.issues import Log, Trusted, UsageError, printable
 from odm.names import refuse_name
@@ -65,8 +56,6 @@ IGNORED = ("###", "*")
 _KNOWN = frozenset({"transcription", "points", "difficult", "key_cls", "label", "score"})
 _LINE = re.compile(rb'[^\t]+\t[ ]*\[[ ]*(?:\][ \r]*$|\[[ ]*\[|\{(?=.*"points"))')
 _USUAL = re.compile(r"(?:^|/|_)label\.txt$", re.IGNORECASE)
-_SPLIT = re.compile(r"(?:.*[-_.])?(train|val|valid|validation|test)(?:[-_.].*)?", re.IGNORECASE)
-_SPLITS = {"valid": "val", "validation": "val"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -103,12 +92,6 @@ def sniff(source: Source) -> Sniff | None:
 # ------------------------------------------------------------------------------------------------- reading
 
 
-def _split_of(file: str) -> str:
-    folder, _, name = file.rpartition("/")
-    match = _SPLIT.fullmatch(name.rpartition(".")[0]) or _SPLIT.fullmatch(folder.rpartition("/")[2])
-    return _SPLITS.get(match[1].lower(), match[1].lower()) if match else ""
-
-
 def _files(source: Source, log: Log) -> list[str]:
     """The file itself, or those of a folder that look like PaddleOCR's."""
     if not source.is_dir:
@@ -124,58 +107,49 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
     """Read a file, or those of a folder, line by line."""
     reader = Reader(source, builder, log, options, own_folder(source))
     path = source.path.replace("\\", "/")
-    wanted = None if options.split is None else _SPLITS.get(options.split, options.split)
-    files = files_of_split(_files(source, log), lambda file: _split_of(file or path), wanted, source, log)
+    wanted = usual_split(options.split)
+    files = files_of_split(_files(source, log), lambda file: split_in_name(file or path), wanted, source, log)
     same = None if builder.kind == "gt" else options.score
     for file in log.track(files, "reading"):
-        rows, split = builder.file(source.full(file)), _split_of(file or path)
+        origin, split = Origin(builder, source.full(file)), split_in_name(file or path)
         for at, name, value in keyed_lines(reader, file):
             if value is Nothing:
                 expected = Trusted("the path of an image, a tab, and a JSON list")
                 log.report(WRONG_COUNT, at.path, line=at.line, expected=expected, found="no tab")
                 builder.skipped += 1
                 continue
-            image = reader.image(name or None, at, split=split, file=rows, line=at.line)
-            texts = reader.items(value, at)
-            for i, text in enumerate(texts or ()):
-                if image is None or not _read_text(reader, text, at / i, image, rows, same):
-                    builder.skipped += 1
+            image = reader.image(name or None, at, split=split, file=origin.number, line=at.line)
+            given = [
+                {"points": text} if isinstance(text, list) else text for text in reader.items(value, at) or ()
+            ]
+            Rows(reader, at, given, origin).read(image, _read_text, same)
     scored, total = reader.counts()
     if builder.kind == "det" and total and not scored:
         log.note(f"{printable(source.path)}: -O score=1 gives all detections the same score")
     reader.finish()
 
 
-def _read_text(reader: Reader, value: Any, at: At, image: int, rows: int, same: float | None) -> bool:
-    """Read one text, with the score `same` if it has none; False, and an issue, if it is not a box."""
-    record = {"points": value} if isinstance(value, list) else reader.mapping(value, at, row=True)
-    if record is None:
-        return False
-    if "points" not in record:
-        reader.missing(at, "points", row=True)
-        return False
-    points = reader.points(record["points"], at / "points", 3)
-    words = record.get("transcription")
+def _read_text(text: Row, same: float | None) -> None:
+    """Read one text, with the score `same` if it has none."""
+    points, words = text.points("points", 3), text.get("transcription")
     if words is not None and not isinstance(words, str):
-        reader.wrong(at / "transcription", "text", words, row=True)
-        return False
-    key = next((key for key in ("key_cls", "label") if record.get(key) is not None), None)
-    category = reader.category(CLASS, at) if key is None else reader.category(record[key], at / key)
-    given = record.get("score", same)
-    score = NAN if given is None else reader.score(given, at / "score")
-    if points is None or category is None or score is None:
-        return False
+        text.wrong("transcription", "text")
+    key = next((key for key in ("key_cls", "label") if text.get(key) is not None), None)
+    category = text.category_named(CLASS, text.at) if key is None else text.category(key)
+    score = text.score("score") if "score" in text or same is None else same
     flags = Flag.CROWD if words in IGNORED else Flag(0)
-    if is_set(record.get("difficult")):
+    if is_set(text.get("difficult")):
         flags |= Flag.DIFFICULT
+    if text.bad:
+        return
     if words and words not in IGNORED:
-        reader.count("transcriptions")
-    if not _KNOWN.issuperset(record):
-        reader.count_unread({key: held for key, held in record.items() if held is not False}, _KNOWN)
+        text.reader.count("transcriptions")
+    if not _KNOWN.issuperset(text.record):
+        held = {key: value for key, value in text.record.items() if value is not False}
+        text.reader.count_unread(held, _KNOWN)
     if not is_upright(points):
-        reader.outline("rotated boxes" if len(points) == 4 else "polygons", at)
-    reader.box(image, category, bounds(points), at, file=rows, line=at.line, score=score, flags=int(flags))
-    return True
+        text.outline("rotated boxes" if len(points) == 4 else "polygons")
+    text.add(category, bounds(points), score=score, flags=int(flags))
 
 
 # ------------------------------------------------------------------------------------------------- writing
@@ -183,7 +157,7 @@ def _read_text(reader: Reader, value: Any, at: At, image: int, rows: int, same: 
 
 def write(dataset: Dataset, target: Output, log: Log, options: PaddleocrOptions) -> None:
     """Write one file, or one for each split."""
-    images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
+    images = dataset.images
     prefix = options.prefix.rstrip("/")
     if prefix and (reason := refuse_name(prefix)):
         raise UsageError(f"prefix {printable(prefix)!r}: {reason}")
@@ -193,26 +167,23 @@ def write(dataset: Dataset, target: Output, log: Log, options: PaddleocrOptions)
     fits = may_write(dataset, log)
     if not (target.plan(list(files.values()), [f"the split {s}" for s in files], log) and fits):
         return
-    edges = [list(map(number, box)) for box in boxes.xyxy.tolist()]
     parts: dict[str, list[str]] = {split: [] for split in splits}
-    for row, members in enumerate(groups(dataset)):
-        texts = []
-        for i in members:
-            left, top, right, bottom = edges[i]
-            text: dict[str, Any] = {
-                "transcription": IGNORED[0] if boxes.flags[i] & Flag.CROWD else CLASS,
-                "points": [[left, top], [right, top], [right, bottom], [left, bottom]],
-            }
-            if dataset.kind == "det":
-                text["score"] = number(float(boxes.score[i]))
-            else:
-                text["difficult"] = bool(boxes.flags[i] & Flag.DIFFICULT)
-            if classes[boxes.category[i]] != CLASS:
-                text["key_cls"] = classes[boxes.category[i]]
-            texts.append(text)
-        parts[images.split[row]].append(f"{prefix}{images.name[row]}\t{dump(texts)}\n")
+    for image in images_of(dataset):
+        texts = [_text(box) for box in image.boxes]
+        parts[images.split[image.row]].append(f"{prefix}{image.name}\t{dump(texts)}\n")
     for split, file in files.items():
         target.write(file, "".join(parts[split]).encode())
+
+
+def _text(box: Box) -> dict[str, Any]:
+    left, top, right, bottom = box.xyxy
+    text: dict[str, Any] = {
+        "transcription": IGNORED[0] if box.flags & Flag.CROWD else CLASS,
+        "points": [[left, top], [right, top], [right, bottom], [left, bottom]],
+    }
+    if box.score is None:
+        text["difficult"] = bool(box.flags & Flag.DIFFICULT)
+    return text | box.scored("score") | ({} if box.label == CLASS else {"key_cls": box.label})
 
 
 FORMAT = Format(

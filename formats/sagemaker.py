@@ -27,21 +27,20 @@ image names, and every record lists all classes.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import re
 from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff, option
 from odm.formats._shared.codes import UNKNOWN_CLASS
-from odm.formats._shared.gather import NAN, At, Corners
+from odm.formats._shared.gather import NAN, Corners
+from odm.formats._shared.items import BadRecord, Item, Row, images_of, line_items, one_file
 from odm.formats._shared.json_columns import show
-from odm.formats._shared.json_lines import json_lines
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, dump, groups, may_write, number
-from odm.formats._shared.number_text import short_wh
+from odm.formats._shared.json_values import Reader, dump
 from odm.formats._shared.sniffing import sniff_json
-from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.splits import SplitOptions, files_of_split, split_in_name, usual_split
 from odm.issues import Log, Trusted, printable
 from odm.tables import Builder, Dataset
 
@@ -49,8 +48,6 @@ _SUFFIXES = (".manifest", ".jsonl")
 _METADATA = "-metadata"
 _PLACE = ("left", "top", "width", "height")
 _BOX = frozenset({"class_id", *_PLACE})
-_SPLIT = re.compile(r"(?:.*[-_.])?(train|val|valid|validation|test)(?:[-_.].*)?", re.IGNORECASE)
-_SPLITS = {"valid": "val", "validation": "val"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -74,30 +71,22 @@ def sniff(source: Source) -> Sniff | None:
     return sniff_json(source, _looks_like, _SUFFIXES)
 
 
-def _split_of(file: str) -> str:
-    folder, _, name = file.rpartition("/")
-    match = _SPLIT.fullmatch(name.rpartition(".")[0]) or _SPLIT.fullmatch(folder.rpartition("/")[2])
-    return _SPLITS.get(match[1].lower(), match[1].lower()) if match else ""
-
-
 def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) -> None:
     """Read the records one by one."""
     reader = Reader(source, builder, log, options, sized=True)
-    wanted = None if options.split is None else _SPLITS.get(options.split, options.split)
+    wanted = usual_split(options.split)
     files = reader.choose(_looks_like, "a manifest of SageMaker Ground Truth", _SUFFIXES)
     path = source.path.replace("\\", "/")
-    chosen = files_of_split(files, lambda file: _split_of(file or path), wanted, source, log)
+    chosen = files_of_split(files, lambda file: split_in_name(file or path), wanted, source, log)
     found = _Found(options.job)
     for file in log.track(chosen, "reading"):
-        rows, split = builder.file(source.full(file)), _split_of(file or path)
-        for at, value in json_lines(reader, file):
-            record = reader.mapping(value, at)
-            if record is not None:
-                _read_record(reader, record, at, rows, split, found)
+        for record in line_items(reader, file):
+            with contextlib.suppress(BadRecord):
+                _read_record(record, split_in_name(file or path), found)
     if builder.kind is None:
         builder.kind = "det" if found.machine and not found.human else "gt"
-    for box, score, more in found.boxes:
-        reader.box(*box, score=score if builder.kind == "det" else NAN, **more)
+    for box, category, corners, wh, score in found.boxes:
+        box.add(category, corners, wh=wh, score=score if builder.kind == "det" else NAN)
     if len(found.jobs) > 1 and not options.job:
         jobs = ", ".join(map(printable, found.jobs))
         log.note(f"{printable(source.path)}: there are several jobs ({jobs}); -O job=NAME chooses one")
@@ -113,7 +102,7 @@ class _Found:
     human: int = 0
     machine: int = 0
     """Boxes by who drew them."""
-    boxes: list[tuple[tuple[int, int, Corners, At], float, dict[str, Any]]] = dataclasses.field(
+    boxes: list[tuple[Row, int, Corners, tuple[float, float], float]] = dataclasses.field(
         default_factory=list
     )
     """They wait until it is known whether their confidences are scores."""
@@ -133,103 +122,57 @@ def _job_of(record: dict[str, Any], found: _Found) -> str:
     return boxed[0] if boxed else ""
 
 
-def _name(reference: Any) -> Any:
+def _name(reference: str) -> str:
     """The path of a picture without the bucket."""
-    if isinstance(reference, str) and reference.startswith("s3://"):
-        return reference.partition("://")[2].partition("/")[2]
-    return reference
+    return reference.partition("://")[2].partition("/")[2] if reference.startswith("s3://") else reference
 
 
-def _read_record(
-    reader: Reader, record: dict[str, Any], at: At, rows: int, split: str, found: _Found
-) -> None:
-    job = _job_of(record, found)
+def _read_record(record: Item, split: str, found: _Found) -> None:
+    reader = record.reader
+    job = _job_of(record.record, found)
     if not job:
         if "source-ref" in record:
             reader.count("records without boxes of a job")
         else:
-            reader.missing(at, "source-ref")
+            record.missing("source-ref")
         return
-    labels, about = record[job], record[job + _METADATA]
-    here = at / job
-    sizes = reader.items(labels.get("image_size"), here / "image_size")
-    size = None
-    if sizes:
-        first = reader.mapping(sizes[0], here / "image_size")
-        if first is not None:
-            size = reader.size(
-                first.get("width"), first.get("height"), here / "image_size", ("width", "height")
-            )
-    classes = reader.mapping(about.get("class-map", {}), at / (job + _METADATA) / "class-map")
-    boxes = reader.items(labels["annotations"], here / "annotations")
-    objects = reader.items(about.get("objects"), at / (job + _METADATA) / "objects") or []
-    image = None
-    if sizes is not None and classes is not None:
-        image = reader.image(
-            _name(record.get("source-ref")),
-            at,
-            field="source-ref",
-            size=size,
-            split=split,
-            file=rows,
-            line=at.line,
-        )
-    if image is None or boxes is None or classes is None:
-        reader.builder.skipped += len(boxes or ())
+    labels, about = record.object(job), record.object(job + _METADATA)
+    boxes = labels.rows("annotations")
+    classes = about.object("class-map", optional=True).record
+    objects = about.array("objects")
+    first = next(labels.items("image_size"), None)
+    size = None if first is None else first.size("width", "height")
+    image = record.image("source-ref", _name, size=size, split=split)
+    if image is None:
         return
     for key in sorted(classes, key=lambda key: (len(key), key)):
-        reader.category(classes[key], at / "class-map", listed=True)
+        reader.category(classes[key], record.at / "class-map", listed=True)
     if str(about.get("human-annotated", "yes")).lower() == "no":
         found.machine += len(boxes)
     else:
         found.human += len(boxes)
-    for i, box in enumerate(boxes):
-        about_box = objects[i] if i < len(objects) and isinstance(objects[i], dict) else {}
-        if not _read_box(reader, box, about_box, here / "annotations" / i, image, classes, rows, found):
-            reader.builder.skipped += 1
+    boxes.read(image, _read_box, objects, classes, found)
 
 
-def _read_box(
-    reader: Reader,
-    value: Any,
-    about: dict[str, Any],
-    at: At,
-    image: int,
-    classes: dict[str, Any],
-    rows: int,
-    found: _Found,
-) -> bool:
-    """Read one annotation; False, and an issue, if it cannot be a box."""
-    box = reader.mapping(value, at, row=True)
-    if box is None:
-        return False
-    if "class_id" not in box:
-        reader.missing(at, "class_id", row=True)
-        return False
-    name = classes.get(str(box["class_id"]))
-    category = None
+def _read_box(box: Row, objects: list[Any], classes: dict[str, Any], found: _Found) -> None:
+    box.need("class_id")
+    name, category = classes.get(str(box.get("class_id"))), -1
     if name is None:
-        reader.log.report(
-            UNKNOWN_CLASS,
-            at.path,
-            **at.where,
-            field="class_id",
-            value=Trusted(show(box["class_id"])),
-            n=len(classes),
-            where=Trusted("its class-map"),
-        )
+        value, where = Trusted(show(box.get("class_id"))), Trusted("its class-map")
+        box.report(UNKNOWN_CLASS, "class_id", value=value, n=len(classes), where=where)
+        box.fault()
     else:
-        category = reader.category(name, at / "class_id")
-    values = reader.members(box, _PLACE, at)
-    score = reader.score(about.get("confidence"), at / "confidence")
-    if category is None or values is None or score is None:
-        return False
-    reader.count_unread(box, _BOX)
-    left, top, width, height = values
+        category = box.category_named(name, box.at / "class_id")
+    left, top, width, height = box.numbers(*_PLACE)
+    index = int(box.at.pointer.rpartition("/")[2])
+    about = objects[index] if index < len(objects) and isinstance(objects[index], dict) else {}
+    score = box.reader.score(about.get("confidence"), box.at / "confidence")
+    if score is None or box.bad:
+        box.fault()
+        return
+    box.count_unread(_BOX)
     corners = left, top, left + width, top + height
-    place = {"file": rows, "line": at.line, "wh": (width, height)}
-    found.boxes.append(((image, category, corners, at), score, place))
-    return True
+    found.boxes.append((box, category, corners, (width, height), score))
 
 
 # ----------------------------------------------------------------------------------------------- writing
@@ -237,39 +180,30 @@ def _read_box(
 
 def write(dataset: Dataset, target: Output, log: Log, options: SagemakerOptions) -> None:
     """Write one manifest."""
-    images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
-    job, is_det = options.job or "labels", dataset.kind == "det"
+    classes, job = dataset.categories.name, options.job or "labels"
     prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
-    name = "" if target.single else "output.manifest"
-    if not may_write(dataset, log) or (name and not target.plan([name], ["the records"], log)):
-        return
-    if classes and not len(images):
-        return  # the classes stand in the records
-    wh = short_wh(boxes)
-    class_map = {str(i): name for i, name in enumerate(classes)}
+    name = one_file(dataset, target, "output.manifest", "records", log)
+    if name is None or (classes and not len(dataset.images)):
+        return  # without images there is no record for the classes to stand in
+    about = {
+        "class-map": {str(i): label for i, label in enumerate(classes)},
+        "type": "groundtruth/object-detection",
+        "human-annotated": "no" if dataset.kind == "det" else "yes",
+        "job-name": f"labeling-job/{job}",
+    }
+    number_of = {label: i for i, label in enumerate(classes)}
     lines = []
-    for row, members in enumerate(groups(dataset)):
-        places = [
-            dict(zip(_PLACE, map(number, [*boxes.xyxy[i, :2].tolist(), *wh[i].tolist()]), strict=True))
-            for i in members
+    for image in images_of(dataset):
+        places = [dict(zip(_PLACE, [*box.xyxy[:2], *box.wh], strict=True)) for box in image.boxes]
+        annotations = [
+            {"class_id": number_of[box.label], **place}
+            for box, place in zip(image.boxes, places, strict=True)
         ]
-        size = {"width": int(images.width[row]), "height": int(images.height[row]), "depth": 3}
+        size = {"width": image.width, "height": image.height, "depth": 3}
         record = {
-            "source-ref": prefix + images.name[row],
-            job: {
-                "image_size": [size],
-                "annotations": [
-                    {"class_id": int(boxes.category[i]), **place}
-                    for i, place in zip(members, places, strict=True)
-                ],
-            },
-            job + _METADATA: {
-                "objects": [{"confidence": number(float(boxes.score[i]))} if is_det else {} for i in members],
-                "class-map": class_map,
-                "type": "groundtruth/object-detection",
-                "human-annotated": "no" if is_det else "yes",
-                "job-name": f"labeling-job/{job}",
-            },
+            "source-ref": prefix + image.name,
+            job: {"image_size": [size], "annotations": annotations},
+            job + _METADATA: {"objects": [box.scored("confidence") for box in image.boxes], **about},
         }
         lines.append(dump(record) + "\n")
     target.write(name, "".join(lines).encode())

@@ -47,13 +47,13 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Format, Sniff
 from odm.formats._shared.codes import NO_FILES, UNKNOWN_CLASS
 from odm.formats._shared.gather import NAN, At, Corners
+from odm.formats._shared.items import BAD_SIZE, BadRecord, Box, Item, Origin, Row, Rows, file_items, images_of
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import (
     Nothing,
     Reader,
     bounds,
     dump,
-    groups,
     is_upright,
     may_write,
     number,
@@ -70,7 +70,7 @@ _INSTANCE = frozenset(
         "createdAt createdBy creationType score updatedAt updatedBy isLocked exclude cx cy rx ry angle"
     ).split()
 )
-_MADE = frozenset({"Prediction", "Preannotation"})
+_MADE = ("Prediction", "Preannotation")
 _CORNERS = ("x1", "y1", "x2", "y2")
 _OLD = "___objects.json"
 _CLASSES = "classes.json"
@@ -113,21 +113,20 @@ class _Reader(Reader):
     used: set[int]
     """The ids that are used as names."""
 
-    def class_of(self, record: dict[str, Any], at: At) -> int | None:
-        """The class of an instance, by its name or else by its id; None, and an issue, if there is none."""
-        number = record.get("classId")
+    def class_of(self, box: Row) -> int:
+        """The class of an instance, by its name or else by its id; -1, and an issue, if there is none."""
+        id_ = box.get("classId")
         known = self.by_id or self.names is not None
-        if "className" in record or type(number) is not int or not known:
-            name = self.text(record, "className", at, row=True)
-            return None if name is None else self.category(name, at / "className")
+        if "className" in box or type(id_) is not int or not known:
+            box.text("className")
+            return box.category("className")
         if self.names is None:
-            self.used.add(number)
-            return self.category(str(number), at / "classId", source_id=number)
-        if number not in self.names:
-            here, n = (at / "classId").where, len(self.names)
-            self.log.report(UNKNOWN_CLASS, at.path, **here, value=number, n=n, where=_CLASSES)
-            return None
-        return self.category(self.names[number], at / "classId")
+            self.used.add(id_)
+            return self.category(str(id_), box.at / "classId", source_id=id_) or 0
+        if id_ not in self.names:
+            box.report(UNKNOWN_CLASS, "classId", value=id_, n=len(self.names), where=_CLASSES)
+            raise BadRecord
+        return box.category_named(self.names[id_], box.at / "classId")
 
     def report_numbers(self) -> None:
         """Report that classes have only numbers."""
@@ -149,14 +148,7 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     for home, file in lists if source.is_dir else _beside(source):
         _read_classes(reader, home, file)
     for file in log.track(files_of_split(files, split_of, options.split, source, log), "reading"):
-        value, at = reader.value(file), At(source.full(file))
-        if isinstance(value, dict) and not {"metadata", "instances"} & value.keys():
-            reader.by_id = True
-            for key, item in value.items():
-                if key != _VERSION:
-                    _read_image(reader, file, item, at / key, key)
-        elif value is not Nothing:
-            _read_image(reader, file, value, at)
+        _read_file(reader, file)
     reader.finish(field="probability")
     reader.report_numbers()
 
@@ -172,147 +164,109 @@ def _beside(source: Source) -> list[tuple[Source, str]]:
 
 def _read_classes(reader: _Reader, home: Source, file: str) -> None:
     """Add the classes that a list names, in its order."""
-    at = At(home.full(file))
-    value = reader.value(file) if home is reader.source else _value_of(home, reader)
-    if value is Nothing:
-        return
-    reader.names = reader.names or {}
-    for i, item in enumerate(reader.items(value, at) or ()):
-        record = reader.mapping(item, at / i)
-        name = None if record is None else reader.text(record, "name", at / i)
-        if name is not None and record is not None:
-            if type(number := record.get("id")) is int:
-                reader.names.setdefault(number, name)
-            reader.category(name, at / i / "name", listed=True)
+    own = reader if home is reader.source else Reader(home, Builder(), reader.log, SplitOptions())
+    for item in file_items(own, file, "a list of classes"):
+        reader.names = reader.names or {}
+        with contextlib.suppress(BadRecord):
+            name = item.text("name")
+            if type(id_ := item.get("id")) is int:
+                reader.names.setdefault(id_, name)
+            reader.category(name, item.at / "name", listed=True)
 
 
-def _value_of(home: Source, reader: Reader) -> Any:
-    """The content of a file of its own."""
-    return Reader(home, Builder(), reader.log, SplitOptions()).value("")
-
-
-def _read_image(reader: _Reader, file: str, value: Any, at: At, key: str = "") -> None:
-    """Read an image, which is a file of its own or, with its name as `key`, one of several in a file."""
-    here = at
-    about: dict[str, Any] = {}
-    instances: list[Any] | None
+def _read_file(reader: _Reader, file: str) -> None:
+    """Read a file of one image, an object or, in old exports, its instances; or of several by their names."""
+    value, at = reader.value(file), At(reader.source.full(file))
+    origin = Origin(reader.builder, at.path)
+    split = split_of(file) if file else ""
+    shown = reader.source.relative(file).removesuffix(_OLD).removesuffix(".json")
     if isinstance(value, list):
         metas = [item for item in value if isinstance(item, dict) and item.get("type") == "meta"]
-        about = next((item for item in metas if item.get("name") == "imageAttributes"), {})
-        about = {word: about.get(word) for word in ("width", "height")}
-        instances = value
-    else:
-        record = reader.mapping(value, at)
-        if record is None:
-            return
-        if "instances" not in record:
-            reader.missing(at, "instances")
-            return
-        reader.count_unread(record, _TOP)
-        here = at / "instances"
-        given = reader.mapping(record.get("metadata") or {}, at / "metadata")
-        instances = reader.items(record["instances"], here)
-        if given is None:
-            reader.builder.skipped += len(instances or ())
-            return
-        about = given
-    size = reader.size(about.get("width"), about.get("height"), at / "metadata", ("width", "height"))
-    shown = reader.source.relative(file)
-    name = key or about.get("name") or shown.removesuffix(_OLD).removesuffix(".json")
-    image = None
-    if size != (0, 0):
-        columns: dict[str, Any] = {
-            "split": split_of(file) if file else "",
-            "file": reader.builder.file(at.path),
-        }
-        if key:
-            columns["file"] = reader.rows_of(at)
-        image = reader.image(name, at, field="" if key else "metadata/name", size=size, **columns)
-    if image is None or instances is None:
-        reader.builder.skipped += len(instances or ())
+        size = next((item for item in metas if item.get("name") == "imageAttributes"), {})
+        about = Item(reader, size, at / "metadata", origin)
+        _add_image(Item(reader, {}, at, origin), about, Rows(reader, at, value), shown, split)
+    elif isinstance(value, dict) and not {"metadata", "instances"} & value.keys():
+        reader.by_id = True
+        for key, item in value.items():
+            if key != _VERSION:
+                here = at / key
+                _read_image(reader, item, here, Origin(reader.builder, at.path, here.pointer), key, split)
+    elif value is not Nothing:
+        _read_image(reader, value, at, origin, "", split, shown)
+
+
+def _read_image(
+    reader: _Reader, value: Any, at: At, origin: Origin, key: str, split: str, shown: str = ""
+) -> None:
+    """Read the object of an image, called `key` or as its metadata say, else `shown`."""
+    with contextlib.suppress(BadRecord):
+        record = Item(reader, value, at, origin)
+        record.need("instances")
+        record.count_unread(_TOP)
+        boxes = record.rows("instances")
+        about = record.object("metadata", optional=True)
+        _add_image(
+            record, about, boxes, key or about.get("name") or shown, split, "" if key else "metadata/name"
+        )
+
+
+def _add_image(record: Item, about: Item, boxes: Rows, name: Any, split: str, field: str = "") -> None:
+    """Add an image, whose size the metadata say, and its boxes."""
+    size = about.size("width", "height")
+    if size != BAD_SIZE:
+        boxes.read(record.image_named(name, field=field, size=size, split=split), _read_instance)
+
+
+def _read_instance(box: Row) -> None:
+    kind = box.text("type")
+    if kind == "meta":  # in old exports, what is said of the image
         return
-    rows = reader.rows_of(here)
-    for i, item in enumerate(instances):
-        if isinstance(item, dict) and item.get("type") == "meta":
-            continue
-        if not _read_instance(reader, item, here / i, image, rows, i):
-            reader.builder.skipped += 1
-
-
-def _read_instance(reader: _Reader, value: Any, at: At, image: int, rows: int, line: int) -> bool:
-    """Read one instance; False, and an issue, if it should be a box and cannot be one."""
-    record = reader.mapping(value, at, row=True)
-    if record is None:
-        return False
-    kind = reader.text(record, "type", at, row=True)
-    if kind is None:
-        return False
+    reader = box.reader
+    assert isinstance(reader, _Reader)
     read_shape = _SHAPES.get(kind)
     if read_shape is None:
         reader.count(f"{kind} instances")
-        return True
-    corners = read_shape(reader, record, at)
-    category = reader.class_of(record, at)
-    score: float | None = NAN
-    if record.get("creationType") in _MADE:
-        key = "score" if "score" in record else "probability"
-        score = reader.score(record.get(key), at / key)
-        if score is not None and key == "probability":
-            score = _share(score)
-    if corners is None or category is None or score is None:
-        return False
-    reader.count_unread(record, _INSTANCE)
-    reader.box(image, category, corners, at, file=rows, line=line, score=score)
-    return True
+        return
+    corners = read_shape(box)
+    category, score = reader.class_of(box), NAN
+    if box.get("creationType") in _MADE:
+        key = box.first_key("score", "probability")
+        score = box.score(key) if key == "score" else _share(box.score(key))
+    box.count_unread(_INSTANCE)
+    box.add(category, corners, score=score)
 
 
-def _points(reader: Reader, record: dict[str, Any], at: At) -> dict[str, Any] | None:
-    if "points" not in record:
-        reader.missing(at, "points", row=True)
-        return None
-    return reader.mapping(record["points"], at / "points", row=True)
+def _read_box(box: Row) -> Corners:
+    left, top, right, bottom = box.object("points").numbers(*_CORNERS)
+    return left, top, right, bottom
 
 
-def _read_box(reader: Reader, record: dict[str, Any], at: At) -> Corners | None:
-    points = _points(reader, record, at)
-    values = None if points is None else reader.members(points, _CORNERS, at / "points")
-    return None if values is None else (values[0], values[1], values[2], values[3])
+def _read_rotated(box: Row) -> Corners:
+    values = box.object("points").numbers(*(f"{axis}{k}" for k in (1, 2, 3, 4) for axis in "xy"))
+    return _around(box, values, "rotated boxes")
 
 
-def _read_rotated(reader: Reader, record: dict[str, Any], at: At) -> Corners | None:
-    points = _points(reader, record, at)
-    keys = [f"{axis}{k}" for k in (1, 2, 3, 4) for axis in "xy"]
-    values = None if points is None else reader.members(points, keys, at / "points")
-    return None if values is None else _around(reader, values, "rotated boxes", at)
-
-
-def _read_polygon(reader: Reader, record: dict[str, Any], at: At) -> Corners | None:
-    if "points" not in record:
-        reader.missing(at, "points", row=True)
-        return None
-    here, given = at / "points", record["points"]
+def _read_polygon(box: Row) -> Corners:
+    box.need("points")
+    given = box.get("points")
     if not isinstance(given, list) or len(given) < 6 or len(given) % 2:
-        reader.wrong(here, "a list of x and y, six numbers at least", given, row=True)
-        return None
-    values = [n for i, value in enumerate(given) if (n := reader.number(value, here / i)) is not None]
-    return _around(reader, values, "polygons", at) if len(values) == len(given) else None
+        box.wrong("points", "a list of x and y, six numbers at least")
+        raise BadRecord
+    return _around(box, box.any_numbers("points"), "polygons")
 
 
-def _around(reader: Reader, values: list[float], what: str, at: At) -> Corners:
+def _around(box: Row, values: list[float], what: str) -> Corners:
     corners = list(zip(values[::2], values[1::2], strict=True))
     if not is_upright(corners):
-        reader.outline(what, at)
+        box.outline(what)
     return bounds(corners)
 
 
-def _read_ellipse(reader: Reader, record: dict[str, Any], at: At) -> Corners | None:
-    values = reader.members(record, ("cx", "cy", "rx", "ry"), at)
-    angle = reader.number(record.get("angle") or 0, at / "angle")
-    if values is None or angle is None:
-        return None
-    x, y, rx, ry = values
+def _read_ellipse(box: Row) -> Corners:
+    x, y, rx, ry = box.numbers("cx", "cy", "rx", "ry")
+    angle = box.number("angle", 0)
     c, s = math.cos(math.radians(angle)), math.sin(math.radians(angle))
-    reader.outline("ellipses", at)
+    box.outline("ellipses")
     dx, dy = (math.hypot(rx * c, ry * s), math.hypot(rx * s, ry * c)) if angle else (rx, ry)
     return x - dx, y - dy, x + dx, y + dy
 
@@ -341,42 +295,42 @@ def _share(percent: float) -> float:
     return float(Decimal(repr(percent)).scaleb(-2))
 
 
+def _instance(box: Box, class_id: int) -> dict[str, Any]:
+    return {
+        "type": "bbox",
+        "classId": class_id,
+        "className": box.label,
+        "probability": 100,
+        "points": dict(zip(_CORNERS, box.xyxy, strict=True)),
+        "groupId": 0,
+        "pointLabels": {},
+        "locked": False,
+        "visible": True,
+        "attributes": [],
+        "creationType": "Manual",
+        **({} if box.score is None else _scored(float(box.score))),
+    }
+
+
 def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> None:
     """Write a file for each image, and one of the classes."""
     del options
-    images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
+    images, classes = dataset.images, dataset.categories.name
     folders = [f"{split}/" if split else "" for split in images.split]
     names = [f"{folder}{image}.json" for folder, image in zip(folders, images.name, strict=True)]
     listed = f"classes/{_CLASSES}"
     fits = target.plan([*names, listed], [*images.name, "the classes"], log)
     if not may_write(dataset, log) or not fits or not names:
         return
-    for row, (name, members) in enumerate(zip(log.track(names, "writing"), groups(dataset), strict=True)):
-        about: dict[str, Any] = {"name": images.name[row]}
-        if min(images.width[row], images.height[row]) > 0:
-            about |= {"width": int(images.width[row]), "height": int(images.height[row])}
-        instances = []
-        for i in members:
-            category = int(boxes.category[i])
-            instance = {
-                "type": "bbox",
-                "classId": category + 1,
-                "className": classes[category],
-                "probability": 100,
-                "points": dict(zip(_CORNERS, map(number, boxes.xyxy[i].tolist()), strict=True)),
-                "groupId": 0,
-                "pointLabels": {},
-                "locked": False,
-                "visible": True,
-                "attributes": [],
-                "creationType": "Manual",
-            }
-            if dataset.kind == "det":
-                instance |= _scored(float(boxes.score[i]))
-            instances.append(instance)
+    ids = {name: i for i, name in enumerate(classes, 1)}
+    for name, image in zip(log.track(names, "writing"), images_of(dataset), strict=True):
+        about: dict[str, Any] = {"name": image.name}
+        if min(image.width, image.height) > 0:
+            about |= {"width": image.width, "height": image.height}
+        instances = [_instance(box, ids[box.label]) for box in image.boxes]
         record = {"metadata": about, "instances": instances, "tags": [], "comments": []}
         target.write(name, f"{dump(record, 2)}\n".encode())
-    entries = [{"id": i, "name": name, "attribute_groups": []} for i, name in enumerate(classes, 1)]
+    entries = [{"id": i, "name": name, "attribute_groups": []} for name, i in ids.items()]
     target.write(listed, f"{dump(entries, 2)}\n".encode())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable
 
 from odm.codes import UNKNOWN_SPLIT
@@ -41,6 +42,23 @@ def files_of_split(
     if files:
         miss_split(wanted, splits, source, log)
     return [file for file, split in zip(files, splits, strict=True) if split == wanted]
+
+
+_IN_NAME = re.compile(r"(?:.*[-_.])?(train|val|valid|validation|test)(?:[-_.].*)?", re.IGNORECASE)
+_SAME = {"valid": "val", "validation": "val"}
+
+
+def usual_split(name: str | None) -> str | None:
+    """``val`` for other words that mean it."""
+    return None if name is None else _SAME.get(name.lower(), name)
+
+
+def split_in_name(path: str, *, folder: bool = True) -> str:
+    """The split that is a part of a file's name, as in ``label_train.txt``, or else of its folder's."""
+    above, _, name = path.rpartition("/")
+    match = _IN_NAME.fullmatch(name.rpartition(".")[0])
+    match = match or (_IN_NAME.fullmatch(above.rpartition("/")[2]) if folder else None)
+    return usual_split(match[1].lower()) or "" if match else ""
 
 
 def split_of(file: str) -> str:
