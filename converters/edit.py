@@ -14,6 +14,7 @@ from odm.converters.ledger import Ledger
 from odm.issues import UsageError, first_few, hint, shorten
 from odm.names import number_of, refuse_class
 from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, ImageLabels, Ints, LabelState, frozen
+from odm.tables.own import take_own
 
 CategoryIds = Literal["0", "1", "coco80", "coco91"]
 CATEGORY_IDS = get_args(CategoryIds)
@@ -97,6 +98,7 @@ def _put_in_order(dataset: Dataset, order: tuple[str, ...], ledger: Ledger) -> D
         source_id=source_id,
         parent=np.array([row_of[names[p]] if p >= 0 else -1 for p in parents], np.int32),
         frequency=tuple(frequency[row] if row >= 0 else "" for row in rows.tolist()),
+        own=take_own(dataset.categories.own, rows.tolist()),
     )
     new_rows = np.array([row_of[name] for name in names], np.int32)
     boxes = dataclasses.replace(dataset.boxes, category=new_rows[dataset.boxes.category])
@@ -215,6 +217,7 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
         frequency=tuple(FREQUENCIES[n - 1] if n else "" for n in most),
         named=dataset.categories.named or bool(edits.rename),
         ordered=dataset.categories.ordered,
+        own=take_own(dataset.categories.own, first.tolist()),
     )
     boxes = dataclasses.replace(dataset.boxes, category=row_of[dataset.boxes.category])
     for array in (categories.source_id, categories.parent, boxes.category):

@@ -11,6 +11,7 @@ from odm.formats import Format
 from odm.issues import first_few, plural, printable
 from odm.names import stem
 from odm.tables import GROUPS, NO_ID, Dataset, Flag, LabelState, distinct
+from odm.tables.own import NOTHING, count_own, join_members
 
 BAD_FILES = "files left out, with their images"
 
@@ -173,6 +174,14 @@ def drop_unsupported(
     for name, n in dataset.extras.items():
         if name not in keeps:
             ledger.lose(name, n)
+    if "own_fields" in keeps:
+        _book_joined(dataset, ledger, together="split" not in keeps)
+    else:
+        said = count_own(images.own) + count_own(categories.own)
+        for file in dataset.files:
+            said.update(key for key, value in file.own.items() if value not in NOTHING)
+        for name, n in said.items():
+            ledger.lose(name, n)
     if "extension" not in keeps:
         ledger.change("image names without their extension", sum(stem(name) != name for name in images.name))
     ids_differ = categories.source_id != NO_ID
@@ -181,6 +190,16 @@ def drop_unsupported(
         what = "class ids are renumbered" if "order" in keeps else "class ids are not written"
         ledger.change(what, int(np.count_nonzero(renumbered & ids_differ)))
     return dataset
+
+
+def _book_joined(dataset: Dataset, ledger: Ledger, *, together: bool) -> None:
+    """Book what differs of the files whose images are written to one file, or to one for each split."""
+    splits = [""] * len(dataset.images) if together else dataset.images.split
+    pairs = dict.fromkeys(zip(splits, dataset.images.file.tolist(), strict=True))
+    for split in dict.fromkeys(splits):
+        files = [dataset.files[file].own for own, file in pairs if own == split and file >= 0]
+        for what, n in join_members(files)[2].items():
+            ledger.change(what, n)
 
 
 _VERDICT_WORDS = {

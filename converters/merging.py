@@ -29,6 +29,7 @@ from odm.tables import (
     Videos,
     frozen,
 )
+from odm.tables.own import Own
 
 SameImage = Literal["error", "prefix", "join"]
 """What to do with an image that several sources have: refuse it, put the source's name before the names of
@@ -305,8 +306,23 @@ def _images(
         )
     changed["images in another split of a later source"] = splits
     width, height, file, line = map(frozen, (width, height, file, line))
+    own = _first_own([d.images.own for d in datasets], rows, n)
     ids = np.zeros(0, np.int64)
-    return Images(tuple(name), width, height, ids, tuple(path), tuple(split), file, line)
+    return Images(tuple(name), width, height, ids, tuple(path), tuple(split), file, line, own=own)
+
+
+def _first_own(fields: Sequence[Own], rows: Sequence[NDArray[np.int32]], n: int) -> Own:
+    """The other fields of n merged rows: those of the first source that has the row."""
+    found: dict[str, list[bytes]] = {}
+    seen: set[int] = set()
+    for own, at in zip(fields, rows, strict=True):
+        fresh = [(i, row) for i, row in enumerate(at.tolist()) if row not in seen]
+        seen.update(row for _, row in fresh)
+        for key, column in own.items():
+            merged = found.setdefault(key, [b""] * n)
+            for i, row in fresh:
+                merged[row] = column[i]
+    return {key: tuple(column) for key, column in found.items()}
 
 
 def _videos(datasets: Sequence[Dataset], prefixes: Sequence[str]) -> tuple[list[NDArray[np.int32]], Videos]:
@@ -416,6 +432,7 @@ def _categories(
         frequency=tuple(frequency),
         named=all(c.named for c in some),
         ordered=all(c.ordered for c in some),
+        own=_first_own([d.categories.own for d in datasets], rows, len(row_of)),
     )
     return rows, categories
 

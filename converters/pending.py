@@ -36,6 +36,8 @@ class Request:
     """The option that names the format; for messages."""
     follow_links: bool = False
     max_size: int = MAX_SIZE
+    own_fields: bool = False
+    """Whether fields that the model has no column for are kept, for a target that has them too."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", conceal(self.path))
@@ -244,7 +246,7 @@ class PendingSource:
 
     def _builder(self, counterpart: Callable[[], Dataset | None] | None) -> Builder:
         builder = Builder(counterpart)
-        builder.kind = self.request.kind
+        builder.kind, builder.keeps_own = self.request.kind, self.request.own_fields
         return builder
 
     def _decided_options(self, log: Log) -> Any:

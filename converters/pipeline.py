@@ -79,7 +79,7 @@ def read(
         If the path is missing or not usable.
     """
     log = log or Log()
-    request = Request(path=os.fspath(path), format=format, options=options, kind=kind)
+    request = Request(path=os.fspath(path), format=format, options=options, kind=kind, own_fields=True)
     return load(
         request, log, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=reference(gt, log)
     ).dataset
@@ -230,6 +230,7 @@ def convert(
     if selection.divides:
         check_parts(selection, output, to_format.adapted(to_chosen))
     common = {"shared": shared, "kind": kind, "follow_links": follow_links, "max_size": max_size}
+    common["own_fields"] = "own_fields" in to_format.keeps
     requests = _requests(sources, formats, from_options or {}, source_options, **common)
     truth = reference(gt, log)
     reading = functools.partial(load, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=truth)
@@ -367,6 +368,7 @@ def repair(
         kind=kind,
         follow_links=follow_links,
         max_size=max_size,
+        own_fields=True,
     )
     # Errors of the reader count here, those of the tables after the repairs.
     truth = reference(gt, log)

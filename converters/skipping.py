@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,14 +162,6 @@ def without_images(dataset: Dataset, drop: NDArray[np.bool_]) -> Dataset:
     kept = np.flatnonzero(~drop)
     row = np.full(len(drop), -1, np.int32)
     row[kept] = np.arange(len(kept), dtype=np.int32)
-    values: dict[str, Any] = {}
-    for field in dataclasses.fields(dataset.images):
-        column = getattr(dataset.images, field.name)
-        if isinstance(column, np.ndarray):
-            values[field.name] = column[kept]
-            values[field.name].flags.writeable = False
-        elif column is not None:
-            values[field.name] = tuple(column[i] for i in kept.tolist())
     boxes = dataset.boxes.take(~drop[dataset.boxes.image])
     labels = dataset.labels.take(~drop[dataset.labels.image])
     columns = row[boxes.image], row[labels.image]
@@ -178,7 +169,7 @@ def without_images(dataset: Dataset, drop: NDArray[np.bool_]) -> Dataset:
         array.flags.writeable = False
     return dataclasses.replace(
         dataset,
-        images=dataclasses.replace(dataset.images, **values),
+        images=dataset.images.take(kept),
         boxes=dataclasses.replace(boxes, image=columns[0]),
         labels=ImageLabels(columns[1], labels.category, labels.verdict),
     )

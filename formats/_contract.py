@@ -118,8 +118,8 @@ class Format:
     without objects), ``unused`` (classes without objects), ``order`` (of classes), ``score``, ``area``,
     ``wh``, ``image_id``, ``category_id``, ``box_id``, ``parent``, ``frequency`` (of classes), ``split``, the
     names of the flags and of what is said of whole images in lower case (``difficult``, ``crowd``, ...;
-    ``absent``, ``partial``, ...), ``video`` (with frame numbers), ``track``, ``track_score``, and names of
-    ``Dataset.extras``."""
+    ``absent``, ``partial``, ...), ``video`` (with frame numbers), ``track``, ``track_score``, ``own_fields``
+    (the ``own`` of images, categories and files), and names of ``Dataset.extras``."""
     max_error_px: float = 0.0
     """The largest distance, in pixels, between a coordinate written and read back."""
     needs_size: bool = False

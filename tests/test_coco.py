@@ -16,6 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from selection import examples, params
 
 import odm
+from odm.converters import Edits
+from odm.converters.selection import Selection
 from odm.files import Output, Source
 from odm.formats import coco, make_options
 from odm.formats._shared import json_columns as columns
@@ -240,8 +242,93 @@ def test_what_is_not_read_is_counted():
         "attributes": 1,
         "keypoints": 1,
         "supercategory": 1,
+        "info": 1,
         "odd": 1,
     }
+
+
+OWN = {
+    "info": {"year": 2017, "url": "http://x", "list": [1, 2.5]},
+    "licenses": [{"url": "u1", "id": 1, "name": "A"}, {"url": "u2", "id": 2, "name": "B"}],
+    "type": "instances",
+    "images": [
+        {"id": 9, "file_name": "a.jpg", "width": 64, "height": 48, "license": 2, "coco_url": "http://x/a.jpg",
+         "date_captured": "2013-11-14 17:02:52", "flickr_url": ""},
+        {"id": 7, "file_name": "b.jpg", "width": 64, "height": 48, "license": 1, "a : key": {"x": [1, None]}},
+    ],
+    "annotations": [{"id": 1, "image_id": 9, "category_id": 3, "bbox": [1, 2, 3, 4], "area": 12, "iscrowd": 0,
+                     "segmentation": []}],
+    "categories": [{"id": 3, "name": "x", "supercategory": "s"}, {"id": 4, "name": "y", "keypoints": ["nose"]}],
+}  # fmt: skip
+
+
+def put(path, data):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(data))
+    return path
+
+
+def test_fields_of_its_own_go_from_coco_to_coco(tmp_path):
+    source = put(tmp_path / "gt.json", OWN)
+    assert odm.convert(source, tmp_path / "same.json", strict=True).lossless
+    assert json.loads((tmp_path / "same.json").read_text()) == OWN
+    odm.write(odm.read(source), tmp_path / "again.json")
+    assert json.loads((tmp_path / "again.json").read_text()) == OWN
+    edits = Edits(rename={"x": "z"}, order=("y", "z"))
+    odm.convert(source, tmp_path / "edited.json", edits=edits, selection=Selection(drop_empty=True))
+    edited = json.loads((tmp_path / "edited.json").read_text())
+    assert edited["images"] == OWN["images"][:1]
+    assert edited["categories"] == [OWN["categories"][1], {**OWN["categories"][0], "name": "z"}]
+    ledger = odm.convert(source, tmp_path / "yolo", to="yolo")
+    assert ledger.lost == {
+        "info": 1, "licenses": 1, "type": 1, "license": 2, "coco_url": 1, "date_captured": 1, "a : key": 1,
+        "supercategory": 1, "keypoints": 1,
+    }  # fmt: skip
+
+
+def test_files_of_a_folder_keep_their_own_fields(tmp_path):
+    for split, year in (("train", 2017), ("val", 2018)):
+        images = [
+            {**image, "file_name": split + image["file_name"], "id": image["id"] + year}
+            for image in OWN["images"]
+        ]
+        boxes = [{**OWN["annotations"][0], "image_id": 9 + year, "id": year}]
+        put(
+            tmp_path / "in" / f"instances_{split}.json",
+            {**OWN, "info": {"year": year}, "images": images, "annotations": boxes},
+        )
+    ledger = odm.convert(tmp_path / "in", tmp_path / "out", to="coco", strict=True)
+    assert not ledger.changed
+    for file in sorted((tmp_path / "in").iterdir()):
+        assert json.loads((tmp_path / "out" / file.name).read_text()) == json.loads(file.read_text())
+    ledger = odm.convert(tmp_path / "in", tmp_path / "one.json")
+    assert ledger.changed["info of other files, of which the first is written"] == 1
+    assert json.loads((tmp_path / "one.json").read_text())["licenses"] == OWN["licenses"]
+
+
+def test_licences_of_merged_sources_are_numbered(tmp_path):
+    licenses = [{"id": 1, "name": "B", "url": "u2"}, {"id": 5, "name": "C"}]
+    images = [
+        {**OWN["images"][0], "file_name": "c.jpg", "license": 1},
+        {**OWN["images"][1], "file_name": "d.jpg", "license": 5},
+    ]
+    other = {**OWN, "info": {}, "licenses": licenses, "images": images}
+    sources = put(tmp_path / "a.json", OWN), put(tmp_path / "b.json", other)
+    ledger = odm.convert([*sources], tmp_path / "out.json")
+    assert ledger.changed["licences numbered from 1, as the files disagree"] == 3
+    assert ledger.changed["info of other files, of which the first is written"] == 1
+    data = json.loads((tmp_path / "out.json").read_text())
+    assert data["info"] == OWN["info"]
+    assert [(one["id"], one["name"]) for one in data["licenses"]] == [(1, "A"), (2, "B"), (3, "C")]
+    assert [image["license"] for image in data["images"]] == [2, 1, 2, 3]
+
+
+def test_what_json_cannot_hold_is_lost_and_counted(tmp_path):
+    text = json.dumps({**OWN, "info": {"a": float("nan")}}).replace('"x": [1, null]', '"x": [1, NaN]')
+    (tmp_path / "gt.json").write_text(text)
+    ledger = odm.convert(tmp_path / "gt.json", tmp_path / "out.json")
+    assert ledger.lost == {"info": 1, "a : key": 1}
+    assert json.loads((tmp_path / "out.json").read_text())["images"][0] == OWN["images"][0]
 
 
 def test_all_some_or_no_scores():
@@ -783,7 +870,7 @@ def test_what_is_written():
     assert list(data) == ["info", "licenses", "images", "annotations", "categories"]
     assert [a["id"] for a in data["annotations"]] == [8, 7]
     assert b'"bbox":[10,0.1,20.5,1e-7]' in text
-    assert b'"area":3,"iscrowd":0}' in text
+    assert b'"area":3,"iscrowd":0,"segmentation":[]}' in text
     assert data["images"] == [{"id": 1, "file_name": "a.jpg", "width": 100, "height": 80}]
 
 

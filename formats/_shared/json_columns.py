@@ -37,6 +37,7 @@ from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.gather import escape
 from odm.formats._shared.json_preview import TOKEN, TOO_DEEP, line_column
 from odm.issues import Code, Log, shorten
+from odm.tables.own import NOTHING
 
 SYNTAX = Code(
     "json-syntax",
@@ -104,6 +105,8 @@ class Chunk:
     columns: dict[str, Column] = dataclasses.field(default_factory=dict)
     extras: Counter[str] = dataclasses.field(default_factory=Counter)
     written_float: dict[str, int] = dataclasses.field(default_factory=dict)
+    rest: dict[str, list[bytes]] = dataclasses.field(default_factory=dict)
+    """The JSON of the keys that no field names, where these were asked for; they are then no extras."""
     expected: int = 0
     """How many records the list will have, if the rest of the text is like this part."""
     records: list[Any] | None = None
@@ -281,14 +284,30 @@ class Document:
         found, _ = self._python(self._view[self._at :], self._at)
         return found
 
-    def records(self, fields: Sequence[Field]) -> Iterator[Chunk]:
-        """The records of the list that begins here, in slices. `Broken` at a syntax error."""
+    def raw(self) -> bytes | None:
+        """The value that begins here as it is written; None if it is not strictly JSON."""
+        import msgspec
+
+        begin = self._at
+        self.skip()
+        text = self._data[begin : self._at].strip(_BLANKS)
+        try:
+            msgspec.json.decode(text, type=msgspec.Raw)
+        except msgspec.DecodeError:  # NaN, which Python reads
+            return None
+        return text
+
+    def records(self, fields: Sequence[Field], *, rest: bool = False) -> Iterator[Chunk]:
+        """The records of the list that begins here, in slices. `Broken` at a syntax error.
+
+        ``rest`` asks for the values of the keys that no field names.
+        """
         data = self._data
         match = _EMPTY.match(data, self._at)
         if match:
             self._at = match.end()
             return
-        shapes = _Shapes(fields)
+        shapes = _Shapes(fields, rest=rest)
         at, index, end = self._at + 1, 0, None
         while end is None:
             chunk, at, end = self._slice(at, index, shapes)
@@ -454,8 +473,9 @@ def show(value: Any) -> str:
 class _Shapes:
     """The record types of one list; the last one that fitted is tried first."""
 
-    def __init__(self, fields: Sequence[Field]) -> None:
+    def __init__(self, fields: Sequence[Field], *, rest: bool) -> None:
         self._fields = {field.key: field for field in fields}
+        self._unnamed = "rest" if rest else ""
         self.shape: _Shape | None = None
         self._known: dict[tuple[Any, ...], _Shape] = {}
 
@@ -489,7 +509,7 @@ class _Shapes:
         spec = []
         for key, n in present.items():
             field = self._fields.get(key)
-            kind = ""
+            kind = self._unnamed
             if field is not None:
                 kind = field.kind
                 if kind == "id":
@@ -520,7 +540,7 @@ class _Shape:
     Parameters
     ----------
     spec
-        Key, kind (empty for a key that no field names) and whether every record has it.
+        Key, kind (``rest`` or nothing for a key that no field names) and whether every record has it.
     """
 
     def __init__(self, spec: Sequence[tuple[str, str, bool]], fields: Mapping[str, Field]) -> None:
@@ -610,8 +630,10 @@ class _Shape:
                     keys = n - values.count(None)
                 colons += ":".join([v or "" for v in values]).count(":") - (n - 1)
             else:
-                filled = n - sum(map(_EMPTY_VALUES.count, map(bytes, values)))
-                if filled:
+                filled = n - sum(map(NOTHING.__contains__, map(bytes, values)))
+                if kind == "rest":
+                    chunk.rest[key] = list(map(bytes, values))
+                elif filled:
                     chunk.extras[key] = filled
                 if not always:
                     keys = n - sum(not len(v) for v in values)
@@ -658,7 +680,6 @@ def _whole_ids(numbers: NDArray[np.float64]) -> NDArray[np.int64] | None:
     return whole
 
 
-_EMPTY_VALUES = (b"", b"null", b"[]", b"{}", b'""', b"[ ]", b"{ }", b"[[]]")
 # An attribute that is named in the code is read twice as fast as one that is looked up by name.
 _GETTERS: tuple[Callable[[list[Any]], list[Any]], ...] = (
     lambda rows: [row.f0 for row in rows],

@@ -26,6 +26,8 @@ class Table:
 
     path: str
     pointer: str
+    file: int = -1
+    """The file as the place of its images, where it has any."""
     n: int = 0
     seen: int = 0
     """Records of the list, bad ones included."""

@@ -62,6 +62,7 @@ from odm.formats.coco.videos import (
 from odm.issues import Code, Log, Trusted, plural, printable
 from odm.names import accept_name, is_usual, refuse_class
 from odm.tables import Builder, Dataset, Id
+from odm.tables.own import NOTHING, OwnRows
 
 RESULTS_BESIDE_IMAGES = Code(
     "results-beside-images",
@@ -85,6 +86,10 @@ NO_ANNOTATIONS = Code(
     "check that this is the right file",
     "A file that only lists images looks the same, and so does an incomplete export.",
 )
+
+
+_MOST_OWN = 2**20
+"""Bytes of a member of a file that is kept for writing."""
 
 
 class Reader:
@@ -198,6 +203,7 @@ class Reader:
         table = Table(path, "/annotations")
         lists: set[str] = set()
         frames, scores = Frames(self._builder), []
+        own: dict[str, bytes] = {}
         for key, top in document.members():
             if key in ("videos", "tracks") and top == "[":
                 if key == "videos":
@@ -206,8 +212,7 @@ class Reader:
                     scores = read_scores(document, values)
                 continue
             if key not in ("images", "annotations", "categories"):
-                if key not in {"info", "licenses"}:
-                    values.count({key: 1})
+                self._take_member(key, document, values, own)
                 continue
             lists.add(key)
             if top != "[":
@@ -226,9 +231,22 @@ class Reader:
                 table.unlisted.add(id_key)
         if "annotations" not in lists and "images" in lists:
             self._log.report(NO_ANNOTATIONS, path)
+        if own:
+            if table.file < 0:
+                table.file = self._builder.file(path, "/images")
+            self._builder.describe(table.file, own)
         frames.finish()
         table.track_scores = {(frames.row(video), id_): score for id_, video, score in scores}
         self._tables.append(table)
+
+    def _take_member(self, key: str, document: Document, values: Values, own: dict[str, bytes]) -> None:
+        """Keep what the file says of itself if that is wanted; otherwise, and if it is huge, it is unread."""
+        text = document.raw()
+        wanted = self._builder.keeps_own and key not in ("videos", "tracks")
+        if wanted and text is not None and len(text) <= _MOST_OWN:
+            own[key] = text
+        elif text not in NOTHING:
+            values.count({key: 1})
 
     def _read_images(
         self, document: Document, values: Values, split: str, table: Table, frames: Frames
@@ -237,10 +255,13 @@ class Reader:
         names: list[Any] = []
         sizes: list[tuple[Any, Any]] = []
         index: list[int] = []
-        for chunk in document.records(IMAGE):
+        keeps = self._builder.keeps_own
+        own = OwnRows()
+        for chunk in document.records(IMAGE, rest=keeps):
             values.note(chunk, "/images")
             if chunk.records is None:
                 n, columns = chunk.n, chunk.columns
+                own.extend(n, chunk.rest)
                 ids += listed(columns["id"])
                 names += columns.get("file_name") or [None] * n
                 sizes += zip(*(listed(columns.get(key, none(n))) for key in ("width", "height")), strict=True)
@@ -248,7 +269,7 @@ class Reader:
                 frames.keep({key: listed(columns[key]) for key in FRAME_KEYS if key in columns}, n)
                 continue
             codes = MISSING_KEY, WRONG_TYPE, DUPLICATE_KEY
-            for i, location, record in values.objects(chunk, "/images", IMAGE, codes):
+            for i, location, record in values.objects(chunk, "/images", IMAGE, codes, count=not keeps):
                 id_ = values.id(record, "id", location, "/images", (MISSING_KEY, WRONG_TYPE))
                 name = record.get("file_name")
                 if name is not None and not isinstance(name, str):
@@ -257,11 +278,13 @@ class Reader:
                 if id_ is not None:
                     ids.append(id_)
                     names.append(name)
+                    own.extend(1, values.own(record, IMAGE) if keeps else {})
                     sizes.append((record.get("width"), record.get("height")))
                     index.append(i)
                     frames.keep({key: [record[key]] for key in FRAME_KEYS if key in record}, 1)
         first = self._builder.n_images
         kept = self._add_images(values, split, table, ids, names, sizes, index)
+        self._builder.add_own("images", range(first, first + len(kept)), own.at(kept))
         frames.place(first, kept)
 
     def _add_images(
@@ -309,6 +332,7 @@ class Reader:
             kept.append((name, width, height, id_, picture, i))
             at.append(n)
         if kept:
+            table.file = builder.file(path, "/images")
             all_names, widths, heights, all_ids, pictures, lines = zip(*kept, strict=True)
             builder.add_images(
                 all_names,
@@ -317,7 +341,7 @@ class Reader:
                 source_id=all_ids,
                 path=pictures,
                 split=[split] * len(kept),
-                file=builder.file(path, "/images"),
+                file=table.file,
                 line=lines,
             )
         return at
@@ -362,10 +386,12 @@ class Reader:
     def _read_categories(self, document: Document, values: Values, table: Table) -> None:
         path = values.path
         entries: list[tuple[Any, Any, int]] = []
-        for chunk in document.records(CATEGORY):
+        keeps, fields = self._builder.keeps_own, OwnRows()
+        for chunk in document.records(CATEGORY, rest=keeps):
             values.note(chunk, "/categories")
             if chunk.records is None:
                 columns = chunk.columns
+                fields.extend(chunk.n, chunk.rest)
                 entries += zip(
                     listed(columns["id"]),
                     columns["name"],
@@ -374,7 +400,7 @@ class Reader:
                 )
                 continue
             codes = MISSING_KEY, WRONG_TYPE, DUPLICATE_KEY
-            for i, location, record in values.objects(chunk, "/categories", CATEGORY, codes):
+            for i, location, record in values.objects(chunk, "/categories", CATEGORY, codes, count=not keeps):
                 id_ = values.id(record, "id", location, "/categories", (MISSING_KEY, WRONG_TYPE))
                 name = record.get("name")
                 if "name" not in record:
@@ -383,10 +409,12 @@ class Reader:
                     values.wrong(WRONG_TYPE, location, "name", "text", name)
                 if id_ is not None:
                     entries.append((id_, name if isinstance(name, str) else None, i))
+                    fields.extend(1, values.own(record, CATEGORY) if keeps else {})
         log = self._log
         first_ids: dict[Id, int] = {}
         own: dict[str, str] = {}
-        for id_, name, i in entries:
+        kept: dict[int, int] = {}
+        for n, (id_, name, i) in enumerate(entries):
             location = f"/categories/{i}"
             if first_ids.setdefault(id_, i) != i:
                 values.duplicate_id(location, id_, f"#/categories/{first_ids[id_]}")
@@ -414,7 +442,9 @@ class Reader:
                     first=Trusted(before),
                     second=Trusted(f"id {show(id_)}"),
                 )
-            table.categories[id_] = self._builder.category(name, source_id=id_)
+            row = table.categories[id_] = self._builder.category(name, source_id=id_)
+            kept[row] = kept.get(row, n)
+        self._builder.add_own("categories", [*kept], fields.at([*kept.values()]))
 
     def _read_boxes(self, document: Document, values: Values, table: Table, fields: Sequence[Field]) -> None:
         for chunk in document.records(fields):

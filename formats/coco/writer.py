@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from odm.formats._shared.number_text import short_wh
 from odm.formats.coco.ids import box_ids, own_ids
 from odm.issues import Log
 from odm.tables import Dataset, Flag, Floats, Id
+from odm.tables.own import join_members
 
 _BATCH = 4096
 """Records that are encoded at once; what they take stays in the cache."""
@@ -49,26 +51,66 @@ def object_of(dataset: Dataset, image_rows: NDArray[Any], box_rows: NDArray[Any]
     categories = dataset.categories
     image_ids = own_ids(dataset.images.source_id[image_rows], 0)
     category_ids = own_ids(categories.source_id, 0)
-    image_lines = _image_lines(dataset, image_rows, image_ids)
+    members, own = _own_fields(dataset, image_rows)
+    image_lines = _with_fields(_image_lines(dataset, image_rows, image_ids), own)
     category = msgspec.defstruct("Category", ["id", "name"], gc=False)
     category_lines = msgspec.json.Encoder().encode_lines(list(map(category, category_ids, categories.name)))
+    category_lines = _with_fields(category_lines, categories.own)
     ids_by_row = np.zeros(len(dataset.images), np.int64)
     ids_by_row[image_rows] = image_ids
     columns = _box_columns(dataset, box_rows, ids_by_row, np.array(category_ids, np.int64))
     lists, tracks = tracks_of(dataset, box_rows, log)
     return b"".join(
         [
-            b'{"info":{},"licenses":[],\n',
+            b"{",
+            b",".join(_member(key, value) for key, value in members.items()),
+            b",\n",
             *lists,
             b'"images":',
             *_array([image_lines[:-1].replace(b"\n", b",\n")]),
             b',\n"annotations":',
-            *_array(_lines(columns, "write annotations", log, optional=tracks)),
+            *_array(_lines(columns, "write annotations", log, optional=tracks, same=_NO_OUTLINE)),
             b',\n"categories":',
             *_array([category_lines[:-1].replace(b"\n", b",\n")]),
             b"}\n",
         ]
     )
+
+
+_NO_OUTLINE = {"segmentation": b"[]"}
+"""What every annotation has besides: some tools ask for the key, or for an empty list if there is no mask."""
+
+
+def _own_fields(dataset: Dataset, rows: NDArray[Any]) -> tuple[dict[str, bytes], dict[str, list[bytes]]]:
+    """What the files of these images say of themselves, by key; and the other fields of the images."""
+    images = dataset.images
+    file_of = images.file[rows].tolist()
+    used = [row for row in dict.fromkeys(file_of) if row >= 0]
+    files = [dataset.files[row].own for row in used] or [f.own for f in dataset.files if f.own]
+    members, ids, _ = join_members(files)
+    own = {key: [column[row] for row in rows.tolist()] for key, column in images.own.items()}
+    if any(ids) and "license" in own:
+        new = dict(zip(used, ids, strict=True))
+        own["license"] = [new[f].get(i, b"") for f, i in zip(file_of, own["license"], strict=True)]
+    return {"info": b"{}", "licenses": b"[]", **members}, own
+
+
+def _member(key: str, value: bytes) -> bytes:
+    import msgspec
+
+    return msgspec.json.encode(key) + b":" + value
+
+
+def _with_fields(lines: bytes, own: Mapping[str, Sequence[bytes]]) -> bytes:
+    """Records, one a line, with more fields; where one is empty the record has none."""
+    if not own:
+        return lines
+    heads = {key: b"," + _member(key, b"") for key in own}
+    records = []
+    for line, *values in zip(lines.splitlines(), *own.values(), strict=True):
+        more = [head + value for head, value in zip(heads.values(), values, strict=True) if value]
+        records.append(line[:-1] + b"".join(more) + b"}\n")
+    return b"".join(records)
 
 
 def _image_lines(dataset: Dataset, image_rows: NDArray[Any], image_ids: list[int]) -> bytes:
@@ -177,24 +219,28 @@ def _lines(
     heads: Sequence[bytes] = (),
     *,
     optional: Mapping[str, NDArray[Any]] | None = None,
+    same: Mapping[str, bytes] | None = None,
 ) -> list[bytes]:
     """Records of numbers as JSON, one a line, separated by commas; in parts, which are to be joined.
 
     ``heads`` are the first members of every record as JSON, where they are not only numbers. Of `optional`
-    columns of whole numbers -1 is left out.
+    columns of whole numbers -1 is left out. ``same`` is JSON that every record has.
     """
     import msgspec
 
-    optional = optional or {}
-    members: list[Any] = [*columns, *((key, int, -1) for key in optional)]
+    optional, same = optional or {}, same or {}
+    members: list[Any] = [*columns, *same, *((key, int, -1) for key in optional)]
     record = msgspec.defstruct("Record", members, omit_defaults=True, gc=False)
-    columns = {**columns, **optional}
+    constant = [itertools.repeat(msgspec.Raw(value)) for value in same.values()]
     encode = msgspec.json.Encoder().encode_lines
     parts: list[bytes] = []
     starts = range(0, len(next(iter(columns.values()))), _BATCH)
     for start in log.track(starts, what) if len(starts) > 1 else starts:
-        batch = [_shortest(column[start : start + _BATCH]) for column in columns.values()]
-        text = encode(list(map(record, *batch)))[:-1].replace(b"\n", b",\n")
+        batch, more = (
+            [_shortest(column[start : start + _BATCH]) for column in part.values()]
+            for part in (columns, optional)
+        )
+        text = encode(list(map(record, *batch, *constant, *more)))[:-1].replace(b"\n", b",\n")
         if heads:
             lines = zip(heads[start : start + _BATCH], text.split(b"\n"), strict=True)
             text = b"\n".join([b"{" + head + b"," + line[1:] for head, line in lines])

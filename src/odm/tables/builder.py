@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +27,7 @@ from odm.tables.dataset import (
     Videos,
     frozen,
 )
+from odm.tables.own import Own
 
 
 class Builder:
@@ -41,6 +43,8 @@ class Builder:
         self.relative = False
         self.extras: dict[str, int] = {}
         self.skipped = 0
+        self.keeps_own = False
+        """Whether fields of images, classes and files that the model has no column for are to be kept."""
         self._counterpart = counterpart
         self._files: list[SourceFile] = []
         self._image_rows: dict[str, int] = {}
@@ -60,6 +64,7 @@ class Builder:
         self._frequencies: list[str] = []
         self._labels: list[NDArray[np.int32]] = []
         self._chunks: list[dict[str, NDArray[Any]]] = []
+        self._own: dict[str, list[tuple[Sequence[int], Mapping[str, Sequence[bytes]]]]] = {}
 
     def counterpart(self) -> Dataset | None:
         """The dataset on the other side, if there is one."""
@@ -69,6 +74,19 @@ class Builder:
         """Register a file that rows come from; its number goes into the ``file`` columns."""
         self._files.append(SourceFile(path, pointer))
         return len(self._files) - 1
+
+    def describe(self, file: int, own: Mapping[str, bytes]) -> None:
+        """Keep what a file says of itself, as the JSON of its members."""
+        self._files[file] = dataclasses.replace(self._files[file], own=own)
+
+    def add_own(
+        self,
+        table: Literal["images", "categories"],
+        rows: Sequence[int],
+        own: Mapping[str, Sequence[bytes]],
+    ) -> None:
+        """Keep other fields of some rows, as the JSON of their values; empty = none."""
+        self._own.setdefault(table, []).append((rows, own))
 
     def location(self, file: int, line: int) -> tuple[str, int, str]:
         """Path, line and JSON pointer of a row of a file; the empty ones of the last two are 0 and ``""``."""
@@ -358,6 +376,7 @@ class Builder:
                 line=frozen(np.array(image["line"], np.int32)),
                 video=video,
                 frame=frame,
+                own=_own_columns(self._own.get("images", ()), self.n_images),
             ),
             categories=Categories(
                 name=tuple(self._category_rows),
@@ -365,6 +384,7 @@ class Builder:
                 parent=frozen(np.array(self._parents, np.int32)),
                 frequency=tuple(self._frequencies),
                 named=self.named,
+                own=_own_columns(self._own.get("categories", ()), self.n_categories),
             ),
             boxes=boxes,
             kind=kind,
@@ -381,6 +401,17 @@ class Builder:
 _INNER = {"xyxy": (4,), "wh": (2,), "wh_given": (2,)}
 _OPTIONAL = {"track": np.int32(-1), "wh_given": np.False_}
 """Columns that are None where no box has them, and what the others then hold."""
+
+
+def _own_columns(parts: Sequence[tuple[Sequence[int], Mapping[str, Sequence[bytes]]]], n: int) -> Own:
+    """The fields of n rows, of which each part has some; the first that says something of a row holds."""
+    columns: dict[str, list[bytes]] = {}
+    for rows, own in parts:
+        for key, values in own.items():
+            column = columns.setdefault(key, [b""] * n)
+            for row, value in zip(rows, values, strict=True):
+                column[row] = column[row] or value
+    return {key: tuple(column) for key, column in columns.items()}
 
 
 def _extent(xyxy: Floats) -> Floats:

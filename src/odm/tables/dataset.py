@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from odm.tables.own import Own, take_own
+
 if TYPE_CHECKING:
     from odm.tables.builder import Builder
 
@@ -65,6 +67,8 @@ class SourceFile:
 
     path: str
     pointer: str = ""
+    own: Mapping[str, bytes] = dataclasses.field(default_factory=dict, compare=False)
+    """What it says of itself beyond its rows: by key, the JSON of the value."""
 
     def location(self, line: int) -> tuple[str, int, str]:
         """Path, line and JSON pointer of a row; the empty ones of the last two are 0 and ``""``."""
@@ -95,12 +99,25 @@ class Images:
     """Row of the video that the image is a frame of, -1 = none; (n,). None where no image has one."""
     frame: Ints | None = None
     """Its number in that video as the source counts, -1 = not given; (n,). None where no image has one."""
+    own: Own = dataclasses.field(default_factory=dict)
+    """Other fields of the source, if the reader was asked to keep them."""
 
     def __repr__(self) -> str:
         return f"<Images: {_listed(self.name)}>"
 
     def __len__(self) -> int:
         return len(self.name)
+
+    def take(self, rows: NDArray[np.intp]) -> Images:
+        """The images at these rows."""
+        columns: dict[str, Any] = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        listed = rows.tolist()
+        for key, column in columns.items():
+            if isinstance(column, np.ndarray):
+                columns[key] = frozen(column[rows])
+            elif isinstance(column, tuple):
+                columns[key] = tuple(column[i] for i in listed)
+        return Images(**{**columns, "own": take_own(self.own, listed)})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -118,6 +135,8 @@ class Categories:
     """False where the source gave only numbers: the names are then those numbers."""
     ordered: bool = True
     """False where the order is that of first appearance, so that a class number is meaningless."""
+    own: Own = dataclasses.field(default_factory=dict)
+    """Other fields of the source, if the reader was asked to keep them."""
 
     def __repr__(self) -> str:
         return f"<Categories: {_listed(self.name)}>"

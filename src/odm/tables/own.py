@@ -1,0 +1,84 @@
+"""What a source says beyond the model: JSON that a format with the same fields can write again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Own = Mapping[str, tuple[bytes, ...]]
+"""By key, the JSON of the value of each row of a table; empty where the row has no such key."""
+
+NOTHING = frozenset((b"", b"null", b"[]", b"{}", b'""', b"[ ]", b"{ }", b"[[]]"))
+"""Values that say nothing, so that nobody misses them."""
+
+
+def take_own(own: Own, rows: Sequence[int]) -> dict[str, tuple[bytes, ...]]:
+    """The fields of other rows, -1 = of none."""
+    return {key: tuple(column[row] if row >= 0 else b"" for row in rows) for key, column in own.items()}
+
+
+def count_own(own: Own) -> Counter[str]:
+    """How many rows say something, by key."""
+    return Counter({key: len(column) - sum(map(NOTHING.__contains__, column)) for key, column in own.items()})
+
+
+def join_members(
+    files: Sequence[Mapping[str, bytes]],
+) -> tuple[dict[str, bytes], list[dict[bytes, bytes]], dict[str, int]]:
+    """What several files say of themselves, as one: that of the first, and the licences of all.
+
+    Returns
+    -------
+    The members of the one file; for each file the new id of each of its licences, as JSON, if they are
+    renumbered; and what is not as it was, with how often.
+    """
+    members: dict[str, bytes] = {}
+    changed: Counter[str] = Counter()
+    for file in files:
+        for key, value in file.items():
+            if key != "licenses" and members.setdefault(key, value) != value:
+                changed[f"{key} of other files, of which the first is written"] += 1
+    lists = [_by_id(file.get("licenses", b"[]")) for file in files]
+    ids: list[dict[bytes, bytes]] = [{} for _ in files]
+    listed: dict[bytes, Any] = {}
+    if any(listed.setdefault(id_, record) != record for own in lists for id_, record in own.items()):
+        distinct: dict[str, bytes] = {}
+        for own, new in zip(lists, ids, strict=True):
+            for id_, record in own.items():
+                text = json.dumps({**record, "id": None}, sort_keys=True)
+                new[id_] = distinct.setdefault(text, b"%d" % (len(distinct) + 1))
+        listed = {id_: json.loads(text) | {"id": int(id_)} for text, id_ in distinct.items()}
+        changed["licences numbered from 1, as the files disagree"] = len(listed)
+    if any("licenses" in file for file in files):
+        same = len({file.get("licenses", b"[]") for file in files}) == 1
+        members["licenses"] = files[0]["licenses"] if same else json.dumps([*listed.values()]).encode()
+    return members, ids, dict(changed)
+
+
+def _by_id(licenses: bytes) -> dict[bytes, dict[str, Any]]:
+    """The records of a list by the JSON of their ids; none where it is not such a list."""
+    records = json.loads(licenses)
+    if not isinstance(records, list) or not all(isinstance(r, dict) and "id" in r for r in records):
+        return {}
+    return {json.dumps(record["id"]).encode(): record for record in records}
+
+
+class OwnRows:
+    """The fields of rows as they are read, one list after the other."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.columns: dict[str, list[bytes]] = {}
+
+    def extend(self, n: int, own: Mapping[str, Sequence[bytes]]) -> None:
+        """Add n rows with these fields."""
+        for key in {**self.columns, **own}:
+            column = self.columns.setdefault(key, [b""] * self.n)
+            column += own.get(key) or [b""] * n
+        self.n += n
+
+    def at(self, rows: Sequence[int]) -> dict[str, list[bytes]]:
+        """The fields of some of the rows."""
+        return {key: [column[row] for row in rows] for key, column in self.columns.items()}
