@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -174,14 +175,7 @@ def drop_unsupported(
     for name, n in dataset.extras.items():
         if name not in keeps:
             ledger.lose(name, n)
-    if "own_fields" in keeps:
-        _book_joined(dataset, ledger, together="split" not in keeps)
-    else:
-        said = count_own(images.own) + count_own(categories.own)
-        for file in dataset.files:
-            said.update(key for key, value in file.own.items() if value not in NOTHING)
-        for name, n in said.items():
-            ledger.lose(name, n)
+    _book_own(dataset, keeps, ledger)
     if "extension" not in keeps:
         ledger.change("image names without their extension", sum(stem(name) != name for name in images.name))
     ids_differ = categories.source_id != NO_ID
@@ -192,10 +186,18 @@ def drop_unsupported(
     return dataset
 
 
-def _book_joined(dataset: Dataset, ledger: Ledger, *, together: bool) -> None:
-    """Book what differs of the files whose images are written to one file, or to one for each split."""
-    splits = [""] * len(dataset.images) if together else dataset.images.split
-    pairs = dict.fromkeys(zip(splits, dataset.images.file.tolist(), strict=True))
+def _book_own(dataset: Dataset, keeps: Collection[str], ledger: Ledger) -> None:
+    """Book the own fields of the source as lost, or what differs of files whose images share a file now."""
+    images = dataset.images
+    if "own_fields" not in keeps:
+        said = count_own(images.own) + count_own(dataset.categories.own)
+        for file in dataset.files:
+            said.update(key for key, value in file.own.items() if value not in NOTHING)
+        for name, n in said.items():
+            ledger.lose(name, n)
+        return
+    splits = images.split if "split" in keeps else [""] * len(images)
+    pairs = dict.fromkeys(zip(splits, images.file.tolist(), strict=True))
     for split in dict.fromkeys(splits):
         files = [dataset.files[file].own for own, file in pairs if own == split and file >= 0]
         for what, n in join_members(files)[2].items():

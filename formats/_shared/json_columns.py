@@ -261,8 +261,8 @@ class Document:
         if self._blank(self._at) != len(self._data):
             self._syntax_error()
 
-    def skip(self) -> None:
-        """Pass over the value that begins here."""
+    def skip(self) -> bool:
+        """Pass over the value that begins here, and say whether it is strictly JSON: Python reads NaN too."""
         import msgspec
 
         rest = self._view[self._at :]
@@ -271,13 +271,14 @@ class Document:
         except msgspec.DecodeError as e:
             if length := _length(e):
                 self._at += length
-                return
+                return True
         except RecursionError:
             self._too_deep()
         else:
             self._at = len(self._data)
-            return
+            return True
         self.value()
+        return False
 
     def value(self) -> Any:
         """The value that begins here, as Python values."""
@@ -286,21 +287,14 @@ class Document:
 
     def raw(self) -> bytes | None:
         """The value that begins here as it is written; None if it is not strictly JSON."""
-        import msgspec
-
         begin = self._at
-        self.skip()
-        text = self._data[begin : self._at].strip(_BLANKS)
-        try:
-            msgspec.json.decode(text, type=msgspec.Raw)
-        except msgspec.DecodeError:  # NaN, which Python reads
-            return None
-        return text
+        strict = self.skip()
+        return self._data[begin : self._at].strip(_BLANKS) if strict else None
 
     def records(self, fields: Sequence[Field], *, rest: bool = False) -> Iterator[Chunk]:
-        """The records of the list that begins here, in slices. `Broken` at a syntax error.
+        """The records of the list that begins here, in slices; with `rest` also of keys that no field names.
 
-        ``rest`` asks for the values of the keys that no field names.
+        `Broken` at a syntax error.
         """
         data = self._data
         match = _EMPTY.match(data, self._at)
