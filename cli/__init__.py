@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 __all__ = ["main"]
@@ -10,7 +11,6 @@ __all__ = ["main"]
 def main() -> None:
     """Run ``odm``; the console script."""
     import gc
-    import os
 
     if os.name == "posix" and not sys.flags.utf8_mode and sys.getfilesystemencoding() != "utf-8":
         # Names of files and words of the command line mean the same in every locale; Python settles their
@@ -20,6 +20,7 @@ def main() -> None:
     # and where the system grants it none it sends SIGINT, which looks like ctrl-C.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     _fill_closed_streams()
+    _watch_over_limit()
     # A command is a short process whose data are arrays: looking for cycles costs time and finds nothing.
     gc.disable()
     try:
@@ -40,13 +41,44 @@ def _fill_closed_streams() -> None:
 
     `sys.stdout` and `sys.stderr` stay None, so that a closed output is still noticed.
     """
-    import os
-
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # noqa: TID251 -- not a data file; it gets the lowest free number
+
+
+def _watch_over_limit() -> None:
+    """Where memory is limited (``ulimit -v``), work in a second process, and say what ended it.
+
+    pyarrow and msgspec end the process by a signal where they get no memory; NumPy raises MemoryError.
+    """
+    try:
+        import resource
+        import signal
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY or (child := os.fork()) == 0:
+            return
+    except (ImportError, OSError):  # Windows has no such limit
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to both
+    signal.signal(signal.SIGTERM, lambda number, _: os.kill(child, number))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code == -signal.SIGTERM:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+    if code < 0 or code == _NO_THREAD_DATA:
+        from odm.cli._print import say, screens
+
+        with screens():
+            say(f"odm: error: not enough memory for this data (ulimit -v {limit >> 10})")
+        code = 3
+    os._exit(code)
+
+
+_NO_THREAD_DATA = 127
+"""How the C library ends a process for whose threads there is no memory."""
 
 
 def _keep_memory() -> None:

@@ -228,15 +228,19 @@ def test_the_command_prints_the_same_bytes_for_relative_paths_that_no_worker_kno
     assert "dashboard" in done.stderr
 
 
-def test_no_scheduler_and_no_cluster(data, tmp_path):
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [("tcp://127.0.0.1:9", "127.0.0.1:9"), ("tls://127.0.0.1:9", "tls:// needs certificates")],
+)
+def test_no_scheduler_and_no_cluster(data, tmp_path, address, says):
     _, home, _ = data
     command = [sys.executable, "-m", "odm", "eval", str(home / "gt.json"), str(home / "det")]
     done = subprocess.run(
-        [*command, "--cluster", "tcp://127.0.0.1:9", "--scratch", str(tmp_path)],
+        [*command, "--cluster", address, "--scratch", str(tmp_path)],
         check=False,
         capture_output=True,
         encoding="utf-8",
     )
     assert done.returncode == 3
-    assert "tcp://127.0.0.1:9" in done.stderr
+    assert says in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr

@@ -9,6 +9,7 @@ import random
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -368,3 +369,37 @@ def test_a_line_of_ten_megabytes(tmp_path, name):
             ["eval", "--quiet", "--gt-format", name, "--det-format", name, path, path],
         ]  # fmt: skip
     check(commands, {1}, float("inf"), MEMORY, tmp_path)
+
+
+DIES = """
+import os, resource, signal, sys
+from odm.cli import _app, main
+resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
+end = sys.argv[1]
+_app.run = lambda _: os._exit(int(end)) if end.isdigit() else os.kill(os.getpid(), getattr(signal, end))
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [("0", 0), ("1", 1), ("127", 3), ("SIGSEGV", 3), ("SIGABRT", 3), ("SIGTERM", -15)]
+)
+def test_a_library_that_ends_the_process_for_lack_of_memory_is_told(end, code):
+    done = subprocess.run([sys.executable, "-c", DIES, end], check=False, capture_output=True, text=True)
+    assert (done.returncode, "not enough memory" in done.stderr) == (code, code == 3)
+
+
+@pytest.mark.parametrize("megabytes", [160, 200, 230, 260, 300, 400])
+def test_a_limit_of_memory_is_no_error_in_parquet(tmp_path, megabytes):
+    import resource
+
+    pytest.importorskip("pyarrow")
+    source = Path(__file__).resolve().parent.parent / "fixtures/mixed/parquet-detections/input.parquet"
+    limit = megabytes * 2**20
+    done = subprocess.run(
+        [sys.executable, "-m", "odm", "stats", source],
+        check=False, capture_output=True, text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )  # fmt: skip
+    assert done.returncode in (0, 3), done.stderr
+    assert ("not enough memory" in done.stderr) == (done.returncode == 3), done.stderr

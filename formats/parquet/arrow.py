@@ -26,6 +26,10 @@ METADATA_KEY = b"odm"
 """Under which key of the schema's metadata the classes stand, as JSON."""
 
 
+_NO_MEMORY = ("Failed to launch worker thread", "failed to map segment", "Cannot allocate memory")
+"""What pyarrow and the system's loader say where memory is limited."""
+
+
 def pyarrow() -> Any:
     """The library, with ``parquet`` and ``compute``. UsageError if it is not installed, or not usable."""
     try:
@@ -33,6 +37,8 @@ def pyarrow() -> Any:
         import pyarrow.compute
         import pyarrow.parquet
     except ImportError as e:
+        if any(words in str(e) for words in _NO_MEMORY):
+            raise MemoryError from None
         missing = isinstance(e, ModuleNotFoundError) and e.name == "pyarrow"
         reason = "" if missing else f", which cannot be imported ({printable(str(e))})"
         raise UsageError(f"Parquet needs pyarrow{reason}: pip install -U pyarrow") from None
@@ -46,7 +52,9 @@ class reporting(contextlib.AbstractContextManager[None]):  # noqa: N801 -- used 
         self._path, self._log = path, log
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(
+        if any(words in str(error) for words in _NO_MEMORY):
+            raise MemoryError from None
+        if isinstance(error, MemoryError) or not isinstance(  # one of pyarrow's is an ArrowException as well
             error, (Unreadable, pyarrow().ArrowException, OSError, ValueError, OverflowError, KeyError)
         ):
             return False

@@ -195,8 +195,13 @@ def dask_executor(address: str, tell: Callable[[str], None]) -> Iterator[Executo
     connect: Any = distributed.Client
     try:
         client: Any = connect(address, timeout="10s", set_as_default=False)
-    except (OSError, ValueError) as e:
+    except (OSError, ValueError, TypeError) as e:  # TypeError: tls:// without certificates
         reason = str(e).splitlines()[0] if str(e) else "no scheduler answers"
+        if address.startswith("tls:") and isinstance(e, TypeError):
+            reason = (
+                "tls:// needs certificates, which Dask is configured with: set distributed.comm.tls, "
+                "or DASK_DISTRIBUTED__COMM__TLS__CA_FILE and, under CLIENT__, CERT and KEY"
+            )
         raise PathError(f"{address}: {reason}") from None
     try:
         n = len(client.scheduler_info(n_workers=-1)["workers"])
