@@ -91,7 +91,7 @@ def both_ways(path, **options):
     return quick
 
 
-# ------------------------------------------------------------------------------------- the two ways, and a third
+# ------------------------------------------------------------------------------------------- the two ways
 
 
 @pytest.mark.parametrize("case", sorted(p.name for p in (FIXTURES / "mixed").glob("voc*")))

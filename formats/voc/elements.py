@@ -41,15 +41,15 @@ STRANGE_ELEMENT = Code(
 _HEADER = frozenset(("filename", "size", "object"))
 _SIZE = frozenset(("width", "height"))
 _OBJECT = frozenset(("name", "bndbox", "trackid", *FLAGS, *SCORES))
+_OBJECT_TEXTS = _OBJECT - {"bndbox"}
 _LOOKALIKES = _HEADER | _SIZE | _OBJECT | frozenset(EDGES)
 _SAYS_NOTHING = frozenset(("", "unspecified"))
 _TRUTH = {
     "": False, "0": False, "1": True, "0.0": False, "1.0": True, "unspecified": False,
     "false": False, "true": True, "no": False, "yes": True,
 }  # fmt: skip
-_PLAIN = frozenset(("name", "pose", *FLAGS, *SCORES))
-_MARKS = {None: b"0", "0": b"0", "1": b"1", "Unspecified": b"0"}
-_PLAIN_NUMBERS = re.compile(r"(?:-?[0-9]{1,200}(?:\.[0-9]{1,30})?(?:\n|$))*", re.ASCII)
+_PLAIN = re.compile(r"(?:-?[0-9]{1,15}(?:\.[0-9]{1,20})?(?:\0|\Z)){4}", re.ASCII)
+"""Four numbers that are surely finite, as nearly all are."""
 
 
 class Elements:
@@ -110,8 +110,6 @@ class Elements:
             frame = place.get("frame", "")
             whole = frame.isascii() and frame.isdigit() and len(frame) < 10
             self._rows.set_frame(row, place["video"], int(frame) if whole else -1)
-        if row is not None and self._plain_objects(objects, row):
-            return
         for child in objects:
             if not self._object(child, path, row, child.sourceline or 0):
                 self._builder.skipped += 1
@@ -132,60 +130,6 @@ class Elements:
                 size[tag] = text.strip(BLANKS) if text is not None else "0"
                 sound &= text is not None
         return size, sound
-
-    def _plain_objects(self, objects: Sequence[Any], image: int) -> bool:
-        """Add the boxes of all objects if all are faultless; else add none and answer False."""
-        lines: list[int] = []
-        names: list[int] = []
-        scores: list[str] = []
-        edges: list[str] = []
-        marks: dict[str, list[bytes]] = {flag: [] for flag in FLAGS}
-        poses = parts = scored = 0
-        for element in objects:
-            found = _plain_parts(element)
-            if found is None:
-                return False
-            texts, box, n_parts = found
-            parts += n_parts
-            name = texts["name"]
-            if name not in self._names:
-                plain = _plain_class(name)
-                if refuse_class(plain) is not None:
-                    return False
-                self._names[name] = self._builder.category(plain)
-            names.append(self._names[name])
-            try:
-                edges += [box["xmin"], box["ymin"], box["xmax"], box["ymax"]]
-                for flag, column in marks.items():
-                    column.append(_MARKS[texts.get(flag)])
-            except KeyError:
-                return False
-            given = [texts[tag] for tag in SCORES if tag in texts]
-            if len(given) > 1 or given in (["nan"], [None]):
-                return False
-            scores += given or ["nan"]
-            scored += len(given)
-            pose = texts.get("pose")
-            poses += pose is not None and pose.strip(BLANKS).lower() not in _SAYS_NOTHING
-            lines.append(element.sourceline or 0)
-        if None in edges or not _plain_numbers(edges):
-            return False
-        if scored and not _plain_numbers([text for text in scores if text != "nan"]):
-            return False
-        rows = self._rows
-        rows.image.extend([image] * len(lines))
-        rows.category.extend(names)
-        for i, values in enumerate(rows.edges):
-            values.extend(map(float, edges[i::4]))
-        for flag, column in marks.items():
-            rows.flags[flag].extend(column)
-        rows.score.extend(map(float, scores))
-        rows.line.extend(lines)
-        if poses:
-            rows.count("pose", poses)
-        if parts:
-            rows.count("part", parts)
-        return True
 
     def _pixels(
         self, size: dict[str, str] | None, path: str, line: int
@@ -219,22 +163,13 @@ class Elements:
         category = self._category(texts["name"], path, line) if "name" in texts else -1
         corners = [] if edges is None else self._corners(edges, path, line)
         score = self._score(texts, path, line)
-        marks = self._marks(texts, path, line)
-        if not sound or category < 0 or None in corners or score is None or marks is None or image is None:
+        flags = self._flags(texts, path, line)
+        if not sound or category < 0 or None in corners or score is None or flags is None or image is None:
             return False
-        rows = self._rows
-        rows.image.append(image)
-        rows.category.append(category)
-        for column, value in zip(rows.edges, corners, strict=True):
-            assert value is not None
-            column.append(value)
-        for tag, written in marks.items():
-            rows.flags[tag].append(written)
-        rows.score.append(score)
-        rows.line.append(line)
+        self._rows.add(image, category, corners, score, flags, line)  # type: ignore[arg-type]
         if (id_ := texts.get("trackid", "").strip(BLANKS)) not in ("", "-1"):
             plain = id_.isascii() and id_.isdigit() and len(id_) < 19 and (id_ == "0" or id_[0] != "0")
-            rows.set_track(int(id_) if plain else id_)
+            self._rows.set_track(int(id_) if plain else id_)
         return True
 
     def _parts(self, element: Any, path: str) -> tuple[dict[str, str], dict[str, Any] | None, bool]:
@@ -244,24 +179,25 @@ class Elements:
         sound = True
         for child in element:
             tag = child.tag
-            twice = tag in texts or (tag in SCORES and any(t in texts for t in SCORES))
-            if twice or (tag == "bndbox" and edges is not None):
-                self._report_twice(child, f"object/{tag}", path)
-                sound = False
-            elif tag == "bndbox":
+            if tag in _OBJECT_TEXTS and tag not in texts:
+                if tag in SCORES and any(t in texts for t in SCORES):
+                    sound = self._report_twice(child, f"object/{tag}", path)
+                    continue
+                text = child.text if not len(child) else self._text(child, path, f"object/{tag}")
+                sound &= not len(child)
+                texts[tag] = text or ""
+            elif tag == "bndbox" and edges is None:
                 edges = {}
                 for edge in child:
-                    if edge.tag in edges:
-                        self._report_twice(edge, f"object/bndbox/{edge.tag}", path)
-                        sound = False
-                    elif edge.tag in EDGES:
-                        edges[edge.tag] = edge
+                    field = edge.tag
+                    if field in edges:
+                        sound = self._report_twice(edge, f"object/bndbox/{field}", path)
+                    elif field in EDGES:
+                        edges[field] = edge
                     else:
                         sound &= self._unread(edge, path, "in <bndbox>")
-            elif tag in _OBJECT:
-                text = self._text(child, path, f"object/{tag}")
-                sound &= text is not None
-                texts[tag] = text or ""
+            elif tag in texts or tag == "bndbox":
+                sound = self._report_twice(child, f"object/{tag}", path)
             elif tag == "pose":
                 if (child.text or "").strip(BLANKS).lower() not in _SAYS_NOTHING:
                     self._rows.count("pose")
@@ -271,12 +207,17 @@ class Elements:
                 sound &= self._unread(child, path, "in <object>")
         return texts, edges, sound
 
-    def _report_twice(self, element: Any, field: str, path: str) -> None:
+    def _report_twice(self, element: Any, field: str, path: str) -> bool:
         line = element.sourceline
         self._log.report(DUPLICATE_BOX_KEY, path, line=line, field=field, value=element.tag)
+        return False
 
-    def _corners(self, edges: dict[str, Any], path: str, line: int) -> list[float | None]:
+    def _corners(self, edges: dict[str, Any], path: str, line: int) -> Sequence[float | None]:
         """The numbers of the four edges; None, and an issue, for one that is missing or no number."""
+        if len(edges) == 4 and not any(map(len, edges.values())):
+            left, top, right, bottom = [edges[tag].text or "" for tag in EDGES]
+            if _PLAIN.fullmatch(f"{left}\0{top}\0{right}\0{bottom}"):
+                return float(left), float(top), float(right), float(bottom)
         corners: list[float | None] = []
         for tag in EDGES:
             edge, field = edges.get(tag), f"object/bndbox/{tag}"
@@ -298,29 +239,32 @@ class Elements:
                 return number_of(text, self._log, path, line, f"object/{tag}")
         return np.nan
 
-    def _marks(self, texts: dict[str, str], path: str, line: int) -> dict[str, bytes] | None:
-        """Whether each flag is set, as ``0`` or ``1``; None, and an issue, where one is neither."""
-        marks = {}
-        for tag in FLAGS:
-            text = texts.get(tag, "").strip(BLANKS)
-            mark = _TRUTH.get(text.lower())
-            if mark is None:
-                expected = "0 or 1 (or no, yes, false, true)"
-                self._log.report(
-                    BAD_FLAG, path, line=line, field=f"object/{tag}", value=text, expected=expected
-                )
-            else:
-                marks[tag] = b"1" if mark else b"0"
-        return marks if len(marks) == len(FLAGS) else None
+    def _flags(self, texts: dict[str, str], path: str, line: int) -> int | None:
+        """The flags that are set; None, and an issue, where one is neither set nor not."""
+        flags, sound = 0, True
+        for tag, flag in FLAGS.items():
+            if (text := texts.get(tag, "0")) == "0":
+                continue
+            text = text.strip(BLANKS)
+            if (mark := _TRUTH.get(text.lower())) is None:
+                expected, field = "0 or 1 (or no, yes, false, true)", f"object/{tag}"
+                self._log.report(BAD_FLAG, path, line=line, field=field, value=text, expected=expected)
+                sound = False
+            elif mark:
+                flags |= flag
+        return flags if sound else None
 
     def _category(self, text: str, path: str, line: int) -> int:
         """The row of a class, -1 and an issue if its name cannot be one."""
+        if text in self._names:
+            return self._names[text]
         name = _plain_class(text)
         reason = refuse_class(name)
         if reason is not None:
             self._log.report(BAD_CLASS_NAME, path, line=line, field="object/name", value=name, reason=reason)
             return -1
-        return self._builder.category(name)
+        row = self._names[text] = self._builder.category(name)
+        return row
 
     def _text(self, element: Any, path: str, field: str) -> str | None:
         """The text of an element; None, and an issue, if it holds elements."""
@@ -397,36 +341,6 @@ def _homes(tag: str) -> str:
     if tag in _SIZE:
         return "in <size>"
     return "in <annotation>" if tag in _HEADER else "in <object>"
-
-
-def _plain_parts(element: Any) -> tuple[dict[str, str], dict[str, str], int] | None:
-    """The texts in an <object> and in its <bndbox>, and how many parts it has; None if it is unusual."""
-    texts: dict[str, str] = {}
-    box: dict[str, str] = {}
-    n = parts = 0
-    for child in element:
-        tag = child.tag
-        if tag == "bndbox":
-            box = {edge.tag: edge.text for edge in child if not len(edge)}
-            if len(box) != 4 or len(child) != 4:
-                return None
-            n += 1
-        elif tag in _PLAIN:
-            if len(child):
-                return None
-            texts[tag] = child.text
-            n += 1
-        elif tag == "part":
-            parts += 1
-        else:
-            return None
-    return None if len(texts) + 1 != n or not box or texts.get("name") is None else (texts, box, parts)
-
-
-def _plain_numbers(texts: list[str]) -> bool:
-    """Whether all texts are finite numbers without an exponent or blanks around them."""
-    joined = "\n".join(texts)
-    return joined.count("\n") == max(0, len(texts) - 1) and _PLAIN_NUMBERS.fullmatch(joined) is not None
 
 
 def _plain_class(text: str) -> str:

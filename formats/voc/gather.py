@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.formats._shared.codes import FILE_NAME_DIFFERS, FILE_NAME_MISSING
-from odm.formats._shared.gather import At, Gather, decide_kind, with_extension
-from odm.formats.voc.terms import FLAGS, count_from_zero
+from odm.formats._shared.gather import At, Corners, Gather, decide_kind, with_extension
+from odm.formats.voc.terms import count_from_zero
 from odm.names import stem
 from odm.tables import Id
 
@@ -83,25 +84,25 @@ class Images:
 
 
 class Rows:
-    """Columns of boxes as flat lists, turned into arrays a few ten thousand at a time."""
+    """Boxes as a flat list, turned into arrays a few ten thousand at a time."""
 
     def __init__(self, gather: Gather, origin: int) -> None:
         self._gather, self._origin = gather, origin
-        self.image: list[int] = []
-        self.category: list[int] = []
-        self.edges: tuple[list[float], list[float], list[float], list[float]] = ([], [], [], [])
-        self.score: list[float] = []
-        self.flags: dict[str, list[bytes]] = {name: [] for name in FLAGS}
-        self.line: list[int] = []
+        self._values: list[float] = []
+        """Image, class, edges, score, flags and line of each box, one after the other."""
         self._chunks: list[dict[str, Any]] = []
         self._tracks: dict[int, Id] = {}
         """Tracks of boxes, by the place of the box among all."""
         self._packed = 0
         self._frames: dict[int, tuple[str, int]] = {}
 
+    def add(self, image: int, category: int, corners: Corners, score: float, flags: int, line: int) -> None:
+        """Add one box."""
+        self._values += (image, category, *corners, score, flags, line)
+
     def set_track(self, id_: Id) -> None:
         """Give the last box the track of that id."""
-        self._tracks[self._packed + len(self.image) - 1] = id_
+        self._tracks[self._packed + len(self._values) // 9 - 1] = id_
 
     def set_frame(self, image: int, video: str, frame: int) -> None:
         """Say which frame of which video an image is, -1 = not given."""
@@ -109,28 +110,28 @@ class Rows:
 
     def pack(self, least: int = 50_000) -> None:
         """Turn what was gathered into arrays, if it is worth it."""
-        n = len(self.image)
+        n = len(self._values) // 9
         if n < max(least, 1):
             return
-        flags = np.zeros(n, np.uint16)
-        for name, marks in self.flags.items():
-            if b"1" in marks:
-                flags |= (np.array(marks, "S1") == b"1") * np.uint16(FLAGS[name])
-            marks.clear()
-        xyxy = np.empty((n, 4))
-        for i, column in enumerate(self.edges):
-            xyxy[:, i] = column
-            column.clear()
-        chunk: dict[str, Any] = {"xyxy": xyxy, "flags": flags, "score": np.array(self.score)}
-        for key in ("image", "category", "line"):
-            chunk[key] = np.array(getattr(self, key), np.int32)
-            getattr(self, key).clear()
-        self.score.clear()
-        if self._origin:
-            count_from_zero(xyxy)
+        table = np.array(self._values, np.float64).reshape(n, 9)
+        self._values.clear()
+        xyxy = np.ascontiguousarray(table[:, 2:6])
+        chunk: dict[str, Any] = {"xyxy": xyxy, "score": table[:, 6], "flags": table[:, 7].astype(np.uint16)}
+        for key, k in (("image", 0), ("category", 1), ("line", 8)):
+            chunk[key] = table[:, k].astype(np.int32)
         if self._tracks:
             chunk["source_track"] = [self._tracks.get(i) for i in range(self._packed, self._packed + n)]
-        self._packed += n
+        self._add(chunk)
+
+    def add_all(self, **columns: NDArray[Any]) -> None:
+        """Add n boxes: their columns as in `pack`."""
+        self.pack(1)
+        self._add(columns)
+
+    def _add(self, chunk: dict[str, Any]) -> None:
+        if self._origin:
+            count_from_zero(chunk["xyxy"])
+        self._packed += len(chunk["line"])
         self._chunks.append(chunk)
 
     def count(self, what: str, n: int = 1) -> None:

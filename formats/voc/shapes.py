@@ -177,26 +177,21 @@ class Shapes:
 
     def read(self, files: Sequence[File]) -> None:
         """Read files in their order, those that are not of the usual form element by element."""
-        rows = self._rows
-        run: list[_Found] = []
+        run: list[tuple[int, _Found]] = []
         for file, found in zip(files, self._find(files), strict=True):
             if found is None:
                 run = self._take(run)
                 self._careful.read(*file)
                 continue
             row = self._images.add(file.path, file.key, found.said, found.size)
-            n = found.last - found.first
             if row is None:
                 run = self._take(run)
                 self._name(found, found.last)
-                self._builder.skipped += n
+                self._builder.skipped += found.last - found.first
                 continue
-            if run and run[-1].pieces is not found.pieces:
+            if run and run[-1][1].pieces is not found.pieces:
                 run = self._take(run)
-            run.append(found)
-            rows.image.extend([row] * n)
-            start, step = found.line, found.lines
-            rows.line.extend(range(start, start + n * step, step) if step else [start] * n)
+            run.append((row, found))
         self._take(run)
 
     def _find(self, files: Sequence[File]) -> list[_Found | None]:
@@ -223,23 +218,36 @@ class Shapes:
                     self._shapes.insert(0, learnt)
         return found
 
-    def _take(self, run: Sequence[_Found]) -> list[_Found]:
-        """Add the objects of files whose images were added, which lie side by side; begin another run."""
-        if not run or run[0].first == run[-1].last:
+    def _take(self, run: Sequence[tuple[int, _Found]]) -> list[tuple[int, _Found]]:
+        """Add the objects of images and their files, which lie side by side; begin another run."""
+        if not run or run[0][1].first == run[-1][1].last:
             return []
-        rows, first, last = self._rows, run[0], run[-1].last
+        first, last = run[0][1], run[-1][1].last
         columns = first.shape.columns
-        n = last - first.first
-        rows.category.extend(self._name(first, last))
-        for column, edge in zip(rows.edges, EDGES, strict=True):
-            column.extend(_numbers(first.column(edge, last)))
-        for flag, marks in rows.flags.items():
-            marks.extend(first.column(flag, last) if flag in columns else [b"0"] * n)
-        rows.score.extend(_numbers(first.column("score", last)) if "score" in columns else [np.nan] * n)
+        counts = np.array([found.last - found.first for _, found in run])
+        of = np.repeat(np.arange(len(run)), counts)
+        # Each object begins so many lines after the one before it in its file.
+        place = np.arange(len(of)) - (np.cumsum(counts) - counts)[of]
+        begin, step = np.array([(found.line, found.lines) for _, found in run])[of].T
+        flags = np.zeros(len(of), np.uint16)
+        for tag, flag in FLAGS.items():
+            if tag in columns:
+                flags |= (np.array(first.column(tag, last), "S1") == b"1") * np.uint16(flag)
+        category = self._name(first, last)
+        self._rows.add_all(
+            image=np.array([row for row, _ in run], np.int32)[of],
+            category=np.array(category, np.int32),
+            xyxy=np.array([_numbers(first.column(edge, last)) for edge in EDGES]).T.copy(),
+            score=np.array(
+                _numbers(first.column("score", last)) if "score" in columns else [np.nan] * len(of)
+            ),
+            flags=flags,
+            line=(begin + place * step).astype(np.int32),
+        )
         if "pose" in columns:
             for pose, times in Counter(first.column("pose", last)).items():
                 if pose.strip(WHITE).lower() not in (b"", b"unspecified"):
-                    rows.count("pose", times)
+                    self._rows.count("pose", times)
         return []
 
     def _name(self, first: _Found, last: int) -> list[int]:
