@@ -75,12 +75,12 @@ from odm.formats.yolo.descriptions import (
     read_yaml,
     yaml_file_of,
 )
-from odm.formats.yolo.images import add_images, find_images
-from odm.formats.yolo.key_points import find_key_points, find_tracks
 from odm.formats.yolo.layouts import (
     Plan,
     YoloOptions,
+    add_images,
     find_groups,
+    find_images,
     listed_in,
     settle_names,
     undescribed,
@@ -89,6 +89,8 @@ from odm.formats.yolo.rows import (
     add_categories,
     choose_columns,
     corners_of,
+    find_key_points,
+    find_tracks,
     parse_rows,
     refuse_far,
     report_outlines,

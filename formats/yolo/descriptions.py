@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Iterable
@@ -349,6 +350,7 @@ def _add_place(
     return False
 
 
+@functools.lru_cache(1024)
 def _labels_of(location: str) -> str:
     """The folder of the labels of a folder of pictures: ``labels`` for its last ``images`` or the like."""
     parts = location.split("/")
@@ -395,6 +397,7 @@ def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log)
     homes = [*map(source.full, (folder, *plan.bases)), os.curdir]
     named: dict[str, list[str]] = {}
     """Folders of entries -> where they may be."""
+    found_in: dict[str, None] = {}
     for number, raw in enumerate(text.decode().split("\n"), 1):
         entry = raw.strip(" \t").replace("\\", "/")
         if not entry:
@@ -415,12 +418,16 @@ def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log)
         if not accept_name(inside, log, path, line=number):
             plan.sound = False
             continue
-        tried = [*exact, *(_join(base, inside) for base in (folder, *plan.bases)), inside, *_tails(inside)]
-        picture, label, is_there = _find_listed(source, dict.fromkeys(tried))
+        picture, label, is_there = _find_listed(source, exact)
+        if not is_there:
+            usual = [_join(base, inside) for base in (folder, *plan.bases)]
+            picture, label, is_there = _find_listed(source, (*usual, inside, *_tails(inside)))
         if is_there:
             known += 1
-            plan.found_in(picture.rpartition("/")[0])
-        places.append((picture if is_there else tried[len(exact)], label))
+            found_in[picture.rpartition("/")[0]] = None
+        places.append((picture if is_there else usual[0], label))
+    for place in found_in:
+        plan.found_in(place)
     shared = _shared_folder([picture for picture, _ in places])
     for picture, label in places:
         key = stem(picture[len(shared) :])
@@ -438,9 +445,10 @@ def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log)
 def _find_listed(source: Source, tried: Iterable[str]) -> tuple[str, str | None, bool]:
     """The first of these pictures that is there or has a label file, this file, and whether there is one."""
     for picture in tried:
-        for location in dict.fromkeys((_labels_of(picture), picture)):
-            folder, slash, name = location.rpartition("/")
-            label = f"{folder}{slash}{name.rpartition('.')[0] or name}.txt"
+        folder, _, name = picture.rpartition("/")
+        name = f"{name.rpartition('.')[0] or name}.txt"
+        for place in dict.fromkeys((_labels_of(folder), folder)):
+            label = f"{place}/{name}" if place else name
             if source.holds(label):
                 return picture, label, True
         if source.holds(picture):

@@ -289,11 +289,15 @@ class NamedSource(Source):
 
     def full(self, file: str = "") -> str:
         """The path of one of `files`, as it is opened and shown."""
-        return file.replace("/", os.sep) if os.path.isabs(file) else super().full(file)
+        if file[:1] != "/" and (os.sep == "/" or not os.path.isabs(file)):
+            return super().full(file)
+        return file.replace("/", os.sep)
 
     def holds(self, file: str) -> bool:
         """Whether there is this file."""
-        self._look(file.rpartition("/")[0], deep=False)
+        folder = file.rpartition("/")[0]
+        if folder not in self._looked:
+            self._look(folder, deep=False)
         return super().holds(file)
 
     def below(self, folder: str) -> list[str]:
