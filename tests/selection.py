@@ -18,7 +18,20 @@ slow = pytest.mark.slow
 def params(values, always):
     """Values for ``parametrize``: those that are not in `always` are slow."""
     always = set(always)
-    return [value if value in always else pytest.param(value, marks=slow) for value in values]
+    return [
+        value
+        if value in always
+        else pytest.param(*(value if isinstance(value, tuple) else [value]), marks=slow)
+        for value in values
+    ]
+
+
+def first_of(values, kind):
+    """The first of the values of each kind, which a function tells."""
+    found = {}
+    for value in values:
+        found.setdefault(kind(value), value)
+    return list(found.values())
 
 
 def turns(cases, choices, every=None):

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 import re
 import subprocess
@@ -12,6 +13,7 @@ import fixture_cases as written
 import numpy as np
 import pytest
 import write_examples
+from selection import first_of, params
 
 import odm
 from odm.cli import _app, _explain, _reports
@@ -27,12 +29,12 @@ ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
 Case = written.Case
 
-BAD = [
-    pytest.param(code, folder, id=f"{folder.parent.name}-{folder.name}")
-    for code, folder in written.cases(("bad/*/*", "validate/*"))
-]
+CASES = written.cases(("bad/*/*", "validate/*"))
+ONE_OF_EACH = first_of(CASES, lambda pair: pair[0])
+"""One fixture for each code, where the format plays no part."""
+bad = functools.partial(pytest.mark.parametrize, ("code", "folder"), ids=str)
 MIXED = [pytest.param(p, id=p.name) for p in sorted(FIXTURES.glob("mixed/*")) if p.is_dir()]
-PLACED = [p for p in BAD if p.values[1].parent.name == "validate" and "place" in Case(p.values[1]).said]
+PLACED = [p for p in CASES if p[1].parent.name == "validate" and "place" in Case(p[1]).said]
 
 
 def errors(log):
@@ -104,7 +106,7 @@ def test_clean_pairs_give_no_errors_and_no_noise(code):
     assert [str(i) for i in log] == []
 
 
-@pytest.mark.parametrize(("code", "folder"), PLACED)
+@bad(PLACED)
 def test_what_only_validation_finds_has_its_place(code, folder):
     case = Case(folder)
     assert [i.location for i in case.log() if i.code == code] == [case.said["place"]]
@@ -114,7 +116,7 @@ OF_TRACKS = {"track-twice-in-frame", "track-changes-class", "frame-twice", "fram
 """Errors that keep only tracks from being measured: boxes are converted and evaluated all the same."""
 
 
-@pytest.mark.parametrize(("code", "folder"), BAD)
+@bad(params(CASES, ONE_OF_EACH))
 def test_validate_convert_and_eval_agree_on_what_is_an_error(code, folder, tmp_path):
     case, log = Case(folder), Log()
     if "against" in case.said:
@@ -160,7 +162,7 @@ def test_validate_convert_and_eval_agree_on_what_is_an_error(code, folder, tmp_p
     assert errors(eval_log) == found
 
 
-@pytest.mark.parametrize(("code", "folder"), [p for p in BAD if "against" in Case(p.values[1]).said])
+@bad([p for p in CASES if p[1].parent.name == "validate" and "against" in Case(p[1]).said])
 def test_two_sides_agree_with_an_evaluation(code, folder, odm_run, monkeypatch):
     monkeypatch.chdir(folder)
     said = Case(folder).said
@@ -421,7 +423,7 @@ def test_markdown(nasty):
     assert "- ``` /abs/ö #1.txt: warning empty-box |a| `b` ``c`` ```" in text
 
 
-@pytest.mark.parametrize(("code", "folder"), BAD)
+@bad(ONE_OF_EACH)
 def test_every_report_of_every_fault_can_be_parsed(code, folder, monkeypatch):
     log, case = Log(), Case(folder)
     monkeypatch.chdir(case.folder)
