@@ -99,7 +99,8 @@ def laid_out(message: Issue | str, *, err: bool = False) -> str:
 
     They are broken between words and indented. The text of an issue then begins below its place and code.
     """
-    width = _columns(_err() if err else _out())
+    screen = _err() if err else _out()
+    width = _columns(screen) if screen.isatty() else None
     line = printable(str(message))
     if not isinstance(message, Issue) or width is None or wrapped(line, width) == line:
         return wrapped(line, width, "  ")

@@ -147,7 +147,7 @@ MAY_IMPORT = {
     },
     "converters": {*CORE, "arrays", "formats", "checks", "converters"},
     "report": {*CORE, "evaluate", "report", "odm"},
-    "sharding": {*CORE, "converters", "evaluate"},
+    "sharding": {*CORE, "checks", "converters", "evaluate", "formats"},
     "cli": {
         *CORE,
         "screen",

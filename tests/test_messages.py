@@ -1,5 +1,6 @@
 """Messages on the standard error stream: one cause, one message."""
 
+import contextlib
 import io
 import json
 import re
@@ -80,6 +81,11 @@ def test_words_for_numbers_and_names():
     assert listed(["a", "b"]) == "'a', 'b'"
     assert listed(list("abcde")) == "'a', 'b', 'c' and 2 more"
     assert listed(["a\nb"]) == "'a\\nb'"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
 
 
 def coco(n):
@@ -187,22 +193,29 @@ def test_three_notes_stand_before_the_table_and_the_others_are_asked_for(capsys)
     assert printed(capsys, log, quiet=True) == []
 
 
-def test_a_message_is_broken_between_words_and_its_text_begins_below_its_code(capsys, data, monkeypatch):
-    plain = run(capsys, "stats", "gt.json").err
-    report = run(capsys, "validate", "gt.json", "-q").out
+def test_a_message_is_broken_between_words_and_its_text_begins_below_its_code(data, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "60")
-    narrow = run(capsys, "stats", "gt.json").err
-    assert narrow.splitlines()[2:4] == [
-        "gt.json#/annotations/0/bbox: warning outside-image [bbox]",
-        "  the box extends 40 px beyond the image (100x100): left 90,",
-    ]
-    assert max(map(len, narrow.splitlines())) <= 60
-    assert narrow.split() == plain.split(), "no word is broken"
-    narrow = run(capsys, "validate", "gt.json", "-q").out
-    assert max(map(len, narrow.splitlines())) <= 60
-    assert narrow.split() == report.split()
-    error = run(capsys, "stats", "gt.json", "--format", "voc", "--image-size", "many", code=2).err
-    assert max(map(len, error.splitlines())) <= 60
+
+    def printed_to(stream, *words):
+        with contextlib.redirect_stdout(stream()) as out, contextlib.redirect_stderr(stream()) as err:
+            _app.run(words)
+        return out.getvalue() + err.getvalue()
+
+    for words in (
+        ("stats", "gt.json", "--output", "json"),
+        ("validate", "gt.json"),
+        ("stats", "gt.json", "--format", "voc", "--image-size", "many"),
+    ):
+        narrow, plain = printed_to(Terminal, *words), printed_to(io.StringIO, *words)
+        assert max(map(len, narrow.splitlines())) <= 60
+        assert narrow.split() == plain.split(), "no word is broken"
+        if "--format" not in words:
+            assert (
+                "\ngt.json#/annotations/0/bbox: warning outside-image [bbox]\n"
+                "  the box extends 40 px beyond the image (100x100): left 90,\n"
+            ) in f"\n{narrow}"
+            assert "/0/bbox: warning outside-image [bbox] the box extends" in plain
 
 
 @pytest.mark.parametrize(("sure", "doubt"), [(LIKELY, " (or is it b or c? Then use --from)"), (SURE, "")])
@@ -211,11 +224,6 @@ def test_other_formats_that_fit_are_named_in_the_note(data, sure, doubt):
     formats = {n: SimpleNamespace(sniff=lambda _, c=c: Sniff(c, "it fits")) for n, c in answers.items()}
     detect(Source("gt.json"), log := Log(), formats, list(formats), "--from")
     assert log.notes == [f"gt.json: read as a, because it fits{doubt}"]
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -220,7 +220,7 @@ def test_results_of_coco_in_several_files(tmp_path):
     assert parts.stdout == one.stdout
     assert b"read in 4 parts" in parts.stderr
     for done in (one, parts):
-        assert done.stderr.count(b"not read: settings.json") == 1
+        assert done.stderr.count(b"not read: settings.json") == 1, done.stderr
 
 
 def eval_json(folder, *options):
