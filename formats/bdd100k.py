@@ -42,11 +42,10 @@ from typing import Any
 import numpy as np
 
 from odm.files import Output, Source
-from odm.formats._contract import LIKELY, SURE, Format, Sniff
+from odm.formats._contract import LIKELY, SURE, format_of
 from odm.formats._shared.items import BadRecord, Item, Row, Size, file_items, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, dump, lines
-from odm.formats._shared.sniffing import sniff_json
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
@@ -71,7 +70,8 @@ class BddOptions(SplitOptions):
     """Options of BDD100K."""
 
 
-def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+    """Look at the keys of the first frame."""
     if look.top == "[":
         first = look.first.get("", {})
         if first.get("name") == '"' and first.get("labels") in ("[", "n"):
@@ -84,15 +84,10 @@ def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     return None
 
 
-def sniff(source: Source) -> Sniff | None:
-    """Look at the keys of the first frame."""
-    return sniff_json(source, _looks_like)
-
-
 def read(source: Source, builder: Builder, log: Log, options: BddOptions) -> None:
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options)
-    files = reader.choose(_looks_like, "BDD100K", file_per_image=True)
+    files = reader.choose(looks_like, "BDD100K", file_per_image=True)
     files = files_of_split(files, split_of, options.split, source, log)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
@@ -195,18 +190,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: BddOptions) -> No
     target.write(name, f"{lines(iter(frames))}\n".encode())
 
 
-FORMAT = Format(
-    name="bdd100k",
+FORMAT = format_of(
+    __name__,
     title="BDD100K (Scalabel) JSON",
     use="annotation tools",
     written_by="BDD100K 2018 and 2020, Scalabel (list of frames, or frames with a config)",
-    doc=__doc__ or "",
     suffixes=(".json",),
-    begins="[{",
     single=True,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=BddOptions,
     keeps=frozenset({"size", "extension", "empty", "score", "video", "track", *_WRITTEN}),
 )

@@ -33,12 +33,11 @@ import dataclasses
 from typing import Any
 
 from odm.files import COLLISION, Output, Source
-from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.gather import At, report_other_kind
 from odm.formats._shared.items import BAD_SIZE, Box, Item, Row, images_of, line_items
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, dump, is_set, may_write
-from odm.formats._shared.sniffing import sniff_json
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_in_name, usual_split
 from odm.issues import Log, printable
 from odm.names import stem
@@ -62,15 +61,11 @@ class CrowdhumanOptions(SplitOptions):
     )
 
 
-def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+    """Look at the keys of the first record."""
     if look.top == "{" and "ID" in look.keys and any(look.keys.get(key) == "[" for key in _LISTS):
         return SURE, "its records have an ID and gtboxes, as CrowdHuman has"
     return None
-
-
-def sniff(source: Source) -> Sniff | None:
-    """Look at the keys of the first record."""
-    return sniff_json(source, _looks_like, _SUFFIXES)
 
 
 def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions) -> None:
@@ -79,7 +74,7 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
     reader = Reader(source, builder, log, options, folders)
     path = source.path.replace("\\", "/")
     files = source.with_suffix(".odgt") if source.is_dir else []
-    files = files or reader.choose(_looks_like, "CrowdHuman", _SUFFIXES)
+    files = files or reader.choose(looks_like, "CrowdHuman", _SUFFIXES)
     wanted = usual_split(options.split)
     files = files_of_split(files, lambda file: split_in_name(file or path, folder=False), wanted, source, log)
     found: dict[str, list[tuple[Item, int | None]]] = {key: [] for key in _LISTS}
@@ -192,19 +187,13 @@ def _record_of(box: Box, number: int) -> dict[str, Any]:
     return {"tag": box.label, "fbox": place, "extra": extra}
 
 
-FORMAT = Format(
-    name="crowdhuman",
+FORMAT = format_of(
+    __name__,
     title="CrowdHuman odgt",
     use="challenges",
     written_by="CrowdHuman (annotation_train.odgt), CrowdDet results",
-    doc=__doc__ or "",
     suffixes=(".odgt",),
     looks_at=_SUFFIXES,
-    begins="[{",
     single=False,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=CrowdhumanOptions,
     keeps=frozenset({"size", "empty", "score", "wh", "split", "crowd", "occluded"}),
 )

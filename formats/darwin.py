@@ -31,12 +31,11 @@ import contextlib
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._contract import SURE, format_of
 from odm.formats._shared.gather import Corners
 from odm.formats._shared.items import BadRecord, Item, Row, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, bounds, dump, may_write
-from odm.formats._shared.sniffing import sniff_json
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset
@@ -51,7 +50,8 @@ _ANNOTATION = frozenset(
 )
 
 
-def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+    """Look at the outermost keys."""
     if look.top != "{" or look.keys.get("annotations", "[") != "[":
         return None
     if look.keys.get("item") == "{" and b'"slots"' in head:
@@ -62,16 +62,11 @@ def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     return None
 
 
-def sniff(source: Source) -> Sniff | None:
-    """Look at the outermost keys."""
-    return sniff_json(source, _looks_like)
-
-
 def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read the files one by one."""
     folders = (source.full("images"),) if source.is_dir else ()
     reader = Reader(source, builder, log, options, folders, sized=True)
-    files = reader.choose(_looks_like, "V7 Darwin JSON", file_per_image=True)
+    files = reader.choose(looks_like, "V7 Darwin JSON", file_per_image=True)
     files = files_of_split(files, split_of, options.split, source, log)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
@@ -162,18 +157,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
         target.write(file, f"{dump(record, 1)}\n".encode())
 
 
-FORMAT = Format(
-    name="darwin",
+FORMAT = format_of(
+    __name__,
     title="V7 Darwin JSON",
     use="annotation tools",
     written_by="V7 Darwin JSON 1.0 and 2.0",
-    doc=__doc__ or "",
     suffixes=(".json",),
-    begins="[{",
     single=False,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=SplitOptions,
     keeps=frozenset({"size", "extension", "empty", "score", "wh", "split"}),
 )

@@ -39,7 +39,7 @@ import numpy as np
 
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE, note_spaces, spaces_option
 from odm.formats._shared.codes import BAD_FLAG, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather
@@ -308,18 +308,12 @@ def adapt(options: DotaOptions) -> dict[str, object]:
     return {"keeps": frozenset({"score", "unused"})} if options.results else {}
 
 
-FORMAT = Format(
-    name="dota",
+FORMAT = format_of(
+    __name__,
     title="DOTA oriented boxes",
     use="challenges",
     written_by="DOTA (label files, Task 1 and 2 results), Roboflow OBB",
-    doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=DotaOptions,
     keeps=frozenset("empty score difficult".split()),
-    adapt=adapt,
 )

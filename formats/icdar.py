@@ -55,7 +55,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE, class_list_option, read_list
 from odm.formats._shared.codes import BAD_FLAG, UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.number_text import decimals, whole_edges
@@ -418,17 +418,12 @@ def _refuse(classes: Sequence[str], log: Log) -> bool:
     return bool(found)
 
 
-FORMAT = Format(
-    name="icdar",
+FORMAT = format_of(
+    __name__,
     title="ICDAR text detection",
     use="challenges",
     written_by="ICDAR 2013 and 2015 (ground truth and results), MLT 2017 and 2019, RCTW-17",
-    doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=IcdarOptions,
     keeps=frozenset("empty unused order score crowd".split()),
 )

@@ -28,6 +28,7 @@ Writing: ``metadata.jsonl``, or one in the folder of each split, with class name
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 from collections.abc import Iterator
@@ -35,15 +36,14 @@ from typing import Any
 
 from odm.codes import NUMBERED_CLASSES
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared.class_lists import add_list, class_list_option, described_names, read_list
 from odm.formats._shared.codes import NO_FILES, UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.csv_tables import NO_HEADER, head_rows, table_rows
-from odm.formats._shared.gather import NAN, At
-from odm.formats._shared.json_lines import json_lines
+from odm.formats._shared.gather import At
+from odm.formats._shared.items import BAD_SIZE, BadRecord, Item, Origin, Row, Rows, images_of, line_items
 from odm.formats._shared.json_preview import glance
-from odm.formats._shared.json_values import Nothing, Reader, dump, groups, is_set, may_write, number
-from odm.formats._shared.number_text import short_wh
+from odm.formats._shared.json_values import Nothing, Reader, dump, is_set, may_write
 from odm.formats._shared.safe_yaml import load
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.issues import Log, Trusted, first_few
@@ -123,20 +123,18 @@ def read(source: Source, builder: Builder, log: Log, options: ImagefolderOptions
     files = files_of_split(files, lambda file: _split_of(file or path), wanted, source, log)
     classes = _Classes(reader, options)
     for file in log.track(files, "reading"):
-        rows, split = builder.file(source.full(file)), _split_of(file or path)
-        for at, value in _records(reader, file):
-            record = reader.mapping(value, at)
-            if record is not None:
-                _read_record(reader, record, at, rows, split, classes)
+        for record in _records(reader, file):
+            with contextlib.suppress(BadRecord):
+                _read_record(record, _split_of(file or path), classes)
     classes.finish()
     reader.finish()
 
 
-def _records(reader: Reader, file: str) -> Iterator[tuple[At, Any]]:
+def _records(reader: Reader, file: str) -> Iterator[Item]:
     """The records of a file, whose cells are JSON in a table."""
     source, log = reader.source, reader.log
     if not (file or source.path).lower().endswith(".csv"):
-        yield from json_lines(reader, file)
+        yield from line_items(reader, file)
         return
     path = source.full(file)
     data = source.read(file, log)
@@ -146,7 +144,7 @@ def _records(reader: Reader, file: str) -> Iterator[tuple[At, Any]]:
             found = repr(",".join(rows[0][1])) if rows else "an empty file"
             log.report(NO_HEADER, path, line=1 if rows else 0, found=found)
         return
-    header = rows[0][1]
+    header, origin = rows[0][1], Origin(reader.builder, path)
     for line, cells in rows[1:]:
         at = At(path, line=line)
         if len(cells) != len(header):
@@ -161,7 +159,7 @@ def _records(reader: Reader, file: str) -> Iterator[tuple[At, Any]]:
             elif key in ("objects", "bbox", "width", "height", *_CLASSES):
                 record[key] = reader.cell(cell, at / key)
         if not any(value is Nothing for value in record.values()):
-            yield at, record
+            yield Item(reader, record, at, origin, line)
 
 
 class _Classes:
@@ -203,25 +201,18 @@ class _Classes:
                 pending += reversed(held)
         return None
 
-    def row(self, value: Any, at: At) -> int | None:
-        """The row of a class; None and an issue if it cannot be one."""
+    def row(self, box: Row, key: str) -> int:
+        """The row of the class under a key; -1, and an issue, if it cannot be one."""
+        value = box.get(key)
         if type(value) is not int:
-            return self.reader.category(value, at)
+            return box.category(key)
         if self.names is None:
             self.numbers.add(value)
-            return self.reader.category(str(value), at)
+            return box.category_named(str(value), box.at / key)
         if 0 <= value < len(self.names):
-            return self.reader.category(self.names[value], at)
-        self.reader.log.report(
-            UNKNOWN_CLASS,
-            at.path,
-            **at.where,
-            field=at.field,
-            value=str(value),
-            n=len(self.names),
-            where=self.path,
-        )
-        return None
+            return box.category_named(self.names[value], box.at / key)
+        box.report(UNKNOWN_CLASS, key, value=str(value), n=len(self.names), where=self.path)
+        raise BadRecord
 
     def finish(self) -> None:
         """Warn where numbers are the names."""
@@ -231,83 +222,55 @@ class _Classes:
             self.reader.log.report(NUMBERED_CLASSES, self.reader.source.path, value=shown, near="")
 
 
-def _read_record(
-    reader: Reader, record: dict[str, Any], at: At, rows: int, split: str, classes: _Classes
-) -> None:
-    objects, here = record, at
-    if record.get("objects") is not None:
-        objects, here = record["objects"], at / "objects"
-        reader.count_unread(record, frozenset({"file_name", "objects", "width", "height"}))
-    has_boxes = here is not at or "bbox" in record
-    boxes = _objects(reader, objects, here) if has_boxes else []
-    size = reader.size(record.get("width"), record.get("height"), at, ("width", "height"))
-    image = None
-    if size != (0, 0):
-        image = reader.image(
-            record.get("file_name"), at, field="file_name", size=size, split=split, file=rows, line=at.line
-        )
-    if image is None or boxes is None:
-        reader.builder.skipped += len(boxes or ())
-        return
-    for box, place in boxes:
-        if not _read_box(reader, box, place, image, rows, classes):
-            reader.builder.skipped += 1
+def _read_record(record: Item, split: str, classes: _Classes) -> None:
+    boxes = _boxes(record)
+    size = record.size("width", "height")
+    if size != BAD_SIZE:
+        boxes.read(record.image("file_name", size=size, split=split), _read_box, classes)
 
 
-def _objects(reader: Reader, value: Any, at: At) -> list[tuple[Any, At]] | None:
-    """The boxes of a record, each as an object of its own; None, and an issue, where they are none."""
-    if value is None:
-        return []
-    if isinstance(value, list):
-        return [(box, at / i) for i, box in enumerate(value)]
-    record = reader.mapping(value, at)
-    if record is None:
-        return None
-    if "bbox" not in record:
-        reader.missing(at, "bbox")
-        return None
-    places = reader.items(record["bbox"], at / "bbox")
-    if places is None:
-        return None
-    lists = {"bbox": places}
+def _boxes(record: Item) -> Rows:
+    """The boxes of a record, each as an object of its own; `BadRecord`, and an issue, where they are none."""
+    if record.get("objects") is None:
+        return _transposed(record) if "bbox" in record else Rows(record.reader, record.at, (), record.origin)
+    record.count_unread(frozenset({"file_name", "objects", "width", "height"}))
+    if isinstance(record.get("objects"), list):
+        return record.rows("objects")
+    return _transposed(record.object("objects"))
+
+
+def _transposed(objects: Item) -> Rows:
+    """The boxes whose values stand in lists of their own."""
+    objects.need("bbox")
+    lists = {"bbox": _column(objects, "bbox")}
+    n = len(lists["bbox"])
     for key in ("score", "iscrowd", "is_crowd", *_CLASSES):
-        if key in record and record[key] is not None:
-            column = reader.items(record[key], at / key)
-            if column is None:
-                return None
-            if len(column) != len(places):
-                expected = f"{len(places)} values, one for each bbox"
-                reader.log.report(
-                    WRONG_COUNT, at.path, **(at / key).where, field=key, expected=expected, found=len(column)
-                )
-                reader.builder.skipped += len(places)
-                return None
-            lists[key] = column
-    reader.count_unread(record, _KNOWN)
-    return [({key: column[i] for key, column in lists.items()}, at / "bbox" / i) for i in range(len(places))]
+        if objects.get(key) is not None:
+            lists[key] = _column(objects, key)
+            if (found := len(lists[key])) != n:
+                objects.report(WRONG_COUNT, key, expected=f"{n} values, one for each bbox", found=found)
+                objects.reader.builder.skipped += n
+                raise BadRecord
+    objects.count_unread(_KNOWN)
+    boxes = [{key: column[i] for key, column in lists.items()} for i in range(n)]
+    return Rows(objects.reader, objects.at / "bbox", boxes, objects.origin if objects.at.line else None)
 
 
-def _read_box(reader: Reader, value: Any, at: At, image: int, rows: int, classes: _Classes) -> bool:
-    """Read one box; False, and an issue, if it cannot be one."""
-    box = reader.mapping(value, at, row=True)
-    if box is None:
-        return False
-    key = next((key for key in _CLASSES if key in box), "")
-    for needed in ("bbox", key or "categories"):
-        if needed not in box:
-            reader.missing(at, needed, row=True)
-            return False
-    category = classes.row(box[key], at / key)
-    values = reader.numbers(box["bbox"], 4, _WHAT, at / "bbox")
-    score = reader.score(box.get("score", NAN), at / "score")
-    if category is None or values is None or score is None:
-        return False
+def _column(objects: Item, key: str) -> list[Any]:
+    found = objects.reader.items(objects.get(key), objects.at / key)
+    if found is None:
+        raise BadRecord
+    return found
+
+
+def _read_box(box: Row, classes: _Classes) -> None:
+    key = box.first_key(*_CLASSES)
+    box.need("bbox", key)
+    category = classes.row(box, key)
+    left, top, width, height = box.number_list("bbox", 4, _WHAT)
     flags = Flag.CROWD if is_set(box.get("iscrowd")) or is_set(box.get("is_crowd")) else Flag(0)
-    left, top, width, height = values
     corners = left, top, left + width, top + height
-    place = {"file": rows, "line": at.line, "flags": int(flags)}
-    reader.box(image, category, corners, at, wh=(width, height), score=score, **place)
-    return True
+    box.add(category, corners, wh=(width, height), score=box.score("score"), flags=int(flags))
 
 
 # ------------------------------------------------------------------------------------------------ writing
@@ -316,45 +279,39 @@ def _read_box(reader: Reader, value: Any, at: At, image: int, rows: int, classes
 def write(dataset: Dataset, target: Output, log: Log, options: ImagefolderOptions) -> None:
     """Write the records of each split."""
     del options
-    images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
+    images = dataset.images
     splits = list(dict.fromkeys(images.split)) or [""]
     folders = {s: f"{s or 'unsplit'}/" if any(splits) else "" for s in splits}
     files = {split: f"{folder}metadata.jsonl" for split, folder in folders.items()}
     fits = target.plan(list(files.values()), [f"the split {s}" for s in files], log)
     if not may_write(dataset, log) or not fits:
         return
-    wh = short_wh(boxes)
-    crowd = boxes.has(Flag.CROWD)
+    has_crowd = bool(dataset.boxes.has(Flag.CROWD).any())
     parts: dict[str, list[str]] = {split: [] for split in splits}
-    for row, members in enumerate(groups(dataset)):
-        record: dict[str, Any] = {"file_name": images.name[row]}
-        if min(images.width[row], images.height[row]) > 0:
-            record |= {"width": int(images.width[row]), "height": int(images.height[row])}
+    for image in images_of(dataset):
+        record: dict[str, Any] = {"file_name": image.name}
+        if min(image.width, image.height) > 0:
+            record |= {"width": image.width, "height": image.height}
         objects: dict[str, list[Any]] = {
-            "bbox": [list(map(number, [*boxes.xyxy[i, :2].tolist(), *wh[i].tolist()])) for i in members],
-            "categories": [classes[boxes.category[i]] for i in members],
+            "bbox": [[*box.xyxy[:2], *box.wh] for box in image.boxes],
+            "categories": [box.label for box in image.boxes],
         }
         if dataset.kind == "det":
-            objects["score"] = [number(float(boxes.score[i])) for i in members]
-        if crowd.any():
-            objects["iscrowd"] = [int(crowd[i]) for i in members]
-        parts[images.split[row]].append(dump(record | {"objects": objects}) + "\n")
+            objects["score"] = [box.score for box in image.boxes]
+        if has_crowd:
+            objects["iscrowd"] = [int(bool(box.flags & Flag.CROWD)) for box in image.boxes]
+        parts[images.split[image.row]].append(dump(record | {"objects": objects}) + "\n")
     for split, file in files.items():
         target.write(file, "".join(parts[split]).encode())
 
 
-FORMAT = Format(
-    name="imagefolder",
+FORMAT = format_of(
+    __name__,
     title="Hugging Face imagefolder",
     use="training",
     written_by="Hugging Face Datasets imagefolder (JSON lines and CSV; lists, and a list of objects)",
-    doc=__doc__ or "",
     suffixes=(".jsonl",),
     looks_at=(".jsonl", ".csv"),
     single=False,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=ImagefolderOptions,
     keeps=frozenset({"size", "extension", "empty", "score", "wh", "split", "crowd"}),
 )

@@ -51,7 +51,7 @@ from numpy.typing import NDArray
 
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
-from odm.formats._contract import LIKELY, SURE, Format, Sniff, option
+from odm.formats._contract import LIKELY, SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import class_list_option, read_list
 from odm.formats._shared.codes import (
     BAD_FLAG,
@@ -627,17 +627,12 @@ def _split_videos(dataset: Dataset) -> list[_Target]:
     return found
 
 
-FORMAT = Format(
-    name="mot",
+FORMAT = format_of(
+    __name__,
     title="MOTChallenge sequences",
     use="challenges",
     written_by="MOTChallenge (gt, det and results)",
-    doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=MotOptions,
     keeps=frozenset("extension empty score wh crowd video track".split()),
 )

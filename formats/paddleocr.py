@@ -38,7 +38,7 @@ import re
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damage import report_unread
 from odm.formats._shared.gather import own_folder
@@ -186,19 +186,14 @@ def _text(box: Box) -> dict[str, Any]:
     return text | box.scored("score") | ({} if box.label == CLASS else {"key_cls": box.label})
 
 
-FORMAT = Format(
-    name="paddleocr",
+FORMAT = format_of(
+    __name__,
     title="PaddleOCR text detection",
     use="training",
     written_by="PaddleOCR data sets and results, PPOCRLabel (Label.txt)",
-    doc=__doc__ or "",
     suffixes=(".txt",),
     looks_at=(".txt", ".cach"),
     begins=None,
     single=False,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=PaddleocrOptions,
     keeps=frozenset({"extension", "empty", "score", "split", "difficult", "crowd"}),
 )

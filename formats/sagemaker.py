@@ -32,14 +32,13 @@ import dataclasses
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.codes import UNKNOWN_CLASS
 from odm.formats._shared.gather import NAN, Corners
 from odm.formats._shared.items import BadRecord, Item, Row, images_of, line_items, one_file
 from odm.formats._shared.json_columns import show
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, dump
-from odm.formats._shared.sniffing import sniff_json
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_in_name, usual_split
 from odm.issues import Log, Trusted, printable
 from odm.tables import Builder, Dataset
@@ -58,7 +57,8 @@ class SagemakerOptions(SplitOptions):
     prefix: str = option("", "prefix of the image names, as in s3://bucket/folder", side="write")
 
 
-def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+    """Look at the keys of the first record."""
     if look.top != "{" or look.keys.get("source-ref") != '"':
         return None
     if any(key.endswith(_METADATA) for key in look.keys) and b'"annotations"' in head:
@@ -66,16 +66,11 @@ def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     return None
 
 
-def sniff(source: Source) -> Sniff | None:
-    """Look at the keys of the first record."""
-    return sniff_json(source, _looks_like, _SUFFIXES)
-
-
 def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) -> None:
     """Read the records one by one."""
     reader = Reader(source, builder, log, options, sized=True)
     wanted = usual_split(options.split)
-    files = reader.choose(_looks_like, "a manifest of SageMaker Ground Truth", _SUFFIXES)
+    files = reader.choose(looks_like, "a manifest of SageMaker Ground Truth", _SUFFIXES)
     path = source.path.replace("\\", "/")
     chosen = files_of_split(files, lambda file: split_in_name(file or path), wanted, source, log)
     found = _Found(options.job)
@@ -209,19 +204,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: SagemakerOptions)
     target.write(name, "".join(lines).encode())
 
 
-FORMAT = Format(
-    name="sagemaker",
+FORMAT = format_of(
+    __name__,
     title="SageMaker Ground Truth manifest",
     use="annotation tools",
     written_by="SageMaker Ground Truth output manifest, Roboflow",
-    doc=__doc__ or "",
     suffixes=(".manifest",),
     looks_at=_SUFFIXES,
-    begins="[{",
     single=True,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=SagemakerOptions,
     keeps=frozenset({"size", "extension", "empty", "unused", "order", "score", "wh"}),
 )

@@ -44,7 +44,7 @@ from typing import Any
 
 from odm.codes import NUMBERED_CLASSES
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import NO_FILES, UNKNOWN_CLASS
 from odm.formats._shared.gather import NAN, At, Corners
 from odm.formats._shared.items import BAD_SIZE, BadRecord, Box, Item, Origin, Row, Rows, file_items, images_of
@@ -58,7 +58,6 @@ from odm.formats._shared.json_values import (
     may_write,
     number,
 )
-from odm.formats._shared.sniffing import sniff_json
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log, PathError, Trusted, first_few
 from odm.tables import Builder, Dataset
@@ -77,7 +76,8 @@ _CLASSES = "classes.json"
 _VERSION = "___sa_version___"
 
 
-def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+    """Look at the outermost keys."""
     if look.top == "{" and look.keys.get("metadata") == "{" and look.keys.get("instances", "[") == "[":
         if "instances" in look.keys or {"tags", "comments"} & look.keys.keys():
             return SURE, "it has metadata and instances of one image, as SuperAnnotate has"
@@ -93,11 +93,6 @@ def _looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     ):
         return SURE, "it is a list of instances with type and classId, as SuperAnnotate has"
     return None
-
-
-def sniff(source: Source) -> Sniff | None:
-    """Look at the outermost keys."""
-    return sniff_json(source, _looks_like)
 
 
 # ------------------------------------------------------------------------------------------------ reading
@@ -334,18 +329,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
     target.write(listed, f"{dump(entries, 2)}\n".encode())
 
 
-FORMAT = Format(
-    name="superannotate",
+FORMAT = format_of(
+    __name__,
     title="SuperAnnotate JSON",
     use="annotation tools",
     written_by="SuperAnnotate vector JSON, and the older IMAGE___objects.json and annotations.json",
-    doc=__doc__ or "",
     suffixes=(".json",),
-    begins="[{",
     single=False,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=SplitOptions,
     keeps=frozenset({"size", "extension", "empty", "unused", "order", "score", "split"}),
 )

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared.class_lists import class_list_option, read_list
 from odm.formats._shared.codes import BAD_FLAG, SCORE_RANGE, UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.gather import decide_kind
@@ -226,17 +226,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: VisdroneOptions) 
     write_files(dataset, target, log, columns, ",")
 
 
-FORMAT = Format(
-    name="visdrone",
+FORMAT = format_of(
+    __name__,
     title="VisDrone detection annotations and results",
     use="challenges",
     written_by="VisDrone-DET (annotations and results)",
-    doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=VisdroneOptions,
     keeps=frozenset("empty score wh crowd truncated occluded".split()),
 )

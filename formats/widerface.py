@@ -44,7 +44,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import BAD_FLAG, NO_FILES, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather, own_folder
@@ -392,17 +392,12 @@ def _refuse_names(dataset: Dataset, log: Log) -> bool:
     return log.errors > errors
 
 
-FORMAT = Format(
-    name="widerface",
+FORMAT = format_of(
+    __name__,
     title="WIDER FACE",
     use="challenges",
     written_by="WIDER FACE (ground truth lists and prediction files)",
-    doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=SplitOptions,
     keeps=frozenset("extension empty score wh split crowd occluded".split()),
 )

@@ -43,7 +43,7 @@ from typing import Any
 import numpy as np
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import spaces_option
 from odm.formats._shared.codes import BAD_FLAG, WRONG_COUNT
 from odm.formats._shared.number_text import decimals
@@ -278,19 +278,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: KittiOptions) -> 
 _KEEPS = frozenset("empty score truncated occluded".split())
 
 
-FORMAT = Format(
-    name="kitti",
+FORMAT = format_of(
+    __name__,
     title="KITTI object labels",
     use="challenges",
     written_by="KITTI object development kit, CVAT, FiftyOne (15 and 16 columns)",
-    doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=KittiOptions,
     keeps=_KEEPS,
-    adapt=adapt,
     crowd_class=DONT_CARE,
 )
