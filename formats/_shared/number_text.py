@@ -18,11 +18,7 @@ def decimals(values: NDArray[Any]) -> list[str]:
 
     Infinities and NaN are the caller's mistake: `odm.checks` keeps them from every writer.
     """
-    values = np.asarray(values, np.float64)
-    number, plain = _plain(values)
-    if np.count_nonzero(plain) < len(plain) / 2:
-        return _shortest(values)
-    return texts(_decimal_cells(values, number, plain))
+    return _shortest(np.asarray(values, np.float64) + 0.0)  # no minus before zero
 
 
 def fixed(values: Floats, places: int) -> list[str]:
@@ -49,9 +45,15 @@ def texts(cells: Cells) -> list[str]:
 
 
 def decimal_cells(values: NDArray[Any]) -> Cells:
-    """`decimals` as cells."""
+    """`decimals` as cells, from their digits, which takes half the time where they are put into texts."""
     values = np.asarray(values, np.float64)
-    return _decimal_cells(values, *_plain(values))
+    number, plain = _plain(values)
+    if plain.all():
+        return _decimal_point(number, _SHORT)
+    cells = np.zeros(len(values), "S25")
+    cells[plain] = _decimal_point(number[plain], _SHORT)
+    cells[~plain] = _shortest(values[~plain])
+    return cells
 
 
 def _plain(values: Floats) -> tuple[Floats, NDArray[np.bool_]]:
@@ -65,15 +67,6 @@ def _plain(values: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         plain = (number / 10.0**_SHORT == values) & (np.abs(number) < 1e15)
     plain &= (np.abs(values) >= 1e-4) | (values == 0)  # Python writes 1e-05
     return number, plain
-
-
-def _decimal_cells(values: Floats, number: Floats, plain: NDArray[np.bool_]) -> Cells:
-    if plain.all():
-        return _decimal_point(number, _SHORT)
-    cells = np.zeros(len(values), "S25")
-    cells[plain] = _decimal_point(number[plain], _SHORT)
-    cells[~plain] = _shortest(values[~plain])
-    return cells
 
 
 def _shortest(values: Floats) -> list[str]:

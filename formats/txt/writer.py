@@ -9,7 +9,7 @@ import numpy as np
 from odm.files import Output
 from odm.formats._shared.class_lists import UNWRITABLE, has_space
 from odm.formats._shared.image_names import note_folders
-from odm.formats._shared.number_text import Cells, decimal_cells, fixed_cells, short_wh
+from odm.formats._shared.number_text import Cells, decimals, fixed_cells, short_wh
 from odm.formats._shared.pictures import relative_to_images
 from odm.formats._shared.text_tokens import NUMBER, pages, relative
 from odm.formats.txt.meaning import TxtOptions
@@ -40,10 +40,10 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
     if is_relative:
         cells = relative(values, dataset.images.width[boxes.image], dataset.images.height[boxes.image])
     else:  # a centre is computed, so it carries rounding: nine decimals hide it
-        cells = fixed_cells(values.ravel(), 9) if box == "cxcywh" else decimal_cells(values.ravel())
+        cells = fixed_cells(values.ravel(), 9) if box == "cxcywh" else decimals(values.ravel())
     columns: list[Sequence[str] | Cells] = [[dataset.categories.name[c] for c in boxes.category.tolist()]]
     if dataset.kind == "det":
-        columns.append(decimal_cells(boxes.score))
+        columns.append(decimals(boxes.score))
     columns += [cells[i::4] for i in range(4)]
     note_folders(dataset, log)
     if not options.sep and (n := sum(has_space(dataset.categories.name[row]) for row in used)):

@@ -6,7 +6,7 @@ import numpy as np
 
 from odm.files import Output
 from odm.formats._shared.class_lists import UNWRITABLE
-from odm.formats._shared.number_text import decimal_cells
+from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import relative_to_images
 from odm.formats._shared.text_tokens import pages, relative
 from odm.formats.yolo.layouts import YoloOptions
@@ -53,9 +53,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
     if not fits or values is None:
         return
     cells = relative(values, images.width[boxes.image], images.height[boxes.image])
-    columns = [decimal_cells(boxes.category), *(cells[i::4] for i in range(4))]
+    columns = [decimals(boxes.category), *(cells[i::4] for i in range(4))]
     if dataset.kind == "det":
-        columns.append(decimal_cells(boxes.score))
+        columns.append(decimals(boxes.score))
     for name, data in zip(
         log.track(labels, "writing"), pages(len(images), boxes.image, columns), strict=True
     ):
