@@ -257,6 +257,14 @@ function tiles({ X, R, st, counts }) {
             ),
         )
       : null,
+    "score" in R.summary
+      ? h(
+          "div",
+          { class: "s" },
+          `P and R are means over classes, interpolated at score ${R.summary.score.toFixed(3)} as in yolo val; ` +
+            "the tiles beside count detections",
+        )
+      : null,
   );
   const main = {};
   const under = {};

@@ -1,0 +1,119 @@
+"""How often the intervals of `--ci` and `compare` hold the true number: python benchmarks/coverage.py --help
+
+Draws data sets from one random process, whose own AP is that of a very large data set, and counts in how many of
+them the interval holds it. A detector finds objects more or less well from image to image, as real ones do, and
+classes are as unequal as in real data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import time
+
+import numpy as np
+
+from odm.evaluate import evaluate
+from odm.evaluate.analysis.bootstrap import bootstrap, delta_interval, holm, run_interval
+from odm.evaluate.analysis.replicates import Plan
+from odm.evaluate.analysis.table import table_of
+from odm.tables import Dataset
+
+SIZE = 640
+
+
+def scene(rng: np.random.Generator, n: int, n_classes: int, runs: int = 1) -> tuple[Dataset, list[Dataset]]:
+    """Ground truth of `n` images, and the detections of equally good detectors."""
+    share = 1 / (1 + np.arange(n_classes))
+    share /= share.sum()
+    image = np.repeat(np.arange(n), rng.poisson(5, n))
+    m = len(image)
+    category = rng.choice(n_classes, m, p=share)
+    side = rng.uniform(20, 200, (m, 2))
+    corner = rng.uniform(0, 1, (m, 2)) * (SIZE - side)
+    boxes = np.hstack([corner, side])
+    names = [f"{i}.jpg" for i in range(n)]
+    fixed = {"images": names, "width": [SIZE] * n, "height": [SIZE] * n}
+    fixed["categories"] = [f"class {i}" for i in range(n_classes)]
+    truth = Dataset.from_arrays(**fixed, image=image, category=category, ltwh=boxes, kind="gt")
+    found = []
+    for _ in range(runs):
+        hard = rng.normal(0, 1, n)  # some images are hard
+        ease = rng.normal(0.8, 1, m) - 0.6 * hard[image]
+        seen = ease > 0
+        moved = boxes + rng.normal(0, 0.06, (m, 4)) * np.hstack([side, side]) * (1.5 - np.tanh(ease))[:, None]
+        false_image = np.repeat(np.arange(n), rng.poisson(3 * np.exp(0.4 * hard)))
+        k = len(false_image)
+        size = rng.uniform(20, 200, (k, 2))
+        false = np.hstack([rng.uniform(0, 1, (k, 2)) * (SIZE - size), size])
+        strength = np.concatenate([ease[seen], rng.normal(0, 0.9, k)])
+        found.append(
+            Dataset.from_arrays(
+                **fixed,
+                image=np.concatenate([image[seen], false_image]),
+                category=np.concatenate([category[seen], rng.choice(n_classes, k, p=share)]),
+                ltwh=np.vstack([moved[seen], false]),
+                score=1 / (1 + np.exp(-strength)),
+                kind="det",
+            )
+        )
+    return truth, found
+
+
+def plan_of(truth: Dataset, found: Dataset, protocol: str) -> Plan:
+    """The evaluation, prepared for weights."""
+    return Plan(table_of(evaluate(truth, found, protocol).results[0]))
+
+
+def main() -> None:
+    """Print the coverage for each protocol, number of classes and number of images."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--protocols", nargs="+", default=["voc2012", "coco"])
+    parser.add_argument("--classes", nargs="+", type=int, default=[6, 20])
+    parser.add_argument("--images", nargs="+", type=int, default=[20, 50, 100, 200])
+    parser.add_argument("--samples", type=int, default=400)
+    parser.add_argument("--replicates", type=int, default=400)
+    parser.add_argument("--keep", help="file for the estimates and replicates (NumPy)")
+    args = parser.parse_args()
+    kept = {}
+    sys.stdout.write("protocol  classes  images  true AP  one run  difference  family-wise error\n")
+    for protocol, n_classes in itertools.product(args.protocols, args.classes):
+        truth, (found,) = scene(np.random.default_rng(1), 6000, n_classes)
+        plan = plan_of(truth, found, protocol)
+        key = plan.keys[0]
+        true = plan.table.result.summary[key]
+        for n in args.images:
+            began, held, same, family = time.process_time(), [], [], []
+            rows = []
+            for sample in range(args.samples):
+                truth, found = scene(np.random.default_rng([2, n, n_classes, sample]), n, n_classes, 2)
+                plans = [plan_of(truth, one, protocol) for one in found]
+                drawn = bootstrap(plans, replicates=args.replicates, seed=sample)
+                value = [p.table.result.summary[key] for p in plans]
+                own = run_interval(value[0], drawn[0].summary[key])
+                held.append(own.low <= true <= own.high)
+                between = delta_interval(drawn[0].summary[key], drawn[1].summary[key], value[1] - value[0])
+                same.append(between.low <= 0 <= between.high)
+                ap = [p.of(np.ones((1, n), np.int64)).class_ap for p in plans]
+                one = next(iter(ap[0]))
+                p = [
+                    delta_interval(drawn[0].class_ap[one][:, c], drawn[1].class_ap[one][:, c], ap[1][one][0, c] - ap[0][one][0, c]).p
+                    for c in range(n_classes)
+                ]
+                family.append(min([x for x in holm(p) if x == x], default=1) < 0.05)
+                rows.append((value, [d.summary[key] for d in drawn]))
+            if args.keep:
+                kept[f"{protocol}/{n_classes}/{n}"] = np.array(true)
+                kept[f"{protocol}/{n_classes}/{n}/value"] = np.array([r[0] for r in rows])
+                kept[f"{protocol}/{n_classes}/{n}/drawn"] = np.array([r[1] for r in rows])
+                np.savez(args.keep, **kept)
+            sys.stdout.write(
+                f"{protocol:8}  {n_classes:7}  {n:6}  {true:7.4f}  {np.mean(held):7.3f}  {np.mean(same):10.3f}"
+                f"  {np.mean(family):17.3f}   ({time.process_time() - began:.0f} s)\n"
+            )
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
