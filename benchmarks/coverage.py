@@ -91,17 +91,19 @@ def main() -> None:
                 plans = [plan_of(truth, one, protocol) for one in found]
                 drawn = bootstrap(plans, replicates=args.replicates, seed=sample)
                 value = [p.table.result.summary[key] for p in plans]
-                own = run_interval(value[0], drawn[0].summary[key])
+                own = run_interval(value[0], drawn[0].summary[key], plans[0].n_behind())
                 held.append(own.low <= true <= own.high)
-                between = delta_interval(drawn[0].summary[key], drawn[1].summary[key], value[1] - value[0])
+                both = drawn[0].summary[key], drawn[1].summary[key]
+                between = delta_interval(*both, value[1] - value[0], plans[0].n_behind())
                 same.append(between.low <= 0 <= between.high)
                 ap = [p.of(np.ones((1, n), np.int64)).class_ap for p in plans]
                 one = next(iter(ap[0]))
-                p = [
-                    delta_interval(drawn[0].class_ap[one][:, c], drawn[1].class_ap[one][:, c], ap[1][one][0, c] - ap[0][one][0, c]).p
-                    for c in range(n_classes)
-                ]
-                family.append(min([x for x in holm(p) if x == x], default=1) < 0.05)
+                n_of_class = plans[0].n_of_class().tolist()
+                p = []
+                for c in range(n_classes):
+                    both = drawn[0].class_ap[one][:, c], drawn[1].class_ap[one][:, c]
+                    p.append(delta_interval(*both, ap[1][one][0, c] - ap[0][one][0, c], n_of_class[c]).p)
+                family.append(np.nanmin([*holm(p), 1]) < 0.05)
                 rows.append((value, [d.summary[key] for d in drawn]))
             if args.keep:
                 kept[f"{protocol}/{n_classes}/{n}"] = np.array(true)

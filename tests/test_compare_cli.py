@@ -161,7 +161,7 @@ def test_files_of_save(data, tmp_path):
         (("--fail-on-regression", "voc2012:mAP50"), 2),
         (("--require-no-worse", "mAP50=0.1"), 1),
         (("--require-no-worse", "AP50=0.1"), 1),
-        (("--require-no-worse", "AP50=60%"), 0),
+        (("--require-no-worse", "AP50=70%"), 0),
         (("--fail-on-regression", "AP[bird]"), 1),
         (("--fail-on-regression", "AP5"), 2),
         (("--fail-on-regression", "AP50[cat]"), 0),

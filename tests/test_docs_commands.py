@@ -21,8 +21,9 @@ FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 PLACES = re.compile(r"\b(SRC|DST|GT DET)\b")
 """Names in a synopsis in place of files."""
 PLACEHOLDERS = {"FORMAT": "coco", "NAME": "yolo", "CODE": "bad-name"}
-ELSEWHERE = ("--cluster", "--memory", "s3://")
-"""What needs a cluster, large files or a network: such commands are parsed only; tests/test_shards.py runs some."""
+ELSEWHERE = ("--cluster", "--memory", "s3://", "boxlist")
+"""What needs a cluster, large files, a network or the format of the guide: such commands are parsed only;
+tests/test_shards.py and tests/test_new_format.py run some."""
 
 
 def lines_of(block):

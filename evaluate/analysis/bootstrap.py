@@ -4,18 +4,22 @@ A replicate draws as many images as there are, with replacement, and weighs ever
 times it was drawn (see `replicates`). All runs share the draws, so differences are paired. Replicate b is
 drawn by ``default_rng([seed, b])``: results do not depend on how the work is shared.
 
-The interval of a difference is that of percentiles. The interval of one run is the basic one, twice the
-estimate less the quantiles, because AP is biased upwards on few images; simulated, the percentile interval
-covers too little there. AP of replicates is biased too, for copies of an image rank their true positives
-before their duplicates; where that is more than chance, as with boxes given twice, the interval is widened
-to the estimate. Percentile and basic bootstrap: Davison and Hinkley, "Bootstrap Methods and their
-Application" (1997). Step-down correction over classes: Holm (1979).
+The replicates give the standard error; an interval is the estimate and Student's t times that error, with
+as many degrees of freedom as there are images that hold a class, in the mean over the classes, less one, but
+at least three. A number of one run is first put on the scale of log odds, so that no interval leaves 0..1.
+Simulated (``benchmarks/coverage.py``), 95 % intervals of AP hold the true value in 94 to 96 % of the data
+sets with 6 classes on 20 to 200 images; with 20 classes, most of them rare, in 92 to 99 %. Percentiles of the
+replicates hold it in 89 to 93 and in 79 to 89 %: AP of few objects is biased upwards, and that of resampled
+images twice. Bootstrap t: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 12.
+Step-down correction over classes: Holm (1979).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -34,6 +38,12 @@ MOST_UNDEFINED = 0.05
 
 ROUNDING = 1e-12
 """Differences that are no larger are those of rounding: they are 0."""
+
+FEWEST = 4.0
+"""Images that a number rests on at least; a class on fewer has no interval, as many replicates lack it."""
+
+EDGE = 0.001
+"""Shares nearer to 0 or 1 count as so near on the scale of log odds, which has no end."""
 
 AT_A_TIME = 24
 """Replicates that a process computes before it asks for more."""
@@ -157,19 +167,29 @@ def estimate(plan: Plan, images: Longs | None = None) -> Replicates:
     return plan.of(weights)
 
 
-def run_interval(value: float, replicates: Floats, level: float = LEVEL) -> Interval:
-    """The basic interval of one number between 0 and 1."""
+def run_interval(value: float, replicates: Floats, n: float, level: float = LEVEL) -> Interval:
+    """The interval of one number between 0 and 1, which rests on `n` images (see `Plan.n_behind`)."""
     defined, reason = _defined(value, replicates)
     if reason:
         return Interval(reason=reason)
-    low, high = np.quantile(defined, _tails(level))
-    return Interval(float(np.clip(2 * value - high, 0, 1)), float(np.clip(2 * value - low, 0, 1)))
+    if np.ptp(defined) == 0:
+        return Interval(value, value)
+    middle = _log_odds(np.array(value))
+    margin = _t_quantile((1 + level) / 2, n) * _standard_error(_log_odds(defined), n)
+    low, high = (1 / (1 + np.exp(-(middle + side * margin))) for side in (-1, 1))
+    return Interval(min(float(low), value), max(float(high), value))
 
 
 def delta_interval(
-    first: Floats, other: Floats, delta: float, *, level: float = LEVEL, lower_is_better: bool = False
+    first: Floats,
+    other: Floats,
+    delta: float,
+    n: float,
+    *,
+    level: float = LEVEL,
+    lower_is_better: bool = False,
 ) -> Interval:
-    """The percentile interval and the p value of a difference, other less first.
+    """The interval and the p value of a difference, other less first.
 
     Parameters
     ----------
@@ -177,8 +197,10 @@ def delta_interval(
         (replicates,) of the same draws; NaN where undefined.
     delta
         The difference of the estimates.
+    n
+        How many images the numbers rest on (see `Plan.n_behind`).
     level
-        Share of the replicates that the interval holds.
+        Nominal coverage.
     lower_is_better
         Whether the numbers are errors: turns ``p_better`` round.
     """
@@ -187,16 +209,43 @@ def delta_interval(
     defined, reason = _defined(delta, differences)
     if reason:
         return Interval(reason=reason)
-    low, high = np.quantile(defined, _tails(level))
-    n = len(defined)
+    error = _standard_error(defined, n)
+    margin = _t_quantile((1 + level) / 2, n) * error
     above, below = int((defined > 0).sum()), int((defined < 0).sum())
     better = below if lower_is_better else above
+    least = 2 / (len(defined) + 1)  # so many draws cannot tell less chance
     return Interval(
-        min(float(low), delta),
-        max(float(high), delta),
-        p_better=(better + (n - above - below) / 2) / n,
-        p=min(1.0, 2 * (n - max(above, below) + 1) / (n + 1)),
+        max(delta - margin, -1.0),
+        min(delta + margin, 1.0),
+        p_better=(better + (len(defined) - above - below) / 2) / len(defined),
+        p=max(_t_tails(abs(delta) / error, n), least) if error else least if delta else 1.0,
     )
+
+
+def _standard_error(replicates: Floats, n: float) -> float:
+    """Of the mean of n things, whose resampled means vary too little by (n - 1) / n."""
+    n = max(n, FEWEST)
+    return float(np.std(replicates)) * math.sqrt(n / (n - 1))
+
+
+def _log_odds(share: Floats) -> Floats:
+    odds = np.clip(share, EDGE, 1 - EDGE)
+    found: Floats = np.log(odds / (1 - odds))
+    return found
+
+
+def _t_quantile(p: float, n: float) -> float:
+    """Student's t of n - 1 degrees of freedom, at least three, from the normal quantile (Wallace 1959)."""
+    df = max(n, FEWEST) - 1
+    normal = NormalDist().inv_cdf(p) * (8 * df + 3) / (8 * df + 1)
+    return math.sqrt(df * math.expm1(normal**2 / df))
+
+
+def _t_tails(t: float, n: float) -> float:
+    """The probability of more than t in either direction, the inverse of `_t_quantile`."""
+    df = max(n, FEWEST) - 1
+    normal = (8 * df + 1) / (8 * df + 3) * math.sqrt(df * math.log1p(t**2 / df))
+    return math.erfc(normal / math.sqrt(2))
 
 
 def _defined(value: float, replicates: Floats) -> tuple[Floats, str]:
@@ -210,10 +259,6 @@ def _defined(value: float, replicates: Floats) -> tuple[Floats, str]:
     if undefined > MOST_UNDEFINED * len(replicates):
         return defined, f"undefined in {undefined} of {len(replicates)} replicates"
     return defined, ""
-
-
-def _tails(level: float) -> list[float]:
-    return [(1 - level) / 2, (1 + level) / 2]
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -254,9 +299,9 @@ def intervals(
     """
     check_bootstrap(replicates=replicates, seed=seed, level=level)
     (drawn,) = bootstrap([plan], replicates=replicates, seed=seed, images=images, track=track)
-    summary = plan.table.result.summary
+    summary, n = plan.table.result.summary, plan.n_behind(images)
     return {
-        key: run_interval(value, drawn.summary[key], level)
+        key: run_interval(value, drawn.summary[key], n, level)
         if key in drawn.summary
         else Interval(reason=without(value, plan.rules))
         for key, value in summary.items()

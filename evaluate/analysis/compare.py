@@ -181,12 +181,13 @@ def compare(
     check_runs(runs)
     plans = [Plan(table, areas=bootstrap_areas) for table in tables]
     drawn = bootstrap(plans, replicates=replicates, seed=seed, images=images, track=track)
-    of_runs = [_run(*one, level) for one in zip(names, tables, drawn, strict=True)]
+    n, held = plans[0].n_behind(images), plans[0].n_of_class(images)
+    of_runs = [_run(*one, n, level) for one in zip(names, tables, drawn, strict=True)]
     errors = lower_is_better(plans[0])
     deltas: list[Delta] = []
     for i in range(1, len(tables)):
-        deltas += _summary_deltas(of_runs[0], of_runs[i], drawn[0], drawn[i], level, plans[0])
-        deltas += _class_deltas(names[i], tables[0], tables[i], drawn[0], drawn[i], level)
+        deltas += _summary_deltas(of_runs[0], of_runs[i], drawn[0], drawn[i], n, level, plans[0])
+        deltas += _class_deltas(names[i], tables[0], tables[i], drawn[0], drawn[i], held, level)
     counted = {
         name: image_table(table, table.result.overall.score if at_score is None else at_score)
         for name, table in runs.items()
@@ -217,10 +218,10 @@ def compare(
     )
 
 
-def _run(name: str, table: Table, drawn: Replicates, level: float) -> Run:
+def _run(name: str, table: Table, drawn: Replicates, n: float, level: float) -> Run:
     """The summary of a run with its intervals, or why a number has none."""
     intervals = {
-        key: run_interval(value, drawn.summary[key], level)
+        key: run_interval(value, drawn.summary[key], n, level)
         if key in drawn.summary
         else Interval(reason=without(value, table.rules))
         for key, value in table.result.summary.items()
@@ -276,7 +277,7 @@ def _difference(first: float, other: float) -> float:
 
 
 def _summary_deltas(
-    first: Run, other: Run, before: Replicates, after: Replicates, level: float, plan: Plan
+    first: Run, other: Run, before: Replicates, after: Replicates, n: float, level: float, plan: Plan
 ) -> list[Delta]:
     deltas = []
     errors = lower_is_better(plan)
@@ -286,7 +287,7 @@ def _summary_deltas(
         delta = _difference(first.summary[key], value)
         if key in after.summary:
             own = delta_interval(
-                before.summary[key], after.summary[key], delta, level=level, lower_is_better=errors
+                before.summary[key], after.summary[key], delta, n, level=level, lower_is_better=errors
             )
         else:
             own = Interval(reason=without(delta, plan.rules))
@@ -295,7 +296,7 @@ def _summary_deltas(
 
 
 def _class_deltas(
-    run: str, first: Table, other: Table, before: Replicates, after: Replicates, level: float
+    run: str, first: Table, other: Table, before: Replicates, after: Replicates, n: Longs, level: float
 ) -> list[Delta]:
     """The APs of the classes with ground truth."""
     theirs = {row.name: (k, row) for k, row in enumerate(other.result.classes)}
@@ -310,9 +311,8 @@ def _class_deltas(
         for k, row, m, their in ours:
             ap, new = (one.ap if key == "AP" else one.extra[key] for one in (row, their))
             drawn = before.class_ap[key][:, k], after.class_ap[key][:, m]
-            deltas.append(
-                Delta(run, key, row.name, ap, new, delta_interval(*drawn, _difference(ap, new), level=level))
-            )
+            own = delta_interval(*drawn, _difference(ap, new), float(n[k]), level=level)
+            deltas.append(Delta(run, key, row.name, ap, new, own))
         corrected = holm([delta.interval.p for delta in deltas])
         found += [dataclasses.replace(d, p_holm=p) for d, p in zip(deltas, corrected, strict=True)]
     return found

@@ -73,6 +73,22 @@ class Plan:
         """The keys of the metrics of each class."""
         return class_keys_of(self.rules)
 
+    def n_of_class(self, images: Longs | None = None) -> Longs:
+        """(classes,) how many images, of those with the numbers `images`, hold ground truth of each class."""
+        truth = self.table.truth
+        rows = np.flatnonzero(self.table.counting)
+        if images is not None:
+            rows = rows[np.isin(truth.image[rows], images)]
+        key = np.unique(truth.category[rows].astype(np.int64) * self.n_images + truth.image[rows])
+        return np.bincount(key // max(self.n_images, 1), minlength=self.n_classes)
+
+    def n_behind(self, images: Longs | None = None) -> float:
+        """How many images a number of the summary rests on: for means over classes, those of a class."""
+        if self.rules.metric == "ap":
+            held = self.n_of_class(images)
+            return float(held[held > 0].mean()) if held.any() else 0.0
+        return float(len(self.table.evaluated if images is None else images))
+
     def _truths(self, area: int) -> _Sums:
         truth = self.table.truth
         rows = np.flatnonzero(truth.counts & AreaBits(1 << area))

@@ -146,6 +146,7 @@ def image_slices(
                     drawn[1].summary[key],
                     drawn[0].summary[key],
                     delta[key],
+                    min(plan.n_behind(inside), plan.n_behind(rest)),
                     level=level,
                     lower_is_better=lower_is_better(plan),
                 )
@@ -213,7 +214,7 @@ def compare_slices(
     rows = []
     for own in slices:
         inside = np.intersect1d(own.images, all_images)
-        within = [_Within(plan, inside) for plan in plans]
+        n, within = plans[0].n_behind(inside), [_Within(plan, inside) for plan in plans]
         here = [estimate(plan, inside).summary for plan in plans]
         drawn = bootstrap(within, replicates=replicates, seed=seed, images=images, track=track)
         for i in range(1, len(plans)):
@@ -223,6 +224,7 @@ def compare_slices(
                     drawn[0].summary[key],
                     drawn[i].summary[key],
                     delta[key],
+                    n,
                     level=level,
                     lower_is_better=lower_is_better(plans[0]),
                 )
