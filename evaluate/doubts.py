@@ -12,7 +12,6 @@ from odm.codes import CATEGORY_POSITION_GUESSED
 from odm.evaluate.matching.admission import NO_BOXES, NO_DETECTIONS
 from odm.evaluate.matching.selection import NOTHING_LEFT
 from odm.evaluate.matching.sides import Joined
-from odm.evaluate.results import Result
 from odm.evaluate.scores.protocols import PROTOCOLS, Protocol
 from odm.evaluate.tubes import FRAMES_SHIFTED
 from odm.issues import PERCENT, Code, Log, Trusted
@@ -45,10 +44,6 @@ NO_MATCH = Code(
     "A detector is rarely always wrong. More often the two sides use the same names for different images or "
     "classes, or one has its boxes in another convention or for another image size.",
 )
-
-
-FEW = 3
-"""Detections and ground truths that may all miss each other by chance are fewer."""
 
 
 DOUBTFUL = (
@@ -99,15 +94,6 @@ def report_groups(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
             alone=Trusted(about_alone),
             other=next(p.name for p in PROTOCOLS.values() if _exempts(p, flag)),
         )
-
-
-def report_no_match(results: Sequence[Result], path: str, log: Log) -> None:
-    """Report that no detection matches any ground truth, under no protocol, if it is not known why."""
-    if log.counts[CONVENTIONS_DIFFER.name]:
-        return
-    if results and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
-        row = results[0].overall
-        log.report(NO_MATCH, path, n=row.det, total=row.gt)
 
 
 def _exempts(protocol: Protocol, flag: Flag) -> bool:

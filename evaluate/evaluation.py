@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from odm.evaluate import tubes
-from odm.evaluate.doubts import report_groups, report_no_match
+from odm.evaluate.doubts import NO_MATCH, report_groups
 from odm.evaluate.matching.any_class import collapsed
 from odm.evaluate.matching.join import class_ranks, join
 from odm.evaluate.matching.match import match, match_all
@@ -20,11 +20,14 @@ from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.switches import Areas, check_scores, resolve, without_pixels
 from odm.issues import Log, UsageError, plural
-from odm.pairing import source_of
+from odm.pairing import CONVENTIONS_DIFFER, source_of
 from odm.tables import Dataset, Longs
 
 ONE_CLASS = "(any class)"
 """The name of the one class of evaluations that ignore classes."""
+
+FEW = 3
+"""Detections and ground truths that may all miss each other by chance are fewer."""
 
 
 def evaluate(
@@ -164,7 +167,7 @@ def _evaluate_tubes(
         pairs = tubes.tube_pairs(joined, ours, theirs, floor_of(p), order)
         matches = match(joined, p, pairs=pairs, order=order)
         results.append(dataclasses.replace(accumulate(matches, at_score=at_score), joined=joined))
-    report_no_match(results, source_of(detections), log)
+    _report_no_match(results, source_of(detections), log)
     return Evaluation(joined, results, log, truth, detections)
 
 
@@ -222,7 +225,7 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
 def report_after(results: Sequence[Result], path: str, log: Log) -> None:
     """Report what was dropped, and results in which nothing matches."""
     _note_dropped(results, log)
-    report_no_match(results, path, log)
+    _report_no_match(results, path, log)
 
 
 def common_switches(
@@ -266,3 +269,12 @@ def _note_dropped(results: Sequence[Result], log: Log) -> None:
         for what, n in result.dropped.items():
             side = "" if what.startswith(TRUTHS) else "detections "
             log.note(f"{result.protocol}: {n} {side}dropped: {what}")
+
+
+def _report_no_match(results: Sequence[Result], path: str, log: Log) -> None:
+    """Report that no detection matches any ground truth, under no protocol, if it is not known why."""
+    if log.counts[CONVENTIONS_DIFFER.name]:
+        return
+    if results and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
+        row = results[0].overall
+        log.report(NO_MATCH, path, n=row.det, total=row.gt)

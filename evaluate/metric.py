@@ -198,7 +198,7 @@ class Metric:
             If there is nothing to compare, for example no images; its log says why.
         """
         if self._evaluation is None:
-            from odm.evaluate import evaluate
+            from odm.evaluate.evaluation import evaluate
 
             truth, detections = self._datasets()
             protocol = self.protocol if isinstance(self.protocol, str) else list(self.protocol)

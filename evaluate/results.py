@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any
 from odm.evaluate.matching.confusion import CONFUSION_SCORE, Confusion, confusion
 from odm.evaluate.matching.matches import Matches
 from odm.evaluate.matching.sides import Joined, JoinReport
-from odm.evaluate.scores.curves import Curve, CurveArrays, curve_arrays
+from odm.evaluate.scores.curves import Curve, CurveArrays, CurveTable, curve_arrays, curve_table
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Log, UsageError, printable
 from odm.tables import Dataset
 
 if TYPE_CHECKING:
+    from odm.evaluate.analysis.errors import DetectionTable
     from odm.evaluate.output.report_data import ReportData
-    from odm.evaluate.scores.curve_table import CurveTable
-    from odm.evaluate.scores.errors import DetectionTable
 
 VERSION = 1
 """Of the JSON contract."""
@@ -144,16 +143,14 @@ class Result:
     @functools.cached_property
     def detections(self) -> DetectionTable:
         """The outcome of every detection, and the reason of each false positive."""
-        from odm.evaluate.scores.errors import detection_table
+        from odm.evaluate.analysis.errors import detection_table
 
         return detection_table(self.sides, self.matches)
 
     @functools.cached_property
     def curve_table(self) -> CurveTable:
         """Detection by detection down each curve: true and false positives so far, precision and recall."""
-        from odm.evaluate.scores.curve_table import curve_table
-
-        return curve_table(self)
+        return curve_table(self.matches)
 
     def confusion(self, *, score: float | None = None, iou: float = 0.5) -> Confusion:
         """The confusion matrix of detections with at least `score`: `at_score`, or else 0.25."""
@@ -167,7 +164,7 @@ class Result:
         """
         from odm.evaluate.output.report_data import report_data
 
-        return report_data(self)
+        return report_data(self.sides, self.rules, self.detections, self.overall.score)
 
     @property
     def sides(self) -> Joined:

@@ -11,13 +11,15 @@ from odm.evaluate import PROTOCOLS, evaluate, match
 from odm.evaluate.analysis import agree as agree_module
 from odm.evaluate.analysis.agree import Annotations, agree
 from odm.evaluate.analysis.calibration import calibration
+from odm.evaluate.analysis.errors import KINDS, error_types
 from odm.evaluate.analysis.images import image_table
 from odm.evaluate.analysis.lrp import lrp
+from odm.evaluate.analysis.outcome_table import FP, IGNORED, TP
 from odm.evaluate.analysis.overlaps import concatenate_overlaps, overlaps_of
 from odm.evaluate.analysis.review import missed, suspects
-from odm.evaluate.analysis.table import FP, IGNORED, TP, concatenate_tables, table_of, tabulate
+from odm.evaluate.analysis.table import concatenate_tables, table_of, tabulate
 from odm.evaluate.analysis.thresholds import choose_thresholds, parse_rule, read_thresholds
-from odm.evaluate.analysis.tide import FIXES, KINDS, error_types, tide
+from odm.evaluate.analysis.tide import FIXES, tide
 from odm.issues import UsageError
 from odm.tables import Dataset, Flag
 
@@ -132,7 +134,7 @@ def test_kinds_at_the_very_ends_of_their_ranges():
         "Bkg",
         "Bkg",
     ]
-    from odm.evaluate.scores.outcomes import REASONS
+    from odm.evaluate.matching.matches import REASONS
 
     reasons = [REASONS[r] if r >= 0 else "" for r in result.detections.reason.tolist()]
     assert reasons == ["", "localisation", "localisation", "background", "background"]

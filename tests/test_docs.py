@@ -8,7 +8,7 @@ import pytest
 
 import odm
 from odm.evaluate import PROTOCOLS, evaluate
-from odm.evaluate.scores.outcomes import REASONS
+from odm.evaluate.matching.matches import REASONS
 from odm.formats import FORMATS
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -371,7 +371,7 @@ def reasons():
 
 
 def test_reasons_of_false_positives():
-    from odm.evaluate.scores.outcomes import OUTCOMES, REASONS
+    from odm.evaluate.matching.matches import OUTCOMES, REASONS
 
     evaluation, expected = reasons()
     table = evaluation.result.detections

@@ -73,8 +73,8 @@ def test_same_bytes_twice():
 
 def test_f1_curves_reach_their_best():
     """The step of the best F1 is drawn, however narrow, and at the score that the legend says."""
+    from odm.evaluate.matching.matches import outcomes
     from odm.evaluate.output.plots import _f1_at, _steps
-    from odm.evaluate.scores.outcomes import outcomes
 
     result = evaluate(*sides(["x", "y", "z"])).result
     outcome, _ = outcomes(result.matches)

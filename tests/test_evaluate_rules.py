@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from matching_rules import match_plainly
 from selection import examples
 
 from odm.evaluate import PROTOCOLS, evaluate, join, match, resolve
 from odm.evaluate.matching.labels import boxed_in_part, expand
 from odm.evaluate.matching.matches import word_blocks
 from odm.evaluate.matching.order import argsort_descending, argsort_int
-from odm.evaluate.matching.rules import match_plainly
 from odm.evaluate.matching.selection import keep_wanted
 from odm.tables import Dataset, Flag, LabelState
 
@@ -722,50 +722,6 @@ def test_no_detections_is_zero(protocol):
     assert next(iter(evaluation.summary.values())) == 0
     assert evaluation.log.counts["no-detections"] == 1
     assert evaluation.result.arrays.precision.max(initial=0) == 0
-
-
-def test_the_number_of_processes_changes_no_bit(monkeypatch):
-    import sys
-
-    from odm import parallel
-    from odm.evaluate import evaluate
-
-    rng = np.random.default_rng(3)
-    n, m = 300, 900
-    corner = rng.integers(0, 80, (n, 2)).astype(float)
-    truth = Dataset.from_arrays(
-        images=[str(i) for i in range(20)], categories=list("abcdefg"), image=rng.integers(0, 20, n),
-        category=rng.integers(0, 7, n), ltwh=np.c_[corner, rng.integers(5, 40, (n, 2))],
-    )  # fmt: skip
-    pick = rng.integers(0, n, m)
-    found = Dataset.from_arrays(
-        images=truth.images.name, categories=truth.categories.name, image=truth.boxes.image[pick],
-        category=truth.boxes.category[pick], score=rng.integers(0, 20, m) / 20,
-        ltwh=np.c_[truth.boxes.xyxy[pick, :2] + rng.integers(-4, 5, (m, 2)), truth.boxes.wh[pick]],
-    )  # fmt: skip
-    accumulate, match, pairs = (
-        sys.modules[f"odm.evaluate.{name}"]
-        for name in ("scores.accumulate", "matching.match", "matching.pairs")
-    )
-    small = {
-        accumulate: {"BLOCK": 20, "WORTH_SHARING": 1},
-        pairs: {"CHUNK": 50},
-        match: {"PAIRS_OF_PART": 50},
-    }
-    protocols = ["coco", "voc2012", "openimages"]
-    answers = [evaluate(truth, found, protocols).to_dict()]
-    for module, names in small.items():
-        for name, value in names.items():
-            monkeypatch.setattr(module, name, value)
-    copies = []
-    init = parallel.Worker.__init__
-    monkeypatch.setattr(parallel.Worker, "__init__", lambda *given: (copies.append(1), init(*given))[1])
-    for n in (1, 2, 4):
-        monkeypatch.setattr(parallel, "worker_count", lambda n=n: n)
-        monkeypatch.setattr(accumulate, "worker_count", lambda n=n: n)
-        answers.append(evaluate(truth, found, protocols).to_dict())
-        assert bool(copies) == (n > 1)
-    assert all(answer == answers[0] for answer in answers)
 
 
 @given(

@@ -176,21 +176,6 @@ def test_dependencies_point_one_way(name):
 
 CIRCLES = [
     {"odm.tables.builder", "odm.tables.dataset"},
-    {"odm.evaluate", "odm.evaluate.metric"},
-    {
-        *(
-            "odm.evaluate.scores.accumulate",
-            "odm.evaluate.analysis.operating",
-            "odm.evaluate.analysis.overlaps",
-        ),
-        *("odm.evaluate.analysis.table", "odm.evaluate.analysis.tide", "odm.evaluate.scores.curve_table"),
-        *(
-            "odm.evaluate.doubts",
-            "odm.evaluate.scores.errors",
-            "odm.evaluate.output.report_data",
-            "odm.evaluate.results",
-        ),
-    },
 ]
 """Those that are still to be taken apart; nothing is added here."""
 

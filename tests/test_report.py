@@ -17,8 +17,8 @@ from PIL import ExifTags, Image
 import odm
 from odm.cli import _app
 from odm.evaluate import PROTOCOLS, evaluate
+from odm.evaluate.matching.matches import OUTCOMES, REASONS
 from odm.evaluate.output.report_data import KINDS, MISSES, score_levels
-from odm.evaluate.scores.outcomes import OUTCOMES, REASONS
 from odm.issues import Log, PathError
 from odm.report import ClassDelta, Picture, build, changes_of, compare_page, evaluation_page, write
 from odm.report.selection import choose

@@ -15,6 +15,7 @@ from odm.evaluate.analysis.calibration import calibration
 from odm.evaluate.analysis.images import image_table, scores_of
 from odm.evaluate.analysis.lrp import lrp
 from odm.evaluate.analysis.operating import fixed, kept
+from odm.evaluate.analysis.outcome_table import FP, TP
 from odm.evaluate.analysis.overlaps import overlaps_of
 from odm.evaluate.analysis.replicates import Plan
 from odm.evaluate.analysis.slices import (
@@ -24,7 +25,7 @@ from odm.evaluate.analysis.slices import (
     slices_by_count,
     truth_slices,
 )
-from odm.evaluate.analysis.table import FP, TP, Table, table_of
+from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.analysis.tide import tide
 from odm.evaluate.results import Evaluation, Result, Row, plain
 from odm.issues import UsageError, hint, shorten

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from odm.evaluate.analysis.table import IGNORED, TP, Table
+from odm.evaluate.analysis.outcome_table import IGNORED, TP
+from odm.evaluate.analysis.table import Table
 from odm.evaluate.results import plain
 from odm.issues import UsageError
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from odm.evaluate.analysis.lrp import lrp_thresholds
 from odm.evaluate.analysis.operating import fixed, kept, single_threshold
-from odm.evaluate.analysis.table import FP, IGNORED, TP, Table
+from odm.evaluate.analysis.outcome_table import FP, IGNORED, TP
+from odm.evaluate.analysis.table import Table
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.results import Result, plain
 from odm.tables import Floats, Longs

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from odm.evaluate.analysis.table import IGNORED, TP, Table
+from odm.evaluate.analysis.outcome_table import IGNORED, TP
+from odm.evaluate.analysis.table import Table
 from odm.evaluate.matching.sides import Mask
 from odm.issues import UsageError
 from odm.tables import Floats, Longs

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from odm.evaluate.analysis.table import Table, first_of_runs
+from odm.evaluate.analysis.outcome_table import OutcomeTable
 from odm.evaluate.matching.any_class import collapsed, parts
+from odm.evaluate.matching.order import first_of_runs
 from odm.evaluate.matching.pairs import find_pairs, geometry, intersection
 from odm.evaluate.matching.prepare import prepare
-from odm.evaluate.matching.sides import Joined, Mask
+from odm.evaluate.matching.sides import Joined
 from odm.evaluate.scores.protocols import Protocol
 from odm.tables import Flag, Floats, Ints, Longs
 
@@ -61,7 +62,7 @@ class Overlaps:
     """Of each ground truth: the detection of another class."""
 
 
-def overlaps_of(joined: Joined, table: Table) -> Overlaps:
+def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
     """Measure the overlaps of both sides, in the geometry of the table's protocol.
 
     Parameters
@@ -151,7 +152,7 @@ def concatenate_overlaps(shards: Sequence[Overlaps]) -> Overlaps:
     )
 
 
-def _locations(joined: Joined, table: Table) -> Longs:
+def _locations(joined: Joined, table: OutcomeTable) -> Longs:
     """(n,) the row of the table of each detection of the prepared sides."""
     if np.array_equal(joined.detections.row, table.matches.row):
         return np.arange(len(table.score))
@@ -195,10 +196,3 @@ def _highest(values: Floats, of: Longs | Ints, iou: Floats) -> None:
     first = first_of_runs(of)
     if len(first):
         values[of[first]] = np.maximum.reduceat(iou, first)
-
-
-def has_counting_truth(table: Table) -> Mask:
-    """(n,) the detections on images with a ground truth that counts."""
-    some = np.zeros(len(table.images), np.bool_)
-    some[table.truth.image[table.counting]] = True
-    return some[table.image]

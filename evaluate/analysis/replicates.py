@@ -15,7 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.analysis.table import Table, first_of_runs, fp_if_unmatched, hits_under
+from odm.evaluate.analysis.table import Table, fp_if_unmatched, hits_under
+from odm.evaluate.matching.order import first_of_runs
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.scores.protocols import AreaBits, Protocol, recall_points
 from odm.evaluate.scores.summary import summary_keys

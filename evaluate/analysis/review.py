@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from odm.evaluate.analysis.outcome_table import FP, TP
 from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps
-from odm.evaluate.analysis.table import FP, TP, Table
+from odm.evaluate.analysis.table import Table
 from odm.evaluate.results import plain
 from odm.tables import Floats
 

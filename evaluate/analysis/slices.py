@@ -26,8 +26,9 @@ from odm.evaluate.analysis.bootstrap import (
     estimate,
     lower_is_better,
 )
+from odm.evaluate.analysis.outcome_table import TP
 from odm.evaluate.analysis.replicates import Plan, Replicates, mean_of_defined
-from odm.evaluate.analysis.table import TP, Table, hits_under, tabulate
+from odm.evaluate.analysis.table import Table, hits_under, tabulate
 from odm.evaluate.matching.match import match
 from odm.evaluate.matching.pairs import geometry, intersection
 from odm.evaluate.matching.sides import Joined, Mask

@@ -1,157 +1,29 @@
-"""The table that every analysis reads: what became of each detection, and which ground truths count.
-
-It is made from the two joined sides and their matches, for all images at once or for shards of them whose
-tables are then concatenated. This module is the only one of the package that knows how matches are stored.
-"""
+"""The table that analyses read, with the numbers of its protocol, and how it is made."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from odm.evaluate.matching.counting import Truth
-from odm.evaluate.matching.matches import Matches, concatenate, threshold_bits, word_blocks
-from odm.evaluate.matching.order import argsort_descending, argsort_int
-from odm.evaluate.matching.pairs import geometry, intersection
-from odm.evaluate.matching.prepare import prepare
+from odm.evaluate.analysis.outcome_table import OutcomeTable
+from odm.evaluate.matching.matches import Matches, word_and_bit
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.results import Result
 from odm.evaluate.scores.accumulate import accumulate
-from odm.evaluate.scores.outcomes import outcomes
-from odm.evaluate.scores.protocols import AreaBits, Protocol
+from odm.evaluate.scores.protocols import AreaBits
 from odm.issues import UsageError
-from odm.tables import Floats, Ints, Longs
-
-TP, FP, IGNORED = range(3)
-"""The numbers of `Table.outcome`."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Truths:
-    """The ground truths, one row each, ordered by image; all columns are (g,) but for the boxes."""
+class Table(OutcomeTable):
+    """What became of every detection under one protocol, and the ground truths; see `OutcomeTable`.
 
-    row: Ints
-    """Row in the ground truth's dataset."""
-    image: Ints
-    category: Ints
-    xyxy: Floats
-    """(g, 4) pixels."""
-    area: Floats
-    """Square pixels: that of the annotation, else width times height."""
-    flags: NDArray[np.uint16]
-    counts: NDArray[AreaBits]
-    """Bit per area range: whether it counts there."""
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Table:
-    """What became of every detection under one protocol, and the ground truths.
-
-    ``outcome``, ``gt`` and ``iou`` are those at the protocol's reference IoU and in its first area range.
     Tables of disjoint shards of the images can be put together with `concatenate_tables`.
     """
-
-    matches: Matches
-    images: tuple[str, ...]
-    truth: Truths
-    xyxy: Floats
-    """(n, 4) boxes of the detections in pixels, in the order of the matches' rows."""
-    outcome: NDArray[np.uint8]
-    """(n,) `TP`, `FP` or `IGNORED`."""
-    gt: Ints
-    """(n,) position in ``truth`` of what was matched, -1 = nothing."""
-    iou: Floats
-    """(n,) IoU of each TP with its ground truth, NaN for the others."""
-    guess_image: Ints
-    """Image of each row of ``matches.guesses``."""
-    chosen: Longs | None = None
-    """Numbers of the images that were evaluated, None = all; the others have no boxes here."""
-
-    @property
-    def rules(self) -> Protocol:
-        """The protocol."""
-        return self.matches.protocol
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The names of the classes."""
-        return self.matches.classes
-
-    @property
-    def threshold(self) -> float:
-        """The reference IoU."""
-        return self.rules.ious[self.rules.reference]
-
-    @property
-    def score(self) -> Floats:
-        """(n,) scores."""
-        return self.matches.score
-
-    @property
-    def image(self) -> Ints:
-        """(n,) numbers in ``images``."""
-        return self.matches.image
-
-    @property
-    def category(self) -> Ints:
-        """(n,) numbers in ``classes``."""
-        return self.matches.category
-
-    @property
-    def evaluated(self) -> Longs:
-        """Numbers of the images that were evaluated."""
-        return np.arange(len(self.images)) if self.chosen is None else self.chosen
 
     @functools.cached_property
     def result(self) -> Result:
         """The protocol's numbers."""
         return accumulate(self.matches)
-
-    @functools.cached_property
-    def counting(self) -> Mask:
-        """(g,) the ground truths that count."""
-        counting: Mask = self.truth.counts & AreaBits(1) != 0
-        return counting
-
-    @functools.cached_property
-    def found(self) -> Mask:
-        """(g,) the ground truths that a TP took."""
-        found = np.zeros(len(self.truth), np.bool_)
-        found[self.gt[self.outcome == TP]] = True
-        return found
-
-    @property
-    def missed(self) -> Mask:
-        """(g,) the ground truths that count and that nothing found."""
-        return self.counting & ~self.found
-
-    @functools.cached_property
-    def n(self) -> Longs:
-        """(classes,) ground truths that count."""
-        return np.bincount(self.truth.category[self.counting], minlength=len(self.classes))
-
-    @functools.cached_property
-    def order(self) -> Longs:
-        """(n,) rows by descending score, then image, then input."""
-        matches = self.matches
-        if matches.order is not None:
-            return matches.order
-        base = np.lexsort((matches.row, matches.image))
-        return base[argsort_descending(matches.score[base])]
-
-    @functools.cached_property
-    def ranked(self) -> tuple[Longs, Longs]:
-        """(n,) rows by class, then as in `order`; (classes + 1,) where each class begins."""
-        rows = self.order[argsort_int(self.category[self.order], max(len(self.classes), 1))]
-        counts = np.bincount(self.category, minlength=len(self.classes))
-        return rows, np.concatenate([[0], np.cumsum(counts)])
 
 
 def table_of(result: Result) -> Table:
@@ -173,64 +45,7 @@ def tabulate(joined: Joined, matches: Matches) -> Table:
     matches
         What it returned for them.
     """
-    rules = matches.protocol
-    joined, _ = prepare(joined, rules)
-    sides = Truth(joined, rules)
-    truth, detections = joined.truth, joined.detections
-    counts = np.zeros(len(truth), AreaBits)
-    for a, outside in enumerate(sides.outside):
-        counts |= np.left_shift(~(outside | (sides.group & (sides.weight == 0))), AreaBits(a), dtype=AreaBits)
-    if not np.array_equal(matches.row, detections.row):
-        by_row = np.argsort(detections.row)
-        detections = detections.take(by_row[np.searchsorted(detections.row[by_row], matches.row)])
-    outcome, gt_row = outcomes(matches)
-    gt = _positions(truth.row, truth.category, gt_row, matches.category)
-    iou = np.full(len(outcome), np.nan)
-    hit = np.flatnonzero((outcome == TP) & (gt >= 0))
-    det = geometry(detections.xyxy[hit], detections.wh[hit], rules)
-    own = geometry(truth.xyxy[gt[hit]], truth.wh[gt[hit]], rules)
-    inter = intersection(det, own, rules)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        iou[hit] = inter / (det[4] + own[4] - inter)
-        in_group = sides.group[gt[hit]]  # matched by the share of the detection that lies inside
-        iou[hit[in_group]] = (inter / det[4])[in_group]
-    return Table(
-        matches=matches,
-        images=joined.images,
-        truth=Truths(
-            truth.row,
-            truth.image,
-            truth.category,
-            truth.xyxy,
-            np.where(np.isnan(truth.area), truth.wh[:, 0] * truth.wh[:, 1], truth.area),
-            truth.flags,
-            counts,
-        ),
-        xyxy=detections.xyxy,
-        outcome=outcome,
-        gt=gt,
-        iou=iou,
-        guess_image=np.unique(truth.image).astype(np.int32)
-        if rules.metric == "top-k"
-        else np.zeros(0, np.int32),
-        chosen=joined.chosen,
-    )
-
-
-def _positions(row: Ints, category: Ints, wanted: Ints, of_class: Ints) -> Ints:
-    """(n,) position of the ground truth of a row and class, -1 where no row is wanted.
-
-    With a class hierarchy, one row of the dataset is a ground truth of several classes.
-    """
-    at = np.full(len(wanted), -1, np.int32)
-    some = np.flatnonzero(wanted >= 0)
-    if len(some):
-        n_classes = int(max(category.max(), of_class.max())) + 1
-        key = row.astype(np.int64) * n_classes + category
-        by_key = np.argsort(key)
-        asked = wanted[some].astype(np.int64) * n_classes + of_class[some]
-        at[some] = by_key[np.searchsorted(key[by_key], asked)]
-    return at
+    return Table.of(joined, matches)
 
 
 def concatenate_tables(parts: Sequence[Table]) -> Table:
@@ -241,41 +56,14 @@ def concatenate_tables(parts: Sequence[Table]) -> Table:
     ValueError
         If there are none, or they are of different protocols, images or classes.
     """
-    matches = concatenate([part.matches for part in parts])
-    images = parts[0].images
-    if any(part.images != images for part in parts):
-        raise ValueError("tables over different lists of images cannot be concatenated")
-    starts = np.cumsum([0] + [len(part.truth) for part in parts]).tolist()
-    gt = [
-        np.where(part.gt >= 0, part.gt + np.int32(start), np.int32(-1))
-        for part, start in zip(parts, starts, strict=False)
-    ]
-    columns = (
-        np.concatenate([getattr(part.truth, field.name) for part in parts])
-        for field in dataclasses.fields(Truths)
-    )
-    return Table(
-        matches=matches,
-        images=images,
-        truth=Truths(*columns),
-        xyxy=np.concatenate([part.xyxy for part in parts]),
-        outcome=np.concatenate([part.outcome for part in parts]),
-        gt=np.concatenate(gt),
-        iou=np.concatenate([part.iou for part in parts]),
-        guess_image=np.concatenate([part.guess_image for part in parts]),
-        chosen=parts[0].chosen,
-    )
+    return Table.together(parts)
 
 
 def hits_under(table: Table, area: int, threshold: int) -> tuple[Mask, Mask]:
     """(hits,) true positives and ignored among ``matches.hit``, under one area range and IoU threshold."""
-    matches, rules = table.matches, table.rules
-    blocks = word_blocks(rules)
-    word = next(i for i, block in enumerate(blocks) if threshold in block)
-    block = blocks[word]
-    bit = threshold_bits(block, 1, threshold) << np.uint64(area * len(block))
-    positive: Mask = matches.positive[:, word] & bit != 0
-    ignored: Mask = matches.ignored[:, word] & bit != 0
+    word, bit = word_and_bit(table.rules, threshold, area)
+    positive: Mask = table.matches.positive[:, word] & bit != 0
+    ignored: Mask = table.matches.ignored[:, word] & bit != 0
     return positive, ignored
 
 
@@ -286,10 +74,3 @@ def fp_if_unmatched(table: Table, area: int) -> Mask | None:
         return None
     mask: Mask = live & AreaBits(1 << area) != 0
     return None if mask.all() else mask
-
-
-def first_of_runs(values: NDArray[np.generic]) -> Longs:
-    """Where each run of equal neighbours begins."""
-    if not len(values):
-        return np.zeros(0, np.int64)
-    return np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))

@@ -1,16 +1,4 @@
-"""Kinds of errors, and the AP that each costs.
-
-Kinds and their order from Bolya et al., "TIDE: A General Toolbox for Identifying Object Detection Errors"
-(2020). False positives, and detections that an ignored ground truth took, are classified against the
-ground truths that count; with threshold t, the ends of all ranges included:
-
-1. no such ground truth on the image: background
-2. highest IoU with its class from 0.1 to t: localisation
-3. highest IoU with another class t or more: class
-4. IoU of t or more with a ground truth of its class that is taken: duplicate
-5. highest IoU with any up to 0.1: background
-6. else both
-"""
+"""The AP that each kind of error costs (TIDE); `errors.py` tells the kinds."""
 
 from __future__ import annotations
 
@@ -20,20 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.evaluate.analysis.errors import CLS, KINDS, LOC, error_types
 from odm.evaluate.analysis.operating import require_ap
-from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps, has_counting_truth
-from odm.evaluate.analysis.table import FP, IGNORED, TP, Table, first_of_runs
-from odm.evaluate.matching.order import argsort_int
+from odm.evaluate.analysis.outcome_table import FP, TP
+from odm.evaluate.analysis.overlaps import Overlaps
+from odm.evaluate.analysis.table import Table
+from odm.evaluate.matching.order import argsort_int, first_of_runs
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.results import plain
 from odm.evaluate.scores.curves import area_under_lines, ramp
 from odm.evaluate.scores.protocols import recall_points
 from odm.tables import Floats, Longs
 
-KINDS = ("Cls", "Loc", "Both", "Dupe", "Bkg")
-"""The kinds of false positives."""
-
-CLS, LOC, BOTH, DUPE, BKG = range(5)
 FIXES = (*KINDS, "Miss", "FalsePos", "FalseNeg")
 """What can be put right."""
 
@@ -81,25 +67,6 @@ class Tide:
             for label in names
         ]
         return {**by_kind, "classes": rows}
-
-
-def error_types(table: Table, overlaps: Overlaps) -> NDArray[np.int8]:
-    """(n,) the kind of each error, a number in `KINDS`; -1 for what is not classified."""
-    threshold = table.threshold
-    same, other = overlaps.same.iou, overlaps.other.iou
-    kind = np.select(
-        [
-            ~has_counting_truth(table),
-            (same >= BACKGROUND) & (same <= threshold),
-            other >= threshold,
-            overlaps.matched.iou >= threshold,
-            np.maximum(same, other) <= BACKGROUND,
-        ],
-        [np.int8(BKG), np.int8(LOC), np.int8(CLS), np.int8(DUPE), np.int8(BKG)],
-        np.int8(BOTH),
-    )
-    taken_by_ignored = (table.outcome == IGNORED) & (table.gt >= 0)
-    return np.where((table.outcome == FP) | taken_by_ignored, kind, np.int8(-1))
 
 
 def targets(overlaps: Overlaps, kind: NDArray[np.int8]) -> Longs:

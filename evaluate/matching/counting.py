@@ -27,6 +27,8 @@ class Truth:
         self.outside = np.stack([nothing | outside_range(area, a) for a in protocol.areas])
         """(areas, n) what counts as nothing."""
         self.weight = protocol.group_weight or 0
+        self.counting = ~(self.outside | (self.group & (self.weight == 0)))
+        """(areas, n) what counts."""
         self._words: dict[int, Words] = {}
 
     def words(self, block: range) -> Words:
@@ -52,10 +54,7 @@ class Truth:
         """(classes, areas) ground truths that count, and (classes,) the others."""
         n_classes = len(joined.classes)
         category = joined.truth.category
-        left_out = self.group & (self.weight == 0)
-        npos = np.stack(
-            [np.bincount(category[~(o | left_out)], minlength=n_classes) for o in self.outside], axis=1
-        )
+        npos = np.stack([np.bincount(category[own], minlength=n_classes) for own in self.counting], axis=1)
         return npos, np.bincount(category, minlength=n_classes) - npos[:, 0]
 
 

@@ -5,7 +5,6 @@ The rules are stated plainly, one box after the other, in `rules.py`; `match` mu
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,17 +16,13 @@ from odm.evaluate.matching.free import all_free, match_free
 from odm.evaluate.matching.greatest import match_greatest
 from odm.evaluate.matching.labels import boxed_in_part
 from odm.evaluate.matching.matches import Hits, Matches, Outcome, join_hits
-from odm.evaluate.matching.order import argsort_descending, first_of_runs
+from odm.evaluate.matching.order import argsort_descending
 from odm.evaluate.matching.pairs import Pairs, find_pairs, floor_of
 from odm.evaluate.matching.per_image import match_guesses, match_top_detections
 from odm.evaluate.matching.prepare import beyond_cap, cap_per_class, prepare
 from odm.evaluate.matching.sides import Joined, Mask, SideTable
 from odm.evaluate.scores.protocols import Protocol
-from odm.parallel import in_order
 from odm.tables import Longs
-
-PAIRS_OF_PART = 2**17
-"""Pairs that are matched at a time."""
 
 
 def match(
@@ -159,28 +154,13 @@ def _match_boxes(sides: Joined, protocol: Protocol, pairs: Pairs, beyond: Mask |
 
 def _match_pairs(pairs: Pairs, protocol: Protocol, truth: Truth, detections: SideTable) -> Hits:
     """The matches of all pairs, those of large groups a bounded number at a time."""
+    rule = {"free": match_free, "best": match_best, "greatest": match_greatest}[protocol.match]
+    hits = [rule(pairs, protocol, truth)]
     if not pairs.large:
-        return _match_held(pairs, protocol, truth)
-    hits = [_match_held(pairs, protocol, truth)]
+        return hits[0]
     free = all_free(truth)
     for group in pairs.large:
         hits += (match_free(piece, protocol, truth, free) for piece in pairs.pieces_of(group))
     together = join_hits(hits)
     of = together.det
     return together.take(np.lexsort((pairs.rank[of], detections.category[of], detections.image[of])))
-
-
-def _match_held(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
-    """The matches of the pairs that are held, by several processes if there are many."""
-    work = {"free": match_free, "best": match_best, "greatest": match_greatest}[protocol.match]
-    n = len(pairs.det)
-    if n < PAIRS_OF_PART:
-        return work(pairs, protocol, truth)
-    # No pair of one image and class must be torn from another.
-    n_parts = -(-n // PAIRS_OF_PART)
-    new = first_of_runs(truth.group_key[pairs.gt])
-    cuts = new[np.searchsorted(new, [n * i // n_parts for i in range(1, n_parts)], side="right") - 1]
-    ends = [0, *cuts.tolist(), n]
-    parts = [pairs.part(slice(a, b)) for a, b in itertools.pairwise(ends)]
-    hits = in_order(lambda part: work(part, protocol, truth), parts)
-    return join_hits(hits)

@@ -19,6 +19,11 @@ from odm.tables import Floats, Ints, Longs
 Words = NDArray[np.uint64]
 
 
+OUTCOMES = ("TP", "FP", "ignored")
+"""What can become of a detection."""
+REASONS = ("localisation", "class", "duplicate", "background", "both")
+"""Why a detection is a false positive."""
+
 TRUTHS = "ground truths "
 """How `Matches.dropped` begins to name what is dropped that is not a detection."""
 
@@ -169,6 +174,25 @@ def threshold_bits(block: range, n_areas: int, *ious: int) -> np.uint64:
     """The bits of some thresholds of a word, for all area ranges."""
     one_area = sum(1 << (t - block.start) for t in ious)
     return np.uint64(sum(one_area << (a * len(block)) for a in range(n_areas)))
+
+
+def word_and_bit(protocol: Protocol, threshold: int, area: int = 0) -> tuple[int, np.uint64]:
+    """Which word holds an IoU threshold and area range (both by number), and the bit in it."""
+    w, block = next((w, b) for w, b in enumerate(word_blocks(protocol)) if threshold in b)
+    return w, threshold_bits(block, 1, threshold) << np.uint64(area * len(block))
+
+
+def outcomes(matches: Matches) -> tuple[NDArray[np.uint8], Ints]:
+    """(n,) the outcome at the reference threshold, and the matched ground truth, of every row."""
+    w, bit = word_and_bit(matches.protocol, matches.protocol.reference)
+    outcome = np.full(len(matches.score), OUTCOMES.index("FP"), np.uint8)
+    if matches.fp_if_unmatched is not None:
+        outcome[matches.fp_if_unmatched & np.uint8(1) == 0] = OUTCOMES.index("ignored")
+    for words, what in ((matches.ignored, "ignored"), (matches.positive, "TP")):
+        outcome[matches.hit[words[:, w] & bit != 0]] = OUTCOMES.index(what)
+    gt = np.full(len(matches.score), -1, np.int32)
+    gt[matches.hit] = matches.hit_gt
+    return outcome, gt
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)

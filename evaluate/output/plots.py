@@ -251,7 +251,7 @@ def _colour(n: int) -> Any:
 
 
 def _f1(result: Result) -> Figure:
-    from odm.evaluate.scores.outcomes import outcomes
+    from odm.evaluate.matching.matches import outcomes
 
     matches = result.matches
     outcome, _ = outcomes(matches)

@@ -126,7 +126,7 @@ def detections_csv(evaluation: Evaluation) -> str:
     ``detection`` and ``gt`` count the boxes of the two sides from 0, in the order of their files.
     """
     from odm.evaluate.analysis.files import places_of
-    from odm.evaluate.scores.outcomes import OUTCOMES, REASONS
+    from odm.evaluate.matching.matches import OUTCOMES, REASONS
 
     columns = [*_HEAD, "detection", "image", "class", "score", "left", "top", "right", "bottom"]
     columns += ["best_iou", "gt", "outcome", "reason", "gt_file", "gt_line"]
@@ -154,7 +154,7 @@ def accumulated_csv(evaluation: Evaluation) -> str:
     """A row per result and detection down the curve of its class, with the sums up to it.
 
     ``detection`` is its number in ``detections.csv``, ``rank`` its position on the curve. See
-    `odm.evaluate.scores.curve_table.CurveTable`.
+    `odm.evaluate.scores.curves.CurveTable`.
     """
     from odm.evaluate.analysis.files import places_of
 

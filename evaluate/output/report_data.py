@@ -11,25 +11,21 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.evaluate.analysis.errors import DetectionTable
 from odm.evaluate.analysis.overlaps import BACKGROUND
 from odm.evaluate.matching.any_class import collapsed, parts
 from odm.evaluate.matching.confusion import Confusion, Counts, counts_as_nothing, overlapping
 from odm.evaluate.matching.counting import Truth
+from odm.evaluate.matching.matches import OUTCOMES, REASONS
 from odm.evaluate.matching.pairs import find_pairs
 from odm.evaluate.matching.prepare import prepare
 from odm.evaluate.matching.sides import Joined, Mask
-from odm.evaluate.scores.errors import DetectionTable
-from odm.evaluate.scores.outcomes import OUTCOMES, REASONS
 from odm.evaluate.scores.protocols import Protocol
 from odm.tables import Flag, Floats, Ints, Longs
-
-if TYPE_CHECKING:
-    from odm.evaluate.results import Result
 
 KINDS = (OUTCOMES[0], *REASONS, OUTCOMES[2])
 """What a detection can be: a true positive, a false positive of some reason, or ignored."""
@@ -142,28 +138,23 @@ class ReportData:
         return Confusion(self.classes, table, float(self.levels[position]), CONFUSION_IOU)
 
 
-def report_data(result: Result) -> ReportData:
+def report_data(joined: Joined, rules: Protocol, table: DetectionTable, best_score: float) -> ReportData:
     """Compute what a report shows of a result, for all images and every score of a slider.
 
-    Raises
-    ------
-    UsageError
-        If the result was made from matches only, which do not hold the boxes.
+    `best_score` is that of the operating point of all classes together.
     """
-    table = result.detections
-    joined, _ = prepare(result.sides, result.rules)
+    joined, _ = prepare(joined, rules)
     levels = score_levels(table.score)
     level = np.maximum(np.searchsorted(levels, table.score, side="right") - 1, 0)
     is_fp = table.outcome == OUTCOMES.index("FP")
     kind = np.where(is_fp, 1 + table.reason, np.where(table.outcome == 0, 0, len(KINDS) - 1)).astype(np.int8)
-    truth = _truth_table(joined, result.rules, table)
+    truth = _truth_table(joined, rules, table)
     n_classes, n_levels = len(table.classes), len(levels)
-    pairing = _pairing(joined, result.rules)
+    pairing = _pairing(joined, rules)
     side = np.sqrt(np.maximum(0.0, np.prod(truth.xyxy[:, 2:] - truth.xyxy[:, :2], axis=1)))
     size = np.searchsorted(SIDES, side, side="right")
     since = np.where(truth.found_by >= 0, 1 + level[truth.found_by] if len(level) else 0, 0)
     own = truth.counts
-    score = result.overall.score
     return ReportData(
         classes=table.classes,
         images=table.images,
@@ -179,7 +170,9 @@ def report_data(result: Result) -> ReportData:
         pairing=pairing,
         confusion=_confusions(table, truth, pairing, level, n_levels),
         wrong_images=_wrong_images(table, truth, is_fp, level, n_levels),
-        best=0 if math.isnan(score) else max(0, int(np.searchsorted(levels, score, side="right")) - 1),
+        best=0
+        if math.isnan(best_score)
+        else max(0, int(np.searchsorted(levels, best_score, side="right")) - 1),
     )
 
 
@@ -210,7 +203,7 @@ def score_levels(score: Floats) -> Floats:
 def _truth_table(joined: Joined, rules: Protocol, table: DetectionTable) -> TruthTable:
     side = joined.truth
     state = Truth(joined, rules)
-    counts = ~(state.outside[0] | (state.group & (state.weight == 0)))
+    counts = state.counting[0]
     n_classes = max(len(joined.classes), 1)
     # A ground truth that is repeated for the ancestors of its class is found by row and class.
     key = side.row.astype(np.int64) * n_classes + side.category
@@ -292,7 +285,7 @@ def _wrong_images(
 
 
 def _pairing(joined: Joined, rules: Protocol) -> Pairing:
-    """All pairs of the confusion matrix, as `odm.evaluate.scores.errors.confusion` defines them."""
+    """All pairs of the confusion matrix, as `odm.evaluate.analysis.errors.confusion` defines them."""
     nothing = counts_as_nothing(joined, rules)
     table_row = np.empty(len(joined.detections), np.int32)
     table_row[np.argsort(joined.detections.row)] = np.arange(len(joined.detections), dtype=np.int32)

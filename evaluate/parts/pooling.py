@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.matching.matches import Matches, threshold_bits, word_blocks
+from odm.evaluate.matching.matches import Matches
 from odm.evaluate.matching.order import first_of_runs
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.scores.curves import OperatingPoint
@@ -45,22 +45,6 @@ class ScoreBins:
         """(2, bins) how many true and false positives each bin has."""
         at, n = self.bin_of(score), len(self.edges) + 1
         return np.stack([np.bincount(at[some], minlength=n) for some in (is_true, is_false)])
-
-
-def reference_outcome(matches: Matches) -> tuple[Mask, Mask]:
-    """(n,) which detections are true and which are false positives at the protocol's reference threshold."""
-    rules = matches.protocol
-    blocks = word_blocks(rules)
-    w = next(i for i, block in enumerate(blocks) if rules.reference in block)
-    bit = threshold_bits(blocks[w], 1, rules.reference)
-    is_true = np.zeros(len(matches.score), np.bool_)
-    matched = is_true.copy()
-    is_true[matches.hit] = matches.positive[:, w] & bit != 0
-    matched[matches.hit] = (matches.positive[:, w] | matches.ignored[:, w]) & bit != 0
-    is_false = ~matched
-    if matches.fp_if_unmatched is not None:
-        is_false &= matches.fp_if_unmatched & np.uint8(1) != 0
-    return is_true, is_false
 
 
 def point_columns(matches: Matches, is_true: Mask, is_false: Mask) -> dict[str, NDArray[Any]]:

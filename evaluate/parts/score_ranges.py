@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.matching.matches import Matches, matches_of_columns
+from odm.evaluate.matching.matches import OUTCOMES, Matches, matches_of_columns, outcomes
 from odm.evaluate.matching.order import first_of_runs
-from odm.evaluate.scores.outcomes import OUTCOMES, outcomes
 from odm.evaluate.scores.protocols import AreaBits, Protocol
 from odm.evaluate.scores.ranking import Weights, ranked_rows
 from odm.evaluate.scores.shared_score import beside_confidences

@@ -18,11 +18,11 @@ from odm import VERSION
 from odm.arrays import pack, unpack
 from odm.evaluate.matching.admission import check_rows
 from odm.evaluate.matching.match import match_all
-from odm.evaluate.matching.matches import Matches, matches_of_columns
+from odm.evaluate.matching.matches import OUTCOMES, Matches, matches_of_columns, outcomes
 from odm.evaluate.matching.selection import Choice, Kept, narrow
 from odm.evaluate.matching.sides import Joined, JoinReport, SideTable
 from odm.evaluate.parts.facts import Facts
-from odm.evaluate.parts.pooling import ScoreBins, point_columns, reference_outcome
+from odm.evaluate.parts.pooling import ScoreBins, point_columns
 from odm.evaluate.parts.score_ranges import Columns, Cuts, condense, put_together
 from odm.evaluate.scores.accumulate import ClassCounts, count_classes
 from odm.evaluate.scores.protocols import Protocol as Rules
@@ -299,7 +299,8 @@ def _match(columns: Columns, me: int, work: Work, store: Store) -> Outcome:
     for matches in match_all(joined, work.rules):
         for bucket, piece in enumerate(_by_bucket(matches, local, work)):
             pieces[bucket].append(piece)
-        is_true, is_false = reference_outcome(matches)
+        outcome, _ = outcomes(matches)
+        is_true, is_false = (outcome == OUTCOMES.index(what) for what in ("TP", "FP"))
         totals.append(
             Totals(
                 matches.classes,

@@ -1,11 +1,9 @@
-"""From matches to numbers: the classes in blocks, by several processes if there are many hits."""
+"""From matches to numbers: classes are counted in blocks that the processor's cache holds."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,16 +11,19 @@ import numpy as np
 
 from odm.evaluate.matching.matches import Matches
 from odm.evaluate.results import Result, Row
-from odm.evaluate.scores.curves import Curve, OperatingPoint, PrecisionReader, class_curves, operating_points
+from odm.evaluate.scores.curves import (
+    Curve,
+    OperatingPoint,
+    PrecisionReader,
+    class_curves,
+    operating_points,
+    share,
+)
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.ranking import BLOCK, Ranked, Weights, combinations, ranked_rows, rows_by_class
 from odm.evaluate.scores.shared_score import read_classes, shared_points
-from odm.evaluate.scores.summary import class_numbers, mean_of_classes, share, summarize
-from odm.parallel import in_order, worker_count
+from odm.evaluate.scores.summary import class_numbers, mean_of_classes, summarize
 from odm.tables import Floats, Longs
-
-WORTH_SHARING = 2**14
-"""Hits that are worth another process; making one takes a few milliseconds."""
 
 
 def accumulate(
@@ -48,20 +49,28 @@ def accumulate(
     if protocol is not None and protocol != rules:
         raise ValueError(f"these are matches under {rules.name}, not under {protocol.name}")
     order = ranked_rows(matches)
-    blocks, (overall_point,) = _count_all(matches, order, at_score)
-    counted = ClassCounts.together(blocks, rules)
+    counted = count_classes(matches, at_score, order=order)
     if rules.shared_score:
-        counted = dataclasses.replace(counted, read=read_classes(matches, order, at_score))
         counted, overall_point = with_shared_points(counted, matches.npos[:, 0], at_score)
+    else:
+        together = next(Ranked.of(matches, order, np.array([len(order)])))()
+        npos = matches.npos[:, :1].sum(axis=0)
+        (overall_point,) = operating_points(matches, together, together.reference(rules), npos, at_score)
     return finish(matches, counted, overall_point, at_score)
 
 
-def count_classes(matches: Matches, at_score: float | None, weights: Weights | None = None) -> ClassCounts:
-    """The numbers of the classes of `matches`, which are those of all images but not of all classes.
+def count_classes(
+    matches: Matches,
+    at_score: float | None,
+    weights: Weights | None = None,
+    order: Longs | None = None,
+) -> ClassCounts:
+    """The numbers of the classes of `matches`, which are those of all images.
 
-    With `weights` there is one class, and its rows stand for several detections each.
+    With `weights` there is one class, and its rows stand for several detections each. `order` are all rows
+    as they rank, if that is known.
     """
-    order = ranked_rows(matches)
+    order = ranked_rows(matches) if order is None else order
     rows, counts = rows_by_class(matches, order)
     makers = Ranked.of(matches, rows, counts, BLOCK, weights)
     counted = ClassCounts.together([_count_classes(matches, at_score, m) for m in makers], matches.protocol)
@@ -179,30 +188,6 @@ def _sum_of_rows(rows: Sequence[Row], point: OperatingPoint) -> Row:
         for key in ("gt", "gt_ignored", "det", "tp", "fp", "ignored")
     }
     return Row(name="", **sums, ap=math.nan, **point)
-
-
-def _count_all(
-    matches: Matches, order: Longs, at_score: float | None
-) -> tuple[list[ClassCounts], list[OperatingPoint]]:
-    """The numbers of all classes and the operating point of all together, by several processes if need be."""
-    rows, counts = rows_by_class(matches, order)
-    n_hits = len(matches.hit)
-    worth = n_hits >= WORTH_SHARING
-    block = min(BLOCK, n_hits // (2 * worker_count()) + 1) if worth else BLOCK
-    makers = Ranked.of(matches, rows, counts, block)
-    tasks: list[Callable[[], Any]] = [functools.partial(_overall_point, matches, order, at_score)]
-    tasks += (functools.partial(_count_classes, matches, at_score, maker) for maker in makers)
-    if worth:
-        point, *blocks = in_order(operator.call, tasks)
-    else:
-        point, *blocks = map(operator.call, tasks)
-    return blocks, point
-
-
-def _overall_point(matches: Matches, order: Longs, at_score: float | None) -> list[OperatingPoint]:
-    together = next(Ranked.of(matches, order, np.array([len(order)])))()
-    npos = matches.npos[:, :1].sum(axis=0)
-    return operating_points(matches, together, together.reference(matches.protocol), npos, at_score)
 
 
 def _count_classes(matches: Matches, at_score: float | None, rank_block: Callable[[], Ranked]) -> ClassCounts:

@@ -9,19 +9,21 @@ from typing import TypedDict
 
 import numpy as np
 
-from odm.evaluate.matching.matches import Matches
+from odm.evaluate.matching.matches import OUTCOMES, Matches, outcomes
 from odm.evaluate.matching.order import best_of_each
+from odm.evaluate.matching.sides import Mask
 from odm.evaluate.scores.protocols import Protocol, recall_points
 from odm.evaluate.scores.ranking import (
     BLOCK,
     Counted,
     Ranked,
     combinations,
+    pooled_rows,
     ranked_rows,
     ranks_in_classes,
     rows_by_class,
 )
-from odm.tables import Floats, Longs
+from odm.tables import Floats, Ints, Longs
 
 
 class OperatingPoint(TypedDict):
@@ -123,6 +125,12 @@ class PrecisionReader:
                 average[k] = np.maximum.accumulate(own[::-1]).sum() / self.npos[k]
         average[self.npos == 0] = np.nan
         return average
+
+
+def share(n: Longs, of: Longs) -> Floats:
+    """N / of, NaN where `of` is 0."""
+    share: Floats = np.divide(n, of, out=np.full(len(of), np.nan), where=of > 0)
+    return share
 
 
 def area_under_lines(points: Floats, heights: Floats) -> Floats:
@@ -232,3 +240,75 @@ def _ends_of_scores(ranked: Ranked, counted: Counted, score: Floats) -> Longs:
     last[(ranked.starts + ranked.counts - 1)[ranked.counts > 0]] = True
     lasts = np.flatnonzero(last)
     return lasts[np.searchsorted(lasts, ranked.at[counted.positive])] + 1
+
+
+# ---------------------------------------------------------------------------------- detection by detection
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class CurveTable:
+    """A row per detection, by class and descending score; under ``tf-weighted`` all classes are one ranking.
+
+    Outcomes are those at the IoU threshold that the curves are of. A detection that is ignored is neither a
+    true nor a false positive, and changes no sum.
+    """
+
+    row: Ints
+    """(n,) row in the detections' dataset."""
+    image: Ints
+    """(n,) number in `Joined.images`."""
+    category: Ints
+    """(n,) number in `Joined.classes`."""
+    rank: Longs
+    """(n,) position on its curve, from 1."""
+    score: Floats
+    tp: Mask
+    fp: Mask
+    accumulated_tp: Longs
+    """(n,) true positives from the first of the curve down to this one."""
+    accumulated_fp: Longs
+    precision: Floats
+    """(n,) NaN before the first true or false positive."""
+    recall: Floats
+    """(n,) NaN without ground truth that counts."""
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+def curve_table(matches: Matches) -> CurveTable:
+    """The table of all detections; empty under ``corloc`` and ``imagenet-loc``, which have no curve."""
+    metric = matches.protocol.metric
+    npos = matches.npos[:, 0]
+    if metric == "pooled":
+        rows = pooled_rows(matches)
+        counts, npos = np.array([len(rows)]), npos.sum(keepdims=True)
+    else:
+        rows, counts = rows_by_class(matches, ranked_rows(matches))
+    if metric in ("corloc", "top-k"):
+        rows, counts = rows[:0], counts * 0
+    starts = np.cumsum(counts) - counts
+    outcome = outcomes(matches)[0][rows]
+    tp, fp = outcome == OUTCOMES.index("TP"), outcome == OUTCOMES.index("FP")
+
+    def accumulated(chosen: Mask) -> Longs:
+        """How many are chosen down to each row, from the start of its curve."""
+        total = np.concatenate([[0], np.cumsum(chosen)])
+        sums: Longs = total[1:] - np.repeat(total[starts], counts)
+        return sums
+
+    true, false = accumulated(tp), accumulated(fp)
+    of = np.repeat(npos, counts)
+    return CurveTable(
+        row=matches.row[rows],
+        image=matches.image[rows],
+        category=matches.category[rows],
+        rank=np.arange(1, len(rows) + 1) - np.repeat(starts, counts),
+        score=matches.score[rows],
+        tp=tp,
+        fp=fp,
+        accumulated_tp=true,
+        accumulated_fp=false,
+        precision=share(true, true + false),
+        recall=share(true, of),
+    )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.matching.matches import Matches, threshold_bits, word_blocks
+from odm.evaluate.matching.matches import Matches, threshold_bits, word_and_bit, word_blocks
 from odm.evaluate.matching.order import argsort_descending, argsort_int, first_of_runs, rank_in_runs
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.scores.protocols import AreaBits, Protocol
@@ -123,9 +123,7 @@ class Ranked:
 
     def reference(self, rules: Protocol) -> Counted:
         """Those of the protocol's reference threshold and first area range."""
-        blocks = word_blocks(rules)
-        w = next(i for i, block in enumerate(blocks) if rules.reference in block)
-        return self.counted(w, threshold_bits(blocks[w], 1, rules.reference), self.unmatched(0))
+        return self.counted(*word_and_bit(rules, rules.reference), self.unmatched(0))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -10,10 +10,9 @@ import math
 
 import numpy as np
 
-from odm.evaluate.matching.matches import Matches
+from odm.evaluate.matching.matches import OUTCOMES, Matches, outcomes
 from odm.evaluate.matching.order import argsort_int
 from odm.evaluate.scores.curves import OperatingPoint
-from odm.evaluate.scores.outcomes import OUTCOMES, outcomes
 from odm.evaluate.scores.ranking import Weights
 from odm.tables import Floats, Longs
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.matching.matches import Matches
-from odm.evaluate.scores.curves import OperatingPoint, PrecisionReader
+from odm.evaluate.scores.curves import OperatingPoint, PrecisionReader, share
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.ranking import Ranked, pooled_rows
 from odm.tables import FREQUENCIES, Floats, Longs
@@ -189,12 +189,6 @@ def _guess_errors(matches: Matches) -> tuple[dict[str, float], dict[str, list[fl
         for k in (1, 5)
     }
     return summary, errors
-
-
-def share(n: Longs, of: Longs) -> Floats:
-    """N / of, NaN where `of` is 0."""
-    share: Floats = np.divide(n, of, out=np.full(len(of), np.nan), where=of > 0)
-    return share
 
 
 def mean_of_defined(values: Floats) -> float:

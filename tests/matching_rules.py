@@ -1,6 +1,6 @@
 """The rules of matching, stated plainly: one detection after the other, one ground truth after the other.
 
-A test asserts that `match` in `match.py`, which is fast, has the same outcome for every detection. What
+The tests assert that `odm.evaluate.match`, which is fast, has the same outcome for every detection. What
 a protocol leaves out before is in `prepare.py`, how it measures boxes in `geometry`.
 """
 

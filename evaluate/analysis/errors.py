@@ -1,0 +1,101 @@
+"""Kinds of errors, and every detection with its outcome and the reason of each false positive.
+
+Kinds and their order from Bolya et al., "TIDE: A General Toolbox for Identifying Object Detection Errors"
+(2020). False positives, and detections that an ignored ground truth took, are classified against the
+ground truths that count; with threshold t, the ends of all ranges included:
+
+1. no such ground truth on the image: background
+2. highest IoU with its class from 0.1 to t: localisation
+3. highest IoU with another class t or more: class
+4. IoU of t or more with a ground truth of its class that is taken: duplicate
+5. highest IoU with any up to 0.1: background
+6. else both
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate.analysis.outcome_table import FP, IGNORED, OutcomeTable
+from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps, overlaps_of
+from odm.evaluate.matching.matches import OUTCOMES, REASONS, Matches
+from odm.evaluate.matching.sides import Joined
+from odm.tables import Floats, Ints
+
+KINDS = ("Cls", "Loc", "Both", "Dupe", "Bkg")
+"""The kinds of false positives."""
+
+CLS, LOC, BOTH, DUPE, BKG = range(5)
+_REASONS_OF_KINDS = ("class", "localisation", "both", "duplicate", "background")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class DetectionTable:
+    """A row per detection, in the order of the input; detections that were dropped before are not there."""
+
+    images: tuple[str, ...]
+    classes: tuple[str, ...]
+    row: Ints
+    """(n,) row in the detections' dataset."""
+    image: Ints
+    """(n,) number in ``images``."""
+    category: Ints
+    score: Floats
+    xyxy: Floats
+    best_iou: Floats
+    """(n,) highest IoU with any ground truth of the same image and class, 0 where there is none."""
+    gt: Ints
+    """(n,) row in the ground truth's dataset that was matched, -1 = none."""
+    outcome: NDArray[np.uint8]
+    """(n,) number in `OUTCOMES`."""
+    reason: NDArray[np.int8]
+    """(n,) number in `REASONS` for false positives, -1 for the others."""
+
+
+def error_types(table: OutcomeTable, overlaps: Overlaps) -> NDArray[np.int8]:
+    """(n,) the kind of each error, a number in `KINDS`; -1 for what is not classified."""
+    threshold = table.threshold
+    has_truth = np.zeros(len(table.images), np.bool_)
+    has_truth[table.truth.image[table.counting]] = True
+    same, other = overlaps.same.iou, overlaps.other.iou
+    kind = np.select(
+        [
+            ~has_truth[table.image],
+            (same >= BACKGROUND) & (same <= threshold),
+            other >= threshold,
+            overlaps.matched.iou >= threshold,
+            np.maximum(same, other) <= BACKGROUND,
+        ],
+        [np.int8(BKG), np.int8(LOC), np.int8(CLS), np.int8(DUPE), np.int8(BKG)],
+        np.int8(BOTH),
+    )
+    taken_by_ignored = (table.outcome == IGNORED) & (table.gt >= 0)
+    return np.where((table.outcome == FP) | taken_by_ignored, kind, np.int8(-1))
+
+
+def detection_table(joined: Joined, matches: Matches) -> DetectionTable:
+    """What became of every detection of `joined`, under the protocol of `matches`."""
+    table = OutcomeTable.of(joined, matches)
+    overlaps = overlaps_of(joined, table)
+    number = np.array([REASONS.index(name) for name in _REASONS_OF_KINDS], np.int8)
+    kind = error_types(table, overlaps)
+    reason = np.where((table.outcome == OUTCOMES.index("FP")) & (kind >= 0), number[kind], np.int8(-1))
+    # The matches may be of shards in any order; the input's rows tell which detection is which.
+    rows = np.argsort(matches.row)
+    gt = np.where(table.gt >= 0, table.truth.row[table.gt], -1) if len(table.truth) else table.gt
+    return DetectionTable(
+        images=joined.images,
+        classes=matches.classes,
+        row=matches.row[rows],
+        image=matches.image[rows],
+        category=matches.category[rows],
+        score=matches.score[rows],
+        xyxy=table.xyxy[rows],
+        best_iou=overlaps.same_any_iou[rows],
+        gt=gt[rows].astype(np.int32),
+        outcome=table.outcome[rows],
+        reason=reason[rows],
+    )
