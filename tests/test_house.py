@@ -1,6 +1,7 @@
 """How the house is built: who may import whom, who touches the disk, and that nothing was forgotten."""
 
 import ast
+import functools
 import graphlib
 import inspect
 import os
@@ -42,6 +43,7 @@ PARTS = {
 checkout = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="only in a checkout")
 
 
+@functools.cache
 def modules():
     """Name and tree of every module of the package, from the folders that it is built from."""
     found = {}
@@ -56,16 +58,13 @@ def modules():
     return found
 
 
-MODULES = modules() if (ROOT / "formats").is_dir() else {}
-
-
 def of_each(names):
-    """One test that calls a function for each of some names, and tells of all for which it fails."""
+    """One test that calls a function for each of some names, which `names` answers, and tells of all that fail."""
 
     def decorate(check):
         def test():
             wrong = []
-            for name in names:
+            for name in names():
                 try:
                     check(name)
                 except AssertionError as e:
@@ -78,7 +77,7 @@ def of_each(names):
     return decorate
 
 
-each_module = of_each(sorted(MODULES))
+each_module = of_each(lambda: sorted(modules()))
 
 
 def imported(tree):
@@ -99,13 +98,13 @@ def needed(name):
     Of a package and a module in it, the module counts.
     """
     found = set()
-    for node in ast.walk(MODULES[name]):
+    for node in ast.walk(modules()[name]):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             inner = (f"{node.module}.{alias.name}" for alias in node.names)
-            found.update(each if each in MODULES else node.module for each in inner)
-    return found & MODULES.keys() - {name}
+            found.update(each if each in modules() else node.module for each in inner)
+    return found & modules().keys() - {name}
 
 
 def home(name):
@@ -170,7 +169,7 @@ MAY_IMPORT = {
 @checkout
 @each_module
 def test_dependencies_point_one_way(name):
-    ours = {n for n in imported(MODULES[name]) if n.split(".")[0] == "odm"}
+    ours = {n for n in imported(modules()[name]) if n.split(".")[0] == "odm"}
     assert {home(n) for n in ours} <= MAY_IMPORT[home(name)], name
 
 
@@ -185,7 +184,7 @@ def test_no_modules_import_each_other_in_a_circle():
     def without_circles(name, other):
         return not any({name, other} <= circle for circle in CIRCLES)
 
-    needs = {name: {n for n in needed(name) if without_circles(name, n)} for name in MODULES}
+    needs = {name: {n for n in needed(name) if without_circles(name, n)} for name in modules()}
     graphlib.TopologicalSorter(needs).prepare()  # CycleError names the modules
 
 
@@ -198,10 +197,10 @@ def test_options_that_name_files_say_so():
 
 
 @checkout
-@of_each([n for n in sorted(MODULES) if n.startswith("odm.report")])
+@of_each(lambda: [n for n in sorted(modules()) if n.startswith("odm.report")])
 def test_a_report_reads_results_only(name):
     """It shows what the engine answers: its inner modules are none of a report's business."""
-    inner = {n for n in imported(MODULES[name]) if n.startswith("odm.evaluate.") and n in MODULES}
+    inner = {n for n in imported(modules()[name]) if n.startswith("odm.evaluate.") and n in modules()}
     assert inner <= {"odm.evaluate.output.report_data"}
 
 
@@ -209,17 +208,17 @@ def test_a_report_reads_results_only(name):
 @each_module
 def test_functions_and_files_can_be_read(name):
     """About 60 lines beside the docstring, and about 600 lines."""
-    for node in ast.walk(MODULES[name]):
+    for node in ast.walk(modules()[name]):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             text = node.body[0] if ast.get_docstring(node) else None
             lines = node.end_lineno - node.lineno + 1 - (text.end_lineno - text.lineno + 1 if text else 0)
             assert lines <= 65, f"{node.name}: {lines} lines"
-    assert max(node.end_lineno for node in MODULES[name].body) <= 700
+    assert max(node.end_lineno for node in modules()[name].body) <= 700
 
 
 @checkout
 def test_issues_needs_the_tables_only_for_types():
-    tree = MODULES["odm.issues"]
+    tree = modules()["odm.issues"]
     top = [n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom))]
     assert not any("odm" in ast.unparse(n) for n in top)
 
@@ -229,19 +228,19 @@ SHARED = ("odm.formats._shared", "odm.formats._contract")
 
 
 @checkout
-@of_each([n for n in sorted(MODULES) if n.startswith("odm.formats.")])
+@of_each(lambda: [n for n in sorted(modules()) if n.startswith("odm.formats.")])
 def test_a_format_imports_what_is_shared_and_no_other_format(name):
     own = ".".join(name.split(".")[:3])
-    for other in imported(MODULES[name]):
+    for other in imported(modules()[name]):
         if other == "odm.formats" or other.startswith("odm.formats."):
             allowed = any(other == part or other.startswith(f"{part}.") for part in (own, *SHARED))
             assert allowed, other
 
 
 @checkout
-@of_each([n for n in sorted(MODULES) if not f"{n}.".startswith("odm.formats.")])
+@of_each(lambda: [n for n in sorted(modules()) if not f"{n}.".startswith("odm.formats.")])
 def test_what_formats_share_is_theirs_alone(name):
-    private = [n for n in imported(MODULES[name]) if re.match(r"odm\.formats\._", n)]
+    private = [n for n in imported(modules()[name]) if re.match(r"odm\.formats\._", n)]
     assert not private, "what others need belongs to the core, or is exported by odm.formats"
 
 
@@ -254,7 +253,7 @@ def test_few_private_files_lie_beside_the_formats():
 @checkout
 @each_module
 def test_nobody_imports_the_folders_by_their_bare_names(name):
-    assert {n.split(".")[0] for n in imported(MODULES[name])}.isdisjoint(
+    assert {n.split(".")[0] for n in imported(modules()[name])}.isdisjoint(
         {"formats", "converters", "evaluate", "cli"}
     )
 
@@ -290,12 +289,12 @@ NO_FILES = {
 
 
 @checkout
-@of_each([n for n in sorted(MODULES) if home(n) != "files"])
+@of_each(lambda: [n for n in sorted(modules()) if home(n) != "files"])
 def test_only_files_touches_the_disk(name):
-    tree = MODULES[name]
+    tree = modules()[name]
     others = NO_FILES.get(name, set())
-    modules = {n.split(".")[0] for n in imported(tree) if not n.startswith("urllib.parse")}  # text alone
-    used = modules & (FORBIDDEN_MODULES - others)
+    from_outside = {n.split(".")[0] for n in imported(tree) if not n.startswith("urllib.parse")}  # text alone
+    used = from_outside & (FORBIDDEN_MODULES - others)
     assert not used, used
     allowed = set()
     for node in ast.walk(tree):
@@ -320,7 +319,7 @@ def test_only_files_touches_the_disk(name):
 @checkout
 @each_module
 def test_no_bare_except_and_no_print_outside_the_command_line(name):
-    for node in ast.walk(MODULES[name]):
+    for node in ast.walk(modules()[name]):
         if isinstance(node, ast.ExceptHandler):
             assert node.type is not None, f"line {node.lineno}: bare except"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -337,10 +336,10 @@ def test_no_bare_except_and_no_print_outside_the_command_line(name):
 
 
 @checkout
-@of_each([n for n in sorted(MODULES) if n != "odm.formats" and not n.startswith("odm.formats.")])
+@of_each(lambda: [n for n in sorted(modules()) if n != "odm.formats" and not n.startswith("odm.formats.")])
 def test_no_format_is_named_in_a_condition_outside_its_file(name):
     names = set(FORMATS)
-    for node in ast.walk(MODULES[name]):
+    for node in ast.walk(modules()[name]):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             texts = {
@@ -390,7 +389,7 @@ def test_no_folder_shadows_the_package():
 
 
 @checkout
-@of_each(["formats", "converters", "evaluate", "cli"])
+@of_each(lambda: ["formats", "converters", "evaluate", "cli"])
 def test_the_links_lead_to_the_folders(part):
     link = ROOT / "src" / "odm" / part
     if not link.is_symlink():
@@ -424,7 +423,7 @@ KEEPS = {
 }  # fmt: skip
 
 
-@of_each(sorted(FORMATS))
+@of_each(lambda: sorted(FORMATS))
 def test_a_format_says_what_it_is(name):
     format_ = FORMATS[name]
     assert format_.name == name
@@ -436,7 +435,7 @@ def test_a_format_says_what_it_is(name):
     assert make_options(format_, {}) == make_options(format_, {}), "two sides read alike are judged together"
     unknown = format_.keeps - KEEPS
     assert all(re.fullmatch("[a-z_]+", word) for word in unknown), unknown
-    if name in BUILT_IN:
+    if name in built_in():
         assert unknown <= EXTRAS, f"words that nobody else knows: {unknown - EXTRAS}"
 
 
@@ -454,16 +453,18 @@ def test_detection_asks_every_format_that_recognises_a_source(tmp_path):
             assert {name for name in FORMATS if FORMATS[name].sniff(source)} <= set(asked), source.path
 
 
-BUILT_IN = {
-    n.split(".")[2] for n in MODULES if n.startswith("odm.formats.") and not n.split(".")[2].startswith("_")
-}
+def built_in():
+    inner = {n.split(".")[2] for n in modules() if n.startswith("odm.formats.")}
+    return sorted(name for name in inner if not name.startswith("_"))
+
+
 EXTRAS = {"pose", "segmentation", "supercategory", "part", "attributes", "source"}
 
 
 @checkout
-@of_each(sorted(BUILT_IN))
+@of_each(built_in)
 def test_every_file_without_underscore_is_a_format(name):
-    tree = MODULES[f"odm.formats.{name}"]
+    tree = modules()[f"odm.formats.{name}"]
     assert ast.get_docstring(tree)
     assert FORMATS[name].doc
     for function, types in (
@@ -479,7 +480,7 @@ def test_every_file_without_underscore_is_a_format(name):
 # --------------------------------------------------------------------------------------------- the codes
 
 
-@of_each([name for name in all_codes() if not name.startswith("test-")])
+@of_each(lambda: [name for name in all_codes() if not name.startswith("test-")])
 def test_a_code_says_what_to_do(name):
     code = CODES[name]
     assert re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", code.name)
