@@ -37,6 +37,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
     values = relative_to_images(dataset, pixels, log) if is_relative else pixels
     if not fits or values is None:
         return
+    cells: Sequence[str] | Cells
     if is_relative:
         cells = relative(values, dataset.images.width[boxes.image], dataset.images.height[boxes.image])
     else:  # a centre is computed, so it carries rounding: nine decimals hide it

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from odm.files import Output
 from odm.formats._shared.class_lists import UNWRITABLE
-from odm.formats._shared.number_text import decimals
+from odm.formats._shared.number_text import Cells, decimals
 from odm.formats._shared.pictures import relative_to_images
 from odm.formats._shared.text_tokens import pages, relative
 from odm.formats.yolo.layouts import YoloOptions
@@ -53,7 +55,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
     if not fits or values is None:
         return
     cells = relative(values, images.width[boxes.image], images.height[boxes.image])
-    columns = [decimals(boxes.category), *(cells[i::4] for i in range(4))]
+    columns: list[Sequence[str] | Cells] = [decimals(boxes.category), *(cells[i::4] for i in range(4))]
     if dataset.kind == "det":
         columns.append(decimals(boxes.score))
     for name, data in zip(

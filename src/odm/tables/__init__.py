@@ -8,14 +8,12 @@ Coordinates are pixels with the origin at the image's top left corner, exactly a
 nothing is shifted, rounded or clipped on the way in. A dataset can hold wrong boxes: `odm.checks` judges.
 """
 
-from odm.tables.builder import Builder
-from odm.tables.dataset import (
+from odm.tables.columns import (
     FREQUENCIES,
     GROUPS,
     NO_ID,
     Boxes,
     Categories,
-    Dataset,
     Flag,
     Floats,
     Id,
@@ -31,6 +29,7 @@ from odm.tables.dataset import (
     distinct,
     frozen,
 )
+from odm.tables.dataset import Builder, Dataset
 
 __all__ = [
     "FREQUENCIES",

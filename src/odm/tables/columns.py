@@ -1,19 +1,16 @@
-"""The tables of a `Dataset`, and what their columns hold."""
+"""The tables of a dataset, and what their columns hold."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from odm.tables.own import Own, take_own
-
-if TYPE_CHECKING:
-    from odm.tables.builder import Builder
 
 NO_ID = int(np.iinfo(np.int64).min)
 """The value of a ``source_id`` that the source did not give."""
@@ -103,7 +100,7 @@ class Images:
     """Other fields of the source, if the reader was asked to keep them."""
 
     def __repr__(self) -> str:
-        return f"<Images: {_listed(self.name)}>"
+        return f"<Images: {listed_names(self.name)}>"
 
     def __len__(self) -> int:
         return len(self.name)
@@ -139,7 +136,7 @@ class Categories:
     """Other fields of the source, if the reader was asked to keep them."""
 
     def __repr__(self) -> str:
-        return f"<Categories: {_listed(self.name)}>"
+        return f"<Categories: {listed_names(self.name)}>"
 
     def __len__(self) -> int:
         return len(self.name)
@@ -228,7 +225,7 @@ class Videos:
     """(n,) int64 with `NO_ID` for none, or object holding int and str where some ids are strings."""
 
     def __repr__(self) -> str:
-        return f"<Videos: {_listed(self.name)}>"
+        return f"<Videos: {listed_names(self.name)}>"
 
     def __len__(self) -> int:
         return len(self.name)
@@ -252,209 +249,10 @@ class Tracks:
         return len(self.video)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Dataset:
-    """Images, categories and boxes of one source, ground truth (``gt``) or detections (``det``)."""
-
-    images: Images
-    categories: Categories
-    boxes: Boxes
-    kind: Kind = "gt"
-    files: tuple[SourceFile, ...] = ()
-    extras: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Source fields outside this model, with counts: ``{"pose": 12, "segmentation": 3}``."""
-    path: str = ""
-    """What the user named, for messages about the whole."""
-    skipped: int = 0
-    """Rows that could not be read as boxes; each is an error in the log."""
-    labels: ImageLabels = dataclasses.field(
-        default_factory=lambda: ImageLabels(_empty(np.int32), _empty(np.int32), _empty(np.uint8))
-    )
-    videos: Videos = dataclasses.field(default_factory=lambda: Videos((), _empty(np.int32), _empty(np.int64)))
-    tracks: Tracks = dataclasses.field(
-        default_factory=lambda: Tracks(_empty(np.int32), _empty(np.int64), _empty(np.float64))
-    )
-    relative: bool = False
-    """Whether no image has a size and all coordinates are fractions of their image's width and height."""
-
-    def __repr__(self) -> str:
-        what = "detections" if self.kind == "det" else "ground truth"
-        where = f" of {self.path!r}" if self.path else ""
-        return (
-            f"<Dataset: {what}{where}, {len(self.boxes)} boxes, "
-            f"images {_listed(self.images.name)}, categories {_listed(self.categories.name)}>"
-        )
-
-    def __len__(self) -> int:
-        return len(self.boxes)
-
-    def location(self, row: int) -> tuple[str, int, str]:
-        """Path, line and JSON pointer of box `row`; the empty ones of the last two are 0 and ``""``."""
-        return self._location(int(self.boxes.file[row]), int(self.boxes.line[row]))
-
-    def image_place(self, row: int) -> tuple[str, int, str]:
-        """The same of image `row`."""
-        return self._location(int(self.images.file[row]), int(self.images.line[row]))
-
-    def _location(self, file: int, line: int) -> tuple[str, int, str]:
-        if file < 0:
-            return "", 0, ""
-        return self.files[file].location(line)
-
-    def limits(self) -> Longs:
-        """(images, 2) width and height in the unit of the coordinates: pixels (0 = unknown), or 1 of each."""
-        size = np.stack([self.images.width, self.images.height], axis=1).astype(np.int64)
-        return np.ones_like(size) if self.relative else size
-
-    def groups_by_video(self) -> tuple[str, ...]:
-        """(images,) what a split keeps together: the video of each image, or else its name."""
-        names = self.images.name
-        if self.images.video is None:
-            return names
-        pairs = zip(self.images.video.tolist(), names, strict=True)
-        return tuple(self.videos.name[video] if video >= 0 else name for video, name in pairs)
-
-    def take(self, rows: NDArray[Any]) -> Dataset:
-        """The same images and categories with only the boxes at `rows`, a mask or row numbers."""
-        return dataclasses.replace(self, boxes=self.boxes.take(rows))
-
-    @classmethod
-    def from_arrays(
-        cls,
-        *,
-        images: Sequence[str],
-        categories: Sequence[str],
-        image: ArrayLike,
-        category: ArrayLike,
-        xyxy: ArrayLike | None = None,
-        ltwh: ArrayLike | None = None,
-        score: ArrayLike | None = None,
-        flags: ArrayLike | None = None,
-        area: ArrayLike | None = None,
-        source_id: ArrayLike | None = None,
-        width: ArrayLike | None = None,
-        height: ArrayLike | None = None,
-        image_ids: Sequence[Id] | None = None,
-        category_ids: Sequence[int] | None = None,
-        frequency: Sequence[str] | None = None,
-        labels: Iterable[tuple[int, int, int]] = (),
-        video: Sequence[str] | None = None,
-        frame: ArrayLike | None = None,
-        track: Sequence[Id | None] | None = None,
-        kind: Kind | None = None,
-    ) -> Dataset:
-        """Make a dataset in memory.
-
-        Parameters
-        ----------
-        images, categories
-            Unique names; `image` and `category` are (n,) row numbers into them.
-        xyxy, ltwh
-            (n, 4) boxes in pixels, one of the two.
-        score
-            (n,) confidences; without it the boxes are ground truth.
-        width, height
-            Image sizes in pixels, one per image.
-        frequency
-            One of `FREQUENCIES`, or empty, per category.
-        labels
-            Image-level labels: rows of an image, a category and a `LabelState`.
-        video, frame
-            The name of each image's video, empty for none, and its frame number, -1 for none.
-        track
-            The id of each box's track, None for none; ids are unique within a video.
-
-        Raises
-        ------
-        ValueError
-            If shapes disagree, a row number is out of range, or names are not unique.
-        """
-        from odm.tables.builder import Builder
-
-        builder = Builder()
-        n_images = len(images)
-        builder.add_images(
-            [name.replace("\\", "/") for name in images],
-            width=np.zeros(n_images, np.int32) if width is None else np.array(width),
-            height=np.zeros(n_images, np.int32) if height is None else np.array(height),
-            source_id=image_ids,
-            video=None if video is None else [builder.video(name) if name else -1 for name in video],
-            frame=None if frame is None else _row_numbers(np.array(frame) + 1, "frame") - 1,
-        )
-        _add_categories(builder, categories, category_ids, frequency)
-        corners, wh = _corners(xyxy, ltwh)
-        image = _row_numbers(image, "image")
-        builder.boxes(
-            image=image,
-            category=_row_numbers(category, "category"),
-            xyxy=corners,
-            wh=wh,
-            score=None if score is None else np.array(score, np.float64),
-            flags=None if flags is None else np.array(flags).astype(np.uint16),
-            area=None if area is None else np.array(area, np.float64),
-            source_id=None if source_id is None else np.array(source_id, np.int64),
-            track=None if track is None else builder.tracks_of_images(image, track),
-        )
-        rows = np.array(list(labels)).reshape(-1, 3)
-        builder.labels(
-            image=_row_numbers(rows[:, 0], "labels"),
-            category=_row_numbers(rows[:, 1], "labels"),
-            verdict=rows[:, 2],
-        )
-        builder.kind = kind or ("gt" if score is None else "det")
-        return builder.build()
-
-
-def _listed(names: Sequence[str]) -> str:
+def listed_names(names: Sequence[str]) -> str:
     """How many names there are, and the first three."""
     shown = ", ".join(map(repr, names[:3]))
     return f"{len(names)} ({shown}{', ...' if len(names) > 3 else ''})" if names else "0"
-
-
-def _empty(dtype: Any) -> NDArray[Any]:
-    return frozen(np.zeros(0, dtype))
-
-
-def _add_categories(
-    builder: Builder,
-    categories: Sequence[str],
-    category_ids: Sequence[int] | None,
-    frequency: Sequence[str] | None,
-) -> None:
-    """Add categories, with what is given of them; ValueError if it does not fit together."""
-    if len(set(categories)) != len(categories):
-        raise ValueError("two categories have the same name")
-    if category_ids is not None and len(category_ids) != len(categories):
-        raise ValueError(f"category_ids has {len(category_ids)} rows, not {len(categories)}")
-    if frequency is not None and (len(frequency) != len(categories) or {*frequency} - {"", *FREQUENCIES}):
-        raise ValueError(f"frequency must give one of {', '.join(FREQUENCIES)}, or '', to each category")
-    for i, name in enumerate(categories):
-        builder.category(
-            name,
-            source_id=None if category_ids is None else category_ids[i],
-            frequency="" if frequency is None else frequency[i],
-        )
-
-
-def _corners(xyxy: ArrayLike | None, ltwh: ArrayLike | None) -> tuple[Floats, Floats | None]:
-    """(n, 4) edges, and (n, 2) widths and heights if these were given; ValueError unless just one is."""
-    if (xyxy is None) == (ltwh is None):
-        raise ValueError("pass either xyxy or ltwh")
-    if ltwh is None:
-        return np.array(xyxy, np.float64).reshape(-1, 4), None
-    given = np.array(ltwh, np.float64).reshape(-1, 4)
-    wh = given[:, 2:]
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.concatenate([given[:, :2], given[:, :2] + wh], axis=1), wh
-
-
-def _row_numbers(rows: ArrayLike, what: str) -> Longs:
-    array = np.array(rows).reshape(-1)
-    if len(array) and not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"{what} has type {array.dtype}, not row numbers")
-    if len(array) and not 0 <= array.min() <= array.max() < 2**31:
-        raise ValueError(f"{what} contains values that are not row numbers")
-    return array.astype(np.int64)
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
