@@ -41,7 +41,7 @@ from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE, note_spaces, spaces_option
-from odm.formats._shared.codes import BAD_FLAG, WRONG_COUNT
+from odm.formats._shared.codes import BAD_FLAG
 from odm.formats._shared.gather import At, Gather
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
@@ -55,14 +55,18 @@ from odm.formats._shared.text_rows import (
     block,
     class_rows,
     class_text,
+    column,
     file_names,
     gather_labels,
     label_files,
     numeric,
     parsed,
+    part_of,
     refuse_classes,
+    report_count,
     report_files,
     report_marks,
+    report_name,
     report_numbers,
     sampled,
     settle_kind,
@@ -72,7 +76,7 @@ from odm.formats._shared.text_rows import (
 )
 from odm.formats._shared.text_tokens import NUMBER, Chunk, lines_are
 from odm.issues import Log, UsageError, plural
-from odm.names import BAD_CLASS_NAME, BAD_NAME, refuse_class, stem
+from odm.names import BAD_NAME, stem
 from odm.tables import Builder, Dataset, Flag
 
 FIELDS = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")
@@ -126,25 +130,17 @@ def _split(chunk: Chunk) -> Part:
     scored = marked & (count >= 11)
     scored[scored] = numeric(chunk, (first + count - 2)[scored])
     last = first + count - 1
-    mark, score = np.zeros(len(rows)), np.full(len(rows), np.nan)
-    for mask, column, at in ((marked, mark, last - scored), (scored, score, last)):
-        if mask.any():
-            given, finite = block(chunk, at[mask], 1)
-            column[mask] = given[:, 0]
-            sound[mask] &= finite
+    mark = column(chunk, last - scored, marked, sound, 0.0)
+    score = column(chunk, last, scored, sound)
     names = spans(chunk, first + 8, count - 8 - marked - scored)
-    kept = np.flatnonzero(sound)
-    values = np.concatenate([corners, mark[:, None]], axis=1)[kept]
-    faulty = np.setdiff1d(np.flatnonzero(~heads), rows[kept])
-    return Part(rows[kept], [names[i] for i in kept.tolist()], values, score[kept], faulty)
+    return part_of(chunk, rows, sound, np.column_stack([corners, mark]), names, score, passed=heads)
 
 
 def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
     n = len(cells)
     expected = "8 numbers, a category, and 0 or 1"
     if n < 9:
-        found = plural(n, "value")
-        log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
+        report_count(cells, expected, path, line, log)
         return
     if report_numbers(cells[:8], FIELDS, path, line, log):
         return
@@ -153,17 +149,7 @@ def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
         tail += 1
     if report_numbers(cells[n - tail :], ("difficult", "score")[:tail], path, line, log):
         return
-    try:
-        name = b" ".join(word for _, word in cells[8 : n - tail]).decode()
-    except UnicodeDecodeError:
-        return  # the file's encoding has been reported
-    column = cells[8][0]
-    if (reason := refuse_class(name)) is not None:
-        log.report(
-            BAD_CLASS_NAME, path, line=line, column=column, field="category", value=name, reason=reason
-        )
-    else:
-        log.report(WRONG_COUNT, path, line=line, column=column, expected=expected, found=f"{n} values")
+    report_name(cells[8 : n - tail], "category", n, expected, path, line, log)
 
 
 def _split_results(width: int) -> Grammar:
@@ -173,10 +159,8 @@ def _split_results(width: int) -> Grammar:
         rows = np.flatnonzero(chunk.count >= width + 2)
         first, count = chunk.first[rows], chunk.count[rows]
         values, sound = block(chunk, first + count - width - 1, width + 1)
-        kept = np.flatnonzero(sound)
         names = spans(chunk, first, count - width - 1)
-        faulty = np.setdiff1d(np.arange(len(chunk)), rows[kept])
-        return Part(rows[kept], [names[i] for i in kept.tolist()], values[kept, 1:], values[kept, 0], faulty)
+        return part_of(chunk, rows, sound, values[:, 1:], names, values[:, 0])
 
     def explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
         n = len(cells)
@@ -184,8 +168,7 @@ def _split_results(width: int) -> Grammar:
             fields = ("score", *(FIELDS if width == 8 else EDGES))
             if report_numbers(cells[-len(fields) :], fields, path, line, log):
                 return
-        expected, found = f"an image, a score and {width} numbers", plural(n, "value")
-        log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
+        report_count(cells, f"an image, a score and {width} numbers", path, line, log)
 
     return Grammar(split, explain, width)
 

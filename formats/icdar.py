@@ -57,7 +57,7 @@ from numpy.typing import NDArray
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE, class_list_option, read_list
-from odm.formats._shared.codes import BAD_FLAG, UNKNOWN_CLASS, WRONG_COUNT
+from odm.formats._shared.codes import BAD_FLAG, UNKNOWN_CLASS
 from odm.formats._shared.number_text import decimals, whole_edges
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_rows import (
@@ -70,15 +70,19 @@ from odm.formats._shared.text_rows import (
     are_text,
     block,
     class_rows,
+    column,
     common_prefix,
     count_extra,
     file_names,
     gather_labels,
     label_files,
     parsed,
+    part_of,
     refuse_classes,
+    report_count,
     report_files,
     report_marks,
+    report_name,
     report_numbers,
     sampled,
     settle_kind,
@@ -86,8 +90,8 @@ from odm.formats._shared.text_rows import (
     write_files,
 )
 from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are
-from odm.issues import Code, Log, Trusted, plural
-from odm.names import BAD_CLASS_NAME, refuse_class
+from odm.issues import Code, Log, Trusted
+from odm.names import refuse_class
 from odm.tables import Builder, Dataset, Flag, Kind
 
 NO_CONFIDENCE = Code(
@@ -247,55 +251,35 @@ def _split(layout: Layout, name: str, chunk: Chunk) -> Part:
     rows = np.flatnonzero(chunk.count >= needed)
     first = chunk.first[rows]
     values, sound = block(chunk, first, width)
-    score, mark = np.full(len(rows), np.nan), np.zeros(len(rows))
-    for given, column in ((layout.scored, score), (layout.marked, mark)):
-        if given:
-            found, finite = block(chunk, first + width, 1)
-            column[:] = found[:, 0]
-            sound &= finite
+    every, none = np.full((2, len(rows)), [[True], [False]])
+    score = column(chunk, first + width, every if layout.scored else none, sound)
+    mark = column(chunk, first + width, every if layout.marked else none, sound, 0.0)
     sound &= np.isin(mark, (0, 1))
-    names = chunk.pick(first + needed - 1) if layout.classed else [name.encode()] * len(rows)
+    names = chunk.pick(first + needed - 1) if layout.classed else name.encode()
     rest = chunk.count[rows] > needed
     texts = chunk.pick((first + needed)[rest])
-    ignored, told = np.zeros(len(rows)), np.zeros(len(rows))
+    ignored, told = np.zeros((2, len(rows)))
     ignored[rest] = [text in IGNORED for text in texts]
     ignored[chunk.count[rows] != needed + 1] = 0  # only the start of a transcription
     told[rest] = [text != EMPTY for text in texts]
-    kept = np.flatnonzero(sound)
-    columns = [values, mark[:, None], ignored[:, None], told[:, None]]
-    faulty = np.setdiff1d(np.arange(len(chunk)), rows[kept])
-    return Part(
-        rows[kept],
-        [names[i] for i in kept.tolist()],
-        np.concatenate(columns, axis=1)[kept],
-        score[kept],
-        faulty,
-    )
+    return part_of(chunk, rows, sound, np.column_stack([values, mark, ignored, told]), names, score)
 
 
 def _explain(layout: Layout, cells: list[Cell], path: str, line: int, log: Log) -> None:
-    n, width = len(cells), layout.width
-    if n < layout.needed:
-        column, found = cells[0][0], plural(n, "value")
-        log.report(WRONG_COUNT, path, line=line, column=column, expected=str(layout), found=found)
+    width = layout.width
+    if len(cells) < layout.needed:
+        report_count(cells, str(layout), path, line, log)
         return
     fields = (*FIELDS[width], *(["confidence"] if layout.scored else []))
     if report_numbers(cells[: len(fields)], fields, path, line, log):
         return
-    column, value = cells[width]
+    at, value = cells[width]
     if layout.marked and (not NUMBER.fullmatch(value) or float(value) not in (0, 1)):
         expected = Trusted("0 or 1")
-        log.report(
-            BAD_FLAG, path, line=line, column=column, field="difficulty", value=value, expected=expected
-        )
+        log.report(BAD_FLAG, path, line=line, column=at, field="difficulty", value=value, expected=expected)
         return
-    column, value = cells[layout.needed - 1]
-    try:
-        name = value.decode()
-    except UnicodeDecodeError:
-        return  # the file's encoding has been reported
-    reason = refuse_class(name)
-    log.report(BAD_CLASS_NAME, path, line=line, column=column, field="class", value=name, reason=reason)
+    named = cells[layout.needed - 1 : layout.needed]
+    report_name(named, "class", len(cells), str(layout), path, line, log)
 
 
 def _grammar(layout: Layout, name: str = CLASS) -> Grammar:

@@ -59,7 +59,6 @@ from odm.formats._shared.codes import (
     BAD_IMAGE_SIZE,
     NO_FILES,
     UNKNOWN_CLASS,
-    WRONG_COUNT,
 )
 from odm.formats._shared.frames import box_tracks, check_frames, track_numbers
 from odm.formats._shared.gather import At, Gather, own_folder, with_extension
@@ -75,14 +74,16 @@ from odm.formats._shared.text_rows import (
     count_extra,
     numbered_classes,
     parsed,
+    part_of,
     picture_suffix,
     refuse_classes,
+    report_count,
     report_marks,
     report_numbers,
     sampled,
 )
 from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, Rows, lines_are, text_of
-from odm.issues import Code, Log, plural, printable
+from odm.issues import Code, Log, printable
 from odm.names import accept_name, stem
 from odm.tables import NO_ID, Builder, Dataset, Flag, Kind, Longs
 
@@ -197,18 +198,14 @@ def _split(chunk: Chunk) -> Part:
         sound[classed] &= finite
     eighth = np.flatnonzero(count == 8)  # a comma at the end of 7 columns
     sound[eighth] &= np.array([t == EMPTY for t in chunk.pick(first[eighth] + 7)], bool)
-    kept = np.flatnonzero(sound)
-    faulty = np.setdiff1d(np.arange(len(chunk)), rows[kept])
-    none = np.full(len(kept), np.nan)
-    return Part(rows[kept], [b"object"] * len(kept), values[kept], none, faulty)
+    return part_of(chunk, rows, sound, values, b"object")
 
 
 def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
     n = len(cells)
     classed = n == 9 or n > 10
     if n < 7 or (n == 8 and cells[7][1]):
-        expected, found = "7, 9 or 10 numbers separated by commas", plural(n, "value")
-        log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
+        report_count(cells, "7, 9 or 10 numbers separated by commas", path, line, log)
     else:
         report_numbers(cells[: 9 if classed else 7], FIELDS[: 9 if classed else 7], path, line, log)
 

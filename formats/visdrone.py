@@ -41,7 +41,7 @@ from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared.class_lists import class_list_option, read_list
-from odm.formats._shared.codes import BAD_FLAG, SCORE_RANGE, UNKNOWN_CLASS, WRONG_COUNT
+from odm.formats._shared.codes import BAD_FLAG, SCORE_RANGE, UNKNOWN_CLASS
 from odm.formats._shared.gather import decide_kind
 from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats._shared.pictures import ImageOptions
@@ -61,7 +61,9 @@ from odm.formats._shared.text_rows import (
     label_files,
     numbered_classes,
     parsed,
+    part_of,
     refuse_classes,
+    report_count,
     report_files,
     report_marks,
     report_numbers,
@@ -69,7 +71,7 @@ from odm.formats._shared.text_rows import (
     write_files,
 )
 from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are
-from odm.issues import Log, plural
+from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
 FIELDS = (
@@ -126,24 +128,14 @@ def _split(chunk: Chunk) -> Part:
     enough[ninth] = [token == EMPTY for token in tokens]
     rows = np.flatnonzero(enough)
     values, sound = block(chunk, chunk.first[rows], 8)
-    kept = np.flatnonzero(sound)
-    none = np.full(len(kept), np.nan)
-    return Part(
-        rows[kept],
-        [b"object"] * len(kept),
-        values[kept],
-        none,
-        np.setdiff1d(np.arange(len(chunk)), rows[kept]),
-    )
+    return part_of(chunk, rows, sound, values, b"object")
 
 
 def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
     if len(cells) > 8 and not cells[-1][1]:
         cells = cells[:-1]
     if len(cells) != 8:
-        n = len(cells)
-        expected, found = "8 numbers separated by commas", plural(n, "value")
-        log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
+        report_count(cells, "8 numbers separated by commas", path, line, log)
     else:
         report_numbers(cells, FIELDS, path, line, log)
 

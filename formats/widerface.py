@@ -54,8 +54,6 @@ from odm.formats._shared.text_files import listing, report_others
 from odm.formats._shared.text_rows import (
     are_text,
     class_text,
-    corners,
-    count_extra,
     refuse_classes,
     report_numbers,
 )
@@ -205,7 +203,9 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     reader = _Reader(source, builder, log, options)
     for file in log.track(files, "reading"):
         reader.read_file(file, several=len(files) > 1)
-    reader.finish()
+    reader.gather.finish()
+    if builder.kind == "gt" and reader.heavy:
+        builder.extras["degrees of occlusion"] = reader.heavy
 
 
 def _folders(source: Source) -> tuple[str, ...]:
@@ -224,10 +224,8 @@ class _Reader:
     def __init__(self, source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
         self.source, self.builder, self.log = source, builder, log
         self.gather = Gather(source, builder, log, options, _folders(source), ask_other="needed")
-        self.rows: list[tuple[int, int, int, int]] = []
-        """Image, category, file and line of every row."""
-        self.values: list[list[float]] = []
-        """Box, score, invalid and occlusion."""
+        self.heavy = 0
+        """Faces whose occlusion is 2."""
 
     def read_file(self, file: str, *, several: bool) -> None:
         log, path = self.log, self.source.full(file)
@@ -298,8 +296,13 @@ class _Reader:
         for field, value in zip(FIELDS[4:], values[4:] if n == 10 else (), strict=False):
             if value and field not in ("invalid", "occlusion"):
                 self.builder.extras[field] = self.builder.extras.get(field, 0) + 1
-        self.rows.append((image, self.builder.category(text), number, line))
-        self.values.append([*values[:4], score, invalid, occlusion])
+        self.heavy += occlusion == 2
+        flags = (Flag.CROWD if invalid else 0) | (Flag.OCCLUDED if occlusion else 0)
+        left, top, width, height = values[:4]
+        edges = left, top, left + width, top + height
+        place = {"file": number, "line": line, "wh": (width, height), "flags": int(flags)}
+        category = self.builder.category(text)
+        self.gather.box(image, category, edges, At(path, line=line), score=score, **place)
         return True
 
     def _explain(self, row: bytes, n: int, name: bytes, path: str, line: int) -> None:
@@ -316,27 +319,6 @@ class _Reader:
             return
         expected = "10 or 4 numbers, or 5 with a score, and perhaps a class"
         self.log.report(WRONG_COUNT, path, line=line, expected=expected, found=f"{len(found)} values")
-
-    def finish(self) -> None:
-        """Decide on the kind, and fill the builder."""
-        values = np.array(self.values, np.float64).reshape(-1, 7)
-        columns = np.array(self.rows, np.int32).reshape(-1, 4)
-        flags = np.where(values[:, 5] > 0, np.uint16(Flag.CROWD), np.uint16(0))
-        flags |= np.where(values[:, 6] > 0, np.uint16(Flag.OCCLUDED), np.uint16(0))
-        xyxy, wh = corners(values)
-        self.gather.add(
-            image=columns[:, 0],
-            category=columns[:, 1],
-            xyxy=xyxy,
-            wh=wh,
-            score=values[:, 4],
-            flags=flags,
-            file=columns[:, 2],
-            line=columns[:, 3],
-        )
-        self.gather.finish()
-        if self.builder.kind == "gt":
-            count_extra(self.builder, "degrees of occlusion", values[:, 6] == 2)
 
 
 # ------------------------------------------------------------------------------------------------ writing

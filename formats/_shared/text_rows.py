@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from odm.codes import SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Output, Source
 from odm.formats._shared.class_lists import UNWRITABLE, has_space
-from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE, OUTLINES
+from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE, OUTLINES, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
 from odm.formats._shared.image_names import image_places, note_folders
 from odm.formats._shared.pictures import ImageOptions
@@ -33,8 +33,8 @@ from odm.formats._shared.text_tokens import (
     pages,
     text_of,
 )
-from odm.issues import Code, Log, Trusted, printable
-from odm.names import refuse_class, stem
+from odm.issues import Code, Log, Trusted, plural, printable
+from odm.names import BAD_CLASS_NAME, refuse_class, stem
 from odm.tables import Builder, Dataset, Floats, Ints, distinct
 
 Cell = tuple[int, bytes]
@@ -160,7 +160,7 @@ def _is_numeric(word: bytes) -> bool:
 def block(chunk: Chunk, start: NDArray[Any], width: int) -> tuple[Floats, NDArray[np.bool_]]:
     """(n, width) numbers that begin at the (n,) tokens `start`, and which rows hold only finite numbers."""
     values, bad = chunk.numbers((start[:, None] + np.arange(width)).ravel())
-    table = values.reshape(-1, width)
+    table = values.reshape(len(start), width)
     sound: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(table), axis=1)
     sound[bad // width] = False
     return table, sound
@@ -169,6 +169,47 @@ def block(chunk: Chunk, start: NDArray[Any], width: int) -> tuple[Floats, NDArra
 def numeric(chunk: Chunk, at: NDArray[Any]) -> NDArray[np.bool_]:
     """Whether the tokens at these indices, which rise, are numbers or words for what is none."""
     return np.array([_is_numeric(token) for token in chunk.pick(at)], bool)
+
+
+def column(
+    chunk: Chunk,
+    at: NDArray[Any],
+    given: NDArray[np.bool_],
+    sound: NDArray[np.bool_],
+    default: float = np.nan,
+) -> Floats:
+    """(n,) the numbers at the tokens `at` of the rows that are `given` one, else the default.
+
+    Rows with something else there are marked in `sound`.
+    """
+    found = np.full(len(at), default)
+    if given.any():
+        values, finite = block(chunk, at[given], 1)
+        found[given] = values[:, 0]
+        sound[given] &= finite
+    return found
+
+
+def part_of(
+    chunk: Chunk,
+    rows: NDArray[Any],
+    sound: NDArray[np.bool_],
+    values: Floats,
+    names: Sequence[bytes] | bytes,
+    score: Floats | None = None,
+    *,
+    passed: NDArray[np.bool_] | None = None,
+) -> Part:
+    """The `sound` ones of some rows of a chunk, which have these columns; one name may be that of all.
+
+    All other rows of the chunk are faulty, except those `passed` over.
+    """
+    kept = np.flatnonzero(sound)
+    faulty = np.ones(len(chunk), bool) if passed is None else ~passed
+    faulty[rows[kept]] = False
+    own = [names] * len(kept) if isinstance(names, bytes) else [names[i] for i in kept.tolist()]
+    scores = np.full(len(kept), np.nan) if score is None else score[kept]
+    return Part(rows[kept], own, values[kept], scores, np.flatnonzero(faulty))
 
 
 def spans(chunk: Chunk, first: NDArray[Any], words: NDArray[Any]) -> list[bytes]:
@@ -330,6 +371,27 @@ def report_numbers(cells: Sequence[Cell], fields: Sequence[str], path: str, line
         log.report(code, path, line=line, column=column, field=field, value=value)
         return True
     return False
+
+
+def report_count(cells: Sequence[Cell], expected: str, path: str, line: int, log: Log) -> None:
+    """Report a row that has too few values, or too many."""
+    found = plural(len(cells), "value")
+    log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
+
+
+def report_name(
+    words: Sequence[Cell], field: str, values: int, expected: str, path: str, line: int, log: Log
+) -> None:
+    """Report what is wrong with a row whose numbers are sound: the name in it, or how many values it has."""
+    try:
+        name = b" ".join(word for _, word in words).decode()
+    except UnicodeDecodeError:
+        return  # the file's encoding has been reported
+    place = {"line": line, "column": words[0][0]}
+    if (reason := refuse_class(name)) is not None:
+        log.report(BAD_CLASS_NAME, path, **place, field=field, value=name, reason=reason)
+    else:
+        log.report(WRONG_COUNT, path, **place, expected=expected, found=f"{values} values")
 
 
 def report_marks(

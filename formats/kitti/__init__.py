@@ -37,6 +37,7 @@ underscores for them.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from typing import Any
 
@@ -45,7 +46,7 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import spaces_option
-from odm.formats._shared.codes import BAD_FLAG, WRONG_COUNT
+from odm.formats._shared.codes import BAD_FLAG
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_rows import (
@@ -58,15 +59,19 @@ from odm.formats._shared.text_rows import (
     block,
     class_rows,
     class_text,
+    column,
     count_extra,
     file_names,
     gather_labels,
     label_files,
     numeric,
     parsed,
+    part_of,
     refuse_classes,
+    report_count,
     report_files,
     report_marks,
+    report_name,
     report_numbers,
     sampled,
     settle_kind,
@@ -74,9 +79,8 @@ from odm.formats._shared.text_rows import (
     write_files,
 )
 from odm.formats._shared.text_tokens import NUMBER, Chunk, lines_are
-from odm.formats.kitti.tracking import LEAD, add_frames, is_tracking, split, write_tracking
-from odm.issues import Log, plural
-from odm.names import BAD_CLASS_NAME, refuse_class
+from odm.formats.kitti.tracking import LEAD, add_frames, is_tracking, write_tracking
+from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
 
@@ -123,82 +127,51 @@ _MARKS = {b"True": b"1", b"False": b"0"}
 """What some tools write for truncated and occluded."""
 
 
-def _number_marks(chunk: Chunk) -> None:
+def _number_marks(chunk: Chunk, lead: int) -> None:
     """Put numbers in the place of True and False after a type of one word."""
     if not any(mark in chunk.tokens for mark in _MARKS):
         return
-    for first in chunk.first[(chunk.count == 15) | (chunk.count == 16)].tolist():
-        for at in (first + 1, first + 2):
+    for first in chunk.first[np.isin(chunk.count - lead, (15, 16))].tolist():
+        for at in (first + lead + 1, first + lead + 2):
             chunk.tokens[at] = _MARKS.get(chunk.tokens[at], chunk.tokens[at])
 
 
-def _split(chunk: Chunk) -> Part:
-    _number_marks(chunk)
-    rows = np.flatnonzero(chunk.count >= 15)
+def _split(lead: int, chunk: Chunk) -> Part:
+    """The rows of a chunk, in which so many numbers come before the type."""
+    _number_marks(chunk, lead)
+    rows = np.flatnonzero(chunk.count >= lead + 15)
     first, count = chunk.first[rows], chunk.count[rows]
-    scored = count >= 16
+    scored = count >= lead + 16
     scored[scored] = numeric(chunk, first[scored] + count[scored] - 15)
     start = first + count - 14 - scored
     values, sound = block(chunk, start, 14)
-    score = np.full(len(rows), np.nan)
-    if scored.any():
-        given, finite = block(chunk, start[scored] + 14, 1)
-        score[scored] = given[:, 0]
-        sound[scored] &= finite
-    names = spans(chunk, first, count - 14 - scored)
-    kept = np.flatnonzero(sound)
-    faulty = np.union1d(np.flatnonzero(chunk.count < 15), rows[~sound])
-    return Part(rows[kept], [names[i] for i in kept.tolist()], values[kept], score[kept], faulty)
+    leads, whole = block(chunk, first, lead)
+    sound &= whole
+    score = column(chunk, start + 14, scored, sound)
+    names = spans(chunk, first + lead, count - lead - 14 - scored)
+    return part_of(chunk, rows, sound, np.concatenate([leads, values], axis=1), names, score)
 
 
-def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
+def _explain(lead: int, cells: list[Cell], path: str, line: int, log: Log) -> None:
+    expected = "a type and 14 numbers, or 15 with a score"
+    cells = cells[lead:]
     if len(cells) < 15:
-        expected = "a type and 14 numbers, or 15 with a score"
-        found = plural(len(cells), "value")
-        log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
+        report_count(cells, expected, path, line, log)
         return
-    cells = [*cells[:1], *((column, _MARKS.get(value, value)) for column, value in cells[1:])]
-    scored = len(cells) >= 16 and NUMBER.fullmatch(cells[-15][1]) is not None
-    fields = (*FIELDS, "score") if scored else FIELDS
-    if report_numbers(cells[-len(fields) :], fields, path, line, log):
-        return
-    words = cells[: -len(fields)]
-    name = b" ".join(word for _, word in words)
-    if class_text(name) is None:
-        try:
-            text = name.decode()
-        except UnicodeDecodeError:
-            return  # the file's encoding has been reported
-        if (reason := refuse_class(text)) is not None:
-            log.report(
-                BAD_CLASS_NAME, path, line=line, column=words[0][0], field="type", value=text, reason=reason
-            )
-        else:
-            expected = "a type and 14 numbers, or 15 with a score"
-            log.report(
-                WRONG_COUNT,
-                path,
-                line=line,
-                column=words[0][0],
-                expected=expected,
-                found=f"{len(cells)} values",
-            )
+    cells = [*cells[:1], *((at, _MARKS.get(value, value)) for at, value in cells[1:])]
+    fields = (*FIELDS, "score") if len(cells) >= 16 and NUMBER.fullmatch(cells[-15][1]) else FIELDS
+    if not report_numbers(cells[-len(fields) :], fields, path, line, log):
+        words = cells[: -len(fields)]
+        if class_text(b" ".join(word for _, word in words)) is None:
+            report_name(words, "type", len(cells), expected, path, line, log)
 
 
-GRAMMAR = Grammar(
-    _split,
-    _explain,
-    14,
-    folders=re.compile("label_?0?2?", re.IGNORECASE),
-)
+def _grammar(lead: int) -> Grammar:
+    split, explain = functools.partial(_split, lead), functools.partial(_explain, lead)
+    return Grammar(split, explain, lead + 14, folders=re.compile("label_?0?2?", re.IGNORECASE))
 
 
-TRACKING = Grammar(
-    split,
-    lambda cells, path, line, log: _explain(cells[LEAD:], path, line, log),
-    LEAD + 14,
-    folders=GRAMMAR.folders,
-)
+GRAMMAR, TRACKING = _grammar(0), _grammar(LEAD)
 
 
 def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> None:

@@ -14,15 +14,11 @@ from odm.formats._shared.frames import box_tracks, check_frames, require_frames,
 from odm.formats._shared.gather import At, Gather, with_extension
 from odm.formats._shared.text_rows import (
     ParsedRows,
-    Part,
-    block,
-    numeric,
     refuse_classes,
     report_marks,
     sampled,
-    spans,
 )
-from odm.formats._shared.text_tokens import NUMBER, Chunk
+from odm.formats._shared.text_tokens import NUMBER
 from odm.issues import Log
 from odm.tables import NO_ID, Dataset, Longs
 
@@ -42,28 +38,6 @@ def is_tracking(source: Source, files: Sequence[str]) -> bool:
             and not any(map(NUMBER.fullmatch, rest))
         )
     return bool(lines) and 2 * fits > lines
-
-
-def split(chunk: Chunk) -> Part:
-    """Columns 0 and 1 of the values are frame and track, the others those of object labels."""
-    rows = np.flatnonzero(chunk.count >= LEAD + 15)
-    first, count = chunk.first[rows], chunk.count[rows]
-    scored = count >= LEAD + 16
-    scored[scored] = numeric(chunk, first[scored] + count[scored] - 15)
-    start = first + count - 14 - scored
-    values, sound = block(chunk, start, 14)
-    lead, whole = block(chunk, first, LEAD)
-    sound &= whole
-    score = np.full(len(rows), np.nan)
-    if scored.any():
-        given, finite = block(chunk, start[scored] + 14, 1)
-        score[scored] = given[:, 0]
-        sound[scored] &= finite
-    names = spans(chunk, first + LEAD, count - LEAD - 14 - scored)
-    kept = np.flatnonzero(sound)
-    faulty = np.union1d(np.flatnonzero(chunk.count < LEAD + 15), rows[~sound])
-    together = np.concatenate([lead, values], axis=1)[kept]
-    return Part(rows[kept], [names[i] for i in kept.tolist()], together, score[kept], faulty)
 
 
 def add_frames(
