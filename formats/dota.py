@@ -40,40 +40,12 @@ import numpy as np
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
+from odm.formats._shared import text_rows
 from odm.formats._shared.class_lists import UNWRITABLE, note_spaces, spaces_option
 from odm.formats._shared.codes import BAD_FLAG
 from odm.formats._shared.gather import At, Gather
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_rows import (
-    Cell,
-    Grammar,
-    Part,
-    add_boxes,
-    add_images,
-    are_text,
-    block,
-    class_rows,
-    class_text,
-    column,
-    file_names,
-    gather_labels,
-    label_files,
-    numeric,
-    parsed,
-    part_of,
-    refuse_classes,
-    report_count,
-    report_files,
-    report_marks,
-    report_name,
-    report_numbers,
-    sampled,
-    settle_kind,
-    spans,
-    upright,
-    write_files,
-)
 from odm.formats._shared.text_tokens import NUMBER, Chunk, lines_are
 from odm.issues import Log, UsageError, plural
 from odm.names import BAD_NAME, stem
@@ -95,15 +67,15 @@ class DotaOptions(ImageOptions):
 
 def sniff(source: Source) -> Sniff | None:
     """Lines of eight numbers, a word, and 0, 1 or 2; or files named like results."""
-    files = label_files(source, GRAMMAR) if source.is_dir else []
+    files = text_rows.label_files(source, GRAMMAR) if source.is_dir else []
     in_folder = any(map(GRAMMAR.folders.fullmatch, files[0].split("/")[:-1])) if files else False
-    if not (in_folder or are_text(source)):
+    if not (in_folder or text_rows.are_text(source)):
         return None
     if results := _results(source):
         what = plural(len(results), "file is", "files are")
         return Sniff(SURE, f"{what} named like DOTA results, Task1_<category>.txt or Task2_<category>.txt")
     lines = fits = words = 0
-    for cells in sampled(source, label_files(source, GRAMMAR)):
+    for cells in text_rows.sampled(source, text_rows.label_files(source, GRAMMAR)):
         if cells[0].startswith(_HEADERS):
             continue
         lines += 1
@@ -120,60 +92,60 @@ def _results(source: Source) -> list[str]:
     return [f for f in files if _RESULT.fullmatch(f.rsplit("/", 1)[-1])]
 
 
-def _split(chunk: Chunk) -> Part:
+def _split(chunk: Chunk) -> text_rows.Part:
     heads = np.array([t.startswith(_HEADERS) for t in chunk.pick(chunk.first)] or [False])[: len(chunk)]
     rows = np.flatnonzero((chunk.count >= 9) & ~heads)
     first, count = chunk.first[rows], chunk.count[rows]
-    corners, sound = block(chunk, first, 8)
+    corners, sound = text_rows.block(chunk, first, 8)
     marked = count >= 10
-    marked[marked] = numeric(chunk, (first + count - 1)[marked])
+    marked[marked] = text_rows.numeric(chunk, (first + count - 1)[marked])
     scored = marked & (count >= 11)
-    scored[scored] = numeric(chunk, (first + count - 2)[scored])
+    scored[scored] = text_rows.numeric(chunk, (first + count - 2)[scored])
     last = first + count - 1
-    mark = column(chunk, last - scored, marked, sound, 0.0)
-    score = column(chunk, last, scored, sound)
-    names = spans(chunk, first + 8, count - 8 - marked - scored)
-    return part_of(chunk, rows, sound, np.column_stack([corners, mark]), names, score, passed=heads)
+    mark = text_rows.column(chunk, last - scored, marked, sound, 0.0)
+    score = text_rows.column(chunk, last, scored, sound)
+    names = text_rows.spans(chunk, first + 8, count - 8 - marked - scored)
+    return text_rows.part_of(chunk, rows, sound, np.column_stack([corners, mark]), names, score, passed=heads)
 
 
-def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
+def _explain(cells: list[text_rows.Cell], path: str, line: int, log: Log) -> None:
     n = len(cells)
     expected = "8 numbers, a category, and 0 or 1"
     if n < 9:
-        report_count(cells, expected, path, line, log)
+        text_rows.report_count(cells, expected, path, line, log)
         return
-    if report_numbers(cells[:8], FIELDS, path, line, log):
+    if text_rows.report_numbers(cells[:8], FIELDS, path, line, log):
         return
     tail = 0
-    while tail < 2 and n - tail > 9 and class_text(b"x " + cells[n - tail - 1][1]) is None:
+    while tail < 2 and n - tail > 9 and text_rows.class_text(b"x " + cells[n - tail - 1][1]) is None:
         tail += 1
-    if report_numbers(cells[n - tail :], ("difficult", "score")[:tail], path, line, log):
+    if text_rows.report_numbers(cells[n - tail :], ("difficult", "score")[:tail], path, line, log):
         return
-    report_name(cells[8 : n - tail], "category", n, expected, path, line, log)
+    text_rows.report_name(cells[8 : n - tail], "category", n, expected, path, line, log)
 
 
-def _split_results(width: int) -> Grammar:
+def _split_results(width: int) -> text_rows.Grammar:
     """The rows of a result file: an image, a score and `width` numbers."""
 
-    def split(chunk: Chunk) -> Part:
+    def split(chunk: Chunk) -> text_rows.Part:
         rows = np.flatnonzero(chunk.count >= width + 2)
         first, count = chunk.first[rows], chunk.count[rows]
-        values, sound = block(chunk, first + count - width - 1, width + 1)
-        names = spans(chunk, first, count - width - 1)
-        return part_of(chunk, rows, sound, values[:, 1:], names, values[:, 0])
+        values, sound = text_rows.block(chunk, first + count - width - 1, width + 1)
+        names = text_rows.spans(chunk, first, count - width - 1)
+        return text_rows.part_of(chunk, rows, sound, values[:, 1:], names, values[:, 0])
 
-    def explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
+    def explain(cells: list[text_rows.Cell], path: str, line: int, log: Log) -> None:
         n = len(cells)
         if n >= width + 2:
             fields = ("score", *(FIELDS if width == 8 else EDGES))
-            if report_numbers(cells[-len(fields) :], fields, path, line, log):
+            if text_rows.report_numbers(cells[-len(fields) :], fields, path, line, log):
                 return
-        report_count(cells, f"an image, a score and {width} numbers", path, line, log)
+        text_rows.report_count(cells, f"an image, a score and {width} numbers", path, line, log)
 
-    return Grammar(split, explain, width)
+    return text_rows.Grammar(split, explain, width)
 
 
-GRAMMAR = Grammar(_split, _explain, 9, folders=re.compile("labelTxt.*", re.IGNORECASE))
+GRAMMAR = text_rows.Grammar(_split, _explain, 9, folders=re.compile("labelTxt.*", re.IGNORECASE))
 
 
 def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> None:
@@ -181,20 +153,31 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
     if results := _results(source):
         _read_results(source, results if source.is_dir else [""], builder, log, options)
         return
-    files = label_files(source, GRAMMAR)
-    report_files(source, files, log)
-    found = parsed(source, files, builder, log, GRAMMAR)
-    gather = gather_labels(source, builder, log, options)
-    images = add_images(found, gather, GRAMMAR)
-    good = settle_kind(found, builder, log)
+    files = text_rows.label_files(source, GRAMMAR)
+    text_rows.report_files(source, files, log)
+    found = text_rows.parsed(source, files, builder, log, GRAMMAR)
+    gather = text_rows.gather_labels(source, builder, log, options)
+    images = text_rows.add_images(found, gather, GRAMMAR)
+    good = text_rows.settle_kind(found, builder, log)
     mark = found.values[:, 8]
     wrong = good & ~np.isin(mark, (0, 1, 2))
-    report_marks(found, log, BAD_FLAG, wrong, -2 if builder.kind == "det" else -1, "difficult", "0 or 1")
+    text_rows.report_marks(
+        found, log, BAD_FLAG, wrong, -2 if builder.kind == "det" else -1, "difficult", "0 or 1"
+    )
     good &= ~wrong
     flags = np.where(mark > 0, np.uint16(Flag.DIFFICULT), np.uint16(0))
-    xyxy = upright(found, good, builder, log)
+    xyxy = text_rows.upright(found, good, builder, log)
     score = found.score if builder.kind == "det" else None
-    add_boxes(found, gather, images, good, class_rows(found, good, builder), xyxy, flags=flags, score=score)
+    text_rows.add_boxes(
+        found,
+        gather,
+        images,
+        good,
+        text_rows.class_rows(found, good, builder),
+        xyxy,
+        flags=flags,
+        score=score,
+    )
 
 
 def _read_results(source: Source, files: list[str], builder: Builder, log: Log, options: DotaOptions) -> None:
@@ -204,7 +187,7 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
     for file in files:
         match = _RESULT.fullmatch((file or source.path.replace("\\", "/")).rsplit("/", 1)[-1])
         assert match is not None
-        found = parsed(source, [file], builder, log, _split_results(8 if match[1] == "1" else 4))
+        found = text_rows.parsed(source, [file], builder, log, _split_results(8 if match[1] == "1" else 4))
         number, path = builder.file(source.full(file)), source.full(file)
         first = dict(zip(found.name[::-1].tolist(), found.rows.line[::-1].tolist(), strict=True))
         rows = np.full(len(found.texts) + 1, -1, np.int32)
@@ -216,10 +199,10 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
             rows[i] = -1 if row is None else row
         good = rows[found.name] >= 0
         if wanted == "gt":
-            report_marks(found, log, SCORE_UNEXPECTED, good, 1, "score", "")
+            text_rows.report_marks(found, log, SCORE_UNEXPECTED, good, 1, "score", "")
             good[:] = False
         category = builder.category(match[2])
-        xyxy = upright(found, good, builder, log) if match[1] == "1" else found.values
+        xyxy = text_rows.upright(found, good, builder, log) if match[1] == "1" else found.values
         builder.skipped += len(good) - int(good.sum())
         gather.add(
             image=rows[found.name][good],
@@ -238,8 +221,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: DotaOptions) -> N
     if options.results:
         _write_results(dataset, target, log)
         return
-    refused = refuse_classes(dataset, log)
-    if not target.plan(file_names(dataset), dataset.images.name, log) or refused:
+    refused = text_rows.refuse_classes(dataset, log)
+    if not target.plan(text_rows.file_names(dataset), dataset.images.name, log) or refused:
         return
     texts = decimals(boxes.xyxy.ravel())
     left, top, right, bottom = (texts[i::4] for i in range(4))
@@ -248,7 +231,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: DotaOptions) -> N
     columns += [[classes[c] for c in boxes.category.tolist()], difficult]
     if dataset.kind == "det":
         columns.append(decimals(boxes.score))
-    write_files(dataset, target, log, columns, " ")
+    text_rows.write_files(dataset, target, log, columns, " ")
 
 
 def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
@@ -259,7 +242,7 @@ def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
     errors = log.errors
     for row, name in enumerate(dataset.images.name):
         reason = ""
-        if class_text(stem(name).encode()) is None:
+        if text_rows.class_text(stem(name).encode()) is None:
             reason = "a number after its first word would be read as the score"
         elif "  " in name or stem(name) != stem(name).strip(" \t"):
             reason = "leading, trailing and consecutive spaces are lost"

@@ -56,39 +56,11 @@ from numpy.typing import NDArray
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
+from odm.formats._shared import text_rows
 from odm.formats._shared.class_lists import UNWRITABLE, class_list_option, read_list
 from odm.formats._shared.codes import BAD_FLAG, UNKNOWN_CLASS
 from odm.formats._shared.number_text import decimals, whole_edges
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_rows import (
-    Cell,
-    Grammar,
-    ParsedRows,
-    Part,
-    add_boxes,
-    add_images,
-    are_text,
-    block,
-    class_rows,
-    column,
-    common_prefix,
-    count_extra,
-    file_names,
-    gather_labels,
-    label_files,
-    parsed,
-    part_of,
-    refuse_classes,
-    report_count,
-    report_files,
-    report_marks,
-    report_name,
-    report_numbers,
-    sampled,
-    settle_kind,
-    upright,
-    write_files,
-)
 from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are
 from odm.issues import Code, Log, Trusted
 from odm.names import refuse_class
@@ -170,7 +142,7 @@ def _sampled(source: Source, files: Sequence[str]) -> tuple[str | None, int, lis
 
     Only some of the first rows of some files are looked at.
     """
-    by_comma, by_blank = (list(sampled(source, files, sep)) for sep in (b",", None))
+    by_comma, by_blank = (list(text_rows.sampled(source, files, sep)) for sep in (b",", None))
     fits = [sum(_leading(cells) >= 4 for cells in rows) for rows in (by_comma, by_blank)]
     sep, rows = (",", by_comma) if fits[0] >= fits[1] else (None, by_blank)
     wide = [cells for cells in rows if _leading(cells) == 8]
@@ -183,7 +155,7 @@ def _layout(source: Source, files: Sequence[str], kind: Kind | None, names: Sequ
     """The layout of most of the first rows. `kind` is that wanted, `names` are those of a list of classes."""
     sep, width, rows, _ = _sampled(source, files)
     rests = [cells[width:] for cells in rows]
-    prefix = _KINDS.get(common_prefix(_full_names(source, files), GRAMMAR))
+    prefix = _KINDS.get(text_rows.common_prefix(_full_names(source, files), GRAMMAR))
 
     def most(found: int) -> bool:
         return 2 * found > len(rests)
@@ -212,11 +184,11 @@ def _full_names(source: Source, files: Sequence[str]) -> Sequence[str]:
 
 def sniff(source: Source) -> Sniff | None:
     """Rows of four corners and a text; or files named gt_* or res_* with rows of coordinates."""
-    if not are_text(source):
+    if not text_rows.are_text(source):
         return None
-    files = label_files(source, GRAMMAR)
+    files = text_rows.label_files(source, GRAMMAR)
     sep, width, rows, lines = _sampled(source, files)
-    named = common_prefix(_full_names(source, files), GRAMMAR)
+    named = text_rows.common_prefix(_full_names(source, files), GRAMMAR)
     rests = [cells[width:] for cells in rows]
     quoted = sum(bool(r) and r[0].startswith(b'"') for r in rests)
     texts = sum(any(cell and not NUMBER.fullmatch(cell) for cell in r) for r in rests)
@@ -245,15 +217,15 @@ def _are_corners(values: list[float]) -> bool:
 # ------------------------------------------------------------------------------------------------- reading
 
 
-def _split(layout: Layout, name: str, chunk: Chunk) -> Part:
+def _split(layout: Layout, name: str, chunk: Chunk) -> text_rows.Part:
     """The rows of a chunk: coordinates, difficulty, and whether the text is to be ignored or given."""
     width, needed = layout.width, layout.needed
     rows = np.flatnonzero(chunk.count >= needed)
     first = chunk.first[rows]
-    values, sound = block(chunk, first, width)
+    values, sound = text_rows.block(chunk, first, width)
     every, none = np.full((2, len(rows)), [[True], [False]])
-    score = column(chunk, first + width, every if layout.scored else none, sound)
-    mark = column(chunk, first + width, every if layout.marked else none, sound, 0.0)
+    score = text_rows.column(chunk, first + width, every if layout.scored else none, sound)
+    mark = text_rows.column(chunk, first + width, every if layout.marked else none, sound, 0.0)
     sound &= np.isin(mark, (0, 1))
     names = chunk.pick(first + needed - 1) if layout.classed else name.encode()
     rest = chunk.count[rows] > needed
@@ -262,16 +234,16 @@ def _split(layout: Layout, name: str, chunk: Chunk) -> Part:
     ignored[rest] = [text in IGNORED for text in texts]
     ignored[chunk.count[rows] != needed + 1] = 0  # only the start of a transcription
     told[rest] = [text != EMPTY for text in texts]
-    return part_of(chunk, rows, sound, np.column_stack([values, mark, ignored, told]), names, score)
+    return text_rows.part_of(chunk, rows, sound, np.column_stack([values, mark, ignored, told]), names, score)
 
 
-def _explain(layout: Layout, cells: list[Cell], path: str, line: int, log: Log) -> None:
+def _explain(layout: Layout, cells: list[text_rows.Cell], path: str, line: int, log: Log) -> None:
     width = layout.width
     if len(cells) < layout.needed:
-        report_count(cells, str(layout), path, line, log)
+        text_rows.report_count(cells, str(layout), path, line, log)
         return
     fields = (*FIELDS[width], *(["confidence"] if layout.scored else []))
-    if report_numbers(cells[: len(fields)], fields, path, line, log):
+    if text_rows.report_numbers(cells[: len(fields)], fields, path, line, log):
         return
     at, value = cells[width]
     if layout.marked and (not NUMBER.fullmatch(value) or float(value) not in (0, 1)):
@@ -279,11 +251,11 @@ def _explain(layout: Layout, cells: list[Cell], path: str, line: int, log: Log) 
         log.report(BAD_FLAG, path, line=line, column=at, field="difficulty", value=value, expected=expected)
         return
     named = cells[layout.needed - 1 : layout.needed]
-    report_name(named, "class", len(cells), str(layout), path, line, log)
+    text_rows.report_name(named, "class", len(cells), str(layout), path, line, log)
 
 
-def _grammar(layout: Layout, name: str = CLASS) -> Grammar:
-    return Grammar(
+def _grammar(layout: Layout, name: str = CLASS) -> text_rows.Grammar:
+    return text_rows.Grammar(
         functools.partial(_split, layout, name),
         functools.partial(_explain, layout),
         layout.width + 3,
@@ -299,32 +271,34 @@ GRAMMAR = _grammar(Layout())
 
 def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> None:
     """Read a folder of label files, or one."""
-    files = label_files(source, GRAMMAR)
-    report_files(source, files, log)
+    files = text_rows.label_files(source, GRAMMAR)
+    text_rows.report_files(source, files, log)
     own = "classes.txt" if options.classes is None and "classes.txt" in source.files else ""
     names: list[str] | None = []
     if options.classes or own:
         home = Source(options.classes, follow_links=True) if options.classes else source
         names = read_list(home, own, log)
     layout = _layout(source, files, builder.kind, names or ())
-    found = parsed(source, files, builder, log, _grammar(layout, names[0] if names else CLASS))
-    gather = gather_labels(source, builder, log, options)
-    images = add_images(found, gather, GRAMMAR)
-    named = _KINDS.get(common_prefix(_full_names(source, files), GRAMMAR))
+    found = text_rows.parsed(source, files, builder, log, _grammar(layout, names[0] if names else CLASS))
+    gather = text_rows.gather_labels(source, builder, log, options)
+    images = text_rows.add_images(found, gather, GRAMMAR)
+    named = _KINDS.get(text_rows.common_prefix(_full_names(source, files), GRAMMAR))
     good = _settle_kind(found, builder, log, options, named)
     good &= _known(found, good, layout, names, builder, log, options.classes or source.full(own))
     mark, ignored, told = found.values[:, layout.width :].T
     flags = np.where(ignored > 0, np.uint16(Flag.CROWD), np.uint16(0))
     flags |= np.where(mark > 0, np.uint16(Flag.DIFFICULT), np.uint16(0))
-    count_extra(builder, "transcriptions", good & (told > ignored))
-    xyxy = upright(found, good, builder, log) if layout.width == 8 else found.values[:, :4]
+    text_rows.count_extra(builder, "transcriptions", good & (told > ignored))
+    xyxy = text_rows.upright(found, good, builder, log) if layout.width == 8 else found.values[:, :4]
     is_det = builder.kind == "det"
     score, kept = (found.score, None) if is_det else (None, flags)
-    add_boxes(found, gather, images, good, class_rows(found, good, builder), xyxy, flags=kept, score=score)
+    text_rows.add_boxes(
+        found, gather, images, good, text_rows.class_rows(found, good, builder), xyxy, flags=kept, score=score
+    )
 
 
 def _settle_kind(
-    found: ParsedRows, builder: Builder, log: Log, options: IcdarOptions, named: Kind | None
+    found: text_rows.ParsedRows, builder: Builder, log: Log, options: IcdarOptions, named: Kind | None
 ) -> NDArray[np.bool_]:
     """Decide on the kind, and report the rows of the other one; which rows are good."""
     if builder.kind is None and named == "det":
@@ -335,11 +309,11 @@ def _settle_kind(
             return np.zeros(len(found), bool)
         if options.score is not None:
             found.score[:] = options.score
-    return settle_kind(found, builder, log)
+    return text_rows.settle_kind(found, builder, log)
 
 
 def _known(
-    found: ParsedRows,
+    found: text_rows.ParsedRows,
     good: NDArray[np.bool_],
     layout: Layout,
     names: list[str] | None,
@@ -355,7 +329,7 @@ def _known(
     if names is None:  # the list has been reported
         return np.zeros(len(found), bool)
     values: dict[str, Any] = {"n": len(names), "where": where}
-    report_marks(found, log, UNKNOWN_CLASS, good & ~known, layout.needed - 1, "class", "", **values)
+    text_rows.report_marks(found, log, UNKNOWN_CLASS, good & ~known, layout.needed - 1, "class", "", **values)
     return known
 
 
@@ -367,12 +341,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> 
     det = dataset.kind == "det"
     boxes, classes = dataset.boxes, dataset.categories.name
     prefix = next(p for p, kind in _KINDS.items() if kind == dataset.kind)
-    names, owners = file_names(dataset, prefix), list(dataset.images.name)
+    names, owners = text_rows.file_names(dataset, prefix), list(dataset.images.name)
     classed = bool(set(classes) - {CLASS})
     listed = classed or len(np.unique(boxes.category)) < len(classes)
     if listed:
         names, owners = [*names, "classes.txt"], [*owners, "the list of classes"]
-    refused = refuse_classes(dataset, log, words=False, unused=True) | _refuse(classes, log)
+    refused = text_rows.refuse_classes(dataset, log, words=False, unused=True) | _refuse(classes, log)
     if not target.plan(names, owners, log) or refused:
         return
     if listed:
@@ -390,7 +364,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> 
     if not det:
         words = (CLASS, "###") if options.style == "2015" else (f'"{CLASS}"', '"###"')
         columns.append([words[crowd] for crowd in boxes.has(Flag.CROWD).tolist()])
-    write_files(dataset, target, log, columns, "," if options.style == "2015" else ", ", prefix)
+    text_rows.write_files(dataset, target, log, columns, "," if options.style == "2015" else ", ", prefix)
 
 
 def _refuse(classes: Sequence[str], log: Log) -> bool:

@@ -52,6 +52,7 @@ from numpy.typing import NDArray
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Sniff, format_of, option
+from odm.formats._shared import text_rows
 from odm.formats._shared.class_lists import class_list_option, read_list
 from odm.formats._shared.codes import (
     BAD_FLAG,
@@ -64,24 +65,6 @@ from odm.formats._shared.frames import box_tracks, check_frames, track_numbers
 from odm.formats._shared.gather import At, Gather, own_folder, with_extension
 from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats._shared.pictures import ImageOptions, parse_pixels
-from odm.formats._shared.text_rows import (
-    Cell,
-    Grammar,
-    ParsedRows,
-    Part,
-    block,
-    corners,
-    count_extra,
-    numbered_classes,
-    parsed,
-    part_of,
-    picture_suffix,
-    refuse_classes,
-    report_count,
-    report_marks,
-    report_numbers,
-    sampled,
-)
 from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, Rows, lines_are, text_of
 from odm.issues import Code, Log, printable
 from odm.names import accept_name, stem
@@ -132,7 +115,7 @@ def sniff(source: Source) -> Sniff | None:
     if not source.is_dir and not source.path.lower().endswith(".txt"):
         return None
     lines = fits = 0
-    for cells in sampled(source, files, b","):
+    for cells in text_rows.sampled(source, files, b","):
         lines += 1
         numbers = [cell for cell in cells if NUMBER.fullmatch(cell)]
         fits += (
@@ -148,7 +131,7 @@ def sniff(source: Source) -> Sniff | None:
 def _sniff_trackers(source: Source) -> Sniff | None:
     """A folder of results: lines that end with three times -1, as those of other formats do not."""
     files = _of_trackers(source)
-    rows = list(sampled(source, files, b","))
+    rows = list(text_rows.sampled(source, files, b","))
     fits = sum(
         len(row) == 10 and all(map(NUMBER.fullmatch, row)) and {*map(float, row[7:])} == {-1} for row in rows
     )
@@ -170,7 +153,7 @@ def _named(path: str) -> Kind | None:
 def _of_trackers(source: Source) -> list[str]:
     """The files of a folder of results, one for each sequence, if most of their lines look like it."""
     files = [f for f in source.with_suffix(".txt") if f.rsplit("/", 1)[-1].lower() not in _OTHERS]
-    rows = list(sampled(source, files, b","))
+    rows = list(text_rows.sampled(source, files, b","))
     fits = sum(len(row) >= 7 and all(map(NUMBER.fullmatch, row[:6])) for row in rows)
     return files if rows and 3 * fits >= 2 * len(rows) else []
 
@@ -185,38 +168,38 @@ def _files(source: Source, kind: str) -> list[str]:
 # ------------------------------------------------------------------------------------------------ reading
 
 
-def _split(chunk: Chunk) -> Part:
+def _split(chunk: Chunk) -> text_rows.Part:
     rows = np.flatnonzero(chunk.count >= 7)
     first, count = chunk.first[rows], chunk.count[rows]
     values = np.full((len(rows), 9), -1.0)
-    values[:, :7], sound = block(chunk, first, 7)
+    values[:, :7], sound = text_rows.block(chunk, first, 7)
     # 9 columns end with class and visibility; the last three of 10 are world coordinates.
     classed = (count == 9) | (count > 10)
     if classed.any():
-        given, finite = block(chunk, first[classed] + 7, 2)
+        given, finite = text_rows.block(chunk, first[classed] + 7, 2)
         values[classed, 7:] = given
         sound[classed] &= finite
     eighth = np.flatnonzero(count == 8)  # a comma at the end of 7 columns
     sound[eighth] &= np.array([t == EMPTY for t in chunk.pick(first[eighth] + 7)], bool)
-    return part_of(chunk, rows, sound, values, b"object")
+    return text_rows.part_of(chunk, rows, sound, values, b"object")
 
 
-def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
+def _explain(cells: list[text_rows.Cell], path: str, line: int, log: Log) -> None:
     n = len(cells)
     classed = n == 9 or n > 10
     if n < 7 or (n == 8 and cells[7][1]):
-        report_count(cells, "7, 9 or 10 numbers separated by commas", path, line, log)
+        text_rows.report_count(cells, "7, 9 or 10 numbers separated by commas", path, line, log)
     else:
-        report_numbers(cells[: 9 if classed else 7], FIELDS[: 9 if classed else 7], path, line, log)
+        text_rows.report_numbers(cells[: 9 if classed else 7], FIELDS[: 9 if classed else 7], path, line, log)
 
 
-GRAMMAR = Grammar(_split, _explain, 9, sep=",")
+GRAMMAR = text_rows.Grammar(_split, _explain, 9, sep=",")
 
 
 _COLUMNS = (7, 9, 10)
 
 
-def _quick(source: Source, file: str) -> ParsedRows | None:
+def _quick(source: Source, file: str) -> text_rows.ParsedRows | None:
     """The rows of a file that is nothing but plain numbers, the same in every line; None of any other."""
     import msgspec
 
@@ -241,7 +224,7 @@ def _quick(source: Source, file: str) -> ParsedRows | None:
     line = np.arange(1, n + 1, dtype=np.int32)
     zeros = np.zeros(n, np.int32)
     rows = Rows(source, [file], zeros, line, ",")
-    return ParsedRows(source, [file], ["object"], zeros, values, np.full(n, np.nan), rows)
+    return text_rows.ParsedRows(source, [file], ["object"], zeros, values, np.full(n, np.nan), rows)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -280,7 +263,7 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
         log.report(NO_FILES, source.path, expected=f"{kind or 'gt'}.txt", n=len(source.files))
     gather = Gather(source, builder, log, options, own_folder(source))
     for file in files:
-        found = _quick(source, file) or parsed(source, [file], builder, log, GRAMMAR)
+        found = _quick(source, file) or text_rows.parsed(source, [file], builder, log, GRAMMAR)
         if builder.kind is None:
             builder.kind = _named(source.full(file)) or _kind_of(found)
         sequence = _sequence(source, file, log, several=len(files) > 1)
@@ -297,7 +280,7 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
     gather.finish()
 
 
-def _kind_of(found: ParsedRows) -> Kind:
+def _kind_of(found: text_rows.ParsedRows) -> Kind:
     return "det" if len(found) and bool((found.values[:, 1] == -1).all()) else "gt"
 
 
@@ -371,7 +354,7 @@ class _Frames:
         self.gather, self.options = gather, options
         self.source, self.builder, self.log = gather.source, gather.builder, gather.log
 
-    def add(self, found: ParsedRows, file: str, sequence: _Sequence) -> None:
+    def add(self, found: text_rows.ParsedRows, file: str, sequence: _Sequence) -> None:
         """Add the images and the boxes of a sequence."""
         log, builder = self.log, self.builder
         number = builder.file(self.source.full(file))
@@ -383,13 +366,13 @@ class _Frames:
         flags = np.zeros(len(found), np.uint16)
         if builder.kind == "gt":
             wrong = good & (conf != 0) & (conf != 1) & (conf != -1)
-            report_marks(found, log, SCORE_UNEXPECTED, wrong, 6, "conf", "1, or 0 if ignored")
+            text_rows.report_marks(found, log, SCORE_UNEXPECTED, wrong, 6, "conf", "1, or 0 if ignored")
             good &= ~wrong
             odd = good & ~((visibility == -1) | ((visibility >= 0) & (visibility <= 1)))
-            report_marks(found, log, BAD_FLAG, odd, 8, "visibility", "0..1, or -1 for unknown")
+            text_rows.report_marks(found, log, BAD_FLAG, odd, 8, "visibility", "0..1, or -1 for unknown")
             good &= ~odd
             flags |= np.where(conf == 0, np.uint16(Flag.CROWD), np.uint16(0))
-            count_extra(builder, "visibility", good & (visibility >= 0) & (visibility < 1))
+            text_rows.count_extra(builder, "visibility", good & (visibility >= 0) & (visibility < 1))
         category, known = self._classes(found, file, good)
         good &= known
         known_frames = np.array([*rows, 2**31], np.int64)  # which rise
@@ -398,7 +381,7 @@ class _Frames:
         good &= images >= 0
         ids = np.where(found.values[:, 1] >= 0, found.values[:, 1], NO_ID).astype(np.int64)
         builder.skipped += len(good) - int(good.sum())
-        xyxy, wh = corners(found.values[:, 2:6])
+        xyxy, wh = text_rows.corners(found.values[:, 2:6])
         self.gather.add(
             image=images[good],
             category=category[good],
@@ -411,13 +394,13 @@ class _Frames:
             **({"track": builder.tracks(np.full(len(ids), video), ids)[good]} if (ids >= 0).any() else {}),
         )
 
-    def _frames(self, found: ParsedRows, sequence: _Sequence) -> tuple[NDArray[np.bool_], Longs]:
+    def _frames(self, found: text_rows.ParsedRows, sequence: _Sequence) -> tuple[NDArray[np.bool_], Longs]:
         frame = found.values[:, 0]
         limit = (sequence.length or 10**9) if sequence.names is None else len(sequence.names)
         least = 1 if sequence.names is not None or sequence.shift else 0
         good = (frame == np.rint(frame)) & (frame >= least) & (frame <= limit)
         among = f" in 1..{sequence.length}" if sequence.length else " from 1 on" if sequence.shift else ""
-        report_marks(found, self.log, BAD_FRAME, ~good, 0, "frame", "", among=among)
+        text_rows.report_marks(found, self.log, BAD_FRAME, ~good, 0, "frame", "", among=among)
         return good, np.where(good, frame, -1).astype(np.int64)
 
     def _images(self, used: Longs, sequence: _Sequence, number: int, video: int) -> dict[int, int]:
@@ -477,7 +460,7 @@ class _Frames:
         return {frame: first + i for i, frame in enumerate(frames)}
 
     def _classes(
-        self, found: ParsedRows, file: str, good: NDArray[np.bool_]
+        self, found: text_rows.ParsedRows, file: str, good: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         names: list[str] | None = list(CLASSES)
         beside = file.rpartition("/")[0]
@@ -499,11 +482,13 @@ class _Frames:
             if CLASSES[1] not in names:
                 names.append(CLASSES[1])
             number = np.where(unclassed, names.index(CLASSES[1]), number)
-        rows, known = numbered_classes(number, good & (number != 0), self.builder, names, in_order=listed)
+        rows, known = text_rows.numbered_classes(
+            number, good & (number != 0), self.builder, names, in_order=listed
+        )
         known &= number != 0
         if names is not None:
             values = {"n": len(names) - 1, "where": where}
-            report_marks(found, self.log, UNKNOWN_CLASS, good & ~known, 7, "class", "", **values)
+            text_rows.report_marks(found, self.log, UNKNOWN_CLASS, good & ~known, 7, "class", "", **values)
         return rows, known
 
 
@@ -518,7 +503,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: MotOptions) -> No
     for sequence in sequences:
         names |= dict.fromkeys(sequence.files, f"the sequence {sequence.name!r}")
     fits = check_frames(dataset, log)
-    refused = refuse_classes(dataset, log, words=False, unused=True)
+    refused = text_rows.refuse_classes(dataset, log, words=False, unused=True)
     if not target.plan(list(names), list(names.values()), log) or refused or not fits:
         return
     numbers = track_numbers(dataset, log)
@@ -546,7 +531,7 @@ class _Target:
         """Whether the list of images holds whole names, not names in the folder."""
         if not self.full:
             self.images = [name[len(folder) :] for name in self.images]
-        self.suffix = picture_suffix(self.images)
+        self.suffix = text_rows.picture_suffix(self.images)
         pairs = zip(self.images, self.frames.tolist(), strict=True)
         self.numbered = not self.full and len(rows) == self.length
         self.numbered = self.numbered and all(name == f"{n:06d}{self.suffix}" for name, n in pairs)

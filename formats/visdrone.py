@@ -40,36 +40,12 @@ from numpy.typing import NDArray
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of
+from odm.formats._shared import text_rows
 from odm.formats._shared.class_lists import class_list_option, read_list
 from odm.formats._shared.codes import BAD_FLAG, SCORE_RANGE, UNKNOWN_CLASS
 from odm.formats._shared.gather import decide_kind
 from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_rows import (
-    Cell,
-    Grammar,
-    ParsedRows,
-    Part,
-    add_boxes,
-    add_images,
-    are_text,
-    block,
-    corners,
-    count_extra,
-    file_names,
-    gather_labels,
-    label_files,
-    numbered_classes,
-    parsed,
-    part_of,
-    refuse_classes,
-    report_count,
-    report_files,
-    report_marks,
-    report_numbers,
-    sampled,
-    write_files,
-)
 from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
@@ -102,10 +78,10 @@ class VisdroneOptions(ImageOptions):
 
 def sniff(source: Source) -> Sniff | None:
     """Lines of eight numbers between commas, the sixth of which is whole."""
-    if not are_text(source):
+    if not text_rows.are_text(source):
         return None
     lines = fits = 0
-    for cells in sampled(source, label_files(source, GRAMMAR), b","):
+    for cells in text_rows.sampled(source, text_rows.label_files(source, GRAMMAR), b","):
         lines += 1
         if len(cells) in (8, 9) and all(map(NUMBER.fullmatch, cells[:8])) and not any(cells[8:]):
             score, category, truncation, occlusion = map(float, cells[4:8])
@@ -120,50 +96,50 @@ def sniff(source: Source) -> Sniff | None:
     return Sniff(SURE, f"{lines_are(fits, lines)} the eight numbers of VisDrone, separated by commas")
 
 
-def _split(chunk: Chunk) -> Part:
+def _split(chunk: Chunk) -> text_rows.Part:
     count = chunk.count
     enough = count == 8
     ninth = np.flatnonzero(count == 9)
     tokens = chunk.pick(chunk.first[ninth] + 8)
     enough[ninth] = [token == EMPTY for token in tokens]
     rows = np.flatnonzero(enough)
-    values, sound = block(chunk, chunk.first[rows], 8)
-    return part_of(chunk, rows, sound, values, b"object")
+    values, sound = text_rows.block(chunk, chunk.first[rows], 8)
+    return text_rows.part_of(chunk, rows, sound, values, b"object")
 
 
-def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
+def _explain(cells: list[text_rows.Cell], path: str, line: int, log: Log) -> None:
     if len(cells) > 8 and not cells[-1][1]:
         cells = cells[:-1]
     if len(cells) != 8:
-        report_count(cells, "8 numbers separated by commas", path, line, log)
+        text_rows.report_count(cells, "8 numbers separated by commas", path, line, log)
     else:
-        report_numbers(cells, FIELDS, path, line, log)
+        text_rows.report_numbers(cells, FIELDS, path, line, log)
 
 
-GRAMMAR = Grammar(_split, _explain, 8, sep=",", folders=re.compile("annotations", re.IGNORECASE))
+GRAMMAR = text_rows.Grammar(_split, _explain, 8, sep=",", folders=re.compile("annotations", re.IGNORECASE))
 
 
 def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -> None:
     """Read a folder of label files, or one."""
-    files = label_files(source, GRAMMAR)
-    report_files(source, files, log)
-    found = parsed(source, files, builder, log, GRAMMAR)
-    gather = gather_labels(source, builder, log, options)
-    images = add_images(found, gather, GRAMMAR)
+    files = text_rows.label_files(source, GRAMMAR)
+    text_rows.report_files(source, files, log)
+    found = text_rows.parsed(source, files, builder, log, GRAMMAR)
+    gather = text_rows.gather_labels(source, builder, log, options)
+    images = text_rows.add_images(found, gather, GRAMMAR)
     score, category, truncation, occlusion = found.values[:, 4:].T
     confident = ((truncation == -1) & (occlusion == -1)) | ((score > 0) & (score < 1))
     flags = np.zeros(len(found), np.uint16)
     if decide_kind(builder, int(confident.sum()), len(found)):
         good = (score >= 0) & (score <= 1)
-        report_marks(found, log, SCORE_RANGE, ~good, 4, "score", "a confidence in 0..1")
+        text_rows.report_marks(found, log, SCORE_RANGE, ~good, 4, "score", "a confidence in 0..1")
     else:
         good = (score == 0) | (score == 1)
-        report_marks(found, log, SCORE_UNEXPECTED, ~good, 4, "score", "1, or 0 if ignored")
+        text_rows.report_marks(found, log, SCORE_UNEXPECTED, ~good, 4, "score", "1, or 0 if ignored")
         good &= _marks(found, good, log)
         flags |= np.where((score == 0) | (category == 0), np.uint16(Flag.CROWD), np.uint16(0))
         flags |= np.where(truncation > 0, np.uint16(Flag.TRUNCATED), np.uint16(0))
         flags |= np.where(occlusion > 0, np.uint16(Flag.OCCLUDED), np.uint16(0))
-        count_extra(builder, "degrees of occlusion", good & (occlusion == 2))
+        text_rows.count_extra(builder, "degrees of occlusion", good & (occlusion == 2))
     names: list[str] | None = list(CLASSES)
     where = "VisDrone"
     own = options.classes or ("classes.txt" if "classes.txt" in source.files else "")
@@ -171,20 +147,20 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
         listed = Source(options.classes, follow_links=True) if options.classes else source
         names = read_list(listed, "" if options.classes else own, log)
         names, where = None if names is None else [IGNORED, *names], options.classes or source.full(own)
-    rows, known = numbered_classes(category, good, builder, names, in_order=bool(own))
+    rows, known = text_rows.numbered_classes(category, good, builder, names, in_order=bool(own))
     if names is not None:
         values = {"n": len(names), "where": where}
-        report_marks(found, log, UNKNOWN_CLASS, good & ~known, 5, "object_category", "", **values)
-    xyxy, wh = corners(found.values)
+        text_rows.report_marks(found, log, UNKNOWN_CLASS, good & ~known, 5, "object_category", "", **values)
+    xyxy, wh = text_rows.corners(found.values)
     given = score if builder.kind == "det" else None
-    add_boxes(found, gather, images, good & known, rows, xyxy, wh=wh, flags=flags, score=given)
+    text_rows.add_boxes(found, gather, images, good & known, rows, xyxy, wh=wh, flags=flags, score=given)
 
 
-def _marks(found: ParsedRows, good: NDArray[np.bool_], log: Log) -> NDArray[np.bool_]:
+def _marks(found: text_rows.ParsedRows, good: NDArray[np.bool_], log: Log) -> NDArray[np.bool_]:
     sound = np.ones(len(found), bool)
     for at, expected in ((6, (-1, 0, 1)), (7, (-1, 0, 1, 2))):
         wrong = good & ~np.isin(found.values[:, at], expected)
-        report_marks(found, log, BAD_FLAG, wrong, at, FIELDS[at], " or ".join(map(str, expected)))
+        text_rows.report_marks(found, log, BAD_FLAG, wrong, at, FIELDS[at], " or ".join(map(str, expected)))
         sound &= ~wrong
     return sound
 
@@ -192,13 +168,13 @@ def _marks(found: ParsedRows, good: NDArray[np.bool_], log: Log) -> NDArray[np.b
 def write(dataset: Dataset, target: Output, log: Log, options: VisdroneOptions) -> None:
     """Write one file per image, and the list of classes where it is not the official one."""
     del options
-    names, owners = file_names(dataset), list(dataset.images.name)
+    names, owners = text_rows.file_names(dataset), list(dataset.images.name)
     classes, boxes = dataset.categories.name, dataset.boxes
     official = set(classes) <= set(CLASSES)
     listed = [] if official else [name for name in classes if name != IGNORED]
     if listed:
         names, owners = [*names, "classes.txt"], [*owners, "the list of classes"]
-    refused = refuse_classes(dataset, log, words=False, unused=True)
+    refused = text_rows.refuse_classes(dataset, log, words=False, unused=True)
     if not target.plan(names, owners, log) or refused:
         return
     if listed:
@@ -215,7 +191,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: VisdroneOptions) 
         ["-1" if det else "1" if t else "0" for t in truncated],
         ["-1" if det else "1" if o else "0" for o in occluded],
     ]
-    write_files(dataset, target, log, columns, ",")
+    text_rows.write_files(dataset, target, log, columns, ",")
 
 
 FORMAT = format_of(

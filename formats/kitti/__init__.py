@@ -45,39 +45,11 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
+from odm.formats._shared import text_rows
 from odm.formats._shared.class_lists import spaces_option
 from odm.formats._shared.codes import BAD_FLAG
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_rows import (
-    Cell,
-    Grammar,
-    Part,
-    add_boxes,
-    add_images,
-    are_text,
-    block,
-    class_rows,
-    class_text,
-    column,
-    count_extra,
-    file_names,
-    gather_labels,
-    label_files,
-    numeric,
-    parsed,
-    part_of,
-    refuse_classes,
-    report_count,
-    report_files,
-    report_marks,
-    report_name,
-    report_numbers,
-    sampled,
-    settle_kind,
-    spans,
-    write_files,
-)
 from odm.formats._shared.text_tokens import NUMBER, Chunk, lines_are
 from odm.formats.kitti.tracking import LEAD, add_frames, is_tracking, write_tracking
 from odm.issues import Log
@@ -106,10 +78,10 @@ DONT_CARE = "DontCare"
 
 def sniff(source: Source) -> Sniff | None:
     """Lines of a type and 14 or 15 numbers whose second is a state of occlusion."""
-    if not are_text(source):
+    if not text_rows.are_text(source):
         return None
     lines = fits = words = 0
-    for given in sampled(source, label_files(source, GRAMMAR)):
+    for given in text_rows.sampled(source, text_rows.label_files(source, GRAMMAR)):
         cells = [*given[:1], *(_MARKS.get(cell, cell) for cell in given[1:])]
         lines += 1
         words += len(cells) > 2 and not NUMBER.fullmatch(cells[2])
@@ -136,39 +108,39 @@ def _number_marks(chunk: Chunk, lead: int) -> None:
             chunk.tokens[at] = _MARKS.get(chunk.tokens[at], chunk.tokens[at])
 
 
-def _split(lead: int, chunk: Chunk) -> Part:
+def _split(lead: int, chunk: Chunk) -> text_rows.Part:
     """The rows of a chunk, in which so many numbers come before the type."""
     _number_marks(chunk, lead)
     rows = np.flatnonzero(chunk.count >= lead + 15)
     first, count = chunk.first[rows], chunk.count[rows]
     scored = count >= lead + 16
-    scored[scored] = numeric(chunk, first[scored] + count[scored] - 15)
+    scored[scored] = text_rows.numeric(chunk, first[scored] + count[scored] - 15)
     start = first + count - 14 - scored
-    values, sound = block(chunk, start, 14)
-    leads, whole = block(chunk, first, lead)
+    values, sound = text_rows.block(chunk, start, 14)
+    leads, whole = text_rows.block(chunk, first, lead)
     sound &= whole
-    score = column(chunk, start + 14, scored, sound)
-    names = spans(chunk, first + lead, count - lead - 14 - scored)
-    return part_of(chunk, rows, sound, np.concatenate([leads, values], axis=1), names, score)
+    score = text_rows.column(chunk, start + 14, scored, sound)
+    names = text_rows.spans(chunk, first + lead, count - lead - 14 - scored)
+    return text_rows.part_of(chunk, rows, sound, np.concatenate([leads, values], axis=1), names, score)
 
 
-def _explain(lead: int, cells: list[Cell], path: str, line: int, log: Log) -> None:
+def _explain(lead: int, cells: list[text_rows.Cell], path: str, line: int, log: Log) -> None:
     expected = "a type and 14 numbers, or 15 with a score"
     cells = cells[lead:]
     if len(cells) < 15:
-        report_count(cells, expected, path, line, log)
+        text_rows.report_count(cells, expected, path, line, log)
         return
     cells = [*cells[:1], *((at, _MARKS.get(value, value)) for at, value in cells[1:])]
     fields = (*FIELDS, "score") if len(cells) >= 16 and NUMBER.fullmatch(cells[-15][1]) else FIELDS
-    if not report_numbers(cells[-len(fields) :], fields, path, line, log):
+    if not text_rows.report_numbers(cells[-len(fields) :], fields, path, line, log):
         words = cells[: -len(fields)]
-        if class_text(b" ".join(word for _, word in words)) is None:
-            report_name(words, "type", len(cells), expected, path, line, log)
+        if text_rows.class_text(b" ".join(word for _, word in words)) is None:
+            text_rows.report_name(words, "type", len(cells), expected, path, line, log)
 
 
-def _grammar(lead: int) -> Grammar:
+def _grammar(lead: int) -> text_rows.Grammar:
     split, explain = functools.partial(_split, lead), functools.partial(_explain, lead)
-    return Grammar(split, explain, lead + 14, folders=re.compile("label_?0?2?", re.IGNORECASE))
+    return text_rows.Grammar(split, explain, lead + 14, folders=re.compile("label_?0?2?", re.IGNORECASE))
 
 
 GRAMMAR, TRACKING = _grammar(0), _grammar(LEAD)
@@ -176,33 +148,33 @@ GRAMMAR, TRACKING = _grammar(0), _grammar(LEAD)
 
 def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> None:
     """Read a folder of label files, or one."""
-    files = label_files(source, GRAMMAR)
-    report_files(source, files, log)
+    files = text_rows.label_files(source, GRAMMAR)
+    text_rows.report_files(source, files, log)
     tracking = is_tracking(source, files)
-    found = parsed(source, files, builder, log, TRACKING if tracking else GRAMMAR)
-    gather = gather_labels(source, builder, log, options)
-    images = None if tracking else add_images(found, gather, GRAMMAR)
-    good = settle_kind(found, builder, log)
+    found = text_rows.parsed(source, files, builder, log, TRACKING if tracking else GRAMMAR)
+    gather = text_rows.gather_labels(source, builder, log, options)
+    images = None if tracking else text_rows.add_images(found, gather, GRAMMAR)
+    good = text_rows.settle_kind(found, builder, log)
     values = found.values[:, LEAD:] if tracking else found.values
     truncated, occluded = values[:, 0], values[:, 1]
     last = -15 if builder.kind == "det" else -14
     wrong = good & ~((truncated == -1) | ((truncated >= 0) & (truncated <= 2)))
-    report_marks(found, log, BAD_FLAG, wrong, last, "truncated", "0..1, or -1 for unknown")
+    text_rows.report_marks(found, log, BAD_FLAG, wrong, last, "truncated", "0..1, or -1 for unknown")
     odd = good & ~np.isin(occluded, (-1, 0, 1, 2, 3))
-    report_marks(found, log, BAD_FLAG, odd, last + 1, "occluded", "0, 1, 2, 3, or -1 for unknown")
+    text_rows.report_marks(found, log, BAD_FLAG, odd, last + 1, "occluded", "0, 1, 2, 3, or -1 for unknown")
     good &= ~wrong & ~odd
     flags = np.where(truncated > 0, np.uint16(Flag.TRUNCATED), np.uint16(0))
     flags |= np.where((occluded == 1) | (occluded == 2), np.uint16(Flag.OCCLUDED), np.uint16(0))
     crowd = np.array([text == DONT_CARE for text in found.texts] or [False])[found.name]
     if builder.kind == "gt":
         flags[crowd] |= np.uint16(Flag.CROWD)
-    count_extra(builder, "degrees of truncation", good & (truncated > 0) & (truncated < 1))
-    count_extra(builder, "degrees of occlusion", good & (occluded >= 2))
-    count_extra(builder, "3D boxes", good & (values[:, 7:10] > 0).all(axis=1))
+    text_rows.count_extra(builder, "degrees of truncation", good & (truncated > 0) & (truncated < 1))
+    text_rows.count_extra(builder, "degrees of occlusion", good & (occluded >= 2))
+    text_rows.count_extra(builder, "3D boxes", good & (values[:, 7:10] > 0).all(axis=1))
     score = found.score if builder.kind == "det" else None
-    category = class_rows(found, good, builder)
+    category = text_rows.class_rows(found, good, builder)
     if images is not None:
-        add_boxes(found, gather, images, good, category, values[:, 3:7], flags=flags, score=score)
+        text_rows.add_boxes(found, gather, images, good, category, values[:, 3:7], flags=flags, score=score)
         return
     image, columns = add_frames(found, gather, good)
     good &= image >= 0
@@ -242,10 +214,10 @@ def write(dataset: Dataset, target: Output, log: Log, options: KittiOptions) -> 
     if options.layout == "tracking":
         write_tracking(dataset, target, log, columns)
         return
-    names = file_names(dataset)
-    refused = refuse_classes(dataset, log)
+    names = text_rows.file_names(dataset)
+    refused = text_rows.refuse_classes(dataset, log)
     if target.plan(names, dataset.images.name, log) and not refused:
-        write_files(dataset, target, log, columns, " ")
+        text_rows.write_files(dataset, target, log, columns, " ")
 
 
 _KEEPS = frozenset("empty score truncated occluded".split())
