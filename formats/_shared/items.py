@@ -26,11 +26,13 @@ import numpy as np
 
 from odm.codes import NO_SIZE
 from odm.files import Output
+from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.gather import NAN, At, Corners
 from odm.formats._shared.json_lines import json_lines
 from odm.formats._shared.json_values import (
     EMPTY_VALUES,
     FLAG_NAMES,
+    NUMBER_TYPES,
     Nothing,
     Reader,
     flags_of,
@@ -38,7 +40,7 @@ from odm.formats._shared.json_values import (
     number,
 )
 from odm.formats._shared.number_text import short_wh
-from odm.issues import Code, Log
+from odm.issues import Code, Log, Trusted
 from odm.tables import Builder, Dataset, Flag
 
 Size = tuple[int, int]
@@ -183,10 +185,22 @@ class Item:
         return good
 
     def points(self, key: str, least: int) -> list[list[float]]:
-        """The list of at least so many points [x, y] under a key."""
+        """The list of at least so many points [x, y] under a key, which must be there."""
         self.need(key)
-        found = self.reader.points(self.record[key], self.at / key, least)
-        if found is None:
+        value, at = self.record[key], self.at / key
+        found: list[list[float]] = []
+        if not isinstance(value, list):
+            self.wrong(key, "a list of points")
+        elif len(value) < least:
+            expected = Trusted(f"at least {least} points [x, y]")
+            self.reader.log.report(WRONG_COUNT, at.path, **at.where, expected=expected, found=len(value))
+        else:
+            for i, point in enumerate(value):
+                if type(point) is list and len(point) == 2 and NUMBER_TYPES.issuperset(map(type, point)):
+                    found.append([float(point[0]), float(point[1])])
+                elif (pair := self.reader.numbers(point, 2, "2 numbers, x and y", at / i)) is not None:
+                    found.append(pair)
+        if not found or len(found) < len(value):
             self.fault()
             return [[NAN, NAN]] * max(least, 1)
         return found

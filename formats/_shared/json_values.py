@@ -54,7 +54,7 @@ from odm.issues import Log, Trusted, shorten
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag
 
-_NUMBER = frozenset({int, float})
+NUMBER_TYPES = frozenset({int, float})
 EMPTY_VALUES: tuple[Any, ...] = (None, [], {}, "")
 _MOST_EXTRAS = 30
 """Names of unread keys that are counted separately."""
@@ -103,23 +103,12 @@ class Reader(Gather):
     # -- files
 
     def value(self, file: str) -> Any:
-        """The decoded content of a file; `Nothing` if it cannot be had."""
-        data = self.content(file)
-        return Nothing if data is None else self.decode(file, data)
-
-    def content(self, file: str, log: Log | None = None) -> bytes | None:
-        """The text of a file; None, and an issue, if it cannot be had."""
-        log = log or self.log
-        data = self.source.read(file, log)
+        """The decoded content of a file; `Nothing`, and an issue, if it cannot be read or is no JSON."""
+        path, data = self.source.full(file), self.source.read(file, self.log)
+        if data is None:
+            return Nothing
         try:
-            return None if data is None else load(data, log, self.source.full(file))
-        except Broken:
-            return None
-
-    def decode(self, file: str, data: bytes) -> Any:
-        """The value of the text of a file; `Nothing`, and an issue, if it is no JSON."""
-        try:
-            document = Document(data, self.log, self.source.full(file))
+            document = Document(load(data, self.log, path), self.log, path)
             found = document.value()
             document.end()
         except Broken:
@@ -220,7 +209,7 @@ class Reader(Gather):
 
     def number(self, value: Any, at: At) -> float | None:
         """A finite number, or None and an issue."""
-        if type(value) in _NUMBER:
+        if type(value) in NUMBER_TYPES:
             return float(value)
         if isinstance(value, Token):
             self.log.report(NOT_FINITE, at.path, **at.where, field=at.field, value=value)
@@ -231,7 +220,7 @@ class Reader(Gather):
     def members(self, record: dict[str, Any], keys: Sequence[str], at: At) -> list[float] | None:
         """The numbers under these keys of an object, or None and an issue for each that is not one."""
         values: list[Any] = [record.get(key) for key in keys]
-        if _NUMBER.issuperset(map(type, values)):
+        if NUMBER_TYPES.issuperset(map(type, values)):
             return list(map(float, values))
         for key in keys:
             if key in record:
@@ -248,28 +237,10 @@ class Reader(Gather):
         if len(value) != count:
             self.log.report(WRONG_COUNT, at.path, **at.where, expected=Trusted(what), found=len(value))
             return None
-        if _NUMBER.issuperset(map(type, value)):
+        if NUMBER_TYPES.issuperset(map(type, value)):
             return list(map(float, value))
         found = [n for i, v in enumerate(value) if (n := self.number(v, at / i)) is not None]
         return found if len(found) == count else None
-
-    def points(self, value: Any, at: At, least: int) -> list[list[float]] | None:
-        """A list of at least so many points, each two numbers, or None and an issue."""
-        if not isinstance(value, list):
-            self.wrong(at, "a list of points", value, row=True)
-            return None
-        if len(value) < least:
-            expected = Trusted(f"at least {least} points [x, y]")
-            self.log.report(WRONG_COUNT, at.path, **at.where, expected=expected, found=len(value))
-            return None
-        what = "2 numbers, x and y"
-        found: list[list[float]] = []
-        for i, v in enumerate(value):
-            if type(v) is list and len(v) == 2 and type(v[0]) in _NUMBER and type(v[1]) in _NUMBER:
-                found.append([float(v[0]), float(v[1])])
-            elif (point := self.numbers(v, 2, what, at / i)) is not None:
-                found.append(point)
-        return found if len(found) == len(value) else None
 
     def score(self, value: Any, at: At, *, as_text: bool = False) -> float | None:
         """A score, NaN where it is null or missing; None and an issue if it is something else.
@@ -360,7 +331,7 @@ class Reader(Gather):
         for value, key in zip((width, height), keys, strict=True):
             if value in (None, 0):
                 continue
-            if type(value) in _NUMBER and 1 <= value < 2**31 and value == int(value):
+            if type(value) in NUMBER_TYPES and 1 <= value < 2**31 and value == int(value):
                 found.append(int(value))
             else:
                 there = at / key
