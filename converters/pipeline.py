@@ -28,6 +28,7 @@ from odm.converters.writing import (
     not_written,
     open_ledger,
     open_output,
+    pictures_asked,
     write_loaded,
 )
 from odm.files import MAX_SIZE
@@ -220,8 +221,8 @@ def convert(
     sources = [os.fspath(s) for s in ([source] if isinstance(source, str | os.PathLike) else source)]
     formats = _formats_of(sources, from_, same_image)
     inputs.name(*sources, gt)
-    shared = dict(options or {})
     to_format = get(to) if to else for_target(target)
+    shared, pictures = pictures_asked(options or {}, target, to_format)
     if not to:
         log.note(f"{printable(target)}: written as {to_format.name}, from its suffix")
     to_chosen = choose_options(to_format, to_options or {}, shared, "write")
@@ -248,6 +249,7 @@ def convert(
         clip=clip,
         edits=edits,
         selection=selection,
+        pictures=pictures,
     )
     return write_loaded(loaded, wanted, log, ledger)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from odm import checks
-from odm.codes import NO_SIZE
+from odm.codes import NO_SIZE, NOTHING_TO_PUT
 from odm.converters.edit import Edits, apply, write_underscores
 from odm.converters.ledger import BAD_FILES, Ledger, drop_unsupported
 from odm.converters.load import Loaded
@@ -19,10 +21,21 @@ from odm.converters.repairs import clip_boxes
 from odm.converters.selection import Selection, divide, select
 from odm.converters.skipping import LeftOut, without_images
 from odm.files import Output
-from odm.formats import Format
+from odm.formats import Format, option_specs
 from odm.inputs import folder_of
-from odm.issues import DataError, Log, PathError, UsageError, first_few, plural, printable, shorten
-from odm.names import BAD_NAME, refuse_name, stem
+from odm.issues import (
+    DataError,
+    Log,
+    PathError,
+    Trusted,
+    UsageError,
+    first_few,
+    listed,
+    plural,
+    printable,
+    shorten,
+)
+from odm.names import BAD_NAME, SIZES_FILE, refuse_name, stem
 from odm.tables import Dataset, Longs, SourceFile, distinct
 
 BAD_ROWS = "rows with errors (--skip-bad)"
@@ -46,6 +59,13 @@ class Target:
     """Cut boxes to their image."""
     edits: Edits = Edits()
     selection: Selection = Selection()
+    pictures: str = ""
+    """``copy`` or ``link``: put the pictures into the folder that the format names."""
+
+    @property
+    def links(self) -> bool:
+        """Whether the format puts links to the pictures, by an option of its own."""
+        return bool(getattr(self.options, "link_images", False))
 
 
 class StrictLoss(DataError):
@@ -145,8 +165,10 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger | None
         names = [tested + name for name in target.selection.parts]
         ledger.parts = dict(zip(names, sizes, strict=True))
         pieces = _pieces(dataset, part, target.selection, whole="split" in format_.keeps)
-    _put(dataset, pieces, output, format_, target.options, log)
+    _put(dataset, pieces, output, format_, target, log)
     ledger.files, ledger.stayed = tuple(output.written), tuple(output.stayed)
+    if target.selection.divides and not target.pictures and format_.pictures is not None:
+        log.note("pictures were not added (use --link-images or --copy-images)")
     return ledger
 
 
@@ -239,7 +261,7 @@ def _put(
     pieces: Iterable[tuple[str, Dataset]],
     output: Output,
     format_: Format,
-    options: Any,
+    target: Target,
     log: Log,
 ) -> None:
     """Have the format write into the output; DataError, and nothing is written, if it reports an error.
@@ -254,8 +276,13 @@ def _put(
         try:
             for folder, piece in pieces:
                 own = writing.fresh()
+                place = output.below(folder) if folder else output
                 try:
-                    format_.write(piece, output.below(folder) if folder else output, own, options)
+                    format_.write(piece, place, own, target.options)
+                    if target.pictures and not own.errors:
+                        _put_pictures(piece, place, f"{format_.pictures}/", target.pictures, own)
+                    if target.links or (target.pictures and "size" not in format_.keeps):
+                        place.write(SIZES_FILE, _sizes_of(piece))
                 finally:
                     writing.extend(own, once=True)
         finally:
@@ -278,6 +305,59 @@ def report_no_sizes(dataset: Dataset, log: Log) -> None:
     for row in distinct(dataset.boxes.image).tolist():
         path, line, pointer = dataset.image_place(row)
         log.report(NO_SIZE, path, line=line, pointer=pointer, value=dataset.images.name[row])
+
+
+def pictures_asked(options: Mapping[str, Any], target: str, format_: Format) -> tuple[dict[str, Any], str]:
+    """The options that concern a format, and how the pictures are to be put beside what it writes, if at all.
+
+    UsageError if they are to be both copied and linked, or the target is one file.
+    """
+    rest = {name.replace("-", "_"): value for name, value in options.items()}
+    if any(spec.name == "copy_images" for spec in option_specs(format_.options)):
+        return rest, ""
+    asked = [how for how in ("copy", "link") if rest.pop(f"{how}_images", False)]
+    if len(asked) == 2:
+        raise UsageError("--copy-images and --link-images: use one of them")
+    how = asked[0] if asked and format_.pictures is not None else ""
+    if how and _is_single(target, format_):
+        raise UsageError(
+            f"{printable(target)}: one file cannot hold the pictures of --{how}-images; name a folder, and "
+            f"say --to {format_.name}"
+        )
+    return rest, how
+
+
+def _put_pictures(dataset: Dataset, output: Output, folder: str, how: str, log: Log) -> None:
+    """Copy or link the picture of each image into a folder of the output, under the name of the image."""
+    images = dataset.images
+    lost = [row for row in range(len(images)) if not images.path[row]]
+    if lost:
+        path, line, pointer = dataset.image_place(lost[0])
+        names = Trusted(listed([images.name[row] for row in lost]))
+        place = {"path": path, "line": line, "pointer": pointer}
+        log.report(NOTHING_TO_PUT, **place, n=len(lost), total=len(images), names=names)
+        return
+    pictures = {
+        folder + (name if stem(name) != name else name + os.path.splitext(path)[1]): path
+        for name, path in zip(images.name, images.path, strict=True)
+    }
+    if output.plan(list(pictures), list(pictures), log):
+        for name, path in log.track(pictures.items(), "pictures"):
+            (output.copy if how == "copy" else output.link)(name, path)
+
+
+def _sizes_of(dataset: Dataset) -> bytes:
+    """The sizes of the images as ``--image-sizes`` reads them."""
+    images = dataset.images
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("image", "width", "height"))
+    writer.writerows(
+        row
+        for row in zip(images.name, images.width.tolist(), images.height.tolist(), strict=True)
+        if min(row[1:]) > 0
+    )
+    return text.getvalue().encode()
 
 
 def not_written(log: Log, target: str) -> DataError:

@@ -122,6 +122,9 @@ class Format:
     (the ``own`` of images, categories and files), and names of ``Dataset.extras``."""
     max_error_px: float = 0.0
     """The largest distance, in pixels, between a coordinate written and read back."""
+    pictures: str | None = "images"
+    """Below which folder of a target ``--copy-images`` and ``--link-images`` put the pictures; None where the
+    format has options of its own for them, or holds them."""
     needs_size: bool = False
     """Whether it can be written only for images whose size is known."""
     crowd_class: str | None = None

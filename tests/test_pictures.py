@@ -11,6 +11,8 @@ import pytest
 from PIL import Image
 
 from odm.cli import _app
+from odm.converters import read
+from odm.formats import FORMATS
 from odm.issues import Log
 from odm.pictures import picture_size
 from odm.report import Picture, pictures
@@ -145,3 +147,46 @@ def test_a_link_that_leads_out_of_the_folder_of_pictures(
     assert (said in capfd.readouterr().err) == (not follow)
     if follow and "--copy-images" in words:
         assert len(list(Path("out/images").rglob("*.png"))) == 2
+
+
+@pytest.mark.parametrize("how", ["copy", "link"])
+@pytest.mark.parametrize("name", sorted(set(FORMATS) - {"tfrecord"}))  # which holds the pictures themselves
+def test_pictures_are_put_beside_every_format_and_read_again(tmp_path, monkeypatch, name, how):
+    monkeypatch.chdir(tmp_path)
+    Path("photos").mkdir()
+    for image in "ab":
+        Image.new("RGB", (40, 30), "red").save(f"photos/{image}.png")
+    Path("in.csv").write_text("image,x1,y1,x2,y2,class\na.png,1,2,3,4,x\nb.png,5,6,27,28,y\n")
+    words = ["--to", name, "--images", "photos", f"--{how}-images", "-q"]
+    assert _app.run(["convert", "in.csv", "out", *words]) == 0
+    found = list(Path("out").rglob("*.png"))
+    assert [path.is_symlink() for path in found] == [how == "link"] * 2
+    assert {path.read_bytes() for path in found} == {Path("photos/a.png").read_bytes()}
+    before, after = read("in.csv", images="photos"), read("out")
+    assert after.boxes.xyxy.round(3).tolist() == before.boxes.xyxy.tolist()
+    if name == "yolo":
+        assert read("out/data.yaml").boxes.xyxy.round(3).tolist() == before.boxes.xyxy.tolist()
+
+
+def test_pictures_and_one_file_or_both_ways_or_none(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    Path("photos").mkdir()
+    for image in "ab":
+        Image.new("RGB", (40, 30)).save(f"photos/{image}.png")
+    Path("in.csv").write_text("image,x1,y1,x2,y2,class\na.png,1,2,3,4,x\nb.png,1,2,3,4,x\n")
+    for words, code, says in (
+        (
+            ("out.json", "--to", "coco", "--copy-images"),
+            2,
+            "one file cannot hold the pictures of --copy-images",
+        ),
+        (("out", "--to", "voc", "--copy-images", "--link-images"), 2, "use one of them"),
+        (
+            ("out", "--to", "voc", "--split-into", "train:50,val:50", "--no-stratify"),
+            0,
+            "pictures were not added (use --link-images",
+        ),
+        (("out2", "--to", "tfrecord", "--copy-images"), 0, ""),
+    ):
+        assert _app.run(["convert", "in.csv", *words, "--images", "photos"]) == code
+        assert says in " ".join(capfd.readouterr().err.split())

@@ -201,8 +201,8 @@ class Pictures:
             self._list(listed, source.left_out, asked)
         if beside is not None:
             self._explicit = beside._explicit  # noqa: SLF001 -- one of this class
-        elif options.image_sizes is not None:
-            self._read_sizes(options.image_sizes)
+        elif (sizes := options.image_sizes or source.sizes) is not None:
+            self._read_sizes(sizes)
 
     def __bool__(self) -> bool:
         """Whether any picture was found."""

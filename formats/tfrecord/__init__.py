@@ -83,6 +83,7 @@ FORMAT = Format(
     looks_at=("",),
     begins=None,
     single=False,
+    pictures=None,
     sniff=sniff,
     read=read,
     write=write,

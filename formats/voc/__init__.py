@@ -249,6 +249,7 @@ FORMAT = Format(
     looks_at=(".xml", ".txt"),
     begins=XML_BEGINS,
     single=False,
+    pictures="JPEGImages",
     sniff=sniff,
     read=read,
     write=write,

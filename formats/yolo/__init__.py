@@ -250,6 +250,7 @@ FORMAT = Format(
     suffixes=(".txt",),
     looks_at=(".txt", ".yaml", ".yml", ".data"),
     single=False,
+    pictures=None,
     sniff=sniff,
     read=read,
     write=write,

@@ -6,23 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from odm.codes import NOTHING_TO_PUT
 from odm.files import Output
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.number_text import Cells, decimals
 from odm.formats._shared.pictures import relative_to_images
 from odm.formats._shared.text_tokens import pages, relative
 from odm.formats.yolo.layouts import YoloOptions
-from odm.issues import Code, Log, Trusted, listed
+from odm.issues import Log, Trusted, listed
 from odm.names import refuse_class, stem
 from odm.tables import Dataset
-
-NOTHING_TO_PUT = Code(
-    "picture-not-known",
-    "error",
-    "expected the picture of every image to put in images/, found none for {n} of {total}: {names}",
-    "use --images DIR, or --follow-links if pictures are behind links; or omit --link-images, --copy-images",
-    "The output should include the pictures, but the source does not say where these are.",
-)
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> None:

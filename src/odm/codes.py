@@ -137,3 +137,10 @@ COORDINATES_DIFFER = Code(
     "sizes",
     "Relative coordinates and pixels do not overlap, so every metric would be 0.",
 )
+NOTHING_TO_PUT = Code(
+    "picture-not-known",
+    "error",
+    "expected the picture of every image to copy or link, found none for {n} of {total}: {names}",
+    "use --images DIR, or --follow-links if pictures are behind links; or omit --link-images, --copy-images",
+    "The output should include the pictures, but the source does not say where these are.",
+)

@@ -52,6 +52,9 @@ PICTURE_SUFFIXES = frozenset(
 )
 """Lower-case extensions that are not part of an image's stem."""
 
+SIZES_FILE = "image-sizes.csv"
+"""Beside pictures that are links: the sizes of images, which are not read from what links lead to."""
+
 BOM = "\ufeff"
 """A byte order mark; readers drop it at the beginning of a file, so it cannot begin a name."""
 MAX_DEPTH = 100

@@ -55,6 +55,7 @@ class RemoteSource(Source):
         self.inner = None
         self._found = {}
         self._files = None
+        self._has_sizes = False
         self._heads: dict[str, bytes | Unreadable] = {}
         self._fs, self._top = connect(self.path + self._query)
         with refused(path):

@@ -21,7 +21,7 @@ from odm.files.opening import (
     reason_of,
 )
 from odm.issues import Code, Log, PathError, Trusted, hint, plural, printable
-from odm.names import BAD_NAME, PICTURE_SUFFIXES, refuse_name
+from odm.names import BAD_NAME, PICTURE_SUFFIXES, SIZES_FILE, refuse_name
 
 T = TypeVar("T")
 
@@ -63,6 +63,7 @@ class Source:
         """For a file that names others: these."""
         self._found: dict[tuple[object, ...], Any] = {}
         self._files: list[str] | None = None
+        self._has_sizes = False
         if path == "-":
             raise PathError(f"-: cannot read from standard input; {GIVE_A_PATH}")
         try:
@@ -78,8 +79,16 @@ class Source:
     def files(self) -> list[str]:
         """Relative paths of all files, in code-point order; ``[""]`` for a single file."""
         if self._files is None:
-            self._files = sorted(self._walk()) if self.is_dir else [""]
+            found = sorted(self._walk()) if self.is_dir else [""]
+            self._has_sizes = SIZES_FILE in found
+            self._files = [file for file in found if file != SIZES_FILE]
         return self._files
+
+    @property
+    def sizes(self) -> str | None:
+        """The path of the file beside links to pictures that gives the sizes of images, if there is one."""
+        self.files  # noqa: B018 -- the walk finds it
+        return self.full(SIZES_FILE) if self._has_sizes else None
 
     def with_suffix(self, *suffixes: str) -> list[str]:
         """The files whose name ends so, in any letter case."""
@@ -277,6 +286,8 @@ class NamedSource(Source):
         super().__init__(folder or ".", follow_links=file.follow_links, max_size=file.max_size)
         file.inner = self
         self._files = []
+        sizes = self.full(SIZES_FILE)
+        self._has_sizes = os.path.isfile(sizes) and not self.is_linked(sizes)
         self._looked: dict[str, bool] = {}
         """The folders that were listed, and whether with those below."""
 
