@@ -158,12 +158,13 @@ def _most_area(wh: Floats) -> Floats:
 
 
 def _area_differs(columns: DerivedColumns) -> NDArray[np.intp]:
-    boxes = columns.boxes
-    rows = np.flatnonzero(boxes.area >= 0)
+    area, wh = columns.boxes.area, columns.boxes.wh
+    if not (area >= 0).any():
+        return np.zeros(0, np.intp)
+    rows = np.flatnonzero((area == 0) | (area > _most_area(wh)))
     if not len(rows) or columns.normalised or columns.dataset.relative:  # which is reported of the whole
         return rows[:0]
-    wh, area = boxes.wh[rows], boxes.area[rows]
-    differs = np.where(area == 0, wh.min(axis=1, initial=np.inf) > 0, area > _most_area(wh))
+    differs = (area[rows] > 0) | (wh[rows] > 0).all(axis=1)
     return rows[differs & columns.upright[rows]]
 
 
