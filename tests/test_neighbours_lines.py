@@ -301,6 +301,14 @@ def test_vott_1_counts_what_nobody_opened_and_keeps_numbered_frames(tmp_path):
     assert data.extras == {"pictures that nobody opened": 1, "point regions": 1}
 
 
+def test_a_region_of_vott_whose_type_is_no_text_is_counted(tmp_path):
+    box = {"left": 1, "top": 2, "width": 30, "height": 40}
+    regions = [{"id": "r", "type": [], "tags": ["a"], "boundingBox": box}]
+    asset = {"asset": {"name": "a.jpg", "size": {"width": 64, "height": 48}, "state": 2}, "regions": regions}
+    data, log = read(lay(tmp_path, {"a-asset.json": json.dumps(asset)}), "vott")
+    assert (len(data), data.extras, dict(log.counts)) == (0, {"other regions": 1}, {})
+
+
 def test_annotations_json_of_superannotate_takes_the_classes_beside_it(tmp_path):
     points = {"x1": 1, "y1": 2, "x2": 30, "y2": 40}
     item = {

@@ -46,7 +46,7 @@ import dataclasses
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import Format, Sniff, option
+from odm.formats._contract import Sniff, format_of, option
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.sniffing import sniff_json
 from odm.formats.vott.project import looks_like, read_project, write_project
@@ -88,20 +88,14 @@ def adapt(options: VottOptions) -> dict[str, Any]:
     return {"suffixes": (".json",), "keeps": keeps}
 
 
-FORMAT = Format(
-    name="vott",
+FORMAT = format_of(
+    __name__,
     title="VoTT CSV and JSON",
     use="annotation tools",
     written_by="VoTT 2 CSV and JSON (export, and one file per asset), VoTT 1 JSON",
-    doc=__doc__ or "",
     suffixes=(".csv",),
     looks_at=(".csv", ".json"),
     begins="[{",
     single=True,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=VottOptions,
     keeps=frozenset({"extension", "empty", "score"}),
-    adapt=adapt,
 )
