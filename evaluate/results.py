@@ -12,13 +12,15 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from odm.evaluate.matching.confusion import CONFUSION_SCORE, Confusion, confusion
+import numpy as np
+
+from odm.evaluate.matching.confusion import Confusion, confusion
 from odm.evaluate.matching.matches import Matches
 from odm.evaluate.matching.sides import Joined, JoinReport
 from odm.evaluate.scores.curves import Curve, CurveArrays, CurveTable, curve_arrays, curve_table
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Log, UsageError, printable
-from odm.tables import Dataset
+from odm.tables import Dataset, Floats
 
 if TYPE_CHECKING:
     from odm.evaluate.analysis.errors import DetectionTable
@@ -153,10 +155,20 @@ class Result:
         return curve_table(self.matches)
 
     def confusion(self, *, score: float | None = None, iou: float = 0.5) -> Confusion:
-        """The confusion matrix of detections with at least `score`: `at_score`, or else 0.25."""
-        if score is None:
-            score = CONFUSION_SCORE if self.at_score is None else self.at_score
-        return confusion(self.sides, self.rules, score=score, iou=iou)
+        """The confusion matrix of detections with at least `score`, or else at the operating point."""
+        return confusion(self.sides, self.rules, score=self.thresholds if score is None else score, iou=iou)
+
+    @property
+    def thresholds(self) -> Floats:
+        """(classes,) the operating point: from which score on the detections of a class count.
+
+        It is `at_score`, or the given score of each class, or that of the best F1 of all classes together.
+        Images, the confusion matrix and the report count there.
+        """
+        if self.scores_from:
+            return np.array([row.score for row in self.classes], np.float64)
+        score = self.overall.score if self.at_score is None else self.at_score
+        return np.full(len(self.classes), -np.inf if math.isnan(score) else score)
 
     def report_data(self) -> ReportData:
         """The data a report shows for this result: outcomes by class and score, misses, confusion by

@@ -54,7 +54,7 @@ def test_analyses_in_the_json_contract(data):
     }
     assert analysis["calibration"]["mce"] == pytest.approx(0.74)
     assert len(analysis["calibration"]["bins"]) == 10
-    assert [row["image"] for row in analysis["images"]] == ["2", "3", "6", "1", "4", "5"]
+    assert [row["image"] for row in analysis["images"]] == ["2", "3", "1", "4", "5", "6"]
     values = {(row["slice"], row["value"]) for row in analysis["slices"]}
     assert {("light", "day"), ("light", "(none)"), ("gt per image", "0"), ("area", "small")} <= values
 
@@ -133,8 +133,8 @@ def test_files_of_save(data):
     assert [(r["kind"], r["file"], r["line"]) for r in tables["suspects"]] == [
         ("class", "gt.csv", "4"), ("location", "gt.csv", "5"), ("spurious", "gt.csv", "7"), ("missing", "a.csv", "13"),
     ]  # fmt: skip
-    assert [r["image"] for r in tables["images"]] == ["2", "3", "6", "1", "4", "5"]
-    assert tables["images"][0]["at"] == "lowest LRP error of each class"
+    assert [r["image"] for r in tables["images"]] == ["2", "3", "1", "4", "5", "6"]
+    assert tables["images"][0]["at"] == "0.42, the best F1 of all classes"
     first, second = tables["detections"][:2]
     assert (first["gt_file"], first["gt_line"], second["gt_file"]) == ("gt.csv", "2", "")
 

@@ -47,6 +47,11 @@ KNOWN = {
 }  # fmt: skip
 
 
+def lrp_thresholds(table):
+    """(classes,) the score thresholds of the optimal LRP."""
+    return np.array([own.score for own in lrp(table).classes.values()])
+
+
 def test_tide_of_the_small_data_set(small):
     found = tide(*small, points=HUNDREDTHS)
     assert tuple(found.fixes) == FIXES
@@ -205,7 +210,7 @@ def test_lrp_without_a_true_positive_or_a_ground_truth():
     assert math.isnan(found.classes["x"].score)
     assert math.isnan(found.classes["y"].olrp)
     assert found.mean.olrp == 1
-    assert image_table(table_of(result)).error.tolist() == [1.0]
+    assert image_table(table_of(result), lrp_thresholds(table_of(result))).error.tolist() == [1.0]
 
 
 @pytest.mark.parametrize(
@@ -219,7 +224,7 @@ def test_no_lrp_without_a_threshold_below_one(name, options, reason):
     assert reason in found.reason
     assert math.isnan(found.mean.olrp)
     assert found.to_dict()["olrp"] is None
-    counted = image_table(table)
+    counted = image_table(table, lrp_thresholds(table))
     assert np.isnan(counted.error).all()
     assert counted.reason == found.reason
     assert len(counted.rows()) == 40
@@ -230,7 +235,7 @@ def test_no_lrp_without_a_threshold_below_one(name, options, reason):
 
 def test_images_of_the_small_data_set(small):
     table, _ = small
-    counted = image_table(table)
+    counted = image_table(table, lrp_thresholds(table))
     assert counted.error.tolist() == pytest.approx([0.8, 4, 2.4, 0, 0, 1])
     assert list(zip(counted.tp, counted.fp, counted.fn, strict=True)) == [
         (2, 0, 0), (0, 2, 2), (1, 1, 1), (1, 0, 0), (0, 0, 0), (0, 0, 1),
@@ -256,7 +261,7 @@ def test_errors_of_images_add_up_to_lrp(name):
     for k, own in enumerate(lrp(table).classes.values()):
         kept = (table.category == k) & (table.score >= own.score)
         total += own.olrp * (table.n[k] + (kept & (table.outcome == FP)).sum())
-    counted = image_table(table)
+    counted = image_table(table, lrp_thresholds(table))
     assert counted.error.sum() == pytest.approx(total)
     assert sum(row["error_share"] for row in counted.rows()) == pytest.approx(1)
 

@@ -390,9 +390,13 @@ def test_confusion_takes_pairs_of_one_class_first():
         ["a"], [(0, 1), (0, 0), (0, 1), (0, 0)], ["x", "y"],
         ltwh=[(0, 0, 100, 100), (0, 0, 100, 60), (0, 0, 100, 100), (500, 0, 50, 50)], score=[0.9, 0.8, 0.2, 0.7],
     )  # fmt: skip
-    table = evaluate(truth, det).result.confusion()
+    result = evaluate(truth, det).result
+    table = result.confusion(score=0.25)
     assert table.counts.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0]]
-    assert evaluate(truth, det).result.confusion(iou=0.7).counts.tolist() == [[0, 1, 0], [1, 0, 0], [1, 0, 0]]
+    at_best = result.confusion()
+    assert at_best.score == result.overall.score == 0.8
+    assert at_best.counts.tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
+    assert result.confusion(score=0.25, iou=0.7).counts.tolist() == [[0, 1, 0], [1, 0, 0], [1, 0, 0]]
     higher = evaluate(truth, det, at_score=0.85).result.confusion()
     assert (higher.score, higher.counts.tolist()) == (0.85, [[0, 1, 0], [0, 0, 1], [0, 0, 0]])
     assert evaluate(truth, det, at_score=0.85).result.confusion(score=0.25).counts.sum() == table.counts.sum()

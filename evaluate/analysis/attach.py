@@ -12,7 +12,7 @@ import numpy as np
 
 from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES, Track, intervals
 from odm.evaluate.analysis.calibration import calibration
-from odm.evaluate.analysis.images import image_table, scores_of
+from odm.evaluate.analysis.images import image_table
 from odm.evaluate.analysis.lrp import lrp
 from odm.evaluate.analysis.operating import fixed, kept
 from odm.evaluate.analysis.outcome_table import FP, TP
@@ -129,7 +129,7 @@ _ANALYSES: dict[str, Any] = {
     "tide": _tide,
     "lrp": lambda _, table, *__: lrp(table).to_dict(),
     "calibration": lambda _, table, *__: calibration(table).to_dict(),
-    "images": lambda result, table, *_: image_table(table, scores_of(result)).rows(),
+    "images": lambda result, table, *_: image_table(table, result.thresholds).rows(),
     "slices": _slices,
 }
 

@@ -188,10 +188,7 @@ def compare(
     for i in range(1, len(tables)):
         deltas += _summary_deltas(of_runs[0], of_runs[i], drawn[0], drawn[i], n, level, plans[0])
         deltas += _class_deltas(names[i], tables[0], tables[i], drawn[0], drawn[i], held, level)
-    counted = {
-        name: image_table(table, table.result.overall.score if at_score is None else at_score)
-        for name, table in runs.items()
-    }
+    counted = {name: image_table(table, at_score) for name, table in runs.items()}
     shown = tables[0].evaluated if images is None else images
     known = {tables[0].images[i] for i in shown.tolist()}
     rows = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -44,13 +45,14 @@ def places_of(dataset: Dataset | None, rows: NDArray[Any]) -> tuple[list[str], l
 
 def image_rows(result: Result) -> tuple[str, Iterator[list[Any]]]:
     """Which scores the counts are at, and a row per image with the columns of `images.COLUMNS`."""
-    counted = images.image_table(table_of(result), images.scores_of(result))
+    counted = images.image_table(table_of(result), result.thresholds)
     if result.scores_from:
         at = f"the scores of {result.scores_from}"
     elif result.at_score is not None:
         at = repr(result.at_score)
     else:
-        at = "all scores" if counted.reason else "lowest LRP error of each class"
+        best = result.overall.score
+        at = "all scores" if math.isnan(best) else f"{best!r}, the best F1 of all classes"
     return at, ([row[key] for key in images.COLUMNS] for row in counted.rows())
 
 

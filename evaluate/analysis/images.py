@@ -3,7 +3,7 @@
 The error of an image and class is (1 - IoU) / (1 - t) summed over its true positives, plus its false
 positives, plus its misses: what it adds to the numerator of LRP (see `lrp`). It is additive, so images can
 be ranked by it, where shares such as recall would put every image with one missed object first. Counts are
-at the thresholds of the optimal LRP of each class, or at a given score.
+at the operating point of the run (`Result.thresholds`), or at a given score.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from odm.evaluate.analysis.lrp import lrp_thresholds
 from odm.evaluate.analysis.operating import fixed, kept, single_threshold
 from odm.evaluate.analysis.outcome_table import FP, IGNORED, TP
 from odm.evaluate.analysis.table import Table
 from odm.evaluate.matching.sides import Mask
-from odm.evaluate.results import Result, plain
+from odm.evaluate.results import plain
 from odm.tables import Floats, Longs
 
 COLUMNS = (
@@ -122,18 +121,15 @@ def image_table(
     table
         Of all images.
     at_score
-        The least score, of all classes or by class name (else `default`), or (classes,) thresholds; those
-        of the optimal LRP of each class if left out. NaN keeps nothing.
+        The least score, of all classes or by class name (else `default`), or (classes,) thresholds; the
+        operating point of the run if left out. NaN keeps nothing.
     default
         The least score of classes that a mapping does not name.
     """
     reason = single_threshold(table)
-    if isinstance(at_score, np.ndarray):
-        thresholds = at_score
-    elif at_score is None and not reason:
-        thresholds = lrp_thresholds(table)
-    else:
-        thresholds = fixed(table, at_score, default)
+    if at_score is None:
+        at_score = table.result.thresholds
+    thresholds = at_score if isinstance(at_score, np.ndarray) else fixed(table, at_score, default)
     n_images, truth = len(table.images), table.truth
     keep = kept(table, thresholds)
 
@@ -169,13 +165,6 @@ def image_table(
         reason=reason,
         chosen=table.chosen,
     )
-
-
-def scores_of(result: Result) -> float | Floats | None:
-    """The scores that were given for a result, as `image_table` takes them; None where none were."""
-    if result.scores_from:
-        return np.array([row.score for row in result.classes], np.float64)
-    return result.at_score
 
 
 def image_deltas(first: Table, other: Table, before: ImageTable, after: ImageTable) -> list[dict[str, Any]]:

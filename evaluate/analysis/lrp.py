@@ -114,8 +114,3 @@ def _of_class(own: Candidates, threshold: float) -> Lrp:
 def _mean(values: list[float]) -> float:
     defined = [value for value in values if value == value]  # noqa: PLR0124 -- not NaN
     return sum(defined) / len(defined) if defined else NAN
-
-
-def lrp_thresholds(table: Table) -> Floats:
-    """(classes,) the score thresholds of the optimal LRP; NaN keeps nothing."""
-    return np.array([own.score for own in lrp(table).classes.values()], np.float64)

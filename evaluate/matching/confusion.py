@@ -21,10 +21,6 @@ from odm.tables import Floats, Ints, Longs
 
 Of = Literal["gt", "det"]
 
-CONFUSION_SCORE = 0.25
-"""The least score of a detection in the confusion matrix, unless one is given."""
-
-
 MOST_CELLS = 2**22
 """A matrix of more cells is not written out."""
 
@@ -70,6 +66,7 @@ class Confusion:
     classes: tuple[str, ...]
     table: Counts
     score: float
+    """The least score of the detections; NaN where each class has its own."""
     iou: float
 
     @functools.cached_property
@@ -103,7 +100,7 @@ class Confusion:
         background.
         """
         data = {
-            "score": self.score,
+            "score": self.score if math.isfinite(self.score) else None,
             "iou": self.iou,
             "classes": list(self.classes),
             "counts": self.counts.tolist(),
@@ -122,9 +119,7 @@ def counts_as_nothing(joined: Joined, rules: Protocol) -> Mask:
     return nothing
 
 
-def confusion(
-    joined: Joined, rules: Protocol, *, score: float = CONFUSION_SCORE, iou: float = 0.5
-) -> Confusion:
+def confusion(joined: Joined, rules: Protocol, *, score: float | Floats, iou: float = 0.5) -> Confusion:
     """Which class was taken for which.
 
     Pairs of one image are taken one to one: those of one class first, then the others, by descending
@@ -137,19 +132,21 @@ def confusion(
     rules
         The protocol that says how boxes are measured and what is ignored.
     score, iou
-        The least score of a detection and IoU of a pair.
+        The least score of a detection, of all or (classes,) of each class, and IoU of a pair.
 
     Raises
     ------
     UsageError
         If a value is out of range.
     """
-    if not math.isfinite(score) or not 0 < iou <= 1:
+    if not 0 < iou <= 1 or (isinstance(score, float) and not math.isfinite(score)):
         raise UsageError(
             f"confusion matrix at score {score} and IoU {iou}: expected a finite score and an IoU in 0..1"
         )
     joined, _ = prepare(joined, rules)
-    joined = joined.only(detections=joined.detections.score >= score)
+    least = np.broadcast_to(score, len(joined.classes))
+    with np.errstate(invalid="ignore"):
+        joined = joined.only(detections=joined.detections.score >= least[joined.detections.category])
     nothing = counts_as_nothing(joined, rules)
     n = len(joined.classes)
     rows, columns = [], []
@@ -166,7 +163,8 @@ def confusion(
         columns += [det_class[det], det_class[alone], nobody]
     none = [np.zeros(0, np.int64)]
     table = Counts.of((n + 1, n + 1), np.concatenate(rows or none), np.concatenate(columns or none))
-    return Confusion(joined.classes, table, score, iou)
+    of_all = float(least[0]) if len(least) and (least == least[0]).all() else math.nan
+    return Confusion(joined.classes, table, of_all, iou)
 
 
 def overlapping(part: Joined, rules: Protocol, void: Mask, iou: float) -> tuple[Ints, Ints, Floats, Ints]:

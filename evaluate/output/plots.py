@@ -313,7 +313,8 @@ def _confusion(result: Result) -> Figure:
     table = result.confusion()
     n = len(table.classes)
     chosen = np.arange(n)
-    subtitle = f"{result.protocol}; score >= {table.score:g}, IoU >= {table.iou:g}"
+    least = f"score >= {table.score:g}" if math.isfinite(table.score) else "scores as given"
+    subtitle = f"{result.protocol}; {least}, IoU >= {table.iou:g}"
     truth, found = table.table.index
     if n > IN_MATRIX:
         wrong = (truth != found) & (truth < n) & (found < n)
