@@ -40,6 +40,7 @@ import functools
 import os
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -300,7 +301,7 @@ class _Reader:
         flags = (Flag.CROWD if invalid else 0) | (Flag.OCCLUDED if occlusion else 0)
         left, top, width, height = values[:4]
         edges = left, top, left + width, top + height
-        place = {"file": number, "line": line, "wh": (width, height), "flags": int(flags)}
+        place: dict[str, Any] = {"file": number, "line": line, "wh": (width, height), "flags": int(flags)}
         category = self.builder.category(text)
         self.gather.box(image, category, edges, At(path, line=line), score=score, **place)
         return True

@@ -387,7 +387,7 @@ def report_name(
         name = b" ".join(word for _, word in words).decode()
     except UnicodeDecodeError:
         return  # the file's encoding has been reported
-    place = {"line": line, "column": words[0][0]}
+    place: dict[str, Any] = {"line": line, "column": words[0][0]}
     if (reason := refuse_class(name)) is not None:
         log.report(BAD_CLASS_NAME, path, **place, field=field, value=name, reason=reason)
     else:
