@@ -240,24 +240,20 @@ class _Sequence:
     length: int
     size: tuple[int, int]
     pictures: str
-    video: str = ""
-    shift: int = 0
+    video: str
+    shift: int
     """What is taken off the numbers of the frames, which count from 0 elsewhere."""
-    full: bool = False
+    full: bool
     """Whether `names` are complete, without a prefix to add."""
 
 
 def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> None:
     """Read a file, a sequence, or a folder of sequences."""
-    kind = builder.kind
-    files = _files(source, kind or "gt")
-    if not files and kind is None:
-        files = _files(source, "det")
-    if not files and source.is_dir and not _files(source, "gt") and not _files(source, "det"):
+    kind, truth, detections = builder.kind, _files(source, "gt"), _files(source, "det")
+    files = detections if kind == "det" else truth or (detections if kind is None else [])
+    if source.is_dir and not truth and not detections:
         files = _of_trackers(source)
-    if files and _named(source.full(files[0])) is None:
-        pass
-    elif kind is None and source.is_dir and _files(source, "det"):
+    elif kind is None and source.is_dir and truth and detections:
         log.note(f"{printable(source.path)}: reading the ground truth; --kind det reads the detections")
     if not files:
         log.report(NO_FILES, source.path, expected=f"{kind or 'gt'}.txt", n=len(source.files))
@@ -265,13 +261,9 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
     for file in files:
         found = _quick(source, file) or text_rows.parsed(source, [file], builder, log, GRAMMAR)
         if builder.kind is None:
-            builder.kind = _named(source.full(file)) or _kind_of(found)
-        sequence = _sequence(source, file, log, several=len(files) > 1)
-        if sequence is not None and _named(file) is None and source.is_dir:
-            prefix = f"{file[: -len('.txt')]}/" if len(files) > 1 else ""
-            sequence = dataclasses.replace(sequence, video=stem(file[:-4]).rpartition("/")[2], prefix=prefix)
-        if sequence is not None and options.first_frame == "0":
-            sequence = dataclasses.replace(sequence, shift=1)
+            no_ids = len(found) and (found.values[:, 1] == -1).all()
+            builder.kind = _named(source.full(file)) or ("det" if no_ids else "gt")
+        sequence = _sequence(source, file, log, options, several=len(files) > 1)
         if sequence is not None:
             _Frames(gather, options).add(found, file, sequence)
         else:
@@ -280,61 +272,56 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
     gather.finish()
 
 
-def _kind_of(found: text_rows.ParsedRows) -> Kind:
-    return "det" if len(found) and bool((found.values[:, 1] == -1).all()) else "gt"
+def _text(source: Source, file: str, log: Log) -> str | None:
+    """The text of a file; None where there is none."""
+    if file not in source.files:
+        return None
+    return text_of(source.read(file, log) or b"", source.full(file), log).decode("utf-8", "replace")
 
 
-def _sequence(source: Source, file: str, log: Log, *, several: bool) -> _Sequence | None:
-    parts = file.split("/")[:-1]
+def _sequence(source: Source, file: str, log: Log, options: MotOptions, *, several: bool) -> _Sequence | None:
+    """What the files of a sequence say; None, and an issue, where they cannot be right."""
+    *parts, last = file.split("/")
     if parts and parts[-1].lower() in ("gt", "det"):
         parts.pop()
     folder = "".join(part + "/" for part in parts)
-    info: dict[str, str] = {}
-    if folder + "seqinfo.ini" in source.files:
-        text = text_of(
-            source.read(folder + "seqinfo.ini", log) or b"", source.full(folder + "seqinfo.ini"), log
-        )
-        for line in text.decode("utf-8", "replace").split("\n"):
-            key, _, value = line.partition("=")
-            info[key.strip().lower()] = value.strip()
-    path = source.full(folder + "seqinfo.ini")
-    size, length = [], 0
+    lines = (line.partition("=") for line in (_text(source, f"{folder}seqinfo.ini", log) or "").split("\n"))
+    info = {key.strip().lower(): value.strip() for key, _, value in lines}
+    numbers = []
     for key in ("imwidth", "imheight", "seqlength"):
         try:
             empty = key == "seqlength" and info.get(key) == "0"  # a sequence without frames
-            size.append(parse_pixels(info[key]) if key in info and not empty else 0)
+            numbers.append(parse_pixels(info[key]) if key in info and not empty else 0)
         except ValueError:
-            log.report(BAD_IMAGE_SIZE, path, field=key, value=info[key])
+            log.report(BAD_IMAGE_SIZE, source.full(f"{folder}seqinfo.ini"), field=key, value=info[key])
             return None
-    length = size.pop()
+    width, height, length = numbers
     names = None
-    if folder + "images.txt" in source.files:
-        listed = source.full(folder + "images.txt")
-        data = text_of(source.read(folder + "images.txt", log) or b"", listed, log)
-        names = data.decode("utf-8", "replace").rstrip("\n").split("\n") if data else []
-        if not names[-1:] or not names[-1]:
-            names = [name for name in names if name]
-        for number, name in enumerate(names, 1):
-            if not name.strip():
-                log.report(BAD_LIST, listed, line=number)
-                return None
+    if (text := _text(source, f"{folder}images.txt", log)) is not None:
+        names = text.rstrip("\n").split("\n") if text.strip("\n") else []
         length = len(names)
+        if blank := next((i for i, name in enumerate(names, 1) if not name.strip()), 0):
+            log.report(BAD_LIST, source.full(f"{folder}images.txt"), line=blank)
+            return None
+    prefix, video = folder if several else "", info.get("name") or _video_name(source, folder)
+    if source.is_dir and _named(file) is None:  # written by a tracker
+        prefix, video = f"{file[: -len('.txt')]}/" if several else "", stem(last[: -len(".txt")])
     suffix = info.get("imext", "")
     return _Sequence(
-        prefix=folder if several else "",
+        prefix=prefix,
         folder=folder,
         names=names,
         suffix=suffix if re.fullmatch(r"\.[0-9A-Za-z]{1,9}", suffix) else "",
         length=length if length <= MOST_FRAMES else 0,
-        size=(size[0], size[1]),
+        size=(width, height),
         pictures=f"{folder}{info.get('imdir') or 'img1'}/",
-        video=info.get("name") or _video_name(source, folder, file),
-        shift=1 if info.get("firstframe") == "0" else 0,
+        video=video,
+        shift=1 if info.get("firstframe") == "0" or options.first_frame == "0" else 0,
         full=info.get("fullnames") == "1",
     )
 
 
-def _video_name(source: Source, folder: str, file: str) -> str:
+def _video_name(source: Source, folder: str) -> str:
     """The name of a sequence by its folder, or by its file where that is not called gt or det."""
     path = source.path.replace("\\", "/").rstrip("/")
     if not source.is_dir:
@@ -343,7 +330,6 @@ def _video_name(source: Source, folder: str, file: str) -> str:
             return stem(parts[-1])[: -len(".txt")] if parts[-1].lower().endswith(".txt") else parts[-1]
         parts = [part for part in parts[:-1] if part.lower() not in ("gt", "det")]
         return parts[-1] if parts else "video"
-    del file
     return folder.rstrip("/") or path.rpartition("/")[2].strip(".") or "video"
 
 
