@@ -1,0 +1,258 @@
+"""The frames of a sequence of MOTChallenge: what its files say of them, and their images and boxes."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.codes import SCORE_UNEXPECTED
+from odm.files import Source
+from odm.formats._shared import text_rows
+from odm.formats._shared.class_lists import read_list
+from odm.formats._shared.codes import BAD_FLAG, BAD_FRAME, BAD_IMAGE_SIZE, UNKNOWN_CLASS
+from odm.formats._shared.gather import At, Gather, with_extension
+from odm.formats._shared.pictures import parse_pixels
+from odm.formats._shared.text_tokens import text_of
+from odm.formats.mot.terms import CLASSES, NO_IMAGE, MotOptions, kind_by_name
+from odm.issues import Code, Log
+from odm.names import accept_name, stem
+from odm.tables import NO_ID, Flag, Longs
+
+BAD_LIST = Code(
+    "mot-bad-image-list",
+    "error",
+    "images.txt has a blank line, which shifts the frames after it",
+    "write one name per line",
+    "The position of a name in images.txt is its frame number.",
+)
+MOST_FRAMES = 200_000
+"""Frames that a sequence may claim to have before those without boxes are no longer listed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Sequence:
+    """What is known about the frames of one sequence."""
+
+    prefix: str
+    """The prefix of its image names."""
+    folder: str
+    """Where it lies below the source, with a slash at the end, or empty."""
+    names: list[str] | None
+    suffix: str
+    length: int
+    size: tuple[int, int]
+    pictures: str
+    video: str
+    shift: int
+    """What is taken off the numbers of the frames, which count from 0 elsewhere."""
+    full: bool
+    """Whether `names` are complete, without a prefix to add."""
+
+
+def _text(source: Source, file: str, log: Log) -> str | None:
+    """The text of a file; None where there is none."""
+    if file not in source.files:
+        return None
+    return text_of(source.read(file, log) or b"", source.full(file), log).decode("utf-8", "replace")
+
+
+def sequence_of(
+    source: Source, file: str, log: Log, options: MotOptions, *, several: bool
+) -> Sequence | None:
+    """What the files of a sequence say; None, and an issue, where they cannot be right."""
+    *parts, last = file.split("/")
+    if parts and parts[-1].lower() in ("gt", "det"):
+        parts.pop()
+    folder = "".join(part + "/" for part in parts)
+    lines = (line.partition("=") for line in (_text(source, f"{folder}seqinfo.ini", log) or "").split("\n"))
+    info = {key.strip().lower(): value.strip() for key, _, value in lines}
+    numbers = []
+    for key in ("imwidth", "imheight", "seqlength"):
+        try:
+            empty = key == "seqlength" and info.get(key) == "0"  # a sequence without frames
+            numbers.append(parse_pixels(info[key]) if key in info and not empty else 0)
+        except ValueError:
+            log.report(BAD_IMAGE_SIZE, source.full(f"{folder}seqinfo.ini"), field=key, value=info[key])
+            return None
+    width, height, length = numbers
+    names = None
+    if (text := _text(source, f"{folder}images.txt", log)) is not None:
+        names = text.rstrip("\n").split("\n") if text.strip("\n") else []
+        length = len(names)
+        if blank := next((i for i, name in enumerate(names, 1) if not name.strip()), 0):
+            log.report(BAD_LIST, source.full(f"{folder}images.txt"), line=blank)
+            return None
+    prefix, video = folder if several else "", info.get("name") or _video_name(source, folder)
+    if source.is_dir and kind_by_name(file) is None:  # written by a tracker
+        prefix, video = f"{file[: -len('.txt')]}/" if several else "", stem(last[: -len(".txt")])
+    suffix = info.get("imext", "")
+    return Sequence(
+        prefix=prefix,
+        folder=folder,
+        names=names,
+        suffix=suffix if re.fullmatch(r"\.[0-9A-Za-z]{1,9}", suffix) else "",
+        length=length if length <= MOST_FRAMES else 0,
+        size=(width, height),
+        pictures=f"{folder}{info.get('imdir') or 'img1'}/",
+        video=video,
+        shift=1 if info.get("firstframe") == "0" or options.first_frame == "0" else 0,
+        full=info.get("fullnames") == "1",
+    )
+
+
+def _video_name(source: Source, folder: str) -> str:
+    """The name of a sequence by its folder, or by its file where that is not called gt or det."""
+    path = source.path.replace("\\", "/").rstrip("/")
+    if not source.is_dir:
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        if kind_by_name(path) is None:
+            return stem(parts[-1])[: -len(".txt")] if parts[-1].lower().endswith(".txt") else parts[-1]
+        parts = [part for part in parts[:-1] if part.lower() not in ("gt", "det")]
+        return parts[-1] if parts else "video"
+    return folder.rstrip("/") or path.rpartition("/")[2].strip(".") or "video"
+
+
+class Frames:
+    """Turns the rows of one sequence into images and boxes."""
+
+    def __init__(self, gather: Gather, options: MotOptions) -> None:
+        self.gather, self.options = gather, options
+        self.source, self.builder, self.log = gather.source, gather.builder, gather.log
+
+    def add(self, found: text_rows.ParsedRows, file: str, sequence: Sequence) -> None:
+        """Add the images and the boxes of a sequence."""
+        log, builder = self.log, self.builder
+        number = builder.file(self.source.full(file))
+        good, frame = self._frames(found, sequence)
+        taken = sequence.video in builder.video_names  # by a sequence in another folder
+        video = builder.video(sequence.prefix if taken else sequence.video, length=sequence.length)
+        rows = self._images(np.unique(frame[good]), sequence, number, video)
+        conf, visibility = found.values[:, 6], found.values[:, 8]
+        flags = np.zeros(len(found), np.uint16)
+        if builder.kind == "gt":
+            wrong = good & (conf != 0) & (conf != 1) & (conf != -1)
+            text_rows.report_marks(found, log, SCORE_UNEXPECTED, wrong, 6, "conf", "1, or 0 if ignored")
+            good &= ~wrong
+            odd = good & ~((visibility == -1) | ((visibility >= 0) & (visibility <= 1)))
+            text_rows.report_marks(found, log, BAD_FLAG, odd, 8, "visibility", "0..1, or -1 for unknown")
+            good &= ~odd
+            flags |= np.where(conf == 0, np.uint16(Flag.CROWD), np.uint16(0))
+            text_rows.count_extra(builder, "visibility", good & (visibility >= 0) & (visibility < 1))
+        category, known = self._classes(found, file, good)
+        good &= known
+        known_frames = np.array([*rows, 2**31], np.int64)  # which rise
+        at = np.searchsorted(known_frames, frame)
+        images = np.where(known_frames[at] == frame, np.array([*rows.values(), -1], np.int32)[at], -1)
+        good &= images >= 0
+        ids = np.where(found.values[:, 1] >= 0, found.values[:, 1], NO_ID).astype(np.int64)
+        builder.skipped += len(good) - int(good.sum())
+        xyxy, wh = text_rows.corners(found.values[:, 2:6])
+        self.gather.add(
+            image=images[good],
+            category=category[good],
+            xyxy=xyxy[good],
+            wh=wh[good],
+            score=conf[good] if builder.kind == "det" else None,
+            flags=flags[good],
+            file=number,
+            line=found.rows.line[good],
+            **({"track": builder.tracks(np.full(len(ids), video), ids)[good]} if (ids >= 0).any() else {}),
+        )
+
+    def _frames(self, found: text_rows.ParsedRows, sequence: Sequence) -> tuple[NDArray[np.bool_], Longs]:
+        frame = found.values[:, 0]
+        limit = (sequence.length or 10**9) if sequence.names is None else len(sequence.names)
+        least = 1 if sequence.names is not None or sequence.shift else 0
+        good = (frame == np.rint(frame)) & (frame >= least) & (frame <= limit)
+        among = f" in 1..{sequence.length}" if sequence.length else " from 1 on" if sequence.shift else ""
+        text_rows.report_marks(found, self.log, BAD_FRAME, ~good, 0, "frame", "", among=among)
+        return good, np.where(good, frame, -1).astype(np.int64)
+
+    def _images(self, used: Longs, sequence: Sequence, number: int, video: int) -> dict[int, int]:
+        """Add an image for every frame; the row of each."""
+        frames = sorted({*used.tolist(), *range(1, sequence.length + 1)})
+        rows: dict[int, int] = {}
+        path = self.source.full(sequence.folder + "images.txt")
+        asks = self.options.image_size is not None or self.options.image_sizes is not None
+        if sequence.names is None and min(sequence.size) > 0 and not asks and not self.gather.pictures:
+            return self._plain_images(frames, sequence, number, video)
+        for frame in frames:
+            at = At(self.builder.location(number, 0)[0])
+            if sequence.names is not None:
+                name, at = sequence.names[frame - 1], At(path, line=frame)
+                if name == NO_IMAGE:
+                    continue
+                if not accept_name(name, self.log, path, line=frame):
+                    continue
+            else:
+                name = f"{frame:06d}{sequence.suffix}"
+            key = sequence.pictures + name
+            picture = self.gather.picture(key, at, sequence.pictures + stem(name))
+            if stem(name) == name:
+                name = with_extension(name, picture)
+            name = name if sequence.full else sequence.prefix + name
+            size = sequence.size if min(sequence.size) else None
+            if asks:  # options go before seqinfo.ini
+                size = self.gather.pictures.size(name, picture) or size or (0, 0)
+            row = self.gather.image(
+                name,
+                at,
+                size=size,
+                picture=picture,
+                accepted=True,
+                file=number,
+                video=video,
+                frame=frame - sequence.shift,
+            )
+            if row is not None:
+                rows[frame] = row
+        return rows
+
+    def _plain_images(self, frames: list[int], sequence: Sequence, number: int, video: int) -> dict[int, int]:
+        """The same where only the numbers of the frames name the images."""
+        size = np.full((len(frames), 2), sequence.size, np.int32)
+        first = self.builder.add_images(
+            [f"{sequence.prefix}{frame:06d}{sequence.suffix}" for frame in frames],
+            width=size[:, 0],
+            height=size[:, 1],
+            file=number,
+            line=[0] * len(frames),
+            video=[video] * len(frames),
+            frame=[frame - sequence.shift for frame in frames],
+        )
+        return {frame: first + i for i, frame in enumerate(frames)}
+
+    def _classes(
+        self, found: text_rows.ParsedRows, file: str, good: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        names: list[str] | None = list(CLASSES)
+        beside = file.rpartition("/")[0]
+        own = f"{beside}/labels.txt" if beside else "labels.txt"
+        where = "MOTChallenge"
+        listed = self.options.classes is not None or own in self.source.files
+        if self.options.classes is not None:
+            names, where = (
+                read_list(Source(self.options.classes, follow_links=True), "", self.log),
+                self.options.classes,
+            )
+        elif listed:
+            names, where = read_list(self.source, own, self.log), self.source.full(own)
+        if names is not None and listed:
+            names = ["", *names]
+        number = found.values[:, 7]
+        unclassed = number == -1
+        if names is not None and unclassed.any():
+            if CLASSES[1] not in names:
+                names.append(CLASSES[1])
+            number = np.where(unclassed, names.index(CLASSES[1]), number)
+        rows, known = text_rows.numbered_classes(
+            number, good & (number != 0), self.builder, names, in_order=listed
+        )
+        known &= number != 0
+        if names is not None:
+            values = {"n": len(names) - 1, "where": where}
+            text_rows.report_marks(found, self.log, UNKNOWN_CLASS, good & ~known, 7, "class", "", **values)
+        return rows, known
