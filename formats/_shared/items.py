@@ -148,11 +148,16 @@ class Item:
 
     def numbers(self, *keys: str) -> list[float]:
         """The numbers under these keys, which must all be there."""
-        found = self.reader.members(self.record, keys, self.at)
-        if found is None:
-            self.fault()
-            return [NAN] * len(keys)
-        return found
+        values: list[Any] = [self.record.get(key) for key in keys]
+        if NUMBER_TYPES.issuperset(map(type, values)):
+            return list(map(float, values))
+        for key in keys:
+            if key in self.record:
+                self.reader.number(self.record[key], self.at / key)
+            else:
+                self.missing(key)
+        self.fault()
+        return [NAN] * len(keys)
 
     def number(self, key: str, default: float) -> float:
         """The number under a key, `default` where it is null or not there."""

@@ -8,14 +8,11 @@ detections, and every fault is reported with its JSON pointer.
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
-
-import numpy as np
 
 from odm.codes import NO_SIZE
 from odm.files import Source
@@ -217,18 +214,6 @@ class Reader(Gather):
             self.wrong(at, "a number", value, row=True)
         return None
 
-    def members(self, record: dict[str, Any], keys: Sequence[str], at: At) -> list[float] | None:
-        """The numbers under these keys of an object, or None and an issue for each that is not one."""
-        values: list[Any] = [record.get(key) for key in keys]
-        if NUMBER_TYPES.issuperset(map(type, values)):
-            return list(map(float, values))
-        for key in keys:
-            if key in record:
-                self.number(record[key], at / key)
-            else:
-                self.missing(at, key, row=True)
-        return None
-
     def numbers(self, value: Any, count: int, what: str, at: At) -> list[float] | None:
         """A list of so many numbers, or None and an issue."""
         if not isinstance(value, list):
@@ -425,15 +410,6 @@ def lines(records: Iterator[str]) -> str:
     """A list with one record a line."""
     body = ",\n".join(records)
     return f"[\n{body}\n]" if body else "[]"
-
-
-def groups(dataset: Dataset) -> list[list[int]]:
-    """The box rows of each image, in their order."""
-    image = dataset.boxes.image
-    order = np.argsort(image, kind="stable")
-    begins = np.searchsorted(image[order], np.arange(len(dataset.images) + 1)).tolist()
-    listed = order.tolist()
-    return [listed[a:b] for a, b in itertools.pairwise(begins)]
 
 
 def flags_of(flags: int, names: Sequence[str]) -> list[str]:
