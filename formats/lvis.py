@@ -27,11 +27,12 @@ TAO adds videos: ``videos``, ``video_id`` and ``frame_index`` of an image, ``tra
 An annotation with ``"ignore": 1`` is read as difficult: lvis-api counts it neither as found nor as missed.
 With 0, null or without the key it is an ordinary object.
 
-``segmentation`` and all other keys are counted but not read; the conversion summary lists them. A file that
-starts with the annotations looks like COCO: use ``--format lvis``. If every annotation has a ``score``, the
-file contains detections. If only some have one, it is read as ground truth without the scores, with a
-warning. LVIS results have the format of COCO results: read them as ``coco``, with this file as ``--gt`` (in
-``eval`` the other side).
+``segmentation`` and all other keys of annotations are counted but not read; the conversion summary lists
+them. ``info``, ``licenses`` and other keys of images and categories (``coco_url``, ``synset``, ...) are
+written again if the target is LVIS or COCO. A file that starts with the annotations looks like COCO: use
+``--format lvis``. If every annotation has a ``score``, the file contains detections. If only some have one,
+it is read as ground truth without the scores, with a warning. LVIS results have the format of COCO results:
+read them as ``coco``, with this file as ``--gt`` (in ``eval`` the other side).
 
 Writing: ids of images, classes and annotations are kept if they are unique whole numbers from 1, otherwise
 they count from 1. ``image_count`` and ``instance_count`` are computed from the boxes, and so is an unknown
@@ -41,7 +42,8 @@ they count from 1. ``image_count`` and ``instance_count`` are computed from the 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,10 +66,12 @@ from odm.formats._shared.json_columns import NONE, Broken, Chunk, Document, Fiel
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, dump, lines, may_write, number
 from odm.formats._shared.number_text import short_wh
+from odm.formats._shared.own_fields import of_images, own_fields
 from odm.formats._shared.sniffing import sniff_json
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log, Trusted
 from odm.tables import FREQUENCIES, NO_ID, Builder, Dataset, Flag, LabelState
+from odm.tables.own import OwnRows
 
 _ANNOTATION = (
     Field("image_id", "int", required=True),
@@ -98,7 +102,8 @@ _CATEGORY = (
     Field("frequency", "text"),
 )
 _KEYS = frozenset((*(field.key for field in _ANNOTATION), "video_id"))
-_UNSAID = frozenset({"license", "date_captured", "flickr_url", "image_count", "instance_count"})
+_COUNTS = frozenset({"image_count", "instance_count"})
+_UNSAID = _COUNTS | {"license", "date_captured", "flickr_url"}
 """Keys that are not worth a word where they are not read."""
 _IMAGE_KEYS = _UNSAID | {field.key for field in _IMAGE}
 _CATEGORY_KEYS = _UNSAID | {field.key for field in _CATEGORY}
@@ -173,14 +178,19 @@ def _read_file(reader: Reader, document: Document, at: At, split: str) -> None:
     categories: dict[int, int] = {}
     seen: set[str] = set()
     videos = _Videos(reader)
+    members: dict[str, bytes] = {}
+    described = -1
     for key, top in document.members():
         here = at / key
         if key in ("videos", "tracks") and top == "[":
-            for i, item in _items(reader, document, _VIDEO if key == "videos" else _TRACK):
+            for i, item, _ in _items(reader, document, _VIDEO if key == "videos" else _TRACK):
                 videos.take(item, here / i, key)
             continue
         if key not in ("images", "annotations", "categories"):
-            if key not in ("info", "licenses"):
+            text = document.raw()
+            if reader.builder.keeps_own and text is not None and len(text) < 2**20:
+                members[key] = text
+            elif key not in ("info", "licenses"):
                 reader.count(key)
             continue
         seen.add(key)
@@ -191,16 +201,27 @@ def _read_file(reader: Reader, document: Document, at: At, split: str) -> None:
                 _take(reader, chunk, here, parts)
         else:
             file = reader.rows_of(here)
-            for i, item in _items(reader, document, _IMAGE if key == "images" else _CATEGORY):
+            rows, own = [], OwnRows()
+            for i, item, fields in _items(reader, document, _IMAGE if key == "images" else _CATEGORY):
                 if key == "images":
                     row = _read_image(reader, item, here / i, images, labels, split, file, i)
                     videos.place(row, item)
                 else:
-                    _read_category(reader, item, here / i, categories, here)
+                    row = _read_category(reader, item, here / i, categories, here)
+                if row is not None and reader.builder.keeps_own:
+                    rows.append(row)
+                    own.extend(1, fields)
+            if key == "images":
+                described = file
+                reader.builder.add_own("images", rows, own.columns)
+            else:
+                reader.builder.add_own("categories", rows, own.columns)
     for key in ("images", "annotations", "categories"):
         if key not in seen:
             reader.log.report(MISSING_KEY, at.path, value=key)
     videos.finish()
+    if members:
+        reader.builder.describe(reader.rows_of(at / "images") if described < 0 else described, members)
     if len(seen) == 3:
         _label(reader, labels, categories)
         if parts.index:
@@ -259,18 +280,29 @@ class _Videos:
             )
 
 
-def _items(reader: Reader, document: Document, fields: Sequence[Field]) -> Iterator[tuple[int, Any]]:
-    """Index and record of each entry of a list; of columns only what the fields name."""
-    for chunk in document.records(fields):
+def _items(
+    reader: Reader, document: Document, fields: Sequence[Field]
+) -> Iterator[tuple[int, Any, dict[str, list[bytes]]]]:
+    """Index, record (of columns only what the fields name) and other fields of each entry of a list."""
+    known = {field.key for field in fields} - {"coco_url"} | _COUNTS
+    keeps = reader.builder.keeps_own
+    for chunk in document.records(fields, rest=keeps):
         if chunk.records is not None:
-            yield from enumerate(chunk.records, chunk.start)
+            for i, item in enumerate(chunk.records, chunk.start):
+                own = own_fields(item, known, lambda _: None) if keeps and type(item) is dict else {}
+                unread = own.keys() - {"coco_url"}
+                yield i, {k: v for k, v in item.items() if k not in unread} if unread else item, own
             continue
         for key, n in chunk.extras.items():
             if key not in _UNSAID:
                 reader.count(key, n)
         lists = {k: c.tolist() if isinstance(c, np.ndarray) else c for k, c in chunk.columns.items()}
         for i in range(chunk.n):
-            yield chunk.start + i, {k: c[i] for k, c in lists.items() if c[i] is not None and c[i] != NONE}
+            item = {k: c[i] for k, c in lists.items() if c[i] is not None and c[i] != NONE}
+            own = {k: [c[i]] for k, c in chunk.rest.items() if k not in _COUNTS}
+            if keeps and "coco_url" in item:
+                own["coco_url"] = [dump(item["coco_url"]).encode()]
+            yield chunk.start + i, item, own
 
 
 def _whole(reader: Reader, record: dict[str, Any], key: str, at: At, *, row: bool = False) -> int | None:
@@ -342,10 +374,10 @@ def _label(
             reader.count(f"{key} of unlisted classes", int(np.count_nonzero(~known)))
 
 
-def _read_category(reader: Reader, item: Any, at: At, categories: dict[int, int], location: At) -> None:
+def _read_category(reader: Reader, item: Any, at: At, categories: dict[int, int], location: At) -> int | None:
     record = reader.mapping(item, at)
     if record is None:
-        return
+        return None
     reader.count_unread(record, _CATEGORY_KEYS)
     id_ = _whole(reader, record, "id", at)
     name = reader.text(record, "name", at)
@@ -354,16 +386,17 @@ def _read_category(reader: Reader, item: Any, at: At, categories: dict[int, int]
         reader.wrong(at / "frequency", "r, c or f", frequency)
         frequency = ""
     if id_ is None or name is None:
-        return
+        return None
     if id_ in categories:
         reader.log.report(DUPLICATE_ID, at.path, **at.where, value=id_, first=Trusted("this list"))
-        return
+        return None
     known = reader.builder.category_row(name)
     if known is not None and known in categories.values():
         ids = {row: i for i, row in categories.items()}
         reader.log.report(DUPLICATE_CLASS, location.path, value=name, first=ids[known], second=id_)
     row = reader.category(name, at / "name", source_id=id_, frequency=frequency, listed=True)
     categories[id_] = -2 if row is None else row
+    return row
 
 
 def _take(reader: Reader, chunk: Chunk, at: At, parts: _Parts) -> None:
@@ -503,6 +536,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: LvisOptions) -> N
     tracks, video_ids = box_tracks(dataset, numbers, -1), [*_own_ids(dataset.videos.source_id), -1]
     listed = _verified_classes(dataset, class_ids)
 
+    members, own = of_images(dataset, np.arange(len(images)))
+
     def image(i: int) -> dict[str, Any]:
         record: dict[str, Any] = {"id": image_ids[i], "file_name": images.name[i]}
         if images.width[i] > 0 and images.height[i] > 0:
@@ -511,7 +546,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: LvisOptions) -> N
             record["video_id"] = video_ids[frames[i]]
             if images.frame is not None and images.frame[i] >= 0:
                 record["frame_index"] = int(images.frame[i])
-        return record | {key: lists.get(i, []) for key, lists in listed.items()}
+        record |= {key: lists.get(i, []) for key, lists in listed.items()}
+        return _with_own(record, own, i)
 
     def annotation(i: int) -> dict[str, Any]:
         record = {
@@ -538,7 +574,14 @@ def write(dataset: Dataset, target: Output, log: Log, options: LvisOptions) -> N
     if tracks is not None:
         tables.append(("tracks", _track_records(dataset, numbers, video_ids)))
     body = ",\n".join(f'"{key}": {lines(map(dump, records))}' for key, records in tables)
-    target.write(name, f'{{"info": {{}}, "licenses": [],\n{body}}}\n'.encode())
+    head = ", ".join(f"{dump(key)}: {value.decode()}" for key, value in members.items())
+    target.write(name, f"{{{head},\n{body}}}\n".encode())
+
+
+def _with_own(record: dict[str, Any], own: Mapping[str, Sequence[bytes]], row: int) -> dict[str, Any]:
+    """A record with the other fields of its row."""
+    more = {key: json.loads(column[row]) for key, column in own.items() if column[row] and key not in record}
+    return record | more
 
 
 def _verified_classes(dataset: Dataset, class_ids: list[int]) -> dict[str, dict[int, list[int]]]:
@@ -558,13 +601,14 @@ def _category_records(dataset: Dataset, class_ids: list[int]) -> Iterator[dict[s
     in_images = np.bincount(pairs[:, 0], minlength=len(classes)).tolist()
     instances = np.bincount(boxes.category, minlength=len(classes)).tolist()
     for i, n in enumerate(in_images):
-        yield {
+        record = {
             "id": class_ids[i],
             "name": classes.name[i],
             "frequency": classes.frequency[i] or ("r" if n <= 10 else "c" if n <= 100 else "f"),
             "image_count": n,
             "instance_count": instances[i],
         }
+        yield _with_own(record, classes.own, i)
 
 
 def _video_records(dataset: Dataset, video_ids: list[int]) -> Iterator[dict[str, Any]]:
@@ -591,5 +635,6 @@ FORMAT = Format(
     read=read,
     write=write,
     options=LvisOptions,
-    keeps=RELATIONAL | {"difficult", "frequency", "absent", "partial", "video", "track", "track_score"},
+    keeps=RELATIONAL
+    | {"difficult", "frequency", "absent", "partial", "video", "track", "track_score", "own_fields"},
 )

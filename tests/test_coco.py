@@ -286,6 +286,27 @@ def test_fields_of_its_own_go_from_coco_to_coco(tmp_path):
     }  # fmt: skip
 
 
+def test_fields_of_lvis_go_from_lvis_to_lvis(tmp_path):
+    image = {"id": 9, "file_name": "train2017/a.jpg", "width": 64, "height": 48, "neg_category_ids": [3],
+             "not_exhaustive_category_ids": [], "license": 2, "coco_url": "http://x/train2017/a.jpg"}  # fmt: skip
+    one = {"id": 3, "name": "x", "frequency": "r", "image_count": 1, "instance_count": 1,
+           "synset": "x.n.01", "def": "an x", "synonyms": ["x", "ex"]}  # fmt: skip
+    boxes = [{"id": 1, "image_id": 9, "category_id": 3, "bbox": [1, 2, 3, 4], "area": 12}]
+    data = {
+        "info": {"year": 2020},
+        "licenses": OWN["licenses"],
+        "images": [image],
+        "annotations": boxes,
+        "categories": [one],
+    }
+    source = put(tmp_path / "gt.json", data)
+    odm.convert(source, tmp_path / "same.json", to="lvis", strict=True)
+    assert json.loads((tmp_path / "same.json").read_text()) == data
+    odm.convert(source, tmp_path / "coco.json", to="coco")
+    found = json.loads((tmp_path / "coco.json").read_text())
+    assert (found["info"], found["categories"][0]["synset"]) == ({"year": 2020}, "x.n.01")
+
+
 def test_files_of_a_folder_keep_their_own_fields(tmp_path):
     for split, year in (("train", 2017), ("val", 2018)):
         images = [

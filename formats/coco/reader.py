@@ -36,6 +36,7 @@ from odm.formats._shared.json_columns import (
     load,
     show,
 )
+from odm.formats._shared.own_fields import own_fields
 from odm.formats._shared.pictures import ImageOptions, Pictures
 from odm.formats.coco.boxes import Table, none
 from odm.formats.coco.ids import (
@@ -278,7 +279,7 @@ class Reader:
                 if id_ is not None:
                     ids.append(id_)
                     names.append(name)
-                    own.extend(1, values.own(record, IMAGE) if keeps else {})
+                    own.extend(1, _own(record, IMAGE, values) if keeps else {})
                     sizes.append((record.get("width"), record.get("height")))
                     index.append(i)
                     frames.keep({key: [record[key]] for key in FRAME_KEYS if key in record}, 1)
@@ -409,7 +410,7 @@ class Reader:
                     values.wrong(WRONG_TYPE, location, "name", "text", name)
                 if id_ is not None:
                     entries.append((id_, name if isinstance(name, str) else None, i))
-                    fields.extend(1, values.own(record, CATEGORY) if keeps else {})
+                    fields.extend(1, _own(record, CATEGORY, values) if keeps else {})
         log = self._log
         first_ids: dict[Id, int] = {}
         own: dict[str, str] = {}
@@ -608,6 +609,10 @@ class Reader:
             categories.name, categories.source_id.tolist(), categories.parent.tolist(), strict=True
         ):
             self._builder.category(name, source_id=id_, parent=parent)
+
+
+def _own(record: dict[str, Any], fields: Sequence[Field], values: Values) -> dict[str, list[bytes]]:
+    return own_fields(record, {field.key for field in fields}, lambda key: values.count({key: 1}))
 
 
 def _videos_of(reference: Dataset, builder: Builder) -> list[int] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -186,18 +185,6 @@ class Values:
             if self.is_object(record, location, wrong, repeated, fields, count=count):
                 yield i, location, record
 
-    def own(self, record: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, list[bytes]]:
-        """The JSON of the keys that no field names; what JSON cannot hold is counted as unread."""
-        known = {field.key for field in fields}
-        found: dict[str, list[bytes]] = {}
-        for key, value in record.items():
-            if key not in known:
-                if is_json(value):
-                    found[key] = [json.dumps(value).encode()]
-                else:
-                    self.count({key: 1})
-        return found
-
     def id(
         self, record: dict[str, Any], key: str, location: str, pointer: str, codes: tuple[Code, Code]
     ) -> Id | None:
@@ -282,13 +269,6 @@ class Values:
             else:
                 values.append(float(value))
         return tuple(values)
-
-
-def is_json(value: Any) -> bool:
-    """Whether a value can be written as it was read: no NaN, no endless number, and no key twice."""
-    if isinstance(value, dict):
-        return not isinstance(value, Repeated) and all(map(is_json, value.values()))
-    return all(map(is_json, value)) if isinstance(value, list) else not isinstance(value, Token)
 
 
 def _around(polygons: Any) -> tuple[float, ...]:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from odm.formats._shared.frames import box_tracks, track_numbers
 from odm.formats._shared.number_text import short_wh
+from odm.formats._shared.own_fields import of_images
 from odm.formats.coco.ids import box_ids, own_ids
 from odm.issues import Log
 from odm.tables import Dataset, Flag, Floats, Id
-from odm.tables.own import join_members
 
 _BATCH = 4096
 """Records that are encoded at once; what they take stays in the cache."""
@@ -51,7 +51,7 @@ def object_of(dataset: Dataset, image_rows: NDArray[Any], box_rows: NDArray[Any]
     categories = dataset.categories
     image_ids = own_ids(dataset.images.source_id[image_rows], 0)
     category_ids = own_ids(categories.source_id, 0)
-    members, own = _own_fields(dataset, image_rows)
+    members, own = of_images(dataset, image_rows)
     image_lines = _with_fields(_image_lines(dataset, image_rows, image_ids), own)
     category = msgspec.defstruct("Category", ["id", "name"], gc=False)
     category_lines = msgspec.json.Encoder().encode_lines(list(map(category, category_ids, categories.name)))
@@ -79,20 +79,6 @@ def object_of(dataset: Dataset, image_rows: NDArray[Any], box_rows: NDArray[Any]
 
 _NO_OUTLINE = {"segmentation": b"[]"}
 """What every annotation has besides: some tools ask for the key, or for an empty list if there is no mask."""
-
-
-def _own_fields(dataset: Dataset, rows: NDArray[Any]) -> tuple[dict[str, bytes], dict[str, list[bytes]]]:
-    """What the files of these images say of themselves, by key; and the other fields of the images."""
-    images = dataset.images
-    file_of = images.file[rows].tolist()
-    used = [row for row in dict.fromkeys(file_of) if row >= 0]
-    files = [dataset.files[row].own for row in used] or [f.own for f in dataset.files if f.own]
-    members, ids, _ = join_members(files)
-    own = {key: [column[row] for row in rows.tolist()] for key, column in images.own.items()}
-    if any(ids) and "license" in own:
-        new = dict(zip(used, ids, strict=True))
-        own["license"] = [new[f].get(i, b"") for f, i in zip(file_of, own["license"], strict=True)]
-    return {"info": b"{}", "licenses": b"[]", **members}, own
 
 
 def _member(key: str, value: bytes) -> bytes:
