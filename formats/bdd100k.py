@@ -121,7 +121,9 @@ def _config(config: Item) -> Size | None:
 def _read_frame(frame: Item, name: Any, size: Size | None, split: str) -> None:
     frame.count_unread(_FRAME)
     labels = frame.rows("objects" if "objects" in frame and "labels" not in frame else "labels")
-    own = frame.object("size", optional=True).size("width", "height")
+    own = None
+    with contextlib.suppress(BadRecord):
+        own = frame.object("size", optional=True).size("width", "height")
     video, number = frame.get("videoName"), frame.get("frameIndex")
     if video is not None and not isinstance(video, str):
         frame.wrong("videoName", "text")

@@ -124,8 +124,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImagefolderOptions
     classes = _Classes(reader, options)
     for file in log.track(files, "reading"):
         for record in _records(reader, file):
-            with contextlib.suppress(BadRecord):
-                _read_record(record, _split_of(file or path), classes)
+            _read_record(record, _split_of(file or path), classes)
     classes.finish()
     reader.finish()
 
@@ -223,7 +222,9 @@ class _Classes:
 
 
 def _read_record(record: Item, split: str, classes: _Classes) -> None:
-    boxes = _boxes(record)
+    boxes = Rows(record.reader, record.at, (), record.origin)
+    with contextlib.suppress(BadRecord):
+        boxes = _boxes(record)
     size = record.size("width", "height")
     if size != BAD_SIZE:
         boxes.read(record.image("file_name", size=size, split=split), _read_box, classes)
