@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import Source
-from odm.formats._shared.codes import UNKNOWN_CLASS
+from odm.formats._shared.codes import NO_IMAGE_NAME, UNKNOWN_CLASS
 from odm.formats._shared.gather import At, Gather
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats.parquet.arrow import codes_of
 from odm.issues import Log, Trusted, shorten
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
 from odm.tables import FREQUENCIES, NO_ID, Builder, Ints, Kind, Longs
@@ -57,6 +58,20 @@ class Collect:
         if missing > 0:
             self._sizes = np.concatenate([self._sizes, np.zeros((missing + len(self._sizes), 2), np.int64)])
         return np.array(rows, np.int32)
+
+    def images_of(self, column: Any, path: str, first: int, file: int, field: str) -> Ints:
+        """(n,) numbers of the images that a column names, the first row of which has the number `first`.
+
+        -1 where a name is null or cannot be one, which is reported.
+        """
+        names, codes = codes_of(column)
+        for row in np.flatnonzero(codes < 0).tolist():
+            self.log.report(NO_IMAGE_NAME, path, line=first + row, field=field)
+        met = np.zeros(len(names), np.int64)
+        backward = np.flatnonzero(codes >= 0)[::-1]
+        met[codes[backward]] = backward  # the last one written is the first one met
+        rows = self.images([str(name) for name in names], path, (met + first).tolist(), file, field)
+        return np.append(rows, -1).astype(np.int32)[codes]
 
     def builder_name(self, image: int) -> str:
         """The name of an image by its number."""
@@ -166,6 +181,4 @@ class Collect:
 
 
 def _at(builder: Builder, place: tuple[str, int, int]) -> At:
-    from odm.formats._shared.gather import At
-
     return At(builder.location(place[1], place[2])[0], line=place[2])

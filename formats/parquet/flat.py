@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from odm.formats._shared.codes import (
     BAD_FLAG,
     BAD_IMAGE_SIZE,
-    NO_IMAGE_NAME,
     NOT_FINITE,
     WRONG_COUNT,
     WRONG_TYPE,
@@ -193,16 +192,7 @@ class FlatRows:
         if constant is not None:
             return self._collect.images([constant], self._path, [self._first], self._file)[np.zeros(n, int)]
         name = self._layout.columns["image"]
-        names, codes = codes_of(table[name])
-        for row in self._first_of(codes < 0):
-            self._report(row, NO_IMAGE_NAME, name)
-        first = np.zeros(len(names), np.int64)
-        backward = np.flatnonzero(codes >= 0)[::-1]
-        first[codes[backward]] = backward
-        rows = self._collect.images(
-            [str(value) for value in names], self._path, (first + self._first).tolist(), self._file, name
-        )
-        image = np.append(rows, -1).astype(np.int32)[codes]
+        image = self._collect.images_of(table[name], self._path, self._first, self._file, shorten(name))
         self._lost |= image < 0
         return image
 

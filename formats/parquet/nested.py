@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.formats._shared.codes import NO_IMAGE_NAME, NOT_FINITE, WRONG_COUNT, WRONG_TYPE
+from odm.formats._shared.codes import NOT_FINITE, WRONG_COUNT, WRONG_TYPE
 from odm.formats.parquet.arrow import codes_of, floats, is_list, pyarrow
 from odm.formats.parquet.collect import Collect
 from odm.issues import Code, Log, Trusted
@@ -222,15 +222,7 @@ class NestedRows:
         column = table[outer]
         if inner:
             column = pyarrow().compute.struct_field(column, inner)
-        names, codes = codes_of(column)
-        for row in np.flatnonzero(codes < 0).tolist():
-            self._report(row, NO_IMAGE_NAME, layout.image)
-        first = np.zeros(len(names), np.int64)
-        backward = np.flatnonzero(codes >= 0)[::-1]
-        first[codes[backward]] = backward
-        lines = (first + self._first).tolist()
-        rows = self._collect.images([str(v) for v in names], self._path, lines, file, layout.image)
-        return np.append(rows, -1).astype(np.int32)[codes]
+        return self._collect.images_of(column, self._path, self._first, file, layout.image)
 
     def _lists(self, table: Any, layout: NestedLayout) -> dict[str, tuple[Any, Any]] | None:
         """The values of each list, one after the other, and (rows,) how many each row has."""
