@@ -285,7 +285,7 @@ def _check_folder(ctx: click.Context, param: click.Parameter, value: str | None)
     del ctx
     if value == "":
         raise click.UsageError(f"{param.opts[0]} is an empty path")
-    if value is not None and os.path.isfile(value):
+    if value is not None and os.path.isfile(value) and not value.lower().endswith(".zip"):
         raise PathError(f"{param.opts[0]} {printable(value)}: this is a file, not a folder")
     return value
 

@@ -16,7 +16,7 @@ def possible(source: Source, names: Sequence[str], signs: Mapping[str, Signs]) -
         suffixes = {"", *("." + end.lower() for end in {file.rpartition(".")[2] for file in source.files})}
         first = ""
     else:
-        suffixes = {"." + source.path.rpartition(".")[2].lower()}
+        suffixes = {"." + source.relative().rpartition(".")[2].lower()}
         first = source.head().lstrip(b"\xef\xbb\xbf \t\r\n")[:1].decode("latin-1")
 
     def fits(looks_at: Sequence[str], begins: str | None) -> bool:

@@ -9,6 +9,7 @@ import stat
 from typing import IO
 
 from odm import inputs
+from odm.files import archives
 from odm.issues import Code
 
 MAX_SIZE = 64 * 2**30
@@ -67,7 +68,50 @@ def _open(path: str, max_size: int) -> tuple[int, int]:
 
 
 def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
-    """The whole content of a regular file. Raises `Unreadable` with the reason."""
+    """The whole content of a regular file, or of one in an archive; of a gzip file what it holds.
+
+    Raises `Unreadable` with the reason.
+    """
+    if inside := _inside(path):
+        stream, size = _member(*inside, max_size)
+        with stream:
+            return _all_of(stream, size)
+    data = _content(path, max_size)
+    if archives.is_gzip(path, data[:2]):
+        try:
+            return archives.inflated(data, max_size)
+        except archives.BadArchive as e:
+            raise Unreadable(str(e)) from None
+    return data
+
+
+def _inside(path: str) -> tuple[str, str] | None:
+    """The archive through which a path leads, and the name in it."""
+    found = archives.split(path) if ".zip" in path.lower() else None
+    return found if found and found[1] else None
+
+
+def _member(archive: str, name: str, max_size: int) -> tuple[IO[bytes], int]:
+    try:
+        inputs.opened(archive, os.stat(archive))
+        return archives.open_member(archive, name, max_size)
+    except OSError as e:
+        raise Unreadable(reason_of(e)) from None
+    except archives.BadArchive as e:
+        raise Unreadable(str(e)) from None
+
+
+def _all_of(stream: IO[bytes], size: int) -> bytes:
+    try:
+        data = stream.read(size + 1)
+    except OSError as e:
+        raise Unreadable(reason_of(e)) from None
+    if len(data) != size:
+        raise Unreadable("it is damaged in its archive: its size is another")
+    return data
+
+
+def _content(path: str, max_size: int) -> bytes:
     descriptor, size = _open(path, max_size)
     try:
         if size > 2**20:  # a hole of gigabytes is refused before it is read
@@ -136,7 +180,11 @@ def other_kind(head: bytes) -> str:
 
 
 def read_head(path: str, n: int = HEAD) -> bytes:
-    """The first `n` bytes of a regular file, fewer if it is shorter. Raises `Unreadable` with the reason."""
+    """The first `n` bytes of what `read_bytes` reads. `Unreadable` with the reason."""
+    if inside := _inside(path):
+        stream, size = _member(*inside, 2**63)
+        with stream:
+            return _all_of(stream, size) if size <= n else stream.read(n)
     descriptor, _ = _open(path, 2**63)
     try:
         head = b""
@@ -146,13 +194,24 @@ def read_head(path: str, n: int = HEAD) -> bytes:
         raise Unreadable(reason_of(e)) from None
     finally:
         os.close(descriptor)
+    if archives.is_gzip(path, head):
+        try:
+            return archives.inflated(head, n, cut=True)
+        except archives.BadArchive as e:
+            raise Unreadable(str(e)) from None
     return head
 
 
 def open_binary(path: str, *, max_size: int = MAX_SIZE) -> IO[bytes]:
     """A regular file, open for reading, for a library that reads only what it needs. `Unreadable` if not."""
+    if inside := _inside(path):
+        return _member(*inside, max_size)[0]
     descriptor, _ = _open(path, max_size)
-    return os.fdopen(descriptor, "rb")
+    stream = os.fdopen(descriptor, "rb")
+    if path.lower().endswith(".gz"):
+        stream.close()
+        return io.BytesIO(read_bytes(path, max_size=max_size))
+    return stream
 
 
 GIVE_A_PATH = "give a path (./- for a file of this name)"

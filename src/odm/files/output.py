@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import NoReturn, Self
 
 from odm import inputs
-from odm.files import staging
+from odm.files import archives, staging
 from odm.files.opening import GIVE_A_PATH, Unreadable, kind_of, read_bytes, reason_of
 from odm.files.signals import undisturbed
 from odm.files.stores import refuse_target
@@ -245,7 +245,9 @@ class Output:
             self._fail(e)
 
     def link(self, name: str, picture: str) -> None:
-        """Put a symbolic link to `picture` into the folder."""
+        """Put a symbolic link to `picture` into the folder. PathError if it lies in an archive."""
+        if archives.split(picture) is not None:
+            raise PathError(f"{printable(picture)}: it lies in an archive, so it can only be copied")
         self.written.append(name)
         with contextlib.suppress(OSError):  # a link that replaces its picture would lead to itself
             inputs.opened(os.path.realpath(picture), os.stat(picture))

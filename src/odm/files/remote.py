@@ -56,6 +56,7 @@ class RemoteSource(Source):
         self._found = {}
         self._files = None
         self._has_sizes = False
+        self._archive = None
         self._heads: dict[str, bytes | Unreadable] = {}
         self._fs, self._top = connect(self.path + self._query)
         with refused(path):

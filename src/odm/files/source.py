@@ -7,6 +7,8 @@ import stat
 from collections.abc import Callable, Collection, Iterator
 from typing import IO, Any, TypeVar
 
+from odm import inputs
+from odm.files import archives
 from odm.files.opening import (
     GIVE_A_PATH,
     MAX_SIZE,
@@ -66,6 +68,11 @@ class Source:
         self._has_sizes = False
         if path == "-":
             raise PathError(f"-: cannot read from standard input; {GIVE_A_PATH}")
+        self._archive = archives.split(path)
+        """The ZIP archive that it is or lies in, and the name in it."""
+        if self._archive is not None:
+            self.is_dir = self._is_folder_of(*self._archive)
+            return
         try:
             status = os.stat(path)
         except (OSError, ValueError) as e:
@@ -74,6 +81,20 @@ class Source:
         self.is_dir = stat.S_ISDIR(status.st_mode)
         if not self.is_dir and not stat.S_ISREG(status.st_mode):
             raise PathError(f"{printable(path)}: it is {kind_of(status.st_mode)}, not a file or a folder")
+
+    def _is_folder_of(self, archive: str, name: str) -> bool:
+        """Whether a name in an archive is a folder. PathError if it is nothing, or the archive is refused."""
+        try:
+            inputs.opened(archive, os.stat(archive))
+            names = archives.listing(archive)
+        except (archives.BadArchive, OSError) as e:
+            reason = reason_of(e) if isinstance(e, OSError) else str(e)
+            raise PathError(f"{printable(archive)}: {printable(reason)}") from None
+        if name in names:
+            return False
+        if name and not any(other.startswith(f"{name}/") for other in names):
+            raise PathError(f"{printable(self.path)}: there is no such file or folder in the archive")
+        return True
 
     @property
     def files(self) -> list[str]:
@@ -92,7 +113,7 @@ class Source:
 
     def with_suffix(self, *suffixes: str) -> list[str]:
         """The files whose name ends so, in any letter case."""
-        return [f for f in self.files if (f or self.path).lower().endswith(suffixes)]
+        return [f for f in self.files if archives.plain_name(f or self.path).lower().endswith(suffixes)]
 
     def holds(self, file: str) -> bool:
         """Whether this is one of `files`."""
@@ -136,7 +157,7 @@ class Source:
 
     def relative(self, file: str = "") -> str:
         """The path of one of `files` below the source; of a single file its name."""
-        return file or self.path.replace("\\", "/").rpartition("/")[2]
+        return archives.plain_name(file or self.path.replace("\\", "/").rpartition("/")[2])
 
     def read(self, file: str, log: Log) -> bytes | None:
         """The content of one of `files`; None, and an issue in the log, where it cannot be had."""
@@ -163,6 +184,10 @@ class Source:
 
     def size(self, file: str = "") -> int:
         """Bytes of one of `files`, 0 where it cannot be had."""
+        if self._archive is not None:
+            archive, top = self._archive
+            info = archives.listing(archive).get(f"{top}/{file}".strip("/"))
+            return info.file_size if info else 0
         try:
             return os.stat(self.full(file)).st_size
         except OSError:
@@ -182,7 +207,12 @@ class Source:
     def is_linked(self, path: str) -> bool:
         """Whether a path that begins with the source's own leads outside it by a link not followed."""
         top = self.path.rstrip(os.sep) + os.sep
-        if self.follow_links or not self.is_dir or not (path + os.sep).startswith(top):
+        if (
+            self.follow_links
+            or self._archive is not None
+            or not self.is_dir
+            or not (path + os.sep).startswith(top)
+        ):
             return False
         root = os.path.realpath(self.path)
         return not (os.path.realpath(path) + os.sep).startswith(root.rstrip(os.sep) + os.sep)
@@ -206,7 +236,19 @@ class Source:
             log.note(f"{printable(self.path)}: {links} outside it, not followed (--follow-links)")
 
     def _walk(self) -> Iterator[str]:
+        if self._archive is not None:
+            return self._walk_archive(*self._archive)
         return self._walk_below("", deep=True)
+
+    def _walk_archive(self, archive: str, top: str) -> Iterator[str]:
+        for entry in archives.listing(archive):
+            if top and not entry.startswith(f"{top}/"):
+                continue
+            name = entry[len(top) :].lstrip("/")
+            if any(part.startswith(".") or part == "__MACOSX" for part in name.split("/")):
+                self.hidden.append(name)
+            else:
+                yield name
 
     def _walk_below(self, start: str, *, deep: bool) -> Iterator[str]:
         """The files below a folder of the source, without those of its folders unless `deep`."""
