@@ -87,7 +87,9 @@ def evaluate_in_parts(
 ) -> Evaluation:
     """Evaluate a part of the detections at a time, with `arguments` of `evaluate`."""
     arguments.pop("class_agnostic")
-    from odm.sharding import dask_executor, evaluate_shards, parse_memory
+    from odm.evaluate.parts.executors import dask_executor
+    from odm.evaluate.parts.memory import parse_memory
+    from odm.sharding import evaluate_shards
 
     try:
         memory = None if given["memory"] is None else parse_memory(given["memory"])

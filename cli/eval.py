@@ -49,7 +49,7 @@ from odm.evaluate import (
 )
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.output.render import headline
-from odm.evaluate.scores.gates import check_gates, failures, parse_gate
+from odm.evaluate.scores.metric_names import check_gates, failures, parse_gate
 from odm.evaluate.scores.switches import check_scores
 from odm.evaluate.tubes import check_rules
 from odm.files import Output

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from odm.evaluate.matching.counting import areas_of
 from odm.evaluate.matching.pairs import CEILING, EPSILON, geometry
-from odm.evaluate.matching.prepare import prepare
+from odm.evaluate.matching.prepare import areas_of, prepare
 from odm.evaluate.matching.sides import Joined
 from odm.evaluate.scores.protocols import AreaRange, Protocol
 from odm.tables import Flag, LabelState

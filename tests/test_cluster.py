@@ -15,9 +15,9 @@ from selection import slow
 
 from odm.converters import write
 from odm.evaluate import evaluate
-from odm.evaluate.parts.engine import run
+from odm.evaluate.parts.executors import _watch, dask_executor, run
 from odm.issues import Log, PathError
-from odm.sharding import _watch, dask_executor, evaluate_shards
+from odm.sharding import evaluate_shards
 from odm.tables import Dataset
 
 pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")

@@ -14,8 +14,14 @@ import odm
 from odm.evaluate import PROTOCOLS, evaluate, render
 from odm.evaluate.analysis.sections import sections
 from odm.evaluate.matching import confusion as confusion_module
-from odm.evaluate.output.class_table import class_table
-from odm.evaluate.output.render import accumulated_csv, confusion_csv, detections_csv, headline, per_class_csv
+from odm.evaluate.output.render import (
+    accumulated_csv,
+    class_table,
+    confusion_csv,
+    detections_csv,
+    headline,
+    per_class_csv,
+)
 from odm.evaluate.scores.summary import mean_of_classes, mean_of_defined
 from odm.issues import UsageError
 

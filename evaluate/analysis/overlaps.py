@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from odm.evaluate.analysis.outcome_table import OutcomeTable
-from odm.evaluate.matching.any_class import collapsed, parts
 from odm.evaluate.matching.order import first_of_runs
 from odm.evaluate.matching.pairs import find_pairs, geometry, intersection
 from odm.evaluate.matching.prepare import prepare
-from odm.evaluate.matching.sides import Joined
+from odm.evaluate.matching.sides import Joined, collapsed, parts
 from odm.evaluate.scores.protocols import Protocol
 from odm.tables import Flag, Floats, Ints, Longs
 

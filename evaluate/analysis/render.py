@@ -10,8 +10,7 @@ from typing import Any
 from odm.evaluate.analysis.bootstrap import MOST_UNDEFINED
 from odm.evaluate.analysis.compare import Comparison, Delta
 from odm.evaluate.analysis.images import DELTAS, ImageTable
-from odm.evaluate.output.class_table import percent
-from odm.evaluate.output.render import csv_text
+from odm.evaluate.output.render import csv_text, percent
 from odm.issues import plural, printable, shorten
 from odm.screen import json_text, markdown_table, text_table, wrapped
 from odm.screen import markdown as escaped

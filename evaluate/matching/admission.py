@@ -5,6 +5,9 @@ Two sides that do not belong together would give an evaluation of zeros; each re
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +21,11 @@ from odm.codes import (
     NO_SIZE,
     SCORE_NOT_FINITE,
 )
-from odm.evaluate.parts.facts import Facts
 from odm.issues import INVERTED, PERCENT, Code, Log, Trusted, without_noise
 from odm.pairing import (
     source_of,
 )
-from odm.tables import Dataset
+from odm.tables import Dataset, Longs, distinct
 
 NO_TRUTH = Code(
     "no-ground-truth",
@@ -52,12 +54,83 @@ NO_DETECTIONS = Code(
 )
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class DetectionSummary:
+    """Counts and extremes of the detections of a dataset, or of several parts of it together."""
+
+    n: int
+    scored: int
+    """How many have a score."""
+    low: float
+    """The lowest score, NaN where there is none."""
+    high: float
+    above_one: int
+    extent: float
+    """The largest coordinate, or the negative of the smallest."""
+    fractional: bool
+    """Whether any coordinate is no whole number."""
+    per_class: Longs
+    """(classes,) detections of each class."""
+    images: NDArray[np.intp]
+    """The rows of the images that have detections."""
+
+    @classmethod
+    def of(cls, detections: Dataset) -> DetectionSummary:
+        """That of a whole dataset."""
+        boxes, n = detections.boxes, len(detections)
+        score, xyxy = boxes.score, boxes.xyxy
+        known = score[~np.isnan(score)]
+        has_boxes = np.zeros(len(detections.images), np.bool_)
+        has_boxes[boxes.image] = True
+        return cls(
+            n=n,
+            scored=len(known),
+            low=float(known.min()) if len(known) else math.nan,
+            high=float(known.max()) if len(known) else math.nan,
+            above_one=int(np.count_nonzero(known > 1)),
+            extent=float(max(xyxy.max(), -xyxy.min())) if n else -math.inf,
+            fractional=bool((xyxy != np.floor(xyxy)).any()),
+            per_class=np.bincount(boxes.category, minlength=len(detections.categories)),
+            images=np.flatnonzero(has_boxes),
+        )
+
+    @classmethod
+    def together(
+        cls,
+        parts: Sequence[DetectionSummary],
+        classes: Sequence[Longs],
+        images: Sequence[Longs],
+        n_classes: int,
+    ) -> DetectionSummary:
+        """That of all parts; `classes` and `images` map the rows of each part to those of the whole."""
+        per_class = np.zeros(n_classes, np.int64)
+        for part, rows in zip(parts, classes, strict=True):
+            np.add.at(per_class, rows, part.per_class)
+        used = [rows[part.images] for part, rows in zip(parts, images, strict=True)]
+        return cls(
+            n=sum(p.n for p in parts),
+            scored=sum(p.scored for p in parts),
+            low=float(np.fmin.reduce([math.nan, *(p.low for p in parts)])),
+            high=float(np.fmax.reduce([math.nan, *(p.high for p in parts)])),
+            above_one=sum(p.above_one for p in parts),
+            extent=max([-math.inf, *(p.extent for p in parts)]),
+            fractional=any(p.fractional for p in parts),
+            per_class=per_class,
+            images=distinct(np.concatenate([np.zeros(0, np.int64), *used])),
+        )
+
+    @property
+    def in_percent(self) -> bool:
+        """As `Boxes.in_percent`."""
+        return 10 < self.high <= 100 and self.low >= 0 and self.above_one * 2 > self.n
+
+
 FILTERED = 0.25
 """Detections that all score at least this look as if a threshold had been applied."""
 
 
-def check_sides(truth: Dataset, detections: Dataset, log: Log, facts: Facts) -> None:
-    """Report what makes any comparison meaningless; `facts` are those of all detections."""
+def check_sides(truth: Dataset, detections: Dataset, log: Log, summary: DetectionSummary) -> None:
+    """Report what makes any comparison meaningless; `summary` is that of all detections."""
     if not len(truth.images):
         log.report(NO_TRUTH, source_of(truth))
     elif not len(truth):
@@ -65,20 +138,20 @@ def check_sides(truth: Dataset, detections: Dataset, log: Log, facts: Facts) -> 
     scored = len(truth) and not np.isnan(truth.boxes.score).any()
     if scored or (truth.kind == "det" and len(truth)):
         log.report(ALL_SCORED, source_of(truth), n=len(truth))
-    _check_scores(detections, log, facts)
+    _check_scores(detections, log, summary)
     for side in (truth, detections):
         check_rows(side, log)
-    if len(truth) and facts.n:
-        _check_coordinates(truth, detections, log, facts)
+    if len(truth) and summary.n:
+        _check_coordinates(truth, detections, log, summary)
 
 
-def _check_scores(detections: Dataset, log: Log, facts: Facts) -> None:
+def _check_scores(detections: Dataset, log: Log, summary: DetectionSummary) -> None:
     """Report detections that cannot be ranked by score."""
     score = detections.boxes.score
-    if not facts.n:
+    if not summary.n:
         log.report(NO_DETECTIONS, source_of(detections))
-    elif not facts.scored:
-        log.report(NO_SCORES, source_of(detections), n=facts.n)
+    elif not summary.scored:
+        log.report(NO_SCORES, source_of(detections), n=summary.n)
     else:
         wrong = np.flatnonzero(~np.isfinite(score))
         if len(wrong):
@@ -86,7 +159,7 @@ def _check_scores(detections: Dataset, log: Log, facts: Facts) -> None:
                 SCORE_NOT_FINITE, detections, wrong, lambda row: {"value": float(score[row])}, field="score"
             )
         else:
-            _check_score_range(detections, log, facts)
+            _check_score_range(detections, log, summary)
 
 
 def check_rows(side: Dataset, log: Log) -> None:
@@ -128,14 +201,14 @@ def _edges(side: Dataset, row: int) -> dict[str, Any]:
     }
 
 
-def _check_score_range(detections: Dataset, log: Log, facts: Facts) -> None:
+def _check_score_range(detections: Dataset, log: Log, summary: DetectionSummary) -> None:
     """Report scores in percent, and note scores that look filtered or do not rank."""
-    low, high, n = facts.low, facts.high, facts.n
-    if facts.in_percent and not log.counts[PERCENT.name]:  # else it was reported when the file was checked
+    low, high, n = summary.low, summary.high, summary.n
+    if summary.in_percent and not log.counts[PERCENT.name]:  # else it was reported when the file was checked
         path, line, pointer = detections.location(int((detections.boxes.score > 1).argmax()))
         largest = Trusted(f"{high:g}")
-        log.report(PERCENT, path, line=line, pointer=pointer, n=facts.above_one, total=n, value=largest)
-    shown = low / 100 if facts.in_percent else low
+        log.report(PERCENT, path, line=line, pointer=pointer, n=summary.above_one, total=n, value=largest)
+    shown = low / 100 if summary.in_percent else low
     if n >= 3 and shown >= FILTERED and high <= 100:
         log.note(
             f"all {n} detections score at least {low:g}: they look already filtered, which lowers "
@@ -145,7 +218,7 @@ def _check_score_range(detections: Dataset, log: Log, facts: Facts) -> None:
         log.note(f"all {n} detections have the score {low:g}, so only their order ranks them")
 
 
-def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, facts: Facts) -> None:
+def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, summary: DetectionSummary) -> None:
     """Report one side in pixels and the other in 0..1."""
     if truth.relative or detections.relative:
         for side in (truth, detections) if truth.relative != detections.relative else ():
@@ -155,8 +228,8 @@ def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, facts: Fac
                 log.report(NO_SIZE, path, line=line, pointer=pointer, value=name)
         return
     own = truth.boxes.xyxy
-    largest = [float(max(own.max(), -own.min())), facts.extent]
-    fractional = [bool((own != np.floor(own)).any()), facts.fractional]
+    largest = [float(max(own.max(), -own.min())), summary.extent]
+    fractional = [bool((own != np.floor(own)).any()), summary.fractional]
     if max(largest) <= 1.5:
         log.note(
             "all boxes of both sides are in 0..1: if they are relative, give the image sizes, because "

@@ -10,11 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.matching.any_class import collapsed, parts
-from odm.evaluate.matching.counting import Truth
 from odm.evaluate.matching.pairs import find_pairs
-from odm.evaluate.matching.prepare import prepare
-from odm.evaluate.matching.sides import Joined, Mask
+from odm.evaluate.matching.prepare import Truth, prepare
+from odm.evaluate.matching.sides import Joined, Mask, collapsed, parts
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError, shorten
 from odm.tables import Floats, Ints, Longs

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.matching.admission import check_sides
+from odm.evaluate.matching.admission import DetectionSummary, check_sides
 from odm.evaluate.matching.labels import (
     added_classes,
     ancestors,
@@ -24,7 +24,6 @@ from odm.evaluate.matching.labels import (
 )
 from odm.evaluate.matching.selection import Choice, ExtraImages, image_numbers, narrow
 from odm.evaluate.matching.sides import Joined, JoinReport, Label, SideTable
-from odm.evaluate.parts.facts import Facts
 from odm.evaluate.scores.switches import check_scores
 from odm.issues import DataError, Log, UsageError
 from odm.pairing import (
@@ -93,7 +92,7 @@ def join(
     admitted = admit(
         truth,
         detections,
-        Facts.of(detections),
+        DetectionSummary.of(detections),
         log,
         extra_images=extra_images,
         only_classes=only_classes,
@@ -174,7 +173,7 @@ class Admitted:
 def admit(
     truth: Dataset,
     detections: Dataset,
-    facts: Facts,
+    summary: DetectionSummary,
     log: Log,
     *,
     extra_images: ExtraImages,
@@ -186,7 +185,7 @@ def admit(
     """Decide what belongs together.
 
     Of `detections` only the images, the classes and a sample of the boxes are looked at: the first of each
-    class and those of the highest scores. `facts` are those of all of them.
+    class and those of the highest scores. `summary` is that of all of them.
 
     Raises
     ------
@@ -198,16 +197,16 @@ def admit(
     if image_labels is not None:
         truth = with_labelled_images(truth, image_labels, log)
         order = np.r_[order, len(order) : len(truth.images)]
-    check_sides(truth, detections, log, facts)
+    check_sides(truth, detections, log, summary)
     pairing = pair(truth, detections, log)
     if extra_images == "error" or (pairing.image < 0).all():
         report_images(truth, detections, pairing, log, each=False, unit=unit[:-1])
     if only_images is None:
-        report_splits(truth, detections, pairing, log, facts.images)
+        report_splits(truth, detections, pairing, log, summary.images)
         if log.errors == errors_before:
-            report_empty_images(truth, pairing, log, facts.images, unit=unit)
+            report_empty_images(truth, pairing, log, summary.images, unit=unit)
     used: NDArray[np.bool_] | None = None
-    counts: Longs | None = facts.per_class
+    counts: Longs | None = summary.per_class
     if extra_images == "ignore" and (pairing.image < 0).any():
         used, counts = pairing.image[detections.boxes.image] >= 0, None
     asked = None if only_classes is None else set(only_classes)
@@ -222,7 +221,7 @@ def admit(
     )
     if log.errors > errors_before:
         raise DataError("the ground truth and the detections cannot be compared", log)
-    return Admitted(truth, detections, pairing, order, facts.images, det_only, hints)
+    return Admitted(truth, detections, pairing, order, summary.images, det_only, hints)
 
 
 def _joined(

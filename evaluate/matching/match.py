@@ -10,16 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from odm.evaluate.matching.best import forget_unsure_groups, match_best
-from odm.evaluate.matching.counting import Truth, fp_areas
-from odm.evaluate.matching.free import all_free, match_free
-from odm.evaluate.matching.greatest import match_greatest
 from odm.evaluate.matching.labels import boxed_in_part
 from odm.evaluate.matching.matches import Hits, Matches, Outcome, join_hits
 from odm.evaluate.matching.order import argsort_descending
 from odm.evaluate.matching.pairs import Pairs, find_pairs, floor_of
-from odm.evaluate.matching.per_image import match_guesses, match_top_detections
-from odm.evaluate.matching.prepare import beyond_cap, cap_per_class, prepare
+from odm.evaluate.matching.prepare import Truth, beyond_cap, cap_per_class, fp_areas, prepare
+from odm.evaluate.matching.rules import (
+    all_free,
+    forget_unsure_groups,
+    match_best,
+    match_free,
+    match_greatest,
+    match_guesses,
+    match_top_detections,
+)
 from odm.evaluate.matching.sides import Joined, Mask, SideTable
 from odm.evaluate.scores.protocols import Protocol
 from odm.tables import Longs

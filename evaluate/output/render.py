@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from odm.evaluate.analysis.sections import DETECTED_AS, class_columns, sections, summary_columns
-from odm.evaluate.output.class_table import class_table, percent
-from odm.evaluate.results import Evaluation, Result
+from odm.evaluate.results import Evaluation, Result, Row
 from odm.evaluate.scores.protocols import PROTOCOLS
 from odm.evaluate.scores.summary import ALIASES
 from odm.issues import UsageError, printable, shorten
-from odm.screen import json_text, markdown_table, text_table, wrapped
+from odm.screen import cell, fitting, json_text, markdown_table, text_table, wrapped
 from odm.screen import markdown as escaped
 from odm.tables import FREQUENCIES
 
@@ -125,7 +124,7 @@ def detections_csv(evaluation: Evaluation) -> str:
     Under several thresholds the outcome is that at the one which the counts are of, .5 if it is among them.
     ``detection`` and ``gt`` count the boxes of the two sides from 0, in the order of their files.
     """
-    from odm.evaluate.analysis.files import places_of
+    from odm.evaluate.analysis.review import places_of
     from odm.evaluate.matching.matches import OUTCOMES, REASONS
 
     columns = [*_HEAD, "detection", "image", "class", "score", "left", "top", "right", "bottom"]
@@ -156,7 +155,7 @@ def accumulated_csv(evaluation: Evaluation) -> str:
     ``detection`` is its number in ``detections.csv``, ``rank`` its position on the curve. See
     `odm.evaluate.scores.curves.CurveTable`.
     """
-    from odm.evaluate.analysis.files import places_of
+    from odm.evaluate.analysis.review import places_of
 
     columns = [*_HEAD, "class", "rank", "detection", "image", "file", "line", "score", "best_iou"]
     columns += ["tp", "fp", "accumulated_tp", "accumulated_fp", "precision", "recall"]
@@ -197,8 +196,8 @@ def _in_blocks(
 
 def images_csv(evaluation: Evaluation) -> str:
     """A row per result and image, by descending error; ``at`` is the score threshold of the counts."""
-    from odm.evaluate.analysis.files import image_rows
     from odm.evaluate.analysis.images import COLUMNS
+    from odm.evaluate.analysis.review import image_rows
 
     def rows() -> Iterator[Sequence[Any]]:
         for result in evaluation.results:
@@ -211,7 +210,7 @@ def images_csv(evaluation: Evaluation) -> str:
 
 def review_csv(evaluation: Evaluation) -> dict[str, str]:
     """``missed.csv`` and ``suspects.csv``: objects that were not found, annotations that look wrong."""
-    from odm.evaluate.analysis.files import MISSED, SUSPECTS, review_rows
+    from odm.evaluate.analysis.review import MISSED, SUSPECTS, review_rows
 
     found: tuple[list[Sequence[Any]], list[Sequence[Any]]] = ([], [])
     for result in evaluation.results:
@@ -455,3 +454,82 @@ def classic_lines(result: Result) -> list[str]:
             f"{value}"
         )
     return lines
+
+
+# -------------------------------------------------------------------------------- the table of classes
+
+_COUNTS = ("GT", "det", "TP", "FP", "FN", "ignored")
+_POINT = ("score", "precision", "recall", "F1")
+_OPTIONAL = (
+    ("ignored",),
+    ("det",),
+    ("score",),
+    ("TP", "FP", "FN"),
+    ("AP75",),
+    ("AP50",),
+    ("recall", "precision"),
+)
+"""Columns by how easily one does without them; a line below the table names those that did not fit."""
+
+
+def class_table(result: Result, *, width: int | None = None, markdown: bool = False) -> str:
+    """A row per class and one for all, in up to `width` characters."""
+    values = _ap_columns(result)
+    headers = ["class", *_COUNTS, *_POINT, *values]
+    rows = [_cells(result, row, values) for row in (*result.classes, result.overall)]
+    spans = _spans(result)
+    if markdown:
+        return markdown_table([f"{h} ({spans[h]})" if h in spans else h for h in headers], rows)
+    text = text_table(headers, rows, width=width, drop=_OPTIONAL, spans=spans)
+    kept = fitting(headers, rows, width=width, drop=_OPTIONAL)
+    hidden = [h for i, h in enumerate(headers) if i not in kept]
+    return f"{text}\n(not shown: {', '.join(hidden)}; --wide shows all)" if hidden else text
+
+
+def _ap_columns(result: Result) -> tuple[str, ...]:
+    if result.rules.metric == "corloc":
+        return ("CorLoc",)
+    more = (key for key in ("AP50", "AP75") if result.classes and key in result.classes[0].extra)
+    return ("AP", *more)
+
+
+def _cells(result: Result, row: Row, values: Sequence[str]) -> list[str]:
+    of_all = row is result.overall
+    found = []
+    for key in values:
+        number = row.ap if key == "AP" else row.extra.get(key.lower() if key == "CorLoc" else key, math.nan)
+        if of_all:
+            number = next((result.summary[k] for k in (key, f"m{key}") if k in result.summary), number)
+        found.append(percent(number))
+    return [
+        "(all)" if of_all else cell(row.name),
+        *(str(getattr(row, key.lower())) for key in _COUNTS),
+        *(number_text(getattr(row, key.lower())) for key in _POINT),
+        *found,
+    ]
+
+
+def _spans(result: Result) -> dict[str, str]:
+    """What the columns are of: counts of all detections, the others of one score."""
+    point = "at best F1"
+    if result.rules.shared_score:
+        point = f"at score {number_text(result.overall.score)}"
+    if result.at_score is not None:
+        point = f"at score {result.at_score:g}"
+    if result.scores_from:
+        point = f"at scores of {shorten(result.scores_from, 40)}"
+    iou = f", IoU {result.rules.ious[result.rules.reference]:g}" if result.rules.averaged else ""
+    return {
+        **dict.fromkeys(("TP", "FP", "FN"), f"all det{iou}"),
+        **dict.fromkeys(_POINT, f"{point}{iou}"),
+    }
+
+
+def percent(value: float) -> str:
+    """``24.57 %``, or ``-`` for what is undefined."""
+    return "-" if math.isnan(value) else f"{100 * value:.2f} %"
+
+
+def number_text(value: float) -> str:
+    """``0.4800``, or ``-`` for what is undefined."""
+    return "-" if math.isnan(value) else f"{value:.4f}"

@@ -17,13 +17,11 @@ from numpy.typing import NDArray
 
 from odm.evaluate.analysis.errors import DetectionTable
 from odm.evaluate.analysis.overlaps import BACKGROUND
-from odm.evaluate.matching.any_class import collapsed, parts
 from odm.evaluate.matching.confusion import Confusion, Counts, counts_as_nothing, overlapping
-from odm.evaluate.matching.counting import Truth
 from odm.evaluate.matching.matches import OUTCOMES, REASONS
 from odm.evaluate.matching.pairs import find_pairs
-from odm.evaluate.matching.prepare import prepare
-from odm.evaluate.matching.sides import Joined, Mask
+from odm.evaluate.matching.prepare import Truth, prepare
+from odm.evaluate.matching.sides import Joined, Mask, collapsed, parts
 from odm.evaluate.scores.protocols import Protocol
 from odm.tables import Flag, Floats, Ints, Longs
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from odm.evaluate.matching.selection import Kept
-from odm.evaluate.parts.engine import run
-from odm.evaluate.parts.pooling import UNDEFINED, ScoreBins, at_given_score, best_point, bins_of_best
+from odm.evaluate.parts.executors import run
+from odm.evaluate.parts.operating_point import UNDEFINED, ScoreBins, at_given_score, best_point, bins_of_best
 from odm.evaluate.parts.tasks import (
     Outcome,
     Part,

@@ -7,10 +7,10 @@ The stages are plain functions of parts, of files in a scratch folder, and of sm
    task matches each image. Images whose boxes lie in several parts are cut out of them and matched whole.
 3. Match: what became of every detection, written to a folder that all processes share.
 4. Count: rank the detections of some classes, and read their precision; of a class with too many, those of
-   a range of scores (`odm.evaluate.parts.score_ranges`).
-5. The operating point of all classes together, from histograms of scores (`odm.evaluate.parts.pooling`).
+   a range of scores (`score_ranges.py`).
+5. The operating point of all classes together, from histograms of scores (`operating_point.py`).
 
-The tasks are in `odm.evaluate.parts.tasks`, what runs them in `odm.evaluate.parts.job`.
+The tasks are in `tasks.py`, what runs them in `job.py`.
 The ground truth is in the memory of this process, and each task is given what it needs of it.
 """
 
@@ -26,15 +26,15 @@ from numpy.typing import NDArray
 
 from odm.arrays import pack
 from odm.evaluate.evaluation import checked_rules, common_switches, report_after, report_before
+from odm.evaluate.matching.admission import DetectionSummary
 from odm.evaluate.matching.join import Admitted, admit, with_what_is_known
 from odm.evaluate.matching.labels import ancestors
 from odm.evaluate.matching.matches import Matches
 from odm.evaluate.matching.prepare import drop_rank
 from odm.evaluate.matching.selection import Choice, ExtraImages, image_numbers, narrow
 from odm.evaluate.matching.sides import Joined, Label
-from odm.evaluate.parts.facts import Facts
 from odm.evaluate.parts.job import Job
-from odm.evaluate.parts.pooling import ScoreBins
+from odm.evaluate.parts.operating_point import ScoreBins
 from odm.evaluate.parts.score_ranges import Columns, Cuts
 from odm.evaluate.parts.tasks import SIDE, Outcome, Part, Store, Survey, Totals, Work, write_skeleton
 from odm.evaluate.results import Evaluation, Result
@@ -55,7 +55,7 @@ class Whole:
     """All parts as one: their images and classes, and which of them each part's are."""
 
     dataset: Dataset
-    facts: Facts
+    summary: DetectionSummary
     images: list[Longs]
     classes: list[Longs]
 
@@ -104,8 +104,10 @@ class Whole:
             all_classes.append(classes)
         dataset = dataclasses.replace(builder.build(), path=path)
         categories = dataclasses.replace(dataset.categories, ordered=ordered)
-        facts = Facts.together([s.facts for s in surveys], all_classes, all_images, len(dataset.categories))
-        return cls(dataclasses.replace(dataset, categories=categories), facts, all_images, all_classes)
+        summary = DetectionSummary.together(
+            [s.summary for s in surveys], all_classes, all_images, len(dataset.categories)
+        )
+        return cls(dataclasses.replace(dataset, categories=categories), summary, all_images, all_classes)
 
 
 def _add_image(builder: Builder, data: Dataset, i: int, file: int) -> int:
@@ -130,7 +132,7 @@ def _owners(
     owner = np.full(n_images, -1, np.int32)
     parts_of = np.zeros(n_images, np.uint8)
     for i, (one, images) in enumerate(zip(surveys, whole.images, strict=True)):
-        used = number[images[one.facts.images]]
+        used = number[images[one.summary.images]]
         parts_of[used] = np.minimum(parts_of[used] + 1, 2)
         owner[used] = i
     cut = np.flatnonzero(parts_of > 1)
@@ -182,7 +184,7 @@ def _cuts(
         return {}
     own = [classes[one.sample[0]] for one, classes in zip(surveys, whole.classes, strict=True)]
     category, score = np.concatenate(own), np.concatenate([one.sample[1] for one in surveys])
-    stands_for = [one.facts.n / max(len(one.sample[1]), 1) for one in surveys]
+    stands_for = [one.summary.n / max(len(one.sample[1]), 1) for one in surveys]
     weight = np.repeat(stands_for, [len(one.sample[1]) for one in surveys])
     found = {}
     for name, n in large.items():
@@ -195,7 +197,7 @@ def _cuts(
 def _detections_per_class(admitted: Admitted, whole: Whole, known: Joined) -> dict[str, int]:
     """How many detections each class has that is evaluated."""
     counts = dict.fromkeys([*known.classes, *known.added], 0)
-    for name, n in zip(admitted.pairing.det_names, whole.facts.per_class.tolist(), strict=True):
+    for name, n in zip(admitted.pairing.det_names, whole.summary.per_class.tolist(), strict=True):
         if name in counts:
             counts[name] += n
     return counts
@@ -307,7 +309,7 @@ def evaluate_parts(
     write_skeleton(truth, store)
     surveys = job.survey(parts, unread or Log())
     whole = Whole.of(surveys, path)
-    admitted = admit(truth, whole.dataset, whole.facts, log, image_labels=image_labels, **chosen)
+    admitted = admit(truth, whole.dataset, whole.summary, log, image_labels=image_labels, **chosen)
     base, choice, known, labels_log = _narrowed(admitted, score_min=score_min, **chosen, **labels)
     common = common_switches(score_min, joined=base, **chosen)
     rules = [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]

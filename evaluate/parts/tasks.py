@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from odm import VERSION
 from odm.arrays import pack, unpack
-from odm.evaluate.matching.admission import check_rows
+from odm.evaluate.matching.admission import DetectionSummary, check_rows
 from odm.evaluate.matching.match import match_all
 from odm.evaluate.matching.matches import OUTCOMES, Matches, matches_of_columns, outcomes
 from odm.evaluate.matching.selection import Choice, Kept, narrow
 from odm.evaluate.matching.sides import Joined, JoinReport, SideTable
-from odm.evaluate.parts.facts import Facts
-from odm.evaluate.parts.pooling import ScoreBins, point_columns
+from odm.evaluate.parts.operating_point import ScoreBins, point_columns
 from odm.evaluate.parts.score_ranges import Columns, Cuts, condense, put_together
 from odm.evaluate.scores.accumulate import ClassCounts, count_classes
 from odm.evaluate.scores.protocols import Protocol as Rules
@@ -103,7 +102,7 @@ class Survey:
     """What is known of a part: its images and classes, with a sample of the boxes, and sums over all."""
 
     dataset: Dataset
-    facts: Facts
+    summary: DetectionSummary
     log: Log
     sample: tuple[Longs, Floats]
     """Classes and scores of some of its detections, drawn evenly."""
@@ -165,7 +164,7 @@ def survey(part: Part, store: Store) -> Survey:
     drawn = drawn[~np.isnan(boxes.score[drawn])]
     return Survey(
         dataset.take(_sample(boxes, len(dataset.categories))),
-        Facts.of(dataset),
+        DetectionSummary.of(dataset),
         log,
         (boxes.category[drawn].astype(np.int64), boxes.score[drawn]),
         np.bincount(boxes.image, minlength=len(dataset.images)).astype(np.int32),

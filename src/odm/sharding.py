@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
-import re
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Executor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 from odm import checks
 from odm.converters.load import load
 from odm.converters.pending import PendingSource, Request, choose_options, reading_options, report_unread
 from odm.evaluate import Evaluation, Protocol
-from odm.evaluate.parts.engine import Inline
+from odm.evaluate.parts.executors import Inline
+from odm.evaluate.parts.memory import BASE, BYTES_PER_ROW, held_beside, rows_within, size
 from odm.evaluate.parts.shards import ROWS_PER_TASK, evaluate_parts, rules_in_parts
 from odm.files import Scratch, is_address
 from odm.formats import FORMATS, get, option_specs
-from odm.issues import Log, PathError, UsageError, plural, printable
+from odm.issues import Log, UsageError, plural, printable
 from odm.tables import Dataset
-
-BYTES_PER_ROW = 250
-"""What a detection takes while it is matched, measured."""
-BASE = 300 * 2**20
-"""What a process takes with its libraries, and with what is known of all parts."""
-BYTES_PER_TRUTH, BYTES_PER_IMAGE = 400, 300
-FEWEST_ROWS = 20_000
 
 
 def evaluate_shards(
@@ -112,19 +103,20 @@ def _evaluate(
     within = None if memory is None else rows_within(memory, truth)
     rows = rows_per_task or within or ROWS_PER_TASK
     if memory is not None and within is not None and rows > within:
-        raise UsageError(f"--rows-per-task {rows}: --memory {_size(memory)} has room for {within} at a time")
+        raise UsageError(f"--rows-per-task {rows}: --memory {size(memory)} has room for {within} at a time")
     parts, unread = detection_parts(detections, log, rows, elsewhere=executor is not None)
     most = max(parts, key=lambda part: part.rows, default=None)
     if memory is not None and within is not None and most is not None and most.rows > 2 * within:
         raise UsageError(
-            f"{printable(most.name)} is read as a whole and takes about {_size(most.rows * BYTES_PER_ROW)}, "
-            f"more than --memory {_size(memory)} leaves: split it, or write it with smaller row groups"
+            f"{printable(most.name)} is read as a whole and takes about {size(most.rows * BYTES_PER_ROW)}, "
+            f"more than --memory {size(memory)} leaves: split it, or write it with smaller row groups"
         )
     if tell is not None:
-        own, task = _held(truth), _most_rows(parts, rows) * BYTES_PER_ROW
-        takes = f"this takes up to about {_size(own + task)}"
+        n_most = max(most.rows if most else 0, min(rows, sum(part.rows for part in parts)))
+        own, task = held_beside(truth), n_most * BYTES_PER_ROW
+        takes = f"this takes up to about {size(own + task)}"
         if executor is not None:
-            takes = f"a worker takes up to about {_size(BASE + task)}, this process {_size(own)}"
+            takes = f"a worker takes up to about {size(BASE + task)}, this process {size(own)}"
         tell(f"the detections are read in {plural(len(parts), 'part')}; {takes}")
     return evaluate_parts(
         truth,
@@ -209,111 +201,3 @@ def _with_absolute_paths(options: Any) -> Any:
     given = {spec.name: getattr(options, spec.name) for spec in option_specs(type(options)) if spec.is_path}
     changes = {name: _absolute(path) for name, path in given.items() if path}
     return dataclasses.replace(options, **changes) if changes else options
-
-
-def _most_rows(parts: Sequence[DetectionPart], rows: int) -> int:
-    """How many detections the largest task holds."""
-    most = max((part.rows for part in parts), default=0)
-    return max(most, min(rows, sum(part.rows for part in parts)))
-
-
-def rows_within(memory: int, truth: Dataset) -> int:
-    """How many detections fit into `memory` bytes at a time, beside the ground truth."""
-    held = _held(truth)
-    rows = (memory - held) // BYTES_PER_ROW
-    if rows < FEWEST_ROWS:
-        least = held + FEWEST_ROWS * BYTES_PER_ROW
-        raise UsageError(
-            f"--memory {_size(memory)} is too little: give at least {-(-least // 10**6)} MB; {_size(BASE)} "
-            "of that is for Python and its libraries, the rest for the ground truth and some detections"
-        )
-    return rows
-
-
-def _held(truth: Dataset) -> int:
-    """What the main process takes beside the detections of a task."""
-    return BASE + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
-
-
-def parse_memory(text: str) -> int:
-    """Bytes in ``2GB``, ``500MB`` or ``1.5GiB``. ValueError if it is none of these."""
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT])(i?)B?\s*", text, re.IGNORECASE)
-    if match is None:
-        raise ValueError("give a number with a unit, as in 2GB or 500MB")
-    unit = 1024 if match[3] else 1000
-    return int(float(match[1]) * unit ** ("KMGT".index(match[2].upper()) + 1))
-
-
-def _size(n: int) -> str:
-    return f"{n / 1e9:.1f} GB" if n >= 1e9 else f"{n / 1e6:.0f} MB"
-
-
-@contextlib.contextmanager
-def dask_executor(address: str, tell: Callable[[str], None]) -> Iterator[Executor]:
-    """An executor of the Dask scheduler at an address.
-
-    Raises
-    ------
-    UsageError
-        If Dask is not installed, or the address is not one.
-    PathError
-        If there is no scheduler, or it has no worker; if it goes away, or its workers end again and again.
-    """
-    if not re.match(r"(tcp|tls)://", address):
-        raise UsageError(f"--cluster {address}: give the address of a Dask scheduler, as in tcp://host:8786")
-    try:
-        import distributed
-        from distributed.comm.core import CommClosedError
-    except ImportError:
-        raise UsageError("a cluster needs Dask: pip install distributed pyarrow") from None
-    connect: Any = distributed.Client
-    try:
-        client: Any = connect(address, timeout="10s", set_as_default=False)
-    except (OSError, ValueError, TypeError) as e:  # TypeError: tls:// without certificates
-        reason = str(e).splitlines()[0] if str(e) else "no scheduler answers"
-        if address.startswith("tls:") and isinstance(e, TypeError):
-            reason = (
-                "tls:// needs certificates, which Dask is configured with: set distributed.comm.tls, "
-                "or DASK_DISTRIBUTED__COMM__TLS__CA_FILE and, under CLIENT__, CERT and KEY"
-            )
-        raise PathError(f"{address}: {reason}") from None
-    try:
-        n = len(client.scheduler_info(n_workers=-1)["workers"])
-        if not n:
-            raise PathError(f"{address}: the scheduler has no workers")
-        tell(f"{plural(n, 'worker')} at {address}; the dashboard is at {client.dashboard_link}")
-        done = threading.Event()
-        threading.Thread(target=_watch, args=(client, address, tell, done), daemon=True).start()
-        executor = client.get_executor(pure=False, retries=2)
-        try:
-            yield executor
-        except distributed.KilledWorker as e:
-            n = e.allowed_failures + 1
-            raise PathError(
-                f"{address}: one task ended {n} workers, most likely for lack of memory: give them more, or "
-                f"a smaller --rows-per-task, or smaller files or row groups"
-            ) from None
-        except (CancelledError, CommClosedError):
-            raise PathError(f"{address}: the scheduler is gone, and what was done so far is lost") from None
-        finally:
-            done.set()
-            with contextlib.suppress(Exception):  # the scheduler may be gone
-                executor.shutdown(wait=False)  # all is done, or nobody wants it any more
-    finally:
-        with contextlib.suppress(Exception):
-            client.close()
-
-
-def _watch(
-    client: Any, address: str, tell: Callable[[str], None], done: threading.Event, every: float = 5
-) -> None:
-    """Say so where all workers have gone: the tasks then wait for others, perhaps for ever."""
-    had_workers = True
-    while not done.wait(every):
-        try:
-            has_workers = bool(client.scheduler_info(n_workers=-1)["workers"])
-        except Exception:  # noqa: BLE001 -- the tasks tell what is wrong
-            return
-        if had_workers and not has_workers:
-            tell(f"{address}: no workers are left; the work goes on when there are new ones (Ctrl-C ends it)")
-        had_workers = has_workers
