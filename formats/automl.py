@@ -36,7 +36,7 @@ import dataclasses
 import numpy as np
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import DUPLICATE_IMAGE, WRONG_COUNT
 from odm.formats._shared.csv_tables import Collector, Columns, Quote, head_rows, is_number, merged, table_rows
 from odm.formats._shared.number_text import decimals, fixed
@@ -228,18 +228,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) ->
     target.write(name, "".join(f"{line}\n" for line in lines).encode())
 
 
-FORMAT = Format(
-    name="automl",
+FORMAT = format_of(
+    __name__,
     title="AutoML and Vertex AI CSV",
     use="annotation tools",
     written_by="Google AutoML Vision and Vertex AI (two or four corners, with and without the set)",
-    doc=__doc__ or "",
     suffixes=(".csv",),
     single=True,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=AutomlOptions,
     keeps=frozenset("extension empty score split".split()),
     split_names=frozenset(filter(None, SPLITS.values())),
     max_error_px=1e-6,

@@ -33,7 +33,7 @@ import dataclasses
 import numpy as np
 
 from odm.files import COLLISION, Output, Source
-from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.csv_tables import (
@@ -232,18 +232,12 @@ def adapt(options: WheatOptions) -> dict[str, object]:
     return {"keeps": frozenset({"empty", "score", "wh"})} if options.results else {}
 
 
-FORMAT = Format(
-    name="wheat",
+FORMAT = format_of(
+    __name__,
     title="Kaggle wheat CSV",
     use="challenges",
     written_by="Kaggle Global Wheat Detection 2020 (train.csv and submissions)",
-    doc=__doc__ or "",
     suffixes=(".csv",),
     single=True,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=WheatOptions,
     keeps=frozenset("size empty score wh".split()),
-    adapt=adapt,
 )

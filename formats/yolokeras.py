@@ -41,7 +41,7 @@ import numpy as np
 
 from odm.codes import NUMBERED_CLASSES
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff, option
+from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import add_list, class_list_option, first_id, note_spaces, read_list
 from odm.formats._shared.codes import (
     CLASS_LISTS_DISAGREE,
@@ -390,17 +390,12 @@ def _refuse_names(dataset: Dataset, names: Sequence[str], log: Log) -> bool:
     return log.errors > errors
 
 
-FORMAT = Format(
-    name="yolokeras",
+FORMAT = format_of(
+    __name__,
     title="YOLO-Keras and YOLOv4-PyTorch text",
     use="training",
     written_by="keras-yolo3, pytorch-YOLOv4, Roboflow (2007_train.txt, _annotations.txt)",
-    doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=YolokerasOptions,
     keeps=frozenset("extension empty unused order score split".split()),
 )

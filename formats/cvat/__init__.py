@@ -58,7 +58,7 @@ import re
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import LIKELY, SURE, Format, Sniff, option
+from odm.formats._contract import LIKELY, SURE, Sniff, format_of, option
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.safe_xml import DOCTYPE, XML_BEGINS, after_prolog, narrow
 from odm.formats._shared.splits import SplitOptions, miss_split
@@ -131,19 +131,14 @@ _KEEPS = frozenset(
 )
 
 
-FORMAT = Format(
-    name="cvat",
+FORMAT = format_of(
+    __name__,
     title="CVAT XML 1.1",
     use="annotation tools",
     written_by="CVAT for images 1.1 and for video 1.1 (tasks and projects)",
-    doc=__doc__ or "",
     suffixes=(".xml",),
     begins=XML_BEGINS,
     single=True,
-    sniff=sniff,
-    read=read,
-    write=write,
     options=CvatOptions,
     keeps=_KEEPS,
-    adapt=adapt,
 )

@@ -43,7 +43,7 @@ import functools
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Part, Sniff, option
+from odm.formats._contract import SURE, Part, Sniff, format_of, option
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.column_roles import BOX_ROLES, DUPLICATE_COLUMN, FLAGS, parse_columns
 from odm.formats._shared.pictures import ImageOptions
@@ -194,8 +194,8 @@ def _doc() -> str:
     return __doc__
 
 
-FORMAT = Format(
-    name="parquet",
+FORMAT = format_of(
+    __name__,
     title="Parquet: a row per box, or per image with lists of objects",
     use="training",
     written_by="odm, datasets of Hugging Face (objects), lists as torchvision has them",
@@ -204,11 +204,6 @@ FORMAT = Format(
     begins=MAGIC.decode()[0],
     single=True,
     owns_suffix=True,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=ParquetOptions,
-    parts=parts,
     keeps=frozenset(
         "size extension empty unused order score area wh image_id category_id box_id frequency split".split()
     )

@@ -42,7 +42,7 @@ cannot be used for training.
 from __future__ import annotations
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Format, Sniff
+from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats.tfrecord.layout import TfrecordOptions, files_of
 from odm.formats.tfrecord.wire import begins_record
 from odm.issues import Log, printable
@@ -73,21 +73,16 @@ def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) 
     writer.write(dataset, target, log, options)
 
 
-FORMAT = Format(
-    name="tfrecord",
+FORMAT = format_of(
+    __name__,
     title="TFRecord of the TF Object Detection API",
     use="training",
     written_by="TensorFlow Object Detection API create_*_tf_record, Roboflow (single files and shards)",
-    doc=__doc__ or "",
     suffixes=(".tfrecord", ".tfrecords", ".tfrec", ".record"),
     looks_at=("",),
     begins=None,
     single=False,
     pictures=None,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=TfrecordOptions,
     keeps=frozenset(
         {
             *("size", "extension", "empty", "unused", "order", "score", "split"),

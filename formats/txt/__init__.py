@@ -43,7 +43,7 @@ from __future__ import annotations
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import LIKELY, POOR, Format, Sniff
+from odm.formats._contract import LIKELY, POOR, Sniff, format_of
 from odm.formats._shared.text_files import sample
 from odm.formats._shared.text_tokens import lines_are
 from odm.formats.txt.meaning import TxtOptions, decide_together
@@ -98,19 +98,13 @@ def adapt(options: TxtOptions) -> dict[str, Any]:
     return {"needs_size": options.coords == "rel"}
 
 
-FORMAT = Format(
-    name="txt",
+FORMAT = format_of(
+    __name__,
     title="Plain text, one file per image",
     use="results",
     written_by="the object-detection-metrics tools (Cartucho mAP, Padilla), one file per image",
-    doc=__doc__ or "",
     suffixes=(".txt",),
     single=False,
-    sniff=sniff,
-    read=read,
-    decide_together=decide_together,
-    write=write,
-    options=TxtOptions,
     keeps=frozenset({"score", "empty"}),
-    adapt=adapt,
+    decide_together=decide_together,
 )
