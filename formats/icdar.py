@@ -204,14 +204,12 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def _are_corners(values: list[float]) -> bool:
-    """Whether four points go round a shape without a dent."""
-    xs, ys = values[::2], values[1::2]
-    turns = [
-        (xs[(i + 1) % 4] - xs[i]) * (ys[(i + 2) % 4] - ys[(i + 1) % 4])
-        - (ys[(i + 1) % 4] - ys[i]) * (xs[(i + 2) % 4] - xs[(i + 1) % 4])
-        for i in range(4)
-    ]
-    return (min(turns) >= 0 or max(turns) <= 0) and any(turns)
+    """Whether four points go round a shape without a dent: all turns are to the same side."""
+    points = np.reshape(values, (4, 2))
+    sides = np.roll(points, -1, axis=0) - points
+    following = np.roll(sides, -1, axis=0)
+    turns = sides[:, 0] * following[:, 1] - sides[:, 1] * following[:, 0]
+    return bool((min(turns) >= 0 or max(turns) <= 0) and turns.any())
 
 
 # ------------------------------------------------------------------------------------------------- reading
@@ -223,9 +221,8 @@ def _split(layout: Layout, name: str, chunk: Chunk) -> text_rows.Part:
     rows = np.flatnonzero(chunk.count >= needed)
     first = chunk.first[rows]
     values, sound = text_rows.block(chunk, first, width)
-    every, none = np.full((2, len(rows)), [[True], [False]])
-    score = text_rows.column(chunk, first + width, every if layout.scored else none, sound)
-    mark = text_rows.column(chunk, first + width, every if layout.marked else none, sound, 0.0)
+    score = text_rows.column(chunk, first + width, np.full(len(rows), layout.scored), sound)
+    mark = text_rows.column(chunk, first + width, np.full(len(rows), layout.marked), sound, 0.0)
     sound &= np.isin(mark, (0, 1))
     names = chunk.pick(first + needed - 1) if layout.classed else name.encode()
     rest = chunk.count[rows] > needed
