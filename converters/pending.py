@@ -130,13 +130,10 @@ class PendingSource:
         assert self.format is not None
         if self._options is not None:
             return self._options
-        return choose_options(self.format, self.request.options, self._shared(), "read")
-
-    def _shared(self) -> Mapping[str, Any]:
         shared = self.request.shared
-        if self.without_split is None:
-            return shared
-        return {name: value for name, value in shared.items() if name != "split"}
+        if self.without_split is not None:
+            shared = {name: value for name, value in shared.items() if name != "split"}
+        return choose_options(self.format, self.request.options, shared, "read")
 
     def has_option(self, name: str) -> bool:
         """Whether the format has an option of that name for reading, and it was given to both sides."""
@@ -249,23 +246,18 @@ class PendingSource:
         builder.kind, builder.keeps_own = self.request.kind, self.request.own_fields
         return builder
 
-    def _decided_options(self, log: Log) -> Any:
-        """The options, with what both sides decide together where the format does that."""
-        assert self.format is not None
-        options, other, decide = self.own_options(), self.decides_with, self.format.decide_together
-        if decide is None or other is None:
-            return options
-        decided, self._decided = self._decided, None
-        if decided is None:
-            self.asked = True
-            decided, theirs = decide(self.source, other.source, log, options)
-            if other._dataset is None:  # noqa: SLF001 -- one of this class
-                other._decided = theirs  # noqa: SLF001
-        return decided
-
     def _read_with(self, counterpart: Callable[[], Dataset | None] | None, log: Log) -> Dataset:
         assert self.format is not None
-        builder, options = self._builder(counterpart), self._decided_options(log)
+        builder, options = self._builder(counterpart), self.own_options()
+        other, decide = self.decides_with, self.format.decide_together
+        if decide is not None and other is not None:  # what both sides decide together
+            decided, self._decided = self._decided, None
+            if decided is None:
+                self.asked = True
+                decided, theirs = decide(self.source, other.source, log, options)
+                if other._dataset is None:  # noqa: SLF001 -- one of this class
+                    other._decided = theirs  # noqa: SLF001
+            options = decided
         rule: NameRule | None = getattr(options, "names", None)
         # What becomes infinite is checked afterwards.
         with np.errstate(over="ignore", invalid="ignore"), shortened(rule):

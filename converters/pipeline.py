@@ -262,6 +262,11 @@ def _requests(
     **common: Any,
 ) -> list[Request]:
     """What to read of each source: with `options` for all of them, and with its own."""
+    each = source_options or [{}] * len(sources)
+    if len(each) != len(sources):
+        expected = plural(len(sources), "source")
+        raise UsageError(f"source_options: expected one for each of {expected}, found {len(each)}")
+    named = [{name.replace("-", "_"): value for name, value in own.items()} for own in each]
     return [
         Request(
             path=path,
@@ -271,18 +276,8 @@ def _requests(
             flag="--from",
             **common,
         )
-        for path, format_, own in zip(sources, formats, _of_each(source_options, len(sources)), strict=True)
+        for path, format_, own in zip(sources, formats, named, strict=True)
     ]
-
-
-def _of_each(options: Sequence[Mapping[str, Any]] | None, n: int) -> list[dict[str, Any]]:
-    """The options of each of n sources. UsageError if there are not as many."""
-    found = [{name.replace("-", "_"): value for name, value in own.items()} for own in options or [{}] * n]
-    if len(found) != n:
-        raise UsageError(
-            f"source_options: expected one for each of {plural(n, 'source')}, found {len(found)}"
-        )
-    return found
 
 
 def _as_one(

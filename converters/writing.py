@@ -141,10 +141,17 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger | None
     if loaded.dataset.relative and (not format_.needs_size or "size" in format_.keeps):
         report_no_sizes(loaded.dataset, log)
         raise not_written(log, target.path)
-    dataset = _edit(loaded.dataset, target, ledger, log)
+    dataset = apply(target.edits, loaded.dataset, ledger)
+    if getattr(target.options, "spaces", "") == "underscore":
+        dataset = write_underscores(dataset, ledger)
+    if dataset.categories.name != loaded.dataset.categories.name:
+        checks.report_similar_classes(dataset, log)
+    if target.clip:
+        dataset = clip_boxes(dataset, ledger, log)
     dataset = select(target.selection, dataset, ledger, log)
     if target.selection.divides:
-        dataset = _without_splits(dataset, ledger)
+        ledger.change("images whose split is replaced", sum(map(bool, dataset.images.split)))
+        dataset = _with_splits(dataset, [""] * len(dataset.images))
     held = _held_by(target.path, format_, dataset, ledger, log)
     dataset = drop_unsupported(dataset, loaded.format, held, ledger, keep_groups=target.keep_groups)
     if not (target.edits.order or target.edits.category_ids):
@@ -198,15 +205,6 @@ def _check_ids(target: Target, format_: Format) -> None:
         raise UsageError("--category-ids: with --gt, results have the class ids of the ground truth")
 
 
-def _edit(dataset: Dataset, target: Target, ledger: Ledger, log: Log) -> Dataset:
-    edited = apply(target.edits, dataset, ledger)
-    if getattr(target.options, "spaces", "") == "underscore":
-        edited = write_underscores(edited, ledger)
-    if edited.categories.name != dataset.categories.name:
-        checks.report_similar_classes(edited, log)
-    return clip_boxes(edited, ledger, log) if target.clip else edited
-
-
 def check_parts(selection: Selection, output: Output, format_: Format) -> None:
     """UsageError if the target cannot take the parts that are wanted."""
     holds_parts = "split" in format_.keeps and not format_.split_is_file and selection.folds is None
@@ -220,12 +218,6 @@ def check_parts(selection: Selection, output: Output, format_: Format) -> None:
     if selection.folds is None and format_.split_names and strange:
         known = ", ".join(sorted(format_.split_names))
         raise UsageError(f"--split-into: {format_.name} has no part {strange[0]!r}, only {known}")
-
-
-def _without_splits(dataset: Dataset, ledger: Ledger) -> Dataset:
-    """The dataset with no splits, which others are to replace."""
-    ledger.change("images whose split is replaced", sum(map(bool, dataset.images.split)))
-    return _with_splits(dataset, [""] * len(dataset.images))
 
 
 def _with_splits(dataset: Dataset, splits: Sequence[str]) -> Dataset:
