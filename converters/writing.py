@@ -326,15 +326,16 @@ def _put_pictures(dataset: Dataset, output: Output, folder: str, how: str, log: 
     if lost:
         path, line, pointer = dataset.image_place(lost[0])
         names = Trusted(listed([images.name[row] for row in lost]))
-        place = {"path": path, "line": line, "pointer": pointer}
-        log.report(NOTHING_TO_PUT, **place, n=len(lost), total=len(images), names=names)
+        log.report(
+            NOTHING_TO_PUT, path, line=line, pointer=pointer, n=len(lost), total=len(images), names=names
+        )
         return
     pictures = {
         folder + (name if stem(name) != name else name + os.path.splitext(path)[1]): path
         for name, path in zip(images.name, images.path, strict=True)
     }
     if output.plan(list(pictures), list(pictures), log):
-        for name, path in log.track(pictures.items(), "pictures"):
+        for name, path in log.track(list(pictures.items()), "pictures"):
             (output.copy if how == "copy" else output.link)(name, path)
 
 

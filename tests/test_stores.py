@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import types
+from collections import defaultdict
 
 import pytest
 
@@ -33,7 +34,7 @@ ADDRESSES = [
 
 @pytest.fixture(autouse=True)
 def _clean(monkeypatch):
-    monkeypatch.setattr(stores, "_waited", type(stores._waited)())
+    monkeypatch.setattr(stores, "_waited", defaultdict(float))
     stores.connect.cache_clear()
 
 

@@ -99,7 +99,7 @@ class RemoteSource(Source):
                 parts = list(iter(lambda: stream.read(CHUNK), b""))
         except PathError:
             raise
-        except (Unreadable, *faults()) as e:
+        except faults() as e:
             log.report(UNREADABLE, path, reason=reason(e))
             return None
         data = b"".join(parts)
@@ -116,7 +116,7 @@ class RemoteSource(Source):
                     self._heads[file] = stream.read(HEAD)
             except PathError:
                 raise
-            except (Unreadable, *faults()) as e:
+            except faults() as e:
                 self._heads[file] = Unreadable(reason(e))
         head = self._heads[file]
         if isinstance(head, Unreadable):

@@ -9,10 +9,11 @@ import queue
 import re
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from odm.files.opening import Unreadable
 from odm.issues import PathError, UsageError, printable
 
 _ADDRESS = re.compile(r"(s3|gs|gcs|abfss?)://[^/]", re.IGNORECASE)
@@ -124,7 +125,7 @@ def connect(address: str) -> tuple[Any, str]:
     return system, top
 
 
-_waited: Counter[str] = Counter()
+_waited: defaultdict[str, float] = defaultdict(float)
 """Seconds that calls that failed have taken, by store."""
 
 
@@ -186,7 +187,7 @@ def faults() -> tuple[type[Exception], ...]:
     """What pyarrow raises where a store refuses; Azure's library raises what is no OSError."""
     from pyarrow.lib import ArrowException
 
-    return OSError, ValueError, ArrowException
+    return OSError, ValueError, Unreadable, ArrowException
 
 
 def reason(e: Exception) -> str:

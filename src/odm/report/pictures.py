@@ -12,7 +12,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from odm.files import Unreadable, open_binary
 from odm.pictures import TURNED, open_picture, orientation
@@ -84,13 +84,14 @@ def _shared_blocks() -> Iterator[None]:
     """
     from PIL import Image
 
-    before = Image.core.get_blocks_max()
-    Image.core.set_blocks_max(BUDGET // Image.core.get_block_size() + 1)
+    core = Image.core  # type: ignore[attr-defined]
+    before = core.get_blocks_max()
+    core.set_blocks_max(BUDGET // core.get_block_size() + 1)
     try:
         yield
     finally:
-        Image.core.set_blocks_max(before)
-        Image.core.clear_cache()
+        core.set_blocks_max(before)
+        core.clear_cache()
 
 
 def _shot(picture: Picture, size: int) -> Shot:
@@ -200,8 +201,8 @@ def _small(image: Image.Image, size: int) -> Image.Image:
     strips = [(0, top, width, min(top + rows, height)) for top in range(0, height, rows)]
     low, high = 0.0, 0.0
     if image.mode.startswith(("I", "F")):
-        ends = [image.crop(box).convert("F").getextrema() for box in strips]
-        low, high = min(a for a, _ in ends), max(b for _, b in ends)  # type: ignore[misc, type-var]
+        ends: list[Any] = [image.crop(box).convert("F").getextrema() for box in strips]
+        low, high = min(a for a, _ in ends), max(b for _, b in ends)
     reduced = Image.new("RGB", (-(-width // factor), -(-height // factor)))
     for box in strips:
         reduced.paste(_rgb(image.crop(box), low, high).reduce(factor), (0, box[1] // factor))
