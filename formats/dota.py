@@ -46,7 +46,7 @@ from odm.formats._shared.codes import BAD_FLAG
 from odm.formats._shared.gather import At, Gather
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_tokens import NUMBER, Chunk, lines_are
+from odm.formats._shared.text_tokens import NUMBER, lines_are
 from odm.issues import Log, UsageError, plural
 from odm.names import BAD_NAME, stem
 from odm.tables import Builder, Dataset, Flag
@@ -92,60 +92,34 @@ def _results(source: Source) -> list[str]:
     return [f for f in files if _RESULT.fullmatch(f.rsplit("/", 1)[-1])]
 
 
-def _split(chunk: Chunk) -> text_rows.Part:
-    heads = np.array([t.startswith(_HEADERS) for t in chunk.pick(chunk.first)] or [False])[: len(chunk)]
-    rows = np.flatnonzero((chunk.count >= 9) & ~heads)
-    first, count = chunk.first[rows], chunk.count[rows]
-    corners, sound = text_rows.block(chunk, first, 8)
-    marked = count >= 10
-    marked[marked] = text_rows.numeric(chunk, (first + count - 1)[marked])
-    scored = marked & (count >= 11)
-    scored[scored] = text_rows.numeric(chunk, (first + count - 2)[scored])
-    last = first + count - 1
-    mark = text_rows.column(chunk, last - scored, marked, sound, 0.0)
-    score = text_rows.column(chunk, last, scored, sound)
-    names = text_rows.spans(chunk, first + 8, count - 8 - marked - scored)
-    return text_rows.part_of(chunk, rows, sound, np.column_stack([corners, mark]), names, score, passed=heads)
-
-
-def _explain(cells: list[text_rows.Cell], path: str, line: int, log: Log) -> None:
-    n = len(cells)
-    expected = "8 numbers, a category, and 0 or 1"
-    if n < 9:
-        text_rows.report_count(cells, expected, path, line, log)
-        return
-    if text_rows.report_numbers(cells[:8], FIELDS, path, line, log):
-        return
+def _shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
     tail = 0
-    while tail < 2 and n - tail > 9 and text_rows.class_text(b"x " + cells[n - tail - 1][1]) is None:
+    while tail < 2 and n - tail > 9 and kind(n - tail - 1) == "number":
         tail += 1
-    if text_rows.report_numbers(cells[n - tail :], ("difficult", "score")[:tail], path, line, log):
-        return
-    text_rows.report_name(cells[8 : n - tail], "category", n, expected, path, line, log)
+    difficult = [n - tail] if tail else []
+    score = n - 1 if tail == 2 else -1
+    return text_rows.Shape([*range(8), *difficult], score, name=(8, n - 8 - tail)) if n >= 9 else None
 
 
-def _split_results(width: int) -> text_rows.Grammar:
+def _results_grammar(width: int) -> text_rows.Grammar:
     """The rows of a result file: an image, a score and `width` numbers."""
 
-    def split(chunk: Chunk) -> text_rows.Part:
-        rows = np.flatnonzero(chunk.count >= width + 2)
-        first, count = chunk.first[rows], chunk.count[rows]
-        values, sound = text_rows.block(chunk, first + count - width - 1, width + 1)
-        names = text_rows.spans(chunk, first, count - width - 1)
-        return text_rows.part_of(chunk, rows, sound, values[:, 1:], names, values[:, 0])
+    def shape(n: int, _: text_rows.KindOf) -> text_rows.Shape | None:
+        start = n - width
+        return text_rows.Shape(range(start, n), start - 1, name=(0, start - 1)) if n >= width + 2 else None
 
-    def explain(cells: list[text_rows.Cell], path: str, line: int, log: Log) -> None:
-        n = len(cells)
-        if n >= width + 2:
-            fields = ("score", *(FIELDS if width == 8 else EDGES))
-            if text_rows.report_numbers(cells[-len(fields) :], fields, path, line, log):
-                return
-        text_rows.report_count(cells, f"an image, a score and {width} numbers", path, line, log)
-
-    return text_rows.Grammar(split, explain, width)
+    fields = FIELDS if width == 8 else EDGES
+    return text_rows.Grammar(shape, tuple(fields), f"an image, a score and {width} numbers", named="")
 
 
-GRAMMAR = text_rows.Grammar(_split, _explain, 9, folders=re.compile("labelTxt.*", re.IGNORECASE))
+GRAMMAR = text_rows.Grammar(
+    _shape,
+    (*FIELDS, "difficult"),
+    "8 numbers, a category, and 0 or 1",
+    named="category",
+    headers=_HEADERS,
+    folders=re.compile("labelTxt.*", re.IGNORECASE),
+)
 
 
 def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> None:
@@ -187,7 +161,7 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
     for file in files:
         match = _RESULT.fullmatch((file or source.path.replace("\\", "/")).rsplit("/", 1)[-1])
         assert match is not None
-        found = text_rows.parsed(source, [file], builder, log, _split_results(8 if match[1] == "1" else 4))
+        found = text_rows.parsed(source, [file], builder, log, _results_grammar(8 if match[1] == "1" else 4))
         number, path = builder.file(source.full(file)), source.full(file)
         first = dict(zip(found.name[::-1].tolist(), found.rows.line[::-1].tolist(), strict=True))
         rows = np.full(len(found.texts) + 1, -1, np.int32)

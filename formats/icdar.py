@@ -58,11 +58,11 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared import text_rows
 from odm.formats._shared.class_lists import UNWRITABLE, class_list_option, read_list
-from odm.formats._shared.codes import BAD_FLAG, UNKNOWN_CLASS
+from odm.formats._shared.codes import UNKNOWN_CLASS
 from odm.formats._shared.number_text import decimals, whole_edges
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are
-from odm.issues import Code, Log, Trusted
+from odm.issues import Code, Log
 from odm.names import refuse_class
 from odm.tables import Builder, Dataset, Flag, Kind
 
@@ -215,47 +215,35 @@ def _are_corners(values: list[float]) -> bool:
 # ------------------------------------------------------------------------------------------------- reading
 
 
-def _split(layout: Layout, name: str, chunk: Chunk) -> text_rows.Part:
-    """The rows of a chunk: coordinates, difficulty, and whether the text is to be ignored or given."""
-    width, needed = layout.width, layout.needed
-    rows = np.flatnonzero(chunk.count >= needed)
-    first = chunk.first[rows]
-    values, sound = text_rows.block(chunk, first, width)
-    score = text_rows.column(chunk, first + width, np.full(len(rows), layout.scored), sound)
-    mark = text_rows.column(chunk, first + width, np.full(len(rows), layout.marked), sound, 0.0)
-    sound &= np.isin(mark, (0, 1))
-    names = chunk.pick(first + needed - 1) if layout.classed else name.encode()
-    rest = chunk.count[rows] > needed
-    texts = chunk.pick((first + needed)[rest])
-    ignored, told = np.zeros((2, len(rows)))
-    ignored[rest] = [text in IGNORED for text in texts]
-    ignored[chunk.count[rows] != needed + 1] = 0  # only the start of a transcription
-    told[rest] = [text != EMPTY for text in texts]
-    return text_rows.part_of(chunk, rows, sound, np.column_stack([values, mark, ignored, told]), names, score)
-
-
-def _explain(layout: Layout, cells: list[text_rows.Cell], path: str, line: int, log: Log) -> None:
+def _shape(layout: Layout, n: int, _: text_rows.KindOf) -> text_rows.Shape | None:
+    if n < layout.needed:
+        return None
     width = layout.width
-    if len(cells) < layout.needed:
-        text_rows.report_count(cells, str(layout), path, line, log)
-        return
-    fields = (*FIELDS[width], *(["confidence"] if layout.scored else []))
-    if text_rows.report_numbers(cells[: len(fields)], fields, path, line, log):
-        return
-    at, value = cells[width]
-    if layout.marked and (not NUMBER.fullmatch(value) or float(value) not in (0, 1)):
-        expected = Trusted("0 or 1")
-        log.report(BAD_FLAG, path, line=line, column=at, field="difficulty", value=value, expected=expected)
-        return
-    named = cells[layout.needed - 1 : layout.needed]
-    text_rows.report_name(named, "class", len(cells), str(layout), path, line, log)
+    numbers = range(width + layout.marked)
+    return text_rows.Shape(
+        numbers, width if layout.scored else -1, name=(layout.needed - 1, int(layout.classed))
+    )
+
+
+def _texts(layout: Layout, chunk: Chunk, rows: NDArray[Any]) -> NDArray[Any]:
+    """(n, 2) whether the text of each of these rows is to be ignored, and whether it is given."""
+    found = np.zeros((len(rows), 2))
+    rest = chunk.count[rows] > layout.needed
+    texts = chunk.pick((chunk.first[rows] + layout.needed)[rest])
+    found[rest] = [(text in IGNORED, text != EMPTY) for text in texts] or np.zeros((0, 2))
+    found[chunk.count[rows] != layout.needed + 1, 0] = 0  # only the start of a transcription
+    return found
 
 
 def _grammar(layout: Layout, name: str = CLASS) -> text_rows.Grammar:
     return text_rows.Grammar(
-        functools.partial(_split, layout, name),
-        functools.partial(_explain, layout),
-        layout.width + 3,
+        functools.partial(_shape, layout),
+        (*FIELDS[layout.width], "difficulty"),
+        str(layout),
+        score="confidence",
+        label=name.encode(),
+        flags=("difficulty",),
+        more=(functools.partial(_texts, layout), 2),
         sep=layout.sep,
         folders=re.compile("gts?|labels|annotations", re.IGNORECASE),
         prefixes=tuple(_KINDS),

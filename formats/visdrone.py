@@ -46,7 +46,7 @@ from odm.formats._shared.codes import BAD_FLAG, SCORE_RANGE, UNKNOWN_CLASS
 from odm.formats._shared.gather import decide_kind
 from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are
+from odm.formats._shared.text_tokens import NUMBER, lines_are
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
@@ -96,27 +96,17 @@ def sniff(source: Source) -> Sniff | None:
     return Sniff(SURE, f"{lines_are(fits, lines)} the eight numbers of VisDrone, separated by commas")
 
 
-def _split(chunk: Chunk) -> text_rows.Part:
-    count = chunk.count
-    enough = count == 8
-    ninth = np.flatnonzero(count == 9)
-    tokens = chunk.pick(chunk.first[ninth] + 8)
-    enough[ninth] = [token == EMPTY for token in tokens]
-    rows = np.flatnonzero(enough)
-    values, sound = text_rows.block(chunk, chunk.first[rows], 8)
-    return text_rows.part_of(chunk, rows, sound, values, b"object")
+def _shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
+    return text_rows.Shape(range(8)) if n == 8 or (n == 9 and not kind(8)) else None
 
 
-def _explain(cells: list[text_rows.Cell], path: str, line: int, log: Log) -> None:
-    if len(cells) > 8 and not cells[-1][1]:
-        cells = cells[:-1]
-    if len(cells) != 8:
-        text_rows.report_count(cells, "8 numbers separated by commas", path, line, log)
-    else:
-        text_rows.report_numbers(cells, FIELDS, path, line, log)
-
-
-GRAMMAR = text_rows.Grammar(_split, _explain, 8, sep=",", folders=re.compile("annotations", re.IGNORECASE))
+GRAMMAR = text_rows.Grammar(
+    _shape,
+    FIELDS,
+    "8 numbers separated by commas",
+    sep=",",
+    folders=re.compile("annotations", re.IGNORECASE),
+)
 
 
 def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -> None:

@@ -8,8 +8,9 @@ scores and the writing are here.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,13 @@ from numpy.typing import NDArray
 from odm.codes import SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Output, Source
 from odm.formats._shared.class_lists import UNWRITABLE, has_space
-from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE, OUTLINES, WRONG_COUNT
+from odm.formats._shared.codes import BAD_FLAG, NOT_A_NUMBER, NOT_FINITE, OUTLINES, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
 from odm.formats._shared.image_names import image_places, note_folders
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_files import listing, report_others
 from odm.formats._shared.text_tokens import (
+    EMPTY,
     NON_FINITE,
     NUMBER,
     Chunk,
@@ -42,28 +44,47 @@ Cell = tuple[int, bytes]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Part:
-    """The columns of the n sound rows of a chunk, and which rows are not."""
+class Shape:
+    """What the values of a row are, by their positions in it."""
 
-    rows: NDArray[Any]
-    """(n,) row numbers in the chunk."""
-    names: list[bytes]
-    """The n values that are a name or the number of a class."""
-    values: Floats
-    """(n, k) numbers."""
-    score: Floats
-    """(n,) NaN where there is none."""
-    faulty: NDArray[Any]
+    numbers: Sequence[int]
+    """Those of the first columns of the grammar, in their order."""
+    score: int = -1
+    name: tuple[int, int] = (0, 0)
+    """The first word of the name, and how many there are; none where the rows have no name."""
+
+
+KindOf = Callable[[int], str]
+"""What the value at a position is: ``number``, ``word``, or nothing where it is empty."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Grammar:
     """How the rows of a format are taken apart."""
 
-    split: Callable[[Chunk], Part]
-    explain: Callable[[list[Cell], str, int, Log], None]
-    """Reports what is wrong with the values of a faulty row; path and line are those of the row."""
-    columns: int
+    shape: Callable[[int, KindOf], Shape | None]
+    """The shape of a row of so many values; None if it has the wrong number of them."""
+    fields: tuple[str, ...]
+    """The columns, as messages call them."""
+    expected: str
+    """The values of a row, in words."""
+    score: str = "score"
+    """What messages call the score."""
+    named: str = "class"
+    """What they call the name; nothing where a row with a wrong name has the wrong number of values."""
+    label: bytes = b"object"
+    """The name of rows that have none."""
+    default: float = 0.0
+    """The value of columns that a row lacks."""
+    flags: tuple[str, ...] = ()
+    """Columns that are 0 or 1."""
+    headers: tuple[bytes, ...] = ()
+    """Beginnings of lines that are no rows."""
+    marks: Mapping[bytes, bytes] = dataclasses.field(default_factory=dict)
+    """Words after the first that stand for numbers; `prepare` has replaced them."""
+    prepare: Callable[[Chunk], None] | None = None
+    more: tuple[Callable[[Chunk, NDArray[Any]], NDArray[Any]], int] | None = None
+    """Gives further columns of (n,) rows of a chunk, as an (n, k) array, and k."""
     sep: str | None = None
     folders: re.Pattern[str] = re.compile("labels", re.IGNORECASE)
     """Folders that hold the labels in the usual layout."""
@@ -102,23 +123,115 @@ def label_files(source: Source, grammar: Grammar) -> list[str]:
 def parsed(source: Source, files: list[str], builder: Builder, log: Log, grammar: Grammar) -> ParsedRows:
     """Take all files apart. What is faulty is in the log, and counted in the builder."""
     names = _Names(grammar.name or class_text)
-    parts: list[tuple[Ints, Floats, Floats, Ints, Ints]] = []
+    width = len(grammar.fields) + (grammar.more[1] if grammar.more else 0)
+    none = np.zeros(0, np.int32)
+    parts = [(none, np.zeros((0, width)), np.zeros(0), none, none)]
     for chunk in chunks(source, files, log, sep=grammar.sep):
-        part = grammar.split(chunk)
-        name = names.rows([chunk.plain(n) for n in part.names])
-        good = name >= 0
-        kept = part.rows[good]
-        parts.append((name[good], part.values[good], part.score[good], chunk.file[kept], chunk.line[kept]))
-        faulty = np.union1d(part.faulty, part.rows[~good])
+        texts, values, score, sound = _split(chunk, grammar)
+        name = np.full(len(chunk), -1, np.int32)
+        name[sound] = names.rows([chunk.plain(text) for text in texts[sound].tolist()])
+        kept = np.flatnonzero(name >= 0)
+        parts.append((name[kept], values[kept], score[kept], chunk.file[kept], chunk.line[kept]))
+        faulty = np.flatnonzero((name < 0) & ~_are_headers(chunk, grammar))
         builder.skipped += len(faulty)
-        explain_rows(chunk, faulty, source, files, log, grammar.explain)
-    if not parts:
-        none = np.zeros(0, np.int32)
-        parts.append((none, np.zeros((0, grammar.columns)), np.zeros(0), none, none))
+        explain_rows(chunk, faulty, source, files, log, functools.partial(_explain, grammar))
     name, values, score, file, line = (np.concatenate(column) for column in zip(*parts, strict=True))
     return ParsedRows(
         source, files, names.texts, name, values, score, Rows(source, files, file, line, grammar.sep)
     )
+
+
+def _split(chunk: Chunk, grammar: Grammar) -> tuple[NDArray[Any], Floats, Floats, NDArray[np.bool_]]:
+    """Of the n rows of a chunk their names, (n, k) columns and scores, and which rows are sound."""
+    n, columns = len(chunk), len(grammar.fields)
+    if grammar.prepare is not None:
+        grammar.prepare(chunk)
+    texts, score, sound = np.empty(n, object), np.full(n, np.nan), np.zeros(n, bool)
+    values = np.full((n, columns), grammar.default)
+    for rows, shape in _shapes(chunk, grammar):
+        first, (begin, words) = chunk.first[rows], shape.name
+        where = np.array([*shape.numbers, *([shape.score] if shape.score >= 0 else ())])
+        order = np.argsort(where)  # tokens are looked up in rising order
+        found, bad = chunk.numbers((first[:, None] + where[order]).ravel())
+        table = found.reshape(-1, len(where))[:, np.argsort(order)]
+        good = np.logical_and.reduce(np.isfinite(table), axis=1)
+        good[bad // len(where)] = False
+        values[rows, : len(shape.numbers)] = table[:, : len(shape.numbers)]
+        if shape.score >= 0:
+            score[rows] = table[:, -1]
+        texts[rows] = spans(chunk, first + begin, np.full(len(rows), words)) if words else grammar.label
+        sound[rows] = good
+    for flag in grammar.flags:
+        sound &= np.isin(values[:, grammar.fields.index(flag)], (0, 1))
+    if grammar.more is not None:
+        values = np.concatenate([values, np.zeros((n, grammar.more[1]))], axis=1)
+        values[sound, columns:] = grammar.more[0](chunk, np.flatnonzero(sound))
+    return texts, values, score, sound & ~_are_headers(chunk, grammar)
+
+
+def _are_headers(chunk: Chunk, grammar: Grammar) -> NDArray[np.bool_]:
+    """(n,) which lines of a chunk are no rows."""
+    if not grammar.headers:
+        return np.zeros(len(chunk), bool)
+    return np.array([token.startswith(grammar.headers) for token in chunk.pick(chunk.first)], bool)
+
+
+def _shapes(chunk: Chunk, grammar: Grammar) -> Iterator[tuple[NDArray[Any], Shape]]:
+    """The rows of a chunk by their shapes. A grammar that asks for the kind of a value is asked again for
+    the rows of each kind.
+    """
+    for count in distinct(chunk.count).tolist():
+        known: dict[int, str] = {}
+        pending = [(np.flatnonzero(chunk.count == count), known)]
+        while pending:
+            rows, known = pending.pop()
+            try:
+                shape = grammar.shape(count, known.__getitem__)
+            except KeyError as e:
+                at = int(e.args[0])
+                kinds = np.array([_kind(token) for token in chunk.pick(chunk.first[rows] + at)])
+                pending += [(rows[kinds == kind], {**known, at: kind}) for kind in np.unique(kinds).tolist()]
+                continue
+            if shape is not None:
+                yield rows, shape
+
+
+def _kind(value: bytes) -> str:
+    return "" if value in (b"", EMPTY) else "number" if _is_numeric(value) else "word"
+
+
+def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log) -> None:
+    """Report what is wrong with the values of a faulty row."""
+    n, column = len(cells), cells[0][0]
+    cells = [*cells[:1], *((column, grammar.marks.get(value, value)) for column, value in cells[1:])]
+    shape = grammar.shape(n, lambda at: _kind(cells[at][1]))
+    if shape is None:
+        found = plural(n, "value")
+        log.report(WRONG_COUNT, path, line=line, column=column, expected=grammar.expected, found=found)
+        return
+    fields = dict(zip(shape.numbers, grammar.fields, strict=False)) | {shape.score: grammar.score}
+    flags = [at for at, field in fields.items() if field in grammar.flags]
+    plain = sorted(at for at in fields if at >= 0 and at not in flags)
+    if report_numbers([cells[at] for at in plain], [fields[at] for at in plain], path, line, log):
+        return
+    for at in flags:
+        column, value = cells[at]
+        if not NUMBER.fullmatch(value) or float(value) not in (0, 1):
+            expected = Trusted("0 or 1")
+            log.report(
+                BAD_FLAG, path, line=line, column=column, field=fields[at], value=value, expected=expected
+            )
+            return
+    words = cells[shape.name[0] : sum(shape.name)]
+    try:
+        name = b" ".join(word for _, word in words).decode()
+    except UnicodeDecodeError:
+        return  # the file's encoding has been reported
+    place: dict[str, Any] = {"line": line, "column": words[0][0] if words else column}
+    if grammar.named and (reason := refuse_class(name)) is not None:
+        log.report(BAD_CLASS_NAME, path, **place, field=grammar.named, value=name, reason=reason)
+    else:
+        log.report(WRONG_COUNT, path, **place, expected=grammar.expected, found=f"{n} values")
 
 
 class _Names:
@@ -155,61 +268,6 @@ def class_text(name: bytes) -> str | None:
 
 def _is_numeric(word: bytes) -> bool:
     return NUMBER.fullmatch(word) is not None or NON_FINITE.fullmatch(word) is not None
-
-
-def block(chunk: Chunk, start: NDArray[Any], width: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """(n, width) numbers that begin at the (n,) tokens `start`, and which rows hold only finite numbers."""
-    values, bad = chunk.numbers((start[:, None] + np.arange(width)).ravel())
-    table = values.reshape(len(start), width)
-    sound: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(table), axis=1)
-    sound[bad // width] = False
-    return table, sound
-
-
-def numeric(chunk: Chunk, at: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether the tokens at these indices, which rise, are numbers or words for what is none."""
-    return np.array([_is_numeric(token) for token in chunk.pick(at)], bool)
-
-
-def column(
-    chunk: Chunk,
-    at: NDArray[Any],
-    given: NDArray[np.bool_],
-    sound: NDArray[np.bool_],
-    default: float = np.nan,
-) -> Floats:
-    """(n,) the numbers at the tokens `at` of the rows that are `given` one, else the default.
-
-    Rows with something else there are marked in `sound`.
-    """
-    found = np.full(len(at), default)
-    if given.any():
-        values, finite = block(chunk, at[given], 1)
-        found[given] = values[:, 0]
-        sound[given] &= finite
-    return found
-
-
-def part_of(
-    chunk: Chunk,
-    rows: NDArray[Any],
-    sound: NDArray[np.bool_],
-    values: Floats,
-    names: Sequence[bytes] | bytes,
-    score: Floats | None = None,
-    *,
-    passed: NDArray[np.bool_] | None = None,
-) -> Part:
-    """The `sound` ones of some rows of a chunk, which have these columns; one name may be that of all.
-
-    All other rows of the chunk are faulty, except those `passed` over.
-    """
-    kept = np.flatnonzero(sound)
-    faulty = np.ones(len(chunk), bool) if passed is None else ~passed
-    faulty[rows[kept]] = False
-    own = [names] * len(kept) if isinstance(names, bytes) else [names[i] for i in kept.tolist()]
-    scores = np.full(len(kept), np.nan) if score is None else score[kept]
-    return Part(rows[kept], own, values[kept], scores, np.flatnonzero(faulty))
 
 
 def spans(chunk: Chunk, first: NDArray[Any], words: NDArray[Any]) -> list[bytes]:
@@ -371,27 +429,6 @@ def report_numbers(cells: Sequence[Cell], fields: Sequence[str], path: str, line
         log.report(code, path, line=line, column=column, field=field, value=value)
         return True
     return False
-
-
-def report_count(cells: Sequence[Cell], expected: str, path: str, line: int, log: Log) -> None:
-    """Report a row that has too few values, or too many."""
-    found = plural(len(cells), "value")
-    log.report(WRONG_COUNT, path, line=line, column=cells[0][0], expected=expected, found=found)
-
-
-def report_name(
-    words: Sequence[Cell], field: str, values: int, expected: str, path: str, line: int, log: Log
-) -> None:
-    """Report what is wrong with a row whose numbers are sound: the name in it, or how many values it has."""
-    try:
-        name = b" ".join(word for _, word in words).decode()
-    except UnicodeDecodeError:
-        return  # the file's encoding has been reported
-    place: dict[str, Any] = {"line": line, "column": words[0][0]}
-    if (reason := refuse_class(name)) is not None:
-        log.report(BAD_CLASS_NAME, path, **place, field=field, value=name, reason=reason)
-    else:
-        log.report(WRONG_COUNT, path, **place, expected=expected, found=f"{values} values")
 
 
 def report_marks(

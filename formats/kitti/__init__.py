@@ -108,39 +108,26 @@ def _number_marks(chunk: Chunk, lead: int) -> None:
             chunk.tokens[at] = _MARKS.get(chunk.tokens[at], chunk.tokens[at])
 
 
-def _split(lead: int, chunk: Chunk) -> text_rows.Part:
-    """The rows of a chunk, in which so many numbers come before the type."""
-    _number_marks(chunk, lead)
-    rows = np.flatnonzero(chunk.count >= lead + 15)
-    first, count = chunk.first[rows], chunk.count[rows]
-    scored = count >= lead + 16
-    scored[scored] = text_rows.numeric(chunk, first[scored] + count[scored] - 15)
-    start = first + count - 14 - scored
-    values, sound = text_rows.block(chunk, start, 14)
-    leads, whole = text_rows.block(chunk, first, lead)
-    sound &= whole
-    score = text_rows.column(chunk, start + 14, scored, sound)
-    names = text_rows.spans(chunk, first + lead, count - lead - 14 - scored)
-    return text_rows.part_of(chunk, rows, sound, np.concatenate([leads, values], axis=1), names, score)
-
-
-def _explain(lead: int, cells: list[text_rows.Cell], path: str, line: int, log: Log) -> None:
-    expected = "a type and 14 numbers, or 15 with a score"
-    cells = cells[lead:]
-    if len(cells) < 15:
-        text_rows.report_count(cells, expected, path, line, log)
-        return
-    cells = [*cells[:1], *((at, _MARKS.get(value, value)) for at, value in cells[1:])]
-    fields = (*FIELDS, "score") if len(cells) >= 16 and NUMBER.fullmatch(cells[-15][1]) else FIELDS
-    if not text_rows.report_numbers(cells[-len(fields) :], fields, path, line, log):
-        words = cells[: -len(fields)]
-        if text_rows.class_text(b" ".join(word for _, word in words)) is None:
-            text_rows.report_name(words, "type", len(cells), expected, path, line, log)
+def _shape(lead: int, n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
+    """A row of a type and 14 numbers, and perhaps a score, after `lead` other numbers."""
+    if n < lead + 15:
+        return None
+    scored = n >= lead + 16 and kind(n - 15) == "number"
+    start = n - 14 - scored
+    score = n - 1 if scored else -1
+    return text_rows.Shape([*range(lead), *range(start, start + 14)], score, name=(lead, start - lead))
 
 
 def _grammar(lead: int) -> text_rows.Grammar:
-    split, explain = functools.partial(_split, lead), functools.partial(_explain, lead)
-    return text_rows.Grammar(split, explain, lead + 14, folders=re.compile("label_?0?2?", re.IGNORECASE))
+    return text_rows.Grammar(
+        functools.partial(_shape, lead),
+        (*("frame", "track")[:lead], *FIELDS),
+        "a type and 14 numbers, or 15 with a score" + (", after a frame and a track" if lead else ""),
+        named="type",
+        marks=_MARKS,
+        prepare=functools.partial(_number_marks, lead=lead),
+        folders=re.compile("label_?0?2?", re.IGNORECASE),
+    )
 
 
 GRAMMAR, TRACKING = _grammar(0), _grammar(LEAD)

@@ -50,7 +50,7 @@ from odm.formats._contract import LIKELY, SURE, Sniff, format_of
 from odm.formats._shared import text_rows
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.gather import Gather, own_folder
-from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, Rows, lines_are
+from odm.formats._shared.text_tokens import NUMBER, Rows, lines_are
 from odm.formats.mot.terms import MotOptions, kind_by_name
 from odm.issues import Log, printable
 from odm.tables import Builder, Dataset
@@ -108,32 +108,14 @@ def _files(source: Source, kind: str) -> list[str]:
     return [f for f in source.with_suffix(".txt") if f.rsplit("/", 1)[-1].lower() == f"{kind}.txt"]
 
 
-def _split(chunk: Chunk) -> text_rows.Part:
-    rows = np.flatnonzero(chunk.count >= 7)
-    first, count = chunk.first[rows], chunk.count[rows]
-    values = np.full((len(rows), 9), -1.0)
-    values[:, :7], sound = text_rows.block(chunk, first, 7)
-    # 9 columns end with class and visibility; the last three of 10 are world coordinates.
-    classed = (count == 9) | (count > 10)
-    if classed.any():
-        given, finite = text_rows.block(chunk, first[classed] + 7, 2)
-        values[classed, 7:] = given
-        sound[classed] &= finite
-    eighth = np.flatnonzero(count == 8)  # a comma at the end of 7 columns
-    sound[eighth] &= np.array([t == EMPTY for t in chunk.pick(first[eighth] + 7)], bool)
-    return text_rows.part_of(chunk, rows, sound, values, b"object")
+def _shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
+    """9 columns end with class and visibility; the last three of 10 are world coordinates."""
+    if n < 7 or (n == 8 and kind(7)):  # a comma at the end of 7 columns
+        return None
+    return text_rows.Shape(range(9 if n == 9 or n > 10 else 7))
 
 
-def _explain(cells: list[text_rows.Cell], path: str, line: int, log: Log) -> None:
-    n = len(cells)
-    classed = n == 9 or n > 10
-    if n < 7 or (n == 8 and cells[7][1]):
-        text_rows.report_count(cells, "7, 9 or 10 numbers separated by commas", path, line, log)
-    else:
-        text_rows.report_numbers(cells[: 9 if classed else 7], FIELDS[: 9 if classed else 7], path, line, log)
-
-
-GRAMMAR = text_rows.Grammar(_split, _explain, 9, sep=",")
+GRAMMAR = text_rows.Grammar(_shape, FIELDS, "7, 9 or 10 numbers separated by commas", default=-1.0, sep=",")
 
 
 _COLUMNS = (7, 9, 10)
