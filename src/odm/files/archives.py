@@ -27,6 +27,7 @@ class BadArchive(Exception):
 
 def split(path: str) -> tuple[str, str] | None:
     """The archive through which a path leads, and the name in it, empty for the archive itself; else None."""
+    path = os.fspath(path)
     low = path.lower()
     at = low.find(".zip")
     while at >= 0:
@@ -130,7 +131,7 @@ class _Member(io.RawIOBase):
 
 def is_gzip(path: str, head: bytes) -> bool:
     """Whether a file is compressed, by its name and how it begins."""
-    return head.startswith(_MAGIC) and path.lower().endswith(".gz")
+    return head.startswith(_MAGIC) and os.fspath(path).lower().endswith(".gz")
 
 
 def inflated(data: bytes, most: int, *, cut: bool = False) -> bytes:
@@ -151,4 +152,5 @@ def inflated(data: bytes, most: int, *, cut: bool = False) -> bytes:
 
 def plain_name(path: str) -> str:
     """A path without the ``.gz`` behind its suffix, by which a format is recognised."""
+    path = os.fspath(path)
     return path[:-3] if path.lower().endswith(".gz") else path

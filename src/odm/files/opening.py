@@ -87,7 +87,7 @@ def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
 
 def _inside(path: str) -> tuple[str, str] | None:
     """The archive through which a path leads, and the name in it."""
-    found = archives.split(path) if ".zip" in path.lower() else None
+    found = archives.split(path) if ".zip" in os.fspath(path).lower() else None
     return found if found and found[1] else None
 
 
@@ -208,7 +208,7 @@ def open_binary(path: str, *, max_size: int = MAX_SIZE) -> IO[bytes]:
         return _member(*inside, max_size)[0]
     descriptor, _ = _open(path, max_size)
     stream = os.fdopen(descriptor, "rb")
-    if path.lower().endswith(".gz"):
+    if os.fspath(path).lower().endswith(".gz"):
         stream.close()
         return io.BytesIO(read_bytes(path, max_size=max_size))
     return stream
