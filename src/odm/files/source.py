@@ -48,7 +48,10 @@ class Source:
     What detection finds out is kept, so that reading does not look again: see `once`.
     """
 
-    def __init__(self, path: str, *, follow_links: bool = False, max_size: int = MAX_SIZE) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, follow_links: bool = False, max_size: int = MAX_SIZE
+    ) -> None:
+        path = os.fspath(path)
         self.path = path
         self._lead = os.path.join(path, "")
         self.follow_links = follow_links
