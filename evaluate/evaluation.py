@@ -218,12 +218,24 @@ def checked_rules(
 def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:
     """Report what of the ground truth the protocols take otherwise than it may be meant, or lack."""
     report_groups(joined, rules, path, log)
-    _note_missing_labels(joined, rules, log)
+    for p in rules:
+        if p.labelled_only and joined.image_labels is None:
+            log.note(
+                f"{p.name}: there are no image-level labels, so only detections of classes annotated "
+                f"on the image count"
+            )
+        if p.by_frequency and not joined.frequency:
+            log.note(
+                f"{p.name}: the ground truth has no class frequencies, so APr, APc and APf are undefined"
+            )
 
 
 def report_after(results: Sequence[Result], path: str, log: Log) -> None:
     """Report what was dropped, and results in which nothing matches."""
-    _note_dropped(results, log)
+    for result in results:
+        for what, n in result.dropped.items():
+            side = "" if what.startswith(TRUTHS) else "detections "
+            log.note(f"{result.protocol}: {n} {side}dropped: {what}")
     _report_no_match(results, path, log)
 
 
@@ -247,27 +259,6 @@ def common_switches(
         what = "as background" if extra_images == "background" else "left out"
         switches.append(f"{plural(len(extra), f'extra {joined.report.unit[:-1]}')} {what}")
     return switches
-
-
-def _note_missing_labels(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
-    """Note where a protocol needs something that the ground truth lacks."""
-    for p in rules:
-        if p.labelled_only and joined.image_labels is None:
-            log.note(
-                f"{p.name}: there are no image-level labels, so only detections of classes annotated "
-                f"on the image count"
-            )
-        if p.by_frequency and not joined.frequency:
-            log.note(
-                f"{p.name}: the ground truth has no class frequencies, so APr, APc and APf are undefined"
-            )
-
-
-def _note_dropped(results: Sequence[Result], log: Log) -> None:
-    for result in results:
-        for what, n in result.dropped.items():
-            side = "" if what.startswith(TRUTHS) else "detections "
-            log.note(f"{result.protocol}: {n} {side}dropped: {what}")
 
 
 def _report_no_match(results: Sequence[Result], path: str, log: Log) -> None:

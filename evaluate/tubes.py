@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from odm import tracks
 from odm.evaluate.matching.order import argsort_descending, first_of_runs, rank_in_runs
-from odm.evaluate.matching.pairs import Pairs
+from odm.evaluate.matching.pairs import Pairs, intersection
 from odm.evaluate.matching.sides import Joined
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Code, DataError, Log, Trusted, UsageError, plural
@@ -341,7 +341,7 @@ def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Lo
         n = count[part]
         det = np.repeat(their_order[part], n)
         gt = order[np.repeat(begin[part] - (ends[part] - n), n) + np.arange(done, int(ends[stop - 1]))]
-        area = _intersection(ours.xyxy[gt], theirs.xyxy[det])
+        area = intersection(tuple(ours.xyxy[gt].T), tuple(theirs.xyxy[det].T))
         some = np.flatnonzero(area > 0)
         key, total = _summed(theirs.tube[det[some]] * n_gt + ours.tube[gt[some]], area[some])
         pairs.append(key)
@@ -406,14 +406,6 @@ def _sorted(key: Longs) -> tuple[Longs, Longs]:
         return key, np.arange(len(key))
     order = np.argsort(key, kind="stable")
     return key[order], order
-
-
-def _intersection(a: Floats, b: Floats) -> Floats:
-    """(n,) areas that boxes of two tables share."""
-    width = np.minimum(a[:, 2], b[:, 2]) - np.maximum(a[:, 0], b[:, 0])
-    height = np.minimum(a[:, 3], b[:, 3]) - np.maximum(a[:, 1], b[:, 1])
-    shared: Floats = np.maximum(width, 0) * np.maximum(height, 0)
-    return shared
 
 
 def _summed(key: Longs, value: Floats) -> tuple[Longs, Floats]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from odm.evaluate.matching.pairs import intersection
 from odm.evaluate.results import plain
 from odm.issues import UsageError
 from odm.names import stem
@@ -258,7 +259,7 @@ def _greedy(one: _Side, two: _Side, least: float) -> tuple[Longs, Longs]:
 
 def _iou(a: Floats, b: Floats) -> Floats:
     """(n,) IoU of boxes side by side; 0 where they do not overlap."""
-    inter = np.maximum(np.minimum(a[:, 2:], b[:, 2:]) - np.maximum(a[:, :2], b[:, :2]), 0).prod(axis=1)
+    inter = intersection(tuple(a.T), tuple(b.T))
     union = (a[:, 2:] - a[:, :2]).prod(axis=1) + (b[:, 2:] - b[:, :2]).prod(axis=1) - inter
     iou: Floats = np.divide(inter, union, out=np.zeros(len(inter)), where=inter > 0)
     return iou

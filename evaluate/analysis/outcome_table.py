@@ -158,7 +158,7 @@ class OutcomeTable:
         hit = np.flatnonzero((outcome == TP) & (gt >= 0))
         det = geometry(detections.xyxy[hit], detections.wh[hit], rules)
         own = geometry(truth.xyxy[gt[hit]], truth.wh[gt[hit]], rules)
-        inter = intersection(det, own, rules)
+        inter = intersection(det, own, rules.pixel)
         with np.errstate(invalid="ignore", divide="ignore"):
             iou[hit] = inter / (det[4] + own[4] - inter)
             in_group = sides.group[gt[hit]]  # matched by the share of the detection that lies inside

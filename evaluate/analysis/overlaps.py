@@ -102,7 +102,7 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
             _highest(same_any_iou, det[of_class], iou[of_class])
             void = np.flatnonzero(~counts)
             of_det = tuple(c[near[void]] for c in ours)
-            inter = intersection(of_det, tuple(c[near_gt[void]] for c in theirs), rules)
+            inter = intersection(of_det, tuple(c[near_gt[void]] for c in theirs), rules.pixel)
             with np.errstate(invalid="ignore", divide="ignore"):
                 _highest(cover, det[void], (inter / of_det[4]).astype(np.float64))
             by_truth = np.lexsort((rank[det], gt))
@@ -179,6 +179,7 @@ def _best(
     first = first_of_runs(of)
     if not len(first):
         return
+    # Each box's highest IoU beside all its rows; of the rows that reach it, the first of each box.
     n = np.diff(np.append(first, len(of)))
     equal = np.flatnonzero(iou == np.repeat(np.maximum.reduceat(iou, first), n))
     chosen = equal[first_of_runs(of[equal])]

@@ -396,7 +396,7 @@ def _overlapping(joined: Joined, rules: Protocol) -> Mask:
         a = a[truth.image[a] == truth.image[a + step]]
         b = a + step
         one, other = tuple(c[a] for c in columns), tuple(c[b] for c in columns)
-        inter = intersection(one, other, rules)
+        inter = intersection(one, other, rules.pixel)
         with np.errstate(invalid="ignore", divide="ignore"):
             over = (inter / (one[4] + other[4] - inter) >= OVERLAP) & (inter > 0)
         overlapping[a[over & ~nothing[b]]] = True

@@ -146,63 +146,20 @@ def check_sides(truth: Dataset, detections: Dataset, log: Log, summary: Detectio
 
 
 def _check_scores(detections: Dataset, log: Log, summary: DetectionSummary) -> None:
-    """Report detections that cannot be ranked by score."""
+    """Report detections that cannot be ranked by score, scores in percent, and scores that look filtered."""
     score = detections.boxes.score
     if not summary.n:
         log.report(NO_DETECTIONS, source_of(detections))
-    elif not summary.scored:
-        log.report(NO_SCORES, source_of(detections), n=summary.n)
-    else:
-        wrong = np.flatnonzero(~np.isfinite(score))
-        if len(wrong):
-            log.report_rows(
-                SCORE_NOT_FINITE, detections, wrong, lambda row: {"value": float(score[row])}, field="score"
-            )
-        else:
-            _check_score_range(detections, log, summary)
-
-
-def check_rows(side: Dataset, log: Log) -> None:
-    """Report the boxes that cannot be compared with any other."""
-    _check_finite(side, log)
-    _check_order(side, log)
-
-
-def _check_finite(side: Dataset, log: Log) -> None:
-    """Report the boxes with coordinates that are no numbers."""
-    xyxy, wh = side.boxes.xyxy, side.boxes.wh
-    if np.isfinite(xyxy).all() and np.isfinite(wh).all():
         return
-    wrong = np.flatnonzero(~_finite(side))
-    log.report_rows(COORDINATES_NOT_FINITE, side, wrong, lambda row: {"value": str(xyxy[row].tolist())})
-
-
-def _finite(side: Dataset) -> NDArray[np.bool_]:
-    """(n,) which boxes have finite numbers only."""
-    finite: NDArray[np.bool_] = np.isfinite(np.c_[side.boxes.xyxy, side.boxes.wh]).all(axis=1)
-    return finite
-
-
-def _check_order(side: Dataset, log: Log) -> None:
-    """Report the boxes whose edges are in the wrong order."""
-    left, top, right, bottom = side.boxes.xyxy.T
-    inverted = (right < left) | (bottom < top) | (side.boxes.wh < 0).any(axis=1)
-    if inverted.any():
-        wrong = np.flatnonzero(inverted & _finite(side))
-        log.report_rows(INVERTED, side, wrong, lambda row: _edges(side, row))
-
-
-def _edges(side: Dataset, row: int) -> dict[str, Any]:
-    values = (without_noise(value) for value in side.boxes.xyxy[row].tolist())
-    named = zip(("left", "top", "right", "bottom"), values, strict=True)
-    return {
-        "value": Trusted(", ".join(f"{name} {value:.15g}" for name, value in named)),
-        "option": Trusted(""),
-    }
-
-
-def _check_score_range(detections: Dataset, log: Log, summary: DetectionSummary) -> None:
-    """Report scores in percent, and note scores that look filtered or do not rank."""
+    if not summary.scored:
+        log.report(NO_SCORES, source_of(detections), n=summary.n)
+        return
+    wrong = np.flatnonzero(~np.isfinite(score))
+    if len(wrong):
+        log.report_rows(
+            SCORE_NOT_FINITE, detections, wrong, lambda row: {"value": float(score[row])}, field="score"
+        )
+        return
     low, high, n = summary.low, summary.high, summary.n
     if summary.in_percent and not log.counts[PERCENT.name]:  # else it was reported when the file was checked
         path, line, pointer = detections.location(int((detections.boxes.score > 1).argmax()))
@@ -216,6 +173,29 @@ def _check_score_range(detections: Dataset, log: Log, summary: DetectionSummary)
         )
     if n >= 3 and low == high:
         log.note(f"all {n} detections have the score {low:g}, so only their order ranks them")
+
+
+def check_rows(side: Dataset, log: Log) -> None:
+    """Report boxes that cannot be compared: coordinates that are no numbers, edges in the wrong order."""
+    xyxy, wh = side.boxes.xyxy, side.boxes.wh
+    finite: Any = True
+    if not (np.isfinite(xyxy).all() and np.isfinite(wh).all()):
+        finite = np.isfinite(np.c_[xyxy, wh]).all(axis=1)
+        wrong = np.flatnonzero(~finite)
+        log.report_rows(COORDINATES_NOT_FINITE, side, wrong, lambda row: {"value": str(xyxy[row].tolist())})
+    left, top, right, bottom = xyxy.T
+    wrong = np.flatnonzero(((right < left) | (bottom < top) | (wh < 0).any(axis=1)) & finite)
+    if len(wrong):
+        log.report_rows(INVERTED, side, wrong, lambda row: _edges(side, row))
+
+
+def _edges(side: Dataset, row: int) -> dict[str, Any]:
+    values = (without_noise(value) for value in side.boxes.xyxy[row].tolist())
+    named = zip(("left", "top", "right", "bottom"), values, strict=True)
+    return {
+        "value": Trusted(", ".join(f"{name} {value:.15g}" for name, value in named)),
+        "option": Trusted(""),
+    }
 
 
 def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, summary: DetectionSummary) -> None:

@@ -37,7 +37,7 @@ from odm.pairing import (
     report_splits,
     source_of,
 )
-from odm.tables import NO_ID, Boxes, Dataset, Images, Longs
+from odm.tables import NO_ID, Boxes, Dataset, Longs
 
 
 def join(
@@ -167,7 +167,37 @@ class Admitted:
 
     def joined(self, det_number: Longs, det_class: Sequence[int], boxes: Boxes) -> Joined:
         """Both sides, with these boxes of the detections, whose images and classes have these numbers."""
-        return _joined(self, self._truth_numbers(), det_number, det_class, boxes)
+        number = self._truth_numbers()
+        truth, detections, pairing = self.truth, self.detections, self.pairing
+        partner, gt_names, det_names = pairing.image, pairing.gt_names, pairing.det_names
+        extra_names = tuple(detections.images.name[i] for i in np.flatnonzero(partner < 0).tolist())
+        classes = self.classes
+        class_row = {name: i for i, name in enumerate(classes)}
+        gt_class = [class_row[name] for name in gt_names]
+        in_detections = set(det_names)
+        alone = np.ones(len(truth.images), np.bool_)
+        alone[partner[partner >= 0]] = False
+        return Joined(
+            images=tuple(truth.images.name[i] for i in self.order.tolist()) + extra_names,
+            n_truth_images=len(number),
+            classes=tuple(classes),
+            truth=side_table(truth.boxes, number, gt_class),
+            detections=side_table(boxes, det_number, det_class),
+            report=JoinReport(
+                images_both=len(partner) - len(extra_names),
+                images_gt_only=tuple(truth.images.name[i] for i in np.flatnonzero(alone).tolist()),
+                images_det_only=extra_names,
+                classes_both=tuple(name for name in gt_names if name in in_detections),
+                classes_gt_only=tuple(name for name in gt_names if name not in in_detections),
+                classes_det_only=tuple(self.det_only),
+                how=pairing.how,
+                hints=self.hints,
+                images_empty=len(partner) - len(extra_names) - int((partner[self.used] >= 0).sum()),
+            ),
+            relative=truth.relative,
+            image_labels=own_labels(truth, number, gt_class),
+            frequency={n: f for n, f in zip(gt_names, truth.categories.frequency, strict=True) if f},
+        )
 
 
 def admit(
@@ -193,7 +223,7 @@ def admit(
         If the two sides do not belong together; the log says why.
     """
     errors_before = log.errors
-    order = _image_order(truth.images)
+    order = _order_of(truth.images.source_id)
     if image_labels is not None:
         truth = with_labelled_images(truth, image_labels, log)
         order = np.r_[order, len(order) : len(truth.images)]
@@ -224,47 +254,8 @@ def admit(
     return Admitted(truth, detections, pairing, order, summary.images, det_only, hints)
 
 
-def _joined(
-    admitted: Admitted, number: Longs, det_number: Longs, det_class: Sequence[int], boxes: Boxes
-) -> Joined:
-    """Both sides: the images of the ground truth in their order, then those without one."""
-    truth, detections, pairing = admitted.truth, admitted.detections, admitted.pairing
-    partner, gt_names, det_names = pairing.image, pairing.gt_names, pairing.det_names
-    extra_names = tuple(detections.images.name[i] for i in np.flatnonzero(partner < 0).tolist())
-    classes = admitted.classes
-    class_row = {name: i for i, name in enumerate(classes)}
-    gt_class = [class_row[name] for name in gt_names]
-    in_detections = set(det_names)
-    return Joined(
-        images=tuple(truth.images.name[i] for i in admitted.order.tolist()) + extra_names,
-        n_truth_images=len(number),
-        classes=tuple(classes),
-        truth=side_table(truth.boxes, number, gt_class),
-        detections=side_table(boxes, det_number, det_class),
-        report=JoinReport(
-            images_both=len(partner) - len(extra_names),
-            images_gt_only=_without_partner(truth.images, partner),
-            images_det_only=extra_names,
-            classes_both=tuple(name for name in gt_names if name in in_detections),
-            classes_gt_only=tuple(name for name in gt_names if name not in in_detections),
-            classes_det_only=tuple(admitted.det_only),
-            how=pairing.how,
-            hints=admitted.hints,
-            images_empty=len(partner) - len(extra_names) - int((partner[admitted.used] >= 0).sum()),
-        ),
-        relative=truth.relative,
-        image_labels=own_labels(truth, number, gt_class),
-        frequency={n: f for n, f in zip(gt_names, truth.categories.frequency, strict=True) if f},
-    )
-
-
-def _image_order(images: Images) -> Longs:
-    """(n,) rows in the order that decides ties."""
-    return _order_of(images.source_id)
-
-
 def _order_of(ids: NDArray[Any]) -> Longs:
-    """(n,) rows by id, numbers before text; as they stand where one has no id."""
+    """(n,) rows in the order that decides ties: by id, numbers before text, if all have one."""
     if ids.dtype != object:
         if len(ids) == 0 or (ids == NO_ID).any():
             return np.arange(len(ids))
@@ -281,12 +272,6 @@ def class_ranks(joined: Joined, truth: Dataset) -> Longs:
     by_id = [truth.categories.name[row] for row in _order_of(truth.categories.source_id).tolist()]
     known = {name: rank for rank, name in reversed(list(enumerate(by_id)))}
     return np.array([known.get(name, len(by_id) + k) for k, name in enumerate(joined.classes)], np.int64)
-
-
-def _without_partner(images: Images, partner: Longs) -> tuple[str, ...]:
-    alone = np.ones(len(images), np.bool_)
-    alone[partner[partner >= 0]] = False
-    return tuple(images.name[i] for i in np.flatnonzero(alone).tolist())
 
 
 def side_table(boxes: Boxes, image_number: Longs, class_number: Sequence[int]) -> SideTable:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from odm.evaluate.matching.labels import boxed_in_part
-from odm.evaluate.matching.matches import Hits, Matches, Outcome, join_hits
+from odm.evaluate.matching.matches import Matches, Outcome, join_hits
 from odm.evaluate.matching.order import argsort_descending
 from odm.evaluate.matching.pairs import Pairs, find_pairs, floor_of
 from odm.evaluate.matching.prepare import Truth, beyond_cap, cap_per_class, fp_areas, prepare
@@ -24,7 +24,7 @@ from odm.evaluate.matching.rules import (
     match_guesses,
     match_top_detections,
 )
-from odm.evaluate.matching.sides import Joined, Mask, SideTable
+from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import Protocol
 from odm.tables import Longs
 
@@ -149,22 +149,16 @@ def _match_boxes(sides: Joined, protocol: Protocol, pairs: Pairs, beyond: Mask |
         exempt = partial if beyond is None else beyond | partial
     if beyond is not None:
         pairs = pairs.of(~beyond)
-    hits = _match_pairs(pairs, protocol, truth, sides.detections)
+    rule = {"free": match_free, "best": match_best, "greatest": match_greatest}[protocol.match]
+    hits = rule(pairs, protocol, truth)
+    if pairs.large:  # a bounded number of pairs at a time, which take what is left
+        found, free = [hits], all_free(truth)
+        for group in pairs.large:
+            found += (match_free(piece, protocol, truth, free) for piece in pairs.pieces_of(group))
+        hits, detections = join_hits(found), sides.detections
+        of = hits.det
+        hits = hits.take(np.lexsort((pairs.rank[of], detections.category[of], detections.image[of])))
     if protocol.group_weight:
         forget_unsure_groups(hits, truth, sides.detections)
     no_guesses = np.zeros((0, 2), np.int64)
     return Outcome(hits, fp_areas(sides.detections, protocol, exempt), *truth.counts(sides), no_guesses)
-
-
-def _match_pairs(pairs: Pairs, protocol: Protocol, truth: Truth, detections: SideTable) -> Hits:
-    """The matches of all pairs, those of large groups a bounded number at a time."""
-    rule = {"free": match_free, "best": match_best, "greatest": match_greatest}[protocol.match]
-    hits = [rule(pairs, protocol, truth)]
-    if not pairs.large:
-        return hits[0]
-    free = all_free(truth)
-    for group in pairs.large:
-        hits += (match_free(piece, protocol, truth, free) for piece in pairs.pieces_of(group))
-    together = join_hits(hits)
-    of = together.det
-    return together.take(np.lexsort((pairs.rank[of], detections.category[of], detections.image[of])))

@@ -1,6 +1,8 @@
 """What became of every detection: tables that can be concatenated.
 
-All combinations of IoU threshold and area range are held at once: each is a bit of a word.
+All combinations of IoU threshold and area range are held at once, a bit each. 64 of them make a word, one
+number per detection; COCO's 10 thresholds and 4 area ranges fit into one. A hit is a detection that matched
+something under any of them.
 """
 
 from __future__ import annotations

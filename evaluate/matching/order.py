@@ -79,7 +79,7 @@ def best_of_each(owner: NDArray[Any], value: Floats, *, last: bool = False) -> L
     first = first_of_runs(owner)
     if len(first) == len(owner):
         return first
-    best = np.maximum.reduceat(value, first)
+    best = np.maximum.reduceat(value, first)  # one value for each run of equal owners
     equal = np.flatnonzero(value == np.repeat(best, lengths_of_runs(first, len(owner))))
     owner = owner[equal]
     return equal[last_of_runs(owner) if last else first_of_runs(owner)]

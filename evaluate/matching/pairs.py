@@ -138,7 +138,7 @@ def find_pairs(
     if among is not None:
         contends &= among[order]
     order, group = order[contends], group[contends]
-    by_group = argsort_int(group, len(truths.keys))
+    by_group = argsort_int(group, len(truths.keys))  # which keeps the order by score within a group
     order, group = order[by_group], group[by_group]
     n_det = np.bincount(group, minlength=len(truths.keys))
     start = np.cumsum(n_det) - n_det
@@ -212,23 +212,24 @@ def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:
     return left, top, right, bottom, (right - left + pixel) * (bottom - top + pixel)
 
 
-def shared(det: Columns, truth: Columns, axis: int, protocol: Protocol) -> Floats:
+def shared(det: Columns, truth: Columns, axis: int, pixel: float) -> Floats:
     """How far pairs of boxes overlap along an axis, 0 = x and 1 = y; not above 0 where they lie apart."""
     length: Floats = np.minimum(det[axis + 2], truth[axis + 2])
     length -= np.maximum(det[axis], truth[axis])
-    if protocol.pixel:  # after the difference, as for areas, so that a perfect box has an IoU of 1
-        length += protocol.pixel
+    if pixel:  # after the difference, as for areas, so that a perfect box has an IoU of 1
+        length += pixel
     return length
 
 
-def intersection(det: Columns, truth: Columns, protocol: Protocol) -> Floats:
-    """The area that both boxes of each pair cover."""
-    width, height = (np.maximum(shared(det, truth, axis, protocol), 0) for axis in (0, 1))
+def intersection(det: Columns, truth: Columns, pixel: float = 0) -> Floats:
+    """The area that both boxes of each pair cover; `pixel` is that of the protocol."""
+    width, height = (np.maximum(shared(det, truth, axis, pixel), 0) for axis in (0, 1))
     return width * height
 
 
 def _lookup(key: Longs, keys: Longs) -> Ints:
     """(n,) the position of each key in the rising `keys`, -1 = not there."""
+    # Looking up in a table of all possible keys is faster than searching, as long as it is small.
     size = int(keys[-1]) + 1
     if size <= 4 * (len(key) + len(keys)) + SPARSE:
         table = np.full(size + 1, -1, np.int32)
@@ -264,7 +265,7 @@ class _Boxes:
 
         The arrays are broadcast, `grouped` too.
         """
-        inter = width * np.maximum(shared(det, truth, 1, self.protocol), 0)
+        inter = width * np.maximum(shared(det, truth, 1, self.protocol.pixel), 0)
         area = det[4]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             if self.protocol.single:
@@ -294,6 +295,8 @@ class _Boxes:
         for part in _chunks(ends):
             before = int(ends[part.start - 1]) if part.start else 0
             count = n_truth[part]
+            # Each detection as often as it has ground truths, and beside it those of its image and class: the
+            # running number of the pair, moved from where its detection begins to where its ground truths do.
             local = np.repeat(np.arange(len(count)), count)
             truth_at = np.arange(int(ends[part.stop - 1]) - before)
             truth_at += np.repeat(first[part] - (ends[part] - count - before), count)
@@ -455,7 +458,7 @@ class LargeGroup:
         for start in range(0, len(d), step):
             some = d[start : start + step]
             ours = tuple(c[some][:, None] for c in det)
-            width = shared(ours, theirs, 0, self.boxes.protocol)
+            width = shared(ours, theirs, 0, self.boxes.protocol.pixel)
             iou, ioa = self.boxes.overlap(width, ours, theirs, grouped)
             if self.best_only:
                 kept = self._best_of_rows(

@@ -120,7 +120,8 @@ class _Word:
         self.candidates, self.free = candidates, free
         self.crowd, self.last_of_equals = truth.crowd, protocol.last_of_equals
         self.positive, self.ignored, self.gt = hits.positive[:, w], hits.ignored[:, w], hits.gt
-        # The bits under which the first n thresholds of the word are reached, n = 0, 1, ...
+        # An overlap that reaches a threshold reaches all lower ones, so it is enough to count them: the bits
+        # under which the first n thresholds of the word are reached, n = 0, 1, ...
         bits = np.array([threshold_bits(block, n_areas, *block[:n]) for n in range(len(block) + 1)])
         if protocol.size_threshold:
             n_reached = (candidates.iou >= truth.own_threshold()[candidates.gt]).astype(np.int64)
@@ -164,6 +165,7 @@ class _Word:
                 takes &= self.nothing[g] & np.where(self.crowd[g], self.every, self.free[g])
             else:
                 takes &= self.free[g] & ~self.nothing[g] if self.some_nothing else self.free[g]
+            # No two detections of a round share a ground truth, so none is written twice.
             self.free[g] &= ~takes
             taken[rows[having]] |= takes
             wanting[having] &= ~takes
@@ -226,6 +228,7 @@ def match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
 
 def _first_of_each(gt: Ints, n: int) -> Mask:
     """Which of the rows, by image, class and descending score, are the first of their ground truth."""
+    # Of several values written to one place the last stays; written backwards, that is the first.
     taker = np.zeros(n, np.int64)
     taker[gt[::-1]] = np.arange(len(gt))[::-1]
     first: Mask = taker[gt] == np.arange(len(gt))
@@ -292,6 +295,7 @@ def _mutual_best(det: Longs, gt: Longs) -> Longs:
     first_gt = np.empty(int(gt.max(initial=-1)) + 1, np.int64)
     while len(left):
         d, g = det[left], gt[left]
+        # The best pair that is left of each end: written backwards, the first of its pairs stays.
         first_det[d[::-1]] = left[::-1]
         first_gt[g[::-1]] = left[::-1]
         mutual = (first_det[d] == left) & (first_gt[g] == left)
@@ -364,8 +368,8 @@ def match_guesses(joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs
     best_gt = np.full(len(detections), -1, np.int32)
     best_gt[det] = gt
     hits = best_gt[rows] >= 0
-    # The rank of the first guess with the right class, and of the first hit.
-    first = np.full((n_images, 2), protocol.max_dets, np.int64)
+    # The rank of the first guess with the right class, and of the first hit on a ground truth.
+    first = np.full((n_images, 2), protocol.max_dets, np.int64)  # written backwards, the first one stays
     for column, good in enumerate((pairs.rank[rows] >= 0, hits)):
         first[image[good][::-1], column] = rank[good][::-1]
     det = rows[hits].astype(np.int32)

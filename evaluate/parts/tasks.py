@@ -180,7 +180,7 @@ def _drawn(n: int) -> Longs:
 
 def _sample(boxes: Boxes, n_classes: int) -> Longs:
     """The rows that show what `admit` looks at: the first of each class, and those that score highest."""
-    first = np.full(n_classes, -1, np.int64)
+    first = np.full(n_classes, -1, np.int64)  # written backwards, the first row of each class stays
     first[boxes.category[::-1]] = np.arange(len(boxes))[::-1]
     rows = [first[first >= 0]]
     if len(boxes) > SAMPLE:

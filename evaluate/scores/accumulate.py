@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,9 @@ from odm.evaluate.scores.ranking import BLOCK, Ranked, Weights, combinations, ra
 from odm.evaluate.scores.shared_score import read_classes, shared_points
 from odm.evaluate.scores.summary import class_numbers, mean_of_classes, summarize
 from odm.tables import Floats, Longs
+
+_SUMMED = ("gt", "gt_ignored", "det", "tp", "fp", "ignored")
+"""Counts of classes that are added up in the row of all classes."""
 
 
 def accumulate(
@@ -95,9 +97,9 @@ def finish(
     rules = matches.protocol
     summary, errors = summarize(matches, counted.ap, counted.recall, overall_point)
     rows = _class_rows(matches, counted)
-    overall = _sum_of_rows(rows, overall_point)
-    if rules.metric in ("ap", "pooled"):
-        overall = dataclasses.replace(overall, ap=next(iter(summary.values())))
+    sums = {key: sum(getattr(row, key) for row in rows) for key in _SUMMED}
+    ap = next(iter(summary.values())) if rules.metric in ("ap", "pooled") else math.nan
+    overall = Row(name="", **sums, ap=ap, **overall_point)
     return Result(
         rules=rules,
         summary=summary,
@@ -180,14 +182,6 @@ def _class_rows(matches: Matches, counted: ClassCounts) -> tuple[Row, ...]:
             columns, counted.points, extra, strict=True
         )
     )
-
-
-def _sum_of_rows(rows: Sequence[Row], point: OperatingPoint) -> Row:
-    sums: dict[str, Any] = {
-        key: sum(getattr(row, key) for row in rows)
-        for key in ("gt", "gt_ignored", "det", "tp", "fp", "ignored")
-    }
-    return Row(name="", **sums, ap=math.nan, **point)
 
 
 def _count_classes(matches: Matches, at_score: float | None, rank_block: Callable[[], Ranked]) -> ClassCounts:

@@ -122,6 +122,7 @@ class PrecisionReader:
             average = np.zeros(len(self.npos))
             for k in np.flatnonzero((counted.tp > 0) & (self.npos > 0)).tolist():
                 own = precision[counted.starts[k] : counted.starts[k] + counted.tp[k]]
+                # The envelope is the highest precision from here on: a running maximum from the end.
                 average[k] = np.maximum.accumulate(own[::-1]).sum() / self.npos[k]
         average[self.npos == 0] = np.nan
         return average
@@ -235,6 +236,7 @@ def _ends_of_scores(ranked: Ranked, counted: Counted, score: Floats) -> Longs:
 
     All detections of one score are taken together.
     """
+    # A score ends where the next one differs, or its class ends.
     last = np.ones(len(score), np.bool_)
     last[:-1] = score[1:] != score[:-1]
     last[(ranked.starts + ranked.counts - 1)[ranked.counts > 0]] = True

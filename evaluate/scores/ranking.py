@@ -117,6 +117,7 @@ class Ranked:
     def counted(self, word: int, bit: np.uint64, unmatched: _Unmatched) -> Counted:
         """True and false positives under one threshold and area range."""
         positive = np.flatnonzero(self.positive[:, word] & bit != 0)  # of booleans, which is far quicker
+        # Running sums that begin with 0: what lies between two positions is the difference of their sums.
         exempt = np.zeros(len(self.at) + 1, np.int32)
         np.cumsum((self.matched[:, word] & bit != 0) & unmatched.hits, out=exempt[1:])
         return Counted(self, unmatched, exempt, positive)
