@@ -67,6 +67,7 @@ BLANKS = " \t\r\n"
 XML_BEGINS = "<\0\xfe\xff"
 """The first character of XML, also in UTF-16 or UTF-32."""
 _DECLARED = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"']")
+_TAG = re.compile(r"<([^\s>/!?<]+)")
 DOCTYPE = re.compile(r"<!DOCTYPE(?:[^\[>\"']|\"[^\"]*\"|'[^']*')*([\[>])")
 
 
@@ -163,6 +164,20 @@ def narrow(data: bytes) -> bytes:
     for mark in (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"):
         data = data.removeprefix(mark)
     return data.replace(b"\0", b"")
+
+
+def root_of(head: bytes) -> tuple[str, str]:
+    """The first bytes of a file as text, and the name of its root element, empty where there is none."""
+    text = narrow(head).decode("latin-1")
+    at = after_prolog(text)
+    if text.startswith("<!", at):
+        doctype = DOCTYPE.match(text, at)
+        end = -1 if doctype is None else doctype.end() - 1
+        if end >= 0 and text[end] == "[":
+            end = text.find(">", text.find("]", end)) if "]" in text[end:] else -1
+        at = after_prolog(text, end + 1) if end >= 0 else len(text)
+    root = _TAG.match(text, at)
+    return text, "" if root is None else root[1]
 
 
 def after_prolog(text: str, at: int = 0) -> int:

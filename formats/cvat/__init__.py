@@ -54,18 +54,15 @@ becomes a track of one frame. The names of the frames' pictures are lost.
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Sniff, format_of, option
 from odm.formats._shared.codes import NO_FILES
-from odm.formats._shared.safe_xml import DOCTYPE, XML_BEGINS, after_prolog, narrow
+from odm.formats._shared.safe_xml import XML_BEGINS, root_of
 from odm.formats._shared.splits import SplitOptions, miss_split
 from odm.issues import Log
 from odm.tables import Builder, Dataset
-
-_ROOT = re.compile(r"<([^\s>/!?<]+)")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,12 +81,8 @@ def sniff(source: Source) -> Sniff | None:
     """Claim XML whose root is <annotations>."""
     files = source.with_suffix(".xml") if source.is_dir else source.files
     for file in files[:20]:
-        text = narrow(source.head(file)).decode("latin-1")
-        at = after_prolog(text)
-        if (doctype := DOCTYPE.match(text, at)) is not None:
-            at = after_prolog(text, doctype.end())
-        root = _ROOT.match(text, at)
-        if root is not None and root[1] == "annotations":
+        text, root = root_of(source.head(file))
+        if root == "annotations":
             certain = any(f"<{tag}" in text for tag in ("version>", "meta>", "image ", "track "))
             return Sniff(SURE if certain else LIKELY, f"{file or 'the file'} has the root <annotations>")
     return None

@@ -56,7 +56,6 @@ Writing
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +67,7 @@ from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.gather import Gather, own_folder
 from odm.formats._shared.image_names import Place, image_places
 from odm.formats._shared.number_text import whole_edges
-from odm.formats._shared.safe_xml import DOCTYPE, XML_BEGINS, after_prolog, narrow
+from odm.formats._shared.safe_xml import XML_BEGINS, root_of
 from odm.formats._shared.text_tokens import CHUNK
 from odm.formats.voc.results import RESULT_NAME, ResultReader, result_files, write_results
 from odm.formats.voc.terms import FLAGS, VocOptions
@@ -78,8 +77,6 @@ from odm.tables import Builder, Dataset, Floats
 
 if TYPE_CHECKING:
     from odm.formats.voc.shapes import File
-
-_TAG = re.compile(r"<([^\s>/!?<]+)")
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -118,18 +115,9 @@ def sniff(source: Source) -> Sniff | None:
 
 def _looks(head: bytes) -> tuple[int, str] | None:
     """Confidence and root of what may be a VOC file, the root empty where there is none; else None."""
-    text = narrow(head).decode("latin-1")
-    at = after_prolog(text)
-    if text.startswith("<!", at):
-        doctype = DOCTYPE.match(text, at)
-        end = -1 if doctype is None else doctype.end() - 1
-        if end >= 0 and text[end] == "[":
-            end = text.find(">", text.find("]", end)) if "]" in text[end:] else -1
-        at = after_prolog(text, end + 1) if end >= 0 else len(text)
-    match = _TAG.match(text, at)
-    if match is None:
+    text, root = root_of(head)
+    if not root:
         return LIKELY, ""
-    root = match[1]
     if root.rsplit(":", 1)[-1].lower() != "annotation":
         return None
     if "<bndbox" not in text and ("<polygon" in text or "<imagesize" in text):
