@@ -64,7 +64,16 @@ def test_evaluating_a_bucket_gives_the_numbers_of_the_disk(store):
         "eval", MIXED / "coco", MIXED / "parquet-detections" / "input.parquet", "--output", "json", env=store
     )
     there = [
-        odm("eval", "s3://data/gt/instances.json", "s3://data/det/", "--output", "json", *more, env=store)
+        odm(
+            "eval",
+            "s3://data/gt/instances.json",
+            "s3://data/det/",
+            "--output",
+            "json",
+            "-v",
+            *more,
+            env=store,
+        )
         for more in ([], ["--memory", "1GB"])
     ]
     for done in there:
