@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from odm.evaluate.analysis.errors import DetectionTable
 from odm.evaluate.analysis.overlaps import BACKGROUND
-from odm.evaluate.matching.confusion import Confusion, Counts, counts_as_nothing, overlapping
+from odm.evaluate.matching.confusion import Confusion, counts_as_nothing, overlapping
+from odm.evaluate.matching.confusion import Counts as Counts  # noqa: PLC0414 -- part of `ReportData`
 from odm.evaluate.matching.matches import OUTCOMES, REASONS
 from odm.evaluate.matching.pairs import find_pairs
 from odm.evaluate.matching.prepare import Truth, prepare
