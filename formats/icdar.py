@@ -206,9 +206,10 @@ def sniff(source: Source) -> Sniff | None:
 def _are_corners(values: list[float]) -> bool:
     """Whether four points go round a shape without a dent: all turns are to the same side."""
     points = np.reshape(values, (4, 2))
-    sides = np.roll(points, -1, axis=0) - points
-    following = np.roll(sides, -1, axis=0)
-    turns = sides[:, 0] * following[:, 1] - sides[:, 1] * following[:, 0]
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite makes no corners
+        sides = np.roll(points, -1, axis=0) - points
+        following = np.roll(sides, -1, axis=0)
+        turns = sides[:, 0] * following[:, 1] - sides[:, 1] * following[:, 0]
     return bool((min(turns) >= 0 or max(turns) <= 0) and turns.any())
 
 

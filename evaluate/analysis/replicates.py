@@ -87,7 +87,8 @@ class Plan:
         """How many images a number of the summary rests on: for means over classes, those of a class."""
         if self.rules.metric == "ap":
             held = self.n_of_class(images)
-            return float(held[held > 0].mean()) if held.any() else 0.0
+            held = held[held > 0]  # the harmonic mean, as classes on few images are the most uncertain
+            return len(held) / float((1 / held).sum()) if len(held) else 0.0
         return float(len(self.table.evaluated if images is None else images))
 
     def _truths(self, area: int) -> _Sums:

@@ -195,13 +195,21 @@ def overlapping(part: Joined, rules: Protocol, void: Mask, iou: float) -> tuple[
     return det, gt, overlap, np.concatenate(on_void)
 
 
+ROUNDS = 8
+"""Rounds in which pairs are taken at once; long chains, where each pair waits for another, go one by one."""
+
+AT_ONCE = 2**16
+
+
 def one_to_one(det: Ints, gt: Ints) -> tuple[Ints, Ints]:
     """Pairs taken greedily from the first on, each detection and ground truth once.
 
     All pairs that come first for both their sides are taken at once, which gives the same.
     """
-    taken: list[tuple[Ints, Ints]] = []
-    while len(det):
+    taken: list[tuple[Ints, Ints]] = [(det[:0], gt[:0])]
+    for _ in range(ROUNDS):
+        if not len(det):
+            break
         chosen = np.zeros(len(det), np.int8)
         for side in (det, gt):
             chosen[np.unique(side, return_index=True)[1]] += 1
@@ -209,6 +217,14 @@ def one_to_one(det: Ints, gt: Ints) -> tuple[Ints, Ints]:
         taken.append((det[first], gt[first]))
         left = ~(np.isin(det, det[first]) | np.isin(gt, gt[first]))
         det, gt = det[left], gt[left]
-    if not taken:
-        return det, gt
+    used: tuple[set[int], set[int]] = set(), set()
+    for start in range(0, len(det), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        chosen = np.zeros(len(det[part]), np.bool_)
+        for i, (d, g) in enumerate(zip(det[part].tolist(), gt[part].tolist(), strict=True)):
+            if d not in used[0] and g not in used[1]:
+                used[0].add(d)
+                used[1].add(g)
+                chosen[i] = True
+        taken.append((det[part][chosen], gt[part][chosen]))
     return np.concatenate([d for d, _ in taken]), np.concatenate([g for _, g in taken])
