@@ -503,6 +503,8 @@ def test_only_strangers_are_named(tmp_path):
     assert named() == ["train.txt"]
     put(tmp_path, {"data.yaml": "train: train.txt\nval: train.txt\nnames: [a, b]\n"})
     assert named() == []
+    put(tmp_path, {"data.yaml": "train: images/train\nnames: [a, b]\n", "second.yaml": "names: [c]\n"})
+    assert named() == []  # nor what else lies beside a description
 
 
 @pytest.mark.parametrize(

@@ -244,17 +244,17 @@ def undescribed(found: Listing, lists: set[str]) -> Listing:
 
 
 def listed_in(found: Listing, places: set[str]) -> Listing:
-    """The listing of what a description names: of the files in these folders, and of those beside it.
+    """The listing of the files in the folders that a description names, and of the class lists beside it.
 
     Other files beside it are no concern of the data set.
     """
     tops = tuple(f"{place}/" for place in places if place)
 
-    def kept(files: list[str], *, beside: bool = True) -> list[str]:
-        return [f for f in files if "" in places or (beside and "/" not in f) or f.startswith(tops)]
+    def kept(files: list[str], beside: Collection[str] = ()) -> list[str]:
+        return [f for f in files if "" in places or f.startswith(tops) or f.lower() in beside]
 
     return Listing(
-        kept(found.labels), kept(found.pictures), kept(found.others, beside=False), kept(found.known)
+        kept(found.labels), kept(found.pictures), kept(found.others), kept(found.known, _FIRST_LISTS)
     )
 
 
