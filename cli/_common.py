@@ -452,6 +452,12 @@ def common_options(function: Function) -> Function:
             help="Refuse larger files: 500M, 2G. [default: 64G]",
         ),
         click.option(
+            "--encoding",
+            default="",
+            metavar="NAME",
+            help="Read text files in this encoding: gb18030, shift_jis ... [default: UTF-8 or recognised]",
+        ),
+        click.option(
             "--follow-links", is_flag=True, help="Follow symbolic links that lead outside the source."
         ),
     ):
@@ -476,7 +482,7 @@ def terminal_log(keep: int = KEPT_PER_CODE) -> Log:
 
 def reading(keywords: Mapping[str, Any]) -> dict[str, Any]:
     """Of a command's arguments those that concern how files are opened."""
-    return {name: keywords[name] for name in ("follow_links", "max_size")}
+    return {name: keywords[name] for name in ("follow_links", "max_size", "encoding")}
 
 
 def split_names(text: str | None) -> tuple[str, ...]:

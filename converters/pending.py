@@ -11,7 +11,7 @@ import numpy as np
 from odm import inputs
 from odm.codes import ALL_SCORED, NO_SCORES, SCORE_MISSING, SCORE_UNEXPECTED, UNKNOWN_SPLIT
 from odm.converters.skipping import LeftOut, read_good_files
-from odm.files import MAX_SIZE, Source, conceal, open_source, reveal
+from odm.files import MAX_SIZE, Source, conceal, is_encoding, open_source, reveal
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
 from odm.issues import DataError, Log, PathError, UsageError, Usual, plural, printable
 from odm.names import BAD_NAME, SAME_SHORT_NAME, NameRule, refuse_name, shortened, with_slashes
@@ -36,6 +36,8 @@ class Request:
     """The option that names the format; for messages."""
     follow_links: bool = False
     max_size: int = MAX_SIZE
+    encoding: str = ""
+    """That of the text files; empty for UTF-8, or what their bytes tell."""
     own_fields: bool = False
     """Whether fields that the model has no column for are kept, for a target that has them too."""
 
@@ -101,7 +103,11 @@ class PendingSource:
 
     def _open(self) -> Source:
         asked = self.request
-        return open_source(asked.path, follow_links=asked.follow_links, max_size=asked.max_size)
+        if asked.encoding and not is_encoding(asked.encoding):
+            raise UsageError(f"--encoding: {printable(asked.encoding)} is not an encoding; one is gb18030")
+        return open_source(
+            asked.path, follow_links=asked.follow_links, max_size=asked.max_size, encoding=asked.encoding
+        )
 
     def find_format(self) -> Format:
         """The format that the user named, else the one that is detected."""

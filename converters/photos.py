@@ -20,6 +20,7 @@ def locate(
     *,
     follow_links: bool = False,
     max_size: int = MAX_SIZE,
+    encoding: str = "",
 ) -> list[tuple[str, int, int]]:
     """Path, width and height in pixels of each image; an empty path and 0 where they are not known.
 
@@ -40,7 +41,10 @@ def locate(
     PathError
         If a folder is missing.
     """
-    sources = [Source(path, follow_links=follow_links, max_size=max_size) for path in dict.fromkeys(folders)]
+    sources = [
+        Source(path, follow_links=follow_links, max_size=max_size, encoding=encoding)
+        for path in dict.fromkeys(folders)
+    ]
     finders = list(map(_lazy, sources))
     tables = [({name: row for row, name in enumerate(d.images.name)}, d.images) for d in datasets]
     found = []

@@ -167,6 +167,7 @@ def convert(
     dry_run: bool = False,
     follow_links: bool = False,
     max_size: int = MAX_SIZE,
+    encoding: str = "",
     log: Log | None = None,
 ) -> Ledger:
     """Convert files from one format to another, all or nothing.
@@ -230,7 +231,8 @@ def convert(
     output = open_output(target, to_format, overwrite=overwrite, dry_run=True)
     if selection.divides:
         check_parts(selection, output, to_format.adapted(to_chosen))
-    common = {"shared": shared, "kind": kind, "follow_links": follow_links, "max_size": max_size}
+    common: dict[str, Any] = {"shared": shared, "kind": kind, "encoding": encoding}
+    common |= {"follow_links": follow_links, "max_size": max_size}
     common["own_fields"] = "own_fields" in to_format.keeps
     requests = _requests(sources, formats, from_options or {}, source_options, **common)
     truth = reference(gt, log)
@@ -311,6 +313,7 @@ def repair(
     dry_run: bool = False,
     follow_links: bool = False,
     max_size: int = MAX_SIZE,
+    encoding: str = "",
     log: Log | None = None,
 ) -> Ledger:
     """Write a repaired copy of annotations or detections, all or nothing; the source is not changed.
@@ -365,6 +368,7 @@ def repair(
         kind=kind,
         follow_links=follow_links,
         max_size=max_size,
+        encoding=encoding,
         own_fields=True,
     )
     # Errors of the reader count here, those of the tables after the repairs.

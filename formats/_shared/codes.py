@@ -8,7 +8,7 @@ NOT_UTF8 = Code(
     "not-utf8",
     "error",
     "expected UTF-8 text, found {value}",
-    "save the file as UTF-8",
+    "save the file as UTF-8, or name its encoding with --encoding",
     "Reading text in another encoding would silently change names.",
     file=True,
 )

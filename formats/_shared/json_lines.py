@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import IO, Any
 
-from odm.files import NOT_TEXT, UNREADABLE, Unreadable, open_binary, other_kind, refuse_nuls
+from odm.files import NOT_TEXT, UNREADABLE, Unreadable, other_kind, refuse_nuls
 from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.gather import At
@@ -43,7 +43,7 @@ def _read(reader: Reader, file: str, *, keyed: bool) -> Iterator[tuple[At, str, 
     source, log = reader.source, reader.log
     path = source.full(file)
     try:
-        with open_binary(path, max_size=source.max_size) as stream:
+        with source.open_text(file, log) as stream:
             head = stream.read(4096)
             refuse_nuls(head)
             if what := other_kind(head):

@@ -3,6 +3,7 @@
 Nothing else in the package opens, creates, renames or removes anything; a lint rule and a test say so.
 """
 
+from odm.files.encodings import is_encoding
 from odm.files.entry_points import names_entry_point
 from odm.files.opening import (
     HEAD,
@@ -40,6 +41,7 @@ __all__ = [
     "conceal",
     "end_soon",
     "is_address",
+    "is_encoding",
     "names_entry_point",
     "open_binary",
     "open_source",

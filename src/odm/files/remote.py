@@ -24,7 +24,9 @@ from odm.issues import Log, PathError, Trusted, printable
 from odm.names import BAD_NAME, refuse_name
 
 
-def open_source(path: str, *, follow_links: bool = False, max_size: int = MAX_SIZE) -> Source:
+def open_source(
+    path: str, *, follow_links: bool = False, max_size: int = MAX_SIZE, encoding: str = ""
+) -> Source:
     """What the user named: a file or folder of this machine, or of an object store.
 
     Raises
@@ -35,15 +37,16 @@ def open_source(path: str, *, follow_links: bool = False, max_size: int = MAX_SI
         If it is an address of another kind, or pyarrow is not installed.
     """
     if is_address(path):
-        return RemoteSource(path, max_size=max_size)
+        return RemoteSource(path, max_size=max_size, encoding=encoding)
     refuse_other(path)
-    return Source(path, follow_links=follow_links, max_size=max_size)
+    return Source(path, follow_links=follow_links, max_size=max_size, encoding=encoding)
 
 
 class RemoteSource(Source):
     """A file or folder of an object store. There are no links; names follow the same rules as on a disk."""
 
-    def __init__(self, path: str, *, max_size: int = MAX_SIZE) -> None:
+    def __init__(self, path: str, *, max_size: int = MAX_SIZE, encoding: str = "") -> None:
+        self.encoding = encoding
         path = conceal(path)
         self.path, self._query = split_query(path)
         self.follow_links = False
@@ -106,14 +109,14 @@ class RemoteSource(Source):
         if what := other_kind(data):
             log.report(NOT_TEXT, path, value=Trusted(what))
             return None
-        return data
+        return self.in_utf8(data, path, log)
 
     def peek(self, file: str = "") -> bytes:
         """The first bytes of one of `files`. `Unreadable` with the reason if they cannot be had."""
         if file not in self._heads:  # which every format asks for
             try:
                 with self.open(file) as stream:
-                    self._heads[file] = stream.read(HEAD)
+                    self._heads[file] = self._head_in_utf8(stream.read(HEAD))
             except PathError:
                 raise
             except faults() as e:

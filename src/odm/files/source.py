@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator
 from typing import IO, Any, TypeVar
 
 from odm import inputs
-from odm.files import archives
+from odm.files import archives, encodings
 from odm.files.opening import (
     GIVE_A_PATH,
+    HEAD,
     MAX_SIZE,
     NOT_TEXT,
     UNREADABLE,
@@ -22,7 +24,7 @@ from odm.files.opening import (
     read_head,
     reason_of,
 )
-from odm.issues import Code, Log, PathError, Trusted, hint, plural, printable
+from odm.issues import Code, Log, PathError, Trusted, first_few, hint, plural, printable
 from odm.names import BAD_NAME, PICTURE_SUFFIXES, SIZES_FILE, refuse_name
 
 T = TypeVar("T")
@@ -48,9 +50,20 @@ class Source:
     What detection finds out is kept, so that reading does not look again: see `once`.
     """
 
+    encoding = ""
+    """That of the text files, where the user named it. All that is read is UTF-8: see `encodings`."""
+    _recognised = ("", "")
+    """The encoding of the files that are not UTF-8, and the first of them."""
+
     def __init__(
-        self, path: str | os.PathLike[str], *, follow_links: bool = False, max_size: int = MAX_SIZE
+        self,
+        path: str | os.PathLike[str],
+        *,
+        follow_links: bool = False,
+        max_size: int = MAX_SIZE,
+        encoding: str = "",
     ) -> None:
+        self.encoding = encoding
         path = os.fspath(path)
         self.path = path
         self._lead = os.path.join(path, "")
@@ -179,11 +192,46 @@ class Source:
         if what := other_kind(data):
             log.report(NOT_TEXT, path, value=Trusted(what))
             return None
+        return self.in_utf8(data, path, log)
+
+    def in_utf8(self, data: bytes, path: str, log: Log) -> bytes | None:
+        """A text as UTF-8, or as it is if its encoding is unclear; None, and an issue, if not as named."""
+        if self.encoding:
+            try:
+                return encodings.as_utf8(data, self.encoding)
+            except UnicodeError as e:
+                at = data.count(b"\n", 0, getattr(e, "start", 0)) + 1
+                log.report(UNREADABLE, path, reason=f"line {at} is not in {self.encoding} (--encoding)")
+                return None
+        if encodings.is_utf8(data):
+            return data
+        name, readings = encodings.recognise(data)
+        before, first = self._recognised
+        if name and before in ("", name):
+            try:
+                text = encodings.as_utf8(data, name)
+            except UnicodeDecodeError:
+                return data
+            self._recognised = name, first or path
+            log.note(f"{printable(first or path)}: not UTF-8, read as {name} (--encoding NAME)")
+            return text
+        if readings:
+            shown = first_few([f"{n} ({printable(words)})" for n, words in readings.items()], 5)
+            log.note(f"{printable(path)}: not UTF-8; it may be {shown} (--encoding NAME)")
         return data
 
     def open(self, file: str = "") -> IO[bytes]:
         """One of `files`, for a library that reads what it needs. `Unreadable` if it cannot be opened."""
         return open_binary(self.full(file), max_size=self.max_size)
+
+    def open_text(self, file: str, log: Log) -> IO[bytes]:
+        """One of `files` that is read as a stream; whole if it begins with text that is not UTF-8."""
+        stream = self.open(file)
+        if not self.encoding and encodings.is_utf8(stream.read(_BEGINNING), cut=True):
+            stream.seek(0)
+            return stream
+        stream.close()
+        return io.BytesIO(self.read(file, log) or b"")
 
     def size(self, file: str = "") -> int:
         """Bytes of one of `files`, 0 where it cannot be had."""
@@ -198,7 +246,17 @@ class Source:
 
     def peek(self, file: str = "") -> bytes:
         """The first bytes of one of `files`. `Unreadable` with the reason if they cannot be had."""
-        return read_head(self.full(file))
+        return self._head_in_utf8(read_head(self.full(file)))
+
+    def _head_in_utf8(self, head: bytes) -> bytes:
+        if not self.encoding and encodings.is_utf8(head, cut=len(head) >= HEAD):
+            return head
+        cut = len(head) >= HEAD
+        name = self.encoding or encodings.recognise(head, cut=cut)[0]
+        try:
+            return encodings.as_utf8(head, name, cut=cut) if name else head
+        except UnicodeError:
+            return head
 
     def head(self, file: str = "") -> bytes:
         """The same, empty where they cannot be had."""
@@ -328,7 +386,12 @@ class NamedSource(Source):
 
     def __init__(self, file: Source) -> None:
         folder, self.name = os.path.split(file.path)
-        super().__init__(folder or ".", follow_links=file.follow_links, max_size=file.max_size)
+        super().__init__(
+            folder or ".",
+            follow_links=file.follow_links,
+            max_size=file.max_size,
+            encoding=file.encoding,
+        )
         file.inner = self
         self._files = []
         sizes = self.full(SIZES_FILE)
@@ -387,6 +450,7 @@ def _file_set(source: Source) -> frozenset[str]:
 _TEXT_SUFFIXES = (".txt", ".xml", ".json", ".csv", ".tsv", ".yaml", ".yml")
 """Never the name of a folder; if one has it, it replaces a file that should be read."""
 
+_BEGINNING = 2**20
 _PICTURE_FOLDERS = frozenset({"images", "jpegimages"})
 _NESTED_LINKS = 1000
 """How many links below links a walk enters; a few folders full of links to each other have no end."""
