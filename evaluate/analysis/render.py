@@ -11,6 +11,7 @@ from odm.evaluate.analysis.bootstrap import MOST_UNDEFINED
 from odm.evaluate.analysis.compare import Comparison, Delta
 from odm.evaluate.analysis.images import DELTAS, ImageTable
 from odm.evaluate.output.render import csv_text, percent
+from odm.evaluate.results import COVERAGE
 from odm.issues import plural, printable, shorten
 from odm.screen import json_text, markdown_table, text_table, wrapped
 from odm.screen import markdown as escaped
@@ -132,7 +133,7 @@ class _Text:
             head.append(f"{letter}: {printable(name)}{images}")
         head.append(
             f"{100 * found.level:g} % intervals from {found.replicates} bootstrap samples of "
-            f"{plural(found.n_images, 'image')}, seed {found.seed}"
+            f"{plural(found.n_images, 'image')}, seed {found.seed}; {COVERAGE}"
         )
         lines = [f"- {escaped(line)}" if self.markdown else wrapped(line, self.width, "  ") for line in head]
         parts = ["\n".join(lines)]

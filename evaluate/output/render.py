@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from odm.evaluate.analysis.sections import DETECTED_AS, class_columns, sections, summary_columns
-from odm.evaluate.results import Evaluation, Result, Row
+from odm.evaluate.results import COVERAGE, Evaluation, Result, Row
 from odm.evaluate.scores.protocols import PROTOCOLS
 from odm.evaluate.scores.summary import ALIASES
 from odm.issues import UsageError, printable, shorten
@@ -332,7 +332,7 @@ def _result_text(result: Result, *, markdown: bool, width: int | None) -> str:
     if not markdown:
         parts.append("")
     if result.intervals:
-        parts.append(_intervals_text(result, markdown=markdown))
+        parts.append(_intervals_text(result, markdown=markdown, width=width))
     parts.append(_summary_text(result, markdown=markdown, width=width))
     line = headline(result)
     if result.rules.averaged:
@@ -373,15 +373,16 @@ def headline(result: Result) -> str:
     return f"{(key := next(iter(numbers)))} = {percent(numbers[key])}"
 
 
-def _intervals_text(result: Result, *, markdown: bool) -> str:
+def _intervals_text(result: Result, *, markdown: bool, width: int | None) -> str:
     """The intervals, a line each."""
     lines = [
         f"{key}: {percent(low)} to {percent(high)}"
         for key, (low, high) in result.intervals.items()
         if low is not None and high is not None
     ]
-    title = "confidence intervals (bootstrap over images)"
-    return "\n".join([f"{title}:", *(f"- {line}" if markdown else f"  {line}" for line in lines)])
+    title = f"confidence intervals (bootstrap over images; {COVERAGE})"
+    title = f"{title}:" if markdown else wrapped(f"{title}:", width, "  ")
+    return "\n".join([title, *(f"- {line}" if markdown else f"  {line}" for line in lines)])
 
 
 def _section(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.output.report_data import KINDS, MISSES, ReportData
+from odm.evaluate.results import COVERAGE
 from odm.issues import Code, Log, UsageError
 from odm.report.build import Page
 from odm.report.columns import MISS_WORDS, distinct_parts, reading, rounded
@@ -234,6 +235,7 @@ def compare_page(
         "scores": changes.scores,
         "definition": definition,
         "metric": metric,
+        "coverage": COVERAGE,
         "imageCount": n_images,
         "summary": [_row(row) for row in summary],
         "classes": [_row(row) for row in classes],

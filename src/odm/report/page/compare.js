@@ -155,7 +155,7 @@ function deltaTable(X, st, redraw) {
   section(
     "classes",
     `Classes: ${X.metric}`,
-    "Coloured where the interval leaves out 0. Choose a name to see its images.",
+    `Coloured where the interval leaves out 0; ${X.coverage}. Choose a name to see its images.`,
     list.parts,
   );
 
