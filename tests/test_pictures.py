@@ -168,6 +168,21 @@ def test_pictures_are_put_beside_every_format_and_read_again(tmp_path, monkeypat
         assert read("out/data.yaml").boxes.xyxy.round(3).tolist() == before.boxes.xyxy.tolist()
 
 
+@pytest.mark.parametrize("name", ["dota", "kitti", "labelme", "txt", "voc", "yolo"])
+def test_linked_pictures_of_splits_are_read_again_with_their_sizes(tmp_path, monkeypatch, capfd, name):
+    monkeypatch.chdir(tmp_path)
+    Path("photos").mkdir()
+    for image in "ab":
+        Image.new("RGB", (40, 30)).save(f"photos/{image}.png")
+    Path("in.csv").write_text("image,x1,y1,x2,y2,class\na.png,1,2,3,4,x\nb.png,5,6,27,28,x\n")
+    words = ["--to", name, "--images", "photos", "--link-images", "--split-into", "train:1,val:1"]
+    assert _app.run(["convert", "in.csv", "out", *words, "--no-stratify"]) == 0
+    assert _app.run(["validate", "out", "--format", name]) == 0
+    assert "stray-file" not in capfd.readouterr().err
+    images = read("out", name).images
+    assert (images.width.tolist(), images.height.tolist()) == ([40, 40], [30, 30])
+
+
 def test_pictures_and_one_file_or_both_ways_or_none(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     Path("photos").mkdir()

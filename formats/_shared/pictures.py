@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import posixpath
 from collections import Counter
 from collections.abc import Collection
 from typing import Any
@@ -201,8 +202,11 @@ class Pictures:
             self._list(listed, source.left_out, asked)
         if beside is not None:
             self._explicit = beside._explicit  # noqa: SLF001 -- one of this class
-        elif (sizes := options.image_sizes or source.sizes) is not None:
-            self._read_sizes(sizes)
+        elif options.image_sizes is not None:
+            self._read_sizes(options.image_sizes)
+        else:
+            for file in source.sizes:
+                self._read_sizes(source.full(file), file.rpartition("/")[0])
 
     def __bool__(self) -> bool:
         """Whether any picture was found."""
@@ -229,7 +233,8 @@ class Pictures:
             self._by_name[picture.name] = picture
             self._by_stem.setdefault(stem(picture.name), []).append(picture)
 
-    def _read_sizes(self, path: str) -> None:
+    def _read_sizes(self, path: str, below: str = "") -> None:
+        """Take the sizes of images, whose names in the file are relative to the folder `below`."""
         source = Source(path, follow_links=True, max_size=MAX_SIZE)
         data = source.read("", self._log)
         if data is None:
@@ -247,7 +252,8 @@ class Pictures:
             if not any(cells) or (number == 1 and len(cells) >= 3 and not cells[1].isdigit()):
                 continue  # blank, or the header
             try:
-                name, width, height = cells[0], parse_pixels(cells[1]), parse_pixels(cells[2])
+                name = posixpath.join(below, cells[0])
+                width, height = parse_pixels(cells[1]), parse_pixels(cells[2])
             except (IndexError, ValueError):
                 self._log.report(BAD_SIZE_ROW, path, line=number, value=",".join(row))
                 continue

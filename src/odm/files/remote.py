@@ -58,7 +58,7 @@ class RemoteSource(Source):
         self.inner = None
         self._found = {}
         self._files = None
-        self._has_sizes = False
+        self._size_files = []
         self._archive = None
         self._heads: dict[str, bytes | Unreadable] = {}
         self._fs, self._top = connect(self.path + self._query)

@@ -81,7 +81,7 @@ class Source:
         """For a file that names others: these."""
         self._found: dict[tuple[object, ...], Any] = {}
         self._files: list[str] | None = None
-        self._has_sizes = False
+        self._size_files: list[str] = []
         if path == "-":
             raise PathError(f"-: cannot read from standard input; {GIVE_A_PATH}")
         self._archive = archives.split(path)
@@ -117,15 +117,17 @@ class Source:
         """Relative paths of all files, in code-point order; ``[""]`` for a single file."""
         if self._files is None:
             found = sorted(self._walk()) if self.is_dir else [""]
-            self._has_sizes = SIZES_FILE in found
-            self._files = [file for file in found if file != SIZES_FILE]
+            self._size_files = [file for file in found if file.rsplit("/", 1)[-1] == SIZES_FILE]
+            self._files = (
+                [file for file in found if file not in self._size_files] if self._size_files else found
+            )
         return self._files
 
     @property
-    def sizes(self) -> str | None:
-        """The path of the file beside links to pictures that gives the sizes of images, if there is one."""
-        self.files  # noqa: B018 -- the walk finds it
-        return self.full(SIZES_FILE) if self._has_sizes else None
+    def sizes(self) -> list[str]:
+        """The files beside links to pictures that give the sizes of images, as one in each split."""
+        self.files  # noqa: B018 -- the walk finds them
+        return self._size_files
 
     def with_suffix(self, *suffixes: str) -> list[str]:
         """The files whose name ends so, in any letter case."""
@@ -395,7 +397,7 @@ class NamedSource(Source):
         file.inner = self
         self._files = []
         sizes = self.full(SIZES_FILE)
-        self._has_sizes = os.path.isfile(sizes) and not self.is_linked(sizes)
+        self._size_files = [SIZES_FILE] if os.path.isfile(sizes) and not self.is_linked(sizes) else []
         self._looked: dict[str, bool] = {}
         """The folders that were listed, and whether with those below."""
 
