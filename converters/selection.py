@@ -172,13 +172,13 @@ def divide(selection: Selection, dataset: Dataset, log: Log) -> Longs:
     if not counts.all():
         names = [name for name, n in zip(parts, counts.tolist(), strict=True) if not n]
         empty = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        have = plural(len(dataset.images), "image")
+        have, verb = plural(len(dataset.images), "image"), "is" if len(dataset.images) == 1 else "are"
         if groups is not None:
             have += f" in {plural(len(set(groups)), 'group')}"
         flag = "--folds" if selection.folds is not None else "--split-into"
         helps = selection.stratify and divided(stratify=False)[1].all()
         advice = "--no-stratify divides them by their number alone" if helps else "use fewer or larger parts"
-        raise DataError(f"{flag}: {empty} would get no images; there are {have}; {advice}", log)
+        raise DataError(f"{flag}: {empty} would get no images; there {verb} {have}; {advice}", log)
     _report_missing(dataset, rows, parts, log)
     return rows
 

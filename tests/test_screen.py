@@ -72,7 +72,7 @@ def table(tmp_path, *, name="dog", image="a.jpg", column="note", score=None):
 def plain(tmp_path, *, name="dog", file="a", score=None):
     path = tmp_path / ("gt" if score is None else "det")
     path.mkdir()
-    name = name.replace("\n", " ")  # in a file of lines it would be two of them
+    name = name.replace("\n", " ").replace("\r", " ")  # in a file of lines it would be two of them
     middle = "" if score is None else f" {score}"
     good = f"dog{middle} 10 10 30 30\n" * 20
     (path / "b.txt").write_text(f"{good}{name}{middle} 10 10 30 30\n", encoding="utf-8")

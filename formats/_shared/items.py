@@ -18,6 +18,7 @@ no box. Where a record cannot be read any further, such as without a key it must
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -431,7 +432,8 @@ def file_items(reader: Reader, file: str, what: str, *, alone: bool = False) -> 
             except BadRecord:
                 continue
     elif alone and isinstance(value, dict):
-        yield Item(reader, value, at, Origin(reader.builder, path))
+        with contextlib.suppress(BadRecord):
+            yield Item(reader, value, at, Origin(reader.builder, path))
     elif value is not Nothing:
         reader.wrong(at, what, value)
 

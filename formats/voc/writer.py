@@ -54,7 +54,7 @@ def write_xml(dataset: Dataset, target: Output, log: Log, options: VocOptions, e
         head = f"<annotation>\n\t<filename>{name}</filename>\n{size}{place}\t<segmented>0</segmented>\n"
         target.write(file, b"".join((head.encode(), text, b"</annotation>\n")))
     for split, file in list_files.items():
-        target.write(file, "".join(f"{key}\n" for key in lists[split]).encode())
+        target.write(file, "".join(f"{key}\n" for key in sorted(lists[split])).encode())
 
 
 def _escaped(texts: Sequence[str]) -> Sequence[str]:
