@@ -110,7 +110,8 @@ def headlines(comparison: Comparison) -> list[str]:
             parts.append(f"{level} interval {_interval(low, high)}")
         classes = [d for d in of_run if d.category is not None and d.key == "AP"]
         n = sum(d.delta < 0 and d.p_holm < 1 - comparison.level for d in classes)
-        of_classes = f"; {n} of {plural(len(classes), 'class', 'classes')} {'is' if 1 in (n, len(classes)) else 'are'} worse"
+        verb = "is" if 1 in (n, len(classes)) else "are"
+        of_classes = f"; {n} of {plural(len(classes), 'class', 'classes')} {verb} worse"
         lines.append(", ".join(parts) + (of_classes if classes else ""))
     return lines
 

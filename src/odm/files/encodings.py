@@ -147,7 +147,7 @@ def as_utf8(data: bytes, encoding: str, *, cut: bool = False) -> bytes:
 
 def recognise(data: bytes, *, cut: bool = False) -> tuple[str, dict[str, str]]:
     """The encoding of a text that is not UTF-8, empty if unclear; of each that may be meant a few words."""
-    if _CONTROL.search(data) or _DECLARED.match(data):
+    if _CONTROL.search(data) or data.lstrip()[:1] == b"<":  # XML that does not name its encoding is UTF-8
         return "", {}
     sample = _sample(data)
     fitting, rivals = dict[str, str](), dict[str, str]()
