@@ -211,7 +211,18 @@ def test_the_command_prints_the_same_bytes_for_relative_paths_that_no_worker_kno
     _, home, expected = data
     sizes = "image,width,height\n" + "".join(f"{i}.jpg,640,480\n" for i in range(30))
     (home / "sizes.csv").write_text(sizes)
-    command = [sys.executable, "-m", "odm", "eval", "gt.json", "det", "--output", "json", "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "odm",
+        "eval",
+        "gt.json",
+        "det",
+        "--merge-runs",
+        "--output",
+        "json",
+        "--quiet",
+    ]
     for protocol in PROTOCOLS:
         command += ["--protocol", protocol]
 

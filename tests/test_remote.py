@@ -154,10 +154,11 @@ def test_google_storage_gives_the_numbers_of_the_disk(google, tmp_path):
     (tmp_path / "det").mkdir()
     for name in ("a.parquet", "b.parquet"):
         shutil.copy(MIXED / "parquet-detections" / "input.parquet", tmp_path / "det" / name)
-    here = odm("eval", MIXED / "coco", tmp_path / "det", "--output", "json", env=None)
+    words = "eval", "--merge-runs", "--output", "json"
+    here = odm(*words, MIXED / "coco", tmp_path / "det", env=None)
     sides = f"{bucket}/gt/instances.json{query}", f"{bucket}/det{query}"
     there = [
-        odm("eval", *sides, "--output", "json", *more, env=None)
+        odm(*words, *sides, *more, env=None)
         for more in ([], ["--memory", "1GB", "--scratch", f"{bucket}/tmp{query}"])
     ]
     for done in there:
