@@ -480,9 +480,10 @@ def terminal_log(keep: int = KEPT_PER_CODE) -> Log:
     return Log(keep=keep, track=progress if is_terminal() else None)
 
 
-def reading(keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a command's arguments those that concern how files are opened."""
-    return {name: keywords[name] for name in ("follow_links", "max_size", "encoding")}
+def reading(keywords: Mapping[str, Any], side: str = "") -> dict[str, Any]:
+    """Of a command's arguments those that concern how files are opened; a side may have its own encoding."""
+    found = {name: keywords[name] for name in ("follow_links", "max_size", "encoding")}
+    return found | {"encoding": keywords.get(f"{side}_encoding") or found["encoding"]}
 
 
 def split_names(text: str | None) -> tuple[str, ...]:

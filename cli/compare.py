@@ -164,6 +164,8 @@ def of_eval(*names: str) -> Callable[[Function], Function]:
     "class_agnostic",
     "gt_format",
     "det_format",
+    "gt_encoding",
+    "det_encoding",
     "skip_bad",
 )
 @click.option(

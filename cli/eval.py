@@ -257,6 +257,8 @@ def _analyses() -> Iterable[str]:
 @parts_options
 @format_choice("--gt-format", help="Format of GT; auto-detected if omitted")
 @format_choice("--det-format", help="Format of DET; auto-detected if omitted")
+@click.option("--gt-encoding", default="", metavar="NAME", help="Encoding of the text files of GT.")
+@click.option("--det-encoding", default="", metavar="NAME", help="Encoding of the text files of DET.")
 @click.option("--skip-bad", is_flag=True, help="Skip rows with errors instead of failing.")
 @click.option(
     "--skip-bad-files",
@@ -439,7 +441,7 @@ def _requests(
             shared=options[""],
             kind=kind,
             flag=f"--{side}-format",
-            **reading(given),
+            **reading(given, side),
         )
         for side, kind, path in sides
     )

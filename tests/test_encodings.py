@@ -170,3 +170,26 @@ def test_the_option_of_the_command(tmp_path):
     words = ["convert", str(path), str(out), "--to", "coco", "--encoding", "gbk", "--image-size", "99x99"]
     assert _app.run(words) == 0
     assert "狗" in out.read_text(encoding="utf-8")
+
+
+def test_each_side_of_an_evaluation_may_have_an_encoding_of_its_own(tmp_path, capsys):
+    sides = []
+    for name, encoding in (("gt", "gbk"), ("det", "big5")):
+        (tmp_path / name).mkdir()
+        score = " 0.9" if name == "det" else ""
+        (tmp_path / name / "a.txt").write_bytes(f"中{score} 10 10 50 50\n".encode(encoding))
+        sides.append(str(tmp_path / name))
+    words = [
+        "eval",
+        *sides,
+        "--gt-format",
+        "txt",
+        "--det-format",
+        "txt",
+        "--gt-box",
+        "ltrb",
+        "--det-box",
+        "ltrb",
+    ]
+    assert _app.run([*words, "--gt-encoding", "gbk", "--det-encoding", "big5"]) == 0
+    assert "mAP = 100.00 %" in capsys.readouterr().out
