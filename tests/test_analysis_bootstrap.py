@@ -12,6 +12,7 @@ from selection import params
 from odm import parallel
 from odm.evaluate import PROTOCOLS, evaluate, match, resolve
 from odm.evaluate.analysis.bootstrap import (
+    Interval,
     bootstrap,
     delta_interval,
     estimate,
@@ -275,6 +276,14 @@ def test_an_interval_of_one_run_stays_between_0_and_1():
     values = np.linspace(0.9, 1, 401)
     assert 0.5 < run_interval(0.99, values, 4).low < 0.99 <= run_interval(0.99, values, 4).high <= 1
     assert 0 <= run_interval(0.01, 1 - values, 4).low <= 0.01 < run_interval(0.01, 1 - values, 4).high < 0.5
+
+
+def test_intervals_of_numbers_that_are_all_or_nothing_and_of_any_level():
+    values = np.array([0.0, 1.0] * 50)
+    assert run_interval(0.5, values, 4) == Interval(pytest.approx(0, abs=1e-9), pytest.approx(1))
+    for level in (1e-300, 1 - 1e-16):
+        assert run_interval(0.5, values, 4, level).low <= 0.5
+        assert delta_interval(values, values[::-1].copy(), 0.0, 4, level=level).low <= 0
 
 
 def test_a_difference_lies_in_its_interval():

@@ -42,6 +42,9 @@ ROUNDING = 1e-12
 FEWEST = 4.0
 """Images that a number rests on at least; a class on fewer has no interval, as many replicates lack it."""
 
+FARTHEST = 700.0
+"""Log odds beyond which a share is 0 for every purpose, and the exponential overflows."""
+
 EDGE = 0.001
 """Shares nearer to 0 or 1 count as so near on the scale of log odds, which has no end."""
 
@@ -179,7 +182,7 @@ def run_interval(value: float, replicates: Floats, n: float, level: float = LEVE
     # The slope of the log odds, a mean over the replicates, turns an error of the number into one of those.
     slope = max(float(np.mean(defined * (1 - defined))), EDGE)
     margin = _t_quantile((1 + level) / 2, n) * _standard_error(defined, n) / slope
-    low, high = (1 / (1 + math.exp(-(middle + side * margin))) for side in (-1, 1))
+    low, high = (1 / (1 + math.exp(min(-(middle + side * margin), FARTHEST))) for side in (-1, 1))
     return Interval(min(low, value), max(high, value))
 
 
@@ -234,7 +237,7 @@ def _standard_error(replicates: Floats, n: float) -> float:
 def _t_quantile(p: float, n: float) -> float:
     """Student's t of n - 1 degrees of freedom, at least three, from the normal quantile (Wallace 1959)."""
     df = max(n, FEWEST) - 1
-    normal = NormalDist().inv_cdf(p) * (8 * df + 3) / (8 * df + 1)
+    normal = NormalDist().inv_cdf(min(p, 1 - 1e-15)) * (8 * df + 3) / (8 * df + 1)
     return math.sqrt(df * math.expm1(normal**2 / df))
 
 
