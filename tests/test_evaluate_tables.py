@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -184,6 +185,17 @@ def test_confusion_of_many_classes_or_pairs_is_refused(pair, monkeypatch):
     for ask in (evaluation.result.confusion, evaluation.result.report_data):
         with pytest.raises(UsageError, match="overlap in more than 0 pairs"):
             ask()
+
+
+@pytest.mark.parametrize("change", [{"scores_from": "thresholds.json"}, {}])
+def test_a_confusion_matrix_without_one_score_is_printed(pair, change):
+    """Each class has its own score, or nothing is right at any."""
+    result = evaluate(*pair).result
+    result = dataclasses.replace(
+        result, overall=dataclasses.replace(result.overall, score=math.nan), **change
+    )
+    result = dataclasses.replace(result, analysis={"confusion": result.confusion().to_dict()})
+    assert sections(result)[0][0].startswith("confusion matrix, scores as given, IoU >= 0.5")
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,8 @@ def _confusion(data: Mapping[str, Any], width: int | None) -> tuple[str, list[st
     """The matrix where it fits, else the pairs that are most frequent."""
     counts, of = data["counts"], data.get("shares_of")
     what = {None: "counts", "gt": "shares of each ground truth class", "det": "shares of each detected class"}
-    title = f"confusion matrix, score >= {data['score']:g}, IoU >= {data['iou']:g}: {what[of]}"
+    least = "scores as given" if data["score"] is None else f"score >= {data['score']:g}"
+    title = f"confusion matrix, {least}, IoU >= {data['iou']:g}: {what[of]}"
     names = [cell(name) for name in data["classes"]]
     texts = [
         [str(v) if of is None else "-" if v is None else f"{100 * v:.1f} %" for v in row]
