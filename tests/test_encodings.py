@@ -7,7 +7,8 @@ import pytest
 from odm.cli import _app
 from odm.converters.load import load
 from odm.converters.pending import Request
-from odm.files.encodings import is_utf8, recognise
+from odm.files.opening import is_utf8
+from odm.files.opening import recognise_encoding as recognise
 from odm.issues import DataError, Log, UsageError
 
 NAMES = {

@@ -26,9 +26,9 @@ from odm.files import (
     open_binary,
     read_bytes,
     read_head,
-    staging,
 )
 from odm.files import output as writing
+from odm.files import scratch as staging
 from odm.issues import Log, PathError
 from odm.names import BAD_NAME, DEVICE_NAME, accept_name, refuse_name
 

@@ -14,7 +14,7 @@ import pytest
 
 from odm.cli import _app
 from odm.converters.load import Request
-from odm.files import Unreadable, conceal, remote, reveal, stores
+from odm.files import Unreadable, conceal, open_source, reveal, stores
 from odm.issues import Log, PathError
 
 pa = pytest.importorskip("pyarrow", reason="object stores need pyarrow")
@@ -87,13 +87,13 @@ def served(monkeypatch, files, **more):
 
 def test_the_limit_of_the_size_holds_for_what_is_opened_in_parts(monkeypatch):
     served(monkeypatch, {"b/x.parquet": b"x" * 100})
-    source = remote.open_source("s3://b/x.parquet", max_size=99)
+    source = open_source("s3://b/x.parquet", max_size=99)
     with pytest.raises(Unreadable, match="it has 100 bytes, more than the limit of 99"):
         source.open()
     log = Log()
     assert source.read("", log) is None
     assert "more than the limit of 99" in str(log.issues[0])
-    assert remote.open_source("s3://b/x.parquet", max_size=100).read("", log) == b"x" * 100
+    assert open_source("s3://b/x.parquet", max_size=100).read("", log) == b"x" * 100
 
 
 def test_a_file_that_is_cut_is_named(monkeypatch):
@@ -103,7 +103,7 @@ def test_a_file_that_is_cut_is_named(monkeypatch):
         size=lambda: 100, read=short.read, seek=short.seek, tell=short.tell, close=short.close
     )
     log = Log()
-    assert remote.open_source("s3://b/x.json").read("", log) is None
+    assert open_source("s3://b/x.json").read("", log) is None
     assert "it is cut" in str(log.issues[0])
 
 

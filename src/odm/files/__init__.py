@@ -3,14 +3,14 @@
 Nothing else in the package opens, creates, renames or removes anything; a lint rule and a test say so.
 """
 
-from odm.files.encodings import is_encoding
-from odm.files.entry_points import names_entry_point
 from odm.files.opening import (
     HEAD,
     MAX_SIZE,
     NOT_TEXT,
     UNREADABLE,
     Unreadable,
+    is_encoding,
+    names_entry_point,
     open_binary,
     other_kind,
     read_bytes,
@@ -18,11 +18,9 @@ from odm.files.opening import (
     refuse_nuls,
 )
 from odm.files.output import CASE_COLLISION, COLLISION, HIDDEN_NAME, Output
-from odm.files.remote import open_source
-from odm.files.scratch import Scratch
-from odm.files.signals import end_soon
+from odm.files.scratch import Scratch, end_soon
 from odm.files.source import LEADS_OUTSIDE, NamedSource, Source
-from odm.files.stores import conceal, is_address, reveal
+from odm.files.stores import conceal, is_address, open_source, reveal
 
 __all__ = [
     "CASE_COLLISION",

@@ -11,9 +11,8 @@ from collections.abc import Collection, Sequence
 from typing import NoReturn, Self
 
 from odm import inputs
-from odm.files import archives, staging
-from odm.files.opening import GIVE_A_PATH, Unreadable, kind_of, read_bytes, reason_of
-from odm.files.signals import undisturbed
+from odm.files import scratch
+from odm.files.opening import GIVE_A_PATH, Unreadable, in_archive, kind_of, read_bytes, reason_of
 from odm.files.stores import refuse_target
 from odm.issues import Code, Log, PathError, printable, shorten
 from odm.names import accept_name, are_usual, is_hidden, refuse_name
@@ -141,7 +140,7 @@ class Output:
         if self.single:
             return True
         try:
-            empty = all(map(staging.STAGE.fullmatch, os.listdir(self._real)))
+            empty = all(map(scratch.STAGE.fullmatch, os.listdir(self._real)))
         except OSError as e:
             raise PathError(f"{shown}: {reason_of(e)}") from None
         if not empty and not self._overwrite:
@@ -231,7 +230,7 @@ class Output:
             return
         try:
             descriptor = os.open(
-                self._location(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | staging.CLOEXEC, 0o666
+                self._location(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | scratch.CLOEXEC, 0o666
             )
             try:
                 view = memoryview(data).cast("B")
@@ -246,7 +245,7 @@ class Output:
 
     def link(self, name: str, picture: str) -> None:
         """Put a symbolic link to `picture` into the folder. PathError if it lies in an archive."""
-        if archives.split(picture) is not None:
+        if in_archive(picture) is not None:
             raise PathError(f"{printable(picture)}: it lies in an archive, so it can only be copied")
         self.written.append(name)
         with contextlib.suppress(OSError):  # a link that replaces its picture would lead to itself
@@ -298,7 +297,7 @@ class Output:
     def _begin(self) -> None:
         parent, name = os.path.split(self._real)
         if self._exists and not self.single:
-            self._lock = staging.lock_folder(self._real)
+            self._lock = scratch.lock_folder(self._real)
             if self._lock is None:
                 shown = printable(self.target)
                 raise PathError(f"{shown}: another odm is writing into it; try again when that has ended")
@@ -314,7 +313,7 @@ class Output:
                 self._new_stage(self._real, name)
         if not self.single:
             os.mkdir(os.path.join(self._stage, "tree"))
-            self._sync_each = staging.syncfs() is None
+            self._sync_each = scratch.syncfs() is None
 
     def _must_stage_inside(self, parent: str) -> bool:
         """Whether one rename cannot put the tree in the place of the target, which is a folder.
@@ -343,14 +342,14 @@ class Output:
 
     def _new_stage(self, parent: str, name: str) -> None:
         """Make a hidden folder in `parent`, and lock it, which tells that its maker lives."""
-        staging.remove_left_overs(parent)
+        scratch.remove_left_overs(parent)
         short = name.encode(errors="ignore")[:80].decode(errors="ignore")
         gone = False
         for _ in range(100):
             self._stage = os.path.join(parent, f".odm-{short}-{os.urandom(6).hex()}.tmp")
             try:
                 os.mkdir(self._stage, 0o700)
-                held = staging.hold(self._stage)
+                held = scratch.hold(self._stage)
             except FileNotFoundError:  # a failing process took the parent that it had made away again
                 self._make_folders(parent)
                 gone = True
@@ -376,7 +375,7 @@ class Output:
     def _commit_folder(self) -> None:
         tree = os.path.join(self._stage, "tree")
         if not self._sync_each:
-            staging.sync_file_system(tree)
+            scratch.sync_file_system(tree)
         if self._exists or os.path.dirname(self._stage) == self._real:
             self._merge(tree)
         else:
@@ -422,7 +421,7 @@ class Output:
 
     def _sync_parents(self) -> None:
         for folder in {os.path.dirname(self._real), *map(os.path.dirname, self._made)}:
-            staging.sync_folder(folder)
+            scratch.sync_folder(folder)
 
     def _merge(self, tree: str) -> None:
         for name in self._moves(self.written):
@@ -432,7 +431,7 @@ class Output:
         stayed = []
         for folder, folders, names in os.walk(self._real):
             if folder == self._real:
-                folders[:] = [f for f in folders if not staging.STAGE.fullmatch(f)]
+                folders[:] = [f for f in folders if not scratch.STAGE.fullmatch(f)]
             links = [f for f in folders if os.path.islink(os.path.join(folder, f))]
             for n in [*names, *links]:
                 name = os.path.relpath(os.path.join(folder, n), self._real).replace(os.sep, "/")
@@ -483,10 +482,10 @@ class Output:
         raise PathError(f"{shown}: {reason_of(e)}; {done}") from e
 
     def _clean(self) -> None:
-        with undisturbed():
+        with scratch.undisturbed():
             try:
                 if self._stage:
-                    staging.remove_stage(self._stage, self._held)
+                    scratch.remove_stage(self._stage, self._held)
                     self._stage = ""
                 for folder in reversed(self._made):
                     try:

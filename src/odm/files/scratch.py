@@ -1,18 +1,26 @@
-"""A folder for intermediate files that several processes, or machines, share."""
+"""Folders of odm's own that are removed again, whatever ends the run.
+
+A *staging folder* lies hidden beside a target; everything is written into it first, and made durable. It is
+locked while its maker lives, so that the next run can tell the left-overs of a process that died, and remove
+them. A *scratch folder* holds intermediate files that several processes, or machines, share. Ctrl-C and
+SIGTERM wait while one of them is taken away.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
+import re
+import signal
 import stat
+import threading
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from odm.files import staging
 from odm.files.opening import reason_of
-from odm.files.signals import taken, undisturbed
 from odm.files.stores import (
     CHUNK,
     PATIENCE,
@@ -28,6 +36,220 @@ from odm.files.stores import (
     split_query,
 )
 from odm.issues import PathError, printable
+
+CLOEXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+FOLDER = os.O_RDONLY | CLOEXEC | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+"""How a folder of odm's own is opened: nothing else of its name is, and no link is followed."""
+STAGE = re.compile(r"\.odm-.*-[0-9a-f]{12}\.tmp", re.DOTALL)
+"""The names of staging folders; nothing else is ever removed."""
+
+
+def hold(stage: str, *, left_over: bool = False) -> int | None:
+    """A locked descriptor of a staging folder; None if it is another's, -1 where folders have none.
+
+    A new one must be empty. A left-over must belong to the user of this process, be locked for certain, and
+    hold nothing but what is put into such a folder.
+    """
+    if not hasattr(os, "fwalk"):  # Windows: left-overs stay until removed by hand
+        return None if left_over else -1
+    try:
+        descriptor = os.open(stage, FOLDER)
+    except FileNotFoundError:
+        return None
+    held = False
+    try:
+        status = os.fstat(descriptor)
+        if left_over and status.st_uid != os.geteuid():
+            return None
+        try:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        except (ImportError, OSError):  # some network file systems have no locks
+            if left_over:
+                return None
+        there = os.path.samestat(status, os.lstat(stage))
+        held = there and {*os.listdir(descriptor)} <= ({"file", "tree"} if left_over else set())
+    except FileNotFoundError:
+        pass
+    finally:
+        if not held:
+            os.close(descriptor)
+    return descriptor if held else None
+
+
+def lock_folder(folder: str) -> int | None:
+    """A descriptor that holds a folder for this process until it is closed, or the process dies.
+
+    None if another process holds it, -1 where folders cannot be locked.
+    """
+    try:
+        import fcntl
+
+        descriptor = os.open(folder, FOLDER)
+    except (ImportError, OSError):  # a folder may be one to write into and not to list
+        return -1
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as e:
+        os.close(descriptor)
+        return None if isinstance(e, BlockingIOError) else -1
+    return descriptor
+
+
+def remove_left_overs(parent: str) -> None:
+    """Remove the staging folders of processes of this user that died."""
+    try:
+        with os.scandir(parent) as entries:
+            stages = [e.path for e in entries if STAGE.fullmatch(e.name) and e.is_dir(follow_symlinks=False)]
+    except OSError:  # a folder may be one to write into and not to list
+        return
+    for stage in stages:
+        try:
+            held = hold(stage, left_over=True)
+        except OSError:  # it may not be opened, or is a link by now
+            continue
+        if held is not None:
+            try:
+                remove_stage(stage, held)
+            finally:
+                os.close(held)
+
+
+def remove_stage(stage: str, held: int) -> None:
+    """Remove a staging folder that `hold` answered for; what cannot be removed stays."""
+    with contextlib.suppress(OSError, RecursionError):
+        if held >= 0:
+            _empty(held)
+        elif not hasattr(os, "fwalk"):
+            _empty_by_path(stage)
+        os.rmdir(stage)
+
+
+def _empty(folder: int) -> None:
+    """Remove all that is in an open folder.
+
+    Every step goes from one descriptor to the next, and no link is followed: whoever may write here could
+    put a link to somebody's files into the place of a folder while it is emptied.
+    """
+    for _, folders, names, inner in os.fwalk(".", topdown=False, dir_fd=folder):
+        for name in names:
+            os.unlink(name, dir_fd=inner)
+        for name in folders:
+            try:
+                os.rmdir(name, dir_fd=inner)
+            except NotADirectoryError:  # a link to a folder
+                os.unlink(name, dir_fd=inner)
+
+
+def _empty_by_path(top: str) -> None:
+    """The same on Windows, which has no descriptors of folders."""
+    for folder, folders, names in os.walk(top, topdown=False):
+        for name in names:
+            os.unlink(os.path.join(folder, name))
+        for name in folders:
+            os.rmdir(os.path.join(folder, name))
+
+
+def sync_folder(folder: str) -> None:
+    """Make a rename in `folder` durable, where the system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def syncfs() -> Any:
+    """The system's call of that name, None where it has none."""
+    try:
+        import ctypes
+
+        return ctypes.CDLL(None, use_errno=True).syncfs
+    except (ImportError, AttributeError, OSError, TypeError):
+        return None
+
+
+def sync_file_system(folder: str) -> None:
+    """Make everything written below `folder` durable by one call."""
+    import ctypes
+
+    descriptor = os.open(folder, os.O_RDONLY | CLOEXEC)
+    try:
+        if syncfs()(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+    finally:
+        os.close(descriptor)
+
+
+taken = threading.Event()
+"""Whether a signal has reached Python, in a process that called `end_soon`."""
+_SOON = 1.5
+"""Seconds."""
+
+
+def end_soon() -> None:
+    """End this process after Ctrl-C and SIGTERM even if its main thread is in a library that goes on.
+
+    Python calls handlers between two of its own steps. While pyarrow waits for a store there are none, so the
+    number of the signal comes through a pipe to a thread, which looks whether the handlers were reached.
+    What has been written aside stays, as after a kill; the next run removes it.
+    """
+    if os.name != "posix" or threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGINT, signal.SIGTERM):
+        handler = signal.getsignal(number)
+        if callable(handler):
+            signal.signal(number, functools.partial(_take, handler))
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    threading.Thread(target=_wait, args=(reading,), daemon=True).start()
+
+
+def _take(handler: Callable[[int, Any], object], number: int, frame: Any) -> None:
+    taken.set()
+    handler(number, frame)
+
+
+def _wait(pipe: int) -> None:
+    while number := os.read(pipe, 1)[0]:
+        if number in (signal.SIGINT, signal.SIGTERM) and not taken.wait(_SOON):
+            os.write(2, b"odm: interrupted\n")
+            os._exit(128 + number)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Put off the signals that would raise an exception in the block until it has ended."""
+    if threading.current_thread() is not threading.main_thread():  # no signal raises anything here
+        yield
+        return
+    came: list[int] = []
+    handlers = {
+        number: handler
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if callable(handler := signal.getsignal(number))
+    }
+
+    def note(number: int, _: object) -> None:
+        taken.set()
+        came.append(number)
+
+    for number in handlers:
+        signal.signal(number, note)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
+
 
 _CHECKSUM = 4
 """Bytes after each piece."""
@@ -70,7 +292,7 @@ class Scratch:
             _refuse_shared(parent)
             store = cls(tempfile.mkdtemp(prefix="odm-scratch-", dir=parent))
             if hasattr(os, "fwalk"):  # not on Windows, which opens no folders
-                store._held = os.open(store.path, staging.FOLDER)
+                store._held = os.open(store.path, FOLDER)
                 store._owner = os.fstat(store._held).st_uid
         except PathError:
             raise
@@ -84,7 +306,7 @@ class Scratch:
         try:
             with self._folder() as (path, folder):
                 descriptor = os.open(
-                    path(aside), os.O_WRONLY | os.O_CREAT | os.O_EXCL | staging.CLOEXEC, 0o600, dir_fd=folder
+                    path(aside), os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC, 0o600, dir_fd=folder
                 )
                 try:
                     for part in itertools.chain.from_iterable(map(_sealed, pieces)):
@@ -106,7 +328,7 @@ class Scratch:
         """The piece in bytes `start` to `stop` of a file. PathError if it cannot be had, or is damaged."""
         try:
             with self._folder() as (path, folder):
-                descriptor = os.open(path(name), os.O_RDONLY | staging.CLOEXEC, dir_fd=folder)
+                descriptor = os.open(path(name), os.O_RDONLY | CLOEXEC, dir_fd=folder)
             try:
                 stop = os.fstat(descriptor).st_size if stop is None else stop
                 data = bytearray()
@@ -124,7 +346,7 @@ class Scratch:
     def remove(self) -> None:
         """Remove the folder that this process made, with all that is in it, whatever has its name by now."""
         with undisturbed():
-            staging.remove_stage(self.path, self._held)
+            remove_stage(self.path, self._held)
             if self._held >= 0:
                 os.close(self._held)
                 self._held = -1
@@ -139,7 +361,7 @@ class Scratch:
         if not hasattr(os, "fwalk"):
             yield lambda name: os.path.join(self.path, name), None
             return
-        folder = os.open(self.path, staging.FOLDER)
+        folder = os.open(self.path, FOLDER)
         try:
             if self._owner not in (None, os.fstat(folder).st_uid):
                 raise OSError("it has been replaced by the folder of another user")

@@ -9,20 +9,26 @@ from collections.abc import Callable, Collection, Iterator
 from typing import IO, Any, TypeVar
 
 from odm import inputs
-from odm.files import archives, encodings
 from odm.files.opening import (
     GIVE_A_PATH,
     HEAD,
     MAX_SIZE,
     NOT_TEXT,
     UNREADABLE,
+    BadArchive,
     Unreadable,
+    as_utf8,
+    entries_of,
+    in_archive,
+    is_utf8,
     kind_of,
     open_binary,
     other_kind,
+    plain_name,
     read_bytes,
     read_head,
     reason_of,
+    recognise_encoding,
 )
 from odm.issues import Code, Log, PathError, Trusted, first_few, hint, plural, printable
 from odm.names import BAD_NAME, PICTURE_SUFFIXES, SIZES_FILE, refuse_name
@@ -51,7 +57,7 @@ class Source:
     """
 
     encoding = ""
-    """That of the text files, where the user named it. All that is read is UTF-8: see `encodings`."""
+    """That of the text files, where the user named it. All that is read is UTF-8: see `opening`."""
     _recognised = ("", "")
     """The encoding of the files that are not UTF-8, and the first of them."""
 
@@ -84,7 +90,7 @@ class Source:
         self._size_files: list[str] = []
         if path == "-":
             raise PathError(f"-: cannot read from standard input; {GIVE_A_PATH}")
-        self._archive = archives.split(path)
+        self._archive = in_archive(path)
         """The ZIP archive that it is or lies in, and the name in it."""
         if self._archive is not None:
             self.is_dir = self._is_folder_of(*self._archive)
@@ -102,8 +108,8 @@ class Source:
         """Whether a name in an archive is a folder. PathError if it is nothing, or the archive is refused."""
         try:
             inputs.opened(archive, os.stat(archive))
-            names = archives.listing(archive)
-        except (archives.BadArchive, OSError) as e:
+            names = entries_of(archive)
+        except (BadArchive, OSError) as e:
             reason = reason_of(e) if isinstance(e, OSError) else str(e)
             raise PathError(f"{printable(archive)}: {printable(reason)}") from None
         if name in names:
@@ -131,7 +137,7 @@ class Source:
 
     def with_suffix(self, *suffixes: str) -> list[str]:
         """The files whose name ends so, in any letter case."""
-        return [f for f in self.files if archives.plain_name(f or self.path).lower().endswith(suffixes)]
+        return [f for f in self.files if plain_name(f or self.path).lower().endswith(suffixes)]
 
     def holds(self, file: str) -> bool:
         """Whether this is one of `files`."""
@@ -175,7 +181,7 @@ class Source:
 
     def relative(self, file: str = "") -> str:
         """The path of one of `files` below the source; of a single file its name."""
-        return archives.plain_name(file or self.path.replace("\\", "/").rpartition("/")[2])
+        return plain_name(file or self.path.replace("\\", "/").rpartition("/")[2])
 
     def read(self, file: str, log: Log) -> bytes | None:
         """The content of one of `files`; None, and an issue in the log, where it cannot be had."""
@@ -200,18 +206,18 @@ class Source:
         """A text as UTF-8, or as it is if its encoding is unclear; None, and an issue, if not as named."""
         if self.encoding:
             try:
-                return encodings.as_utf8(data, self.encoding)
+                return as_utf8(data, self.encoding)
             except UnicodeError as e:
                 at = data.count(b"\n", 0, getattr(e, "start", 0)) + 1
                 log.report(UNREADABLE, path, reason=f"line {at} is not in {self.encoding} (--encoding)")
                 return None
-        if encodings.is_utf8(data):
+        if is_utf8(data):
             return data
-        name, readings = encodings.recognise(data)
+        name, readings = recognise_encoding(data)
         before, first = self._recognised
         if name and before in ("", name):
             try:
-                text = encodings.as_utf8(data, name)
+                text = as_utf8(data, name)
             except UnicodeDecodeError:
                 return data
             self._recognised = name, first or path
@@ -229,7 +235,7 @@ class Source:
     def open_text(self, file: str, log: Log) -> IO[bytes]:
         """One of `files` that is read as a stream; whole if it begins with text that is not UTF-8."""
         stream = self.open(file)
-        if not self.encoding and encodings.is_utf8(stream.read(_BEGINNING), cut=True):
+        if not self.encoding and is_utf8(stream.read(_BEGINNING), cut=True):
             stream.seek(0)
             return stream
         stream.close()
@@ -239,7 +245,7 @@ class Source:
         """Bytes of one of `files`, 0 where it cannot be had."""
         if self._archive is not None:
             archive, top = self._archive
-            info = archives.listing(archive).get(f"{top}/{file}".strip("/"))
+            info = entries_of(archive).get(f"{top}/{file}".strip("/"))
             return info.file_size if info else 0
         try:
             return os.stat(self.full(file)).st_size
@@ -251,12 +257,12 @@ class Source:
         return self._head_in_utf8(read_head(self.full(file)))
 
     def _head_in_utf8(self, head: bytes) -> bytes:
-        if not self.encoding and encodings.is_utf8(head, cut=len(head) >= HEAD):
+        if not self.encoding and is_utf8(head, cut=len(head) >= HEAD):
             return head
         cut = len(head) >= HEAD
-        name = self.encoding or encodings.recognise(head, cut=cut)[0]
+        name = self.encoding or recognise_encoding(head, cut=cut)[0]
         try:
-            return encodings.as_utf8(head, name, cut=cut) if name else head
+            return as_utf8(head, name, cut=cut) if name else head
         except UnicodeError:
             return head
 
@@ -304,7 +310,7 @@ class Source:
         return self._walk_below("", deep=True)
 
     def _walk_archive(self, archive: str, top: str) -> Iterator[str]:
-        for entry in archives.listing(archive):
+        for entry in entries_of(archive):
             if top and not entry.startswith(f"{top}/"):
                 continue
             name = entry[len(top) :].lstrip("/")
