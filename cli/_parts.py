@@ -87,9 +87,8 @@ def evaluate_in_parts(
 ) -> Evaluation:
     """Evaluate a part of the detections at a time, with `arguments` of `evaluate`."""
     arguments.pop("class_agnostic")
-    from odm.evaluate.parts.executors import dask_executor
-    from odm.evaluate.parts.memory import parse_memory
-    from odm.sharding import evaluate_shards
+    from odm.evaluate.parts.job import dask_executor
+    from odm.sharding import evaluate_shards, parse_memory
 
     try:
         memory = None if given["memory"] is None else parse_memory(given["memory"])

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from odm.codes import CATEGORY_POSITION_GUESSED
-from odm.evaluate.matching.admission import NO_BOXES, NO_DETECTIONS
-from odm.evaluate.matching.selection import NOTHING_LEFT
-from odm.evaluate.matching.sides import Joined
+from odm.evaluate.matching.join import NO_BOXES, NO_DETECTIONS
+from odm.evaluate.matching.sides import NOTHING_LEFT, Joined
 from odm.evaluate.scores.protocols import PROTOCOLS, Protocol
 from odm.evaluate.tubes import FRAMES_SHIFTED
 from odm.issues import PERCENT, Code, Log, Trusted

@@ -12,8 +12,7 @@ from odm.evaluate.matching.join import class_ranks, join
 from odm.evaluate.matching.match import match, match_all
 from odm.evaluate.matching.matches import TRUTHS
 from odm.evaluate.matching.pairs import floor_of
-from odm.evaluate.matching.selection import ExtraImages
-from odm.evaluate.matching.sides import Joined, Label, collapsed
+from odm.evaluate.matching.sides import ExtraImages, Joined, Label, collapsed
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.protocols import Protocol

@@ -211,7 +211,7 @@ def test_size_of_the_pieces_does_not_matter(monkeypatch, chunk, block, sparse, l
     monkeypatch.setattr(finding, "CHUNK", chunk)
     monkeypatch.setattr(finding, "LARGE", large)
     monkeypatch.setattr(finding, "AT_A_TIME", chunk)
-    monkeypatch.setattr(importlib.import_module("odm.evaluate.matching.rules"), "MANY_PAIRS", many)
+    monkeypatch.setattr(importlib.import_module("odm.evaluate.matching.match"), "MANY_PAIRS", many)
     monkeypatch.setattr(finding, "SPARSE", sparse)
     for module in ("accumulate", "curves"):
         monkeypatch.setattr(importlib.import_module(f"odm.evaluate.scores.{module}"), "BLOCK", block)

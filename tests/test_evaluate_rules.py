@@ -13,7 +13,7 @@ from odm.evaluate import PROTOCOLS, evaluate, join, match, resolve
 from odm.evaluate.matching.labels import boxed_in_part, expand
 from odm.evaluate.matching.matches import word_blocks
 from odm.evaluate.matching.order import argsort_descending, argsort_int
-from odm.evaluate.matching.selection import keep_wanted
+from odm.evaluate.matching.sides import keep_wanted
 from odm.tables import Dataset, Flag, LabelState
 
 # ------------------------------------------------------------------- the rules, one box after the other

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from selection import examples
 
 from odm.evaluate.matching.matches import Matches, word_blocks
-from odm.evaluate.parts.score_ranges import Cuts, condense, put_together
+from odm.evaluate.parts.tasks import Cuts, condense, put_together
 from odm.evaluate.scores.accumulate import count_classes
 from odm.evaluate.scores.switches import resolve
 

@@ -19,11 +19,10 @@ from selection import examples
 from odm.converters import write
 from odm.converters.load import Request, load
 from odm.evaluate import evaluate
-from odm.evaluate.parts.executors import Inline, run
-from odm.evaluate.parts.memory import parse_memory
+from odm.evaluate.parts.job import Inline, run
 from odm.files import Scratch
 from odm.issues import DataError, Log, PathError, UsageError
-from odm.sharding import evaluate_shards
+from odm.sharding import evaluate_shards, parse_memory
 from odm.tables import Dataset
 
 pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")

@@ -1,32 +1,38 @@
 """Match detections with ground truth: one protocol, or several that share the comparison of boxes.
 
-The rules are stated plainly, one box after the other, in `rules.py`; `match` must agree with them.
+The rules; `tests/matching_rules.py` states them plainly, one box after the other:
+
+- free: a detection takes the best ground truth that is still free (COCO, LVIS, ILSVRC detection)
+- best: it goes to its best ground truth, taken or not (VOC, TensorFlow, Open Images)
+- greatest: the two that overlap most are a pair, then the two of the rest that do (spatio-temporal tubes)
+- per image: whether something was found on an image (CorLoc, top-k errors)
+
+All combinations of IoU threshold and area range are matched at once, each a bit of a word, see `Matches`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from odm.evaluate.matching.labels import boxed_in_part
-from odm.evaluate.matching.matches import Matches, Outcome, join_hits
-from odm.evaluate.matching.order import argsort_descending
-from odm.evaluate.matching.pairs import Pairs, find_pairs, floor_of
-from odm.evaluate.matching.prepare import Truth, beyond_cap, cap_per_class, fp_areas, prepare
-from odm.evaluate.matching.rules import (
-    all_free,
-    forget_unsure_groups,
-    match_best,
-    match_free,
-    match_greatest,
-    match_guesses,
-    match_top_detections,
+from odm.evaluate.matching.matches import Hits, Matches, Outcome, Words, join_hits, threshold_bits
+from odm.evaluate.matching.order import (
+    argsort_descending,
+    argsort_int,
+    best_of_each,
+    first_of_runs,
+    lengths_of_runs,
+    rank_in_runs,
 )
-from odm.evaluate.matching.sides import Joined, Mask
-from odm.evaluate.scores.protocols import Protocol
-from odm.tables import Longs
+from odm.evaluate.matching.pairs import CEILING, Pairs, find_pairs, floor_of
+from odm.evaluate.matching.prepare import Truth, beyond_cap, cap_per_class, fp_areas, prepare
+from odm.evaluate.matching.sides import Joined, Mask, SideTable
+from odm.evaluate.scores.protocols import AreaBits, Protocol
+from odm.tables import Floats, Ints, Longs, distinct
 
 
 def match(
@@ -162,3 +168,353 @@ def _match_boxes(sides: Joined, protocol: Protocol, pairs: Pairs, beyond: Mask |
         forget_unsure_groups(hits, truth, sides.detections)
     no_guesses = np.zeros((0, 2), np.int64)
     return Outcome(hits, fp_areas(sides.detections, protocol, exempt), *truth.counts(sides), no_guesses)
+
+
+# ------------------------------------------------------------------------------------------------------ free
+# Each detection takes the best free ground truth. The first detections of all images and classes are matched
+# together, then the second ones, and so on.
+
+
+MANY_PAIRS = 32
+"""With more pairs than this a detection is matched by itself, its pairs not sorted."""
+
+
+def all_free(truth: Truth) -> list[Words]:
+    """Per word the bits under which each ground truth is still free: all of them."""
+    n_areas = len(truth.outside)
+    return [
+        np.full(len(truth.group), threshold_bits(block, n_areas, *block), np.uint64) for block in truth.blocks
+    ]
+
+
+def match_free(pairs: Pairs, protocol: Protocol, truth: Truth, still_free: list[Words] | None = None) -> Hits:
+    """Each detection takes the best ground truth that is free, one that counts before one that does not.
+
+    `still_free` is what better detections left, and is changed; without it all ground truths are free.
+    """
+    still_free = all_free(truth) if still_free is None else still_free
+    candidates = _Candidates.of(pairs, protocol, truth)
+    hits = Hits.none(candidates.det, len(truth.blocks))
+    if not len(candidates.det):
+        return hits
+    rounds = list(candidates.rounds(truth))
+    for w in range(len(truth.blocks)):
+        word = _Word(candidates, truth, protocol, w, still_free[w], hits)
+        for rows in rounds:
+            word.match(rows)
+    return hits
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Candidates:
+    """The pairs that reach the lowest threshold; those of a detection by descending IoU, unless many."""
+
+    det: Ints
+    """(detections,) positions in the joined side."""
+    first: Longs
+    """(detections,) the first pair of each."""
+    n_pairs: Longs
+    """(detections,) how many it has."""
+    gt: Ints
+    """(pairs,)"""
+    iou: Floats
+    """(pairs,) for crowds the IoA."""
+
+    @classmethod
+    def of(cls, pairs: Pairs, protocol: Protocol, truth: Truth) -> _Candidates:
+        iou = pairs.iou
+        if pairs.ioa is not None:
+            iou = np.where(truth.crowd[pairs.gt], pairs.ioa, iou)
+        keep = np.flatnonzero(iou >= floor_of(protocol))
+        det, gt, iou = pairs.det[keep], pairs.gt[keep], iou[keep]
+        first = first_of_runs(det)
+        n_pairs = lengths_of_runs(first, len(det))
+        several = np.flatnonzero(np.repeat((n_pairs > 1) & (n_pairs <= MANY_PAIRS), n_pairs))
+        if len(several):
+            tie = -gt[several] if protocol.last_of_equals else gt[several]
+            by_iou = several[np.lexsort((tie, -iou[several], np.repeat(first, n_pairs)[several]))]
+            gt[several], iou[several] = gt[by_iou], iou[by_iou]
+        return cls(det[first], first, n_pairs, gt, iou)
+
+    def rounds(self, truth: Truth) -> Iterator[Longs]:
+        """The detections that can be matched together, as no two of them compete for a ground truth.
+
+        The round of a detection is its rank among those of its image and class that have pairs. Where
+        neither it nor its ground truth has another pair, it need not wait for others.
+        """
+        number = np.zeros(len(self.first), np.int64)
+        waits = np.flatnonzero((self.n_pairs > 1) | (np.bincount(self.gt)[self.gt[self.first]] > 1))
+        if len(waits):
+            starts = first_of_runs(truth.group_key[self.gt[self.first[waits]]])
+            number[waits] = rank_in_runs(starts, len(waits))
+        by_round = argsort_int(number, int(number.max()) + 1)
+        yield from np.split(by_round, np.cumsum(np.bincount(number))[:-1])
+
+
+class _Word:
+    """The matching under the thresholds and area ranges that one word holds a bit each of."""
+
+    def __init__(
+        self, candidates: _Candidates, truth: Truth, protocol: Protocol, w: int, free: Words, hits: Hits
+    ) -> None:
+        block, n_areas = truth.blocks[w], len(truth.outside)
+        self.candidates, self.free = candidates, free
+        self.crowd, self.last_of_equals = truth.crowd, protocol.last_of_equals
+        self.positive, self.ignored, self.gt = hits.positive[:, w], hits.ignored[:, w], hits.gt
+        # An overlap that reaches a threshold reaches all lower ones, so it is enough to count them: the bits
+        # under which the first n thresholds of the word are reached, n = 0, 1, ...
+        bits = np.array([threshold_bits(block, n_areas, *block[:n]) for n in range(len(block) + 1)])
+        if protocol.size_threshold:
+            n_reached = (candidates.iou >= truth.own_threshold()[candidates.gt]).astype(np.int64)
+        else:
+            ious = np.minimum(protocol.ious, CEILING if protocol.averaged else 1)[block.start : block.stop]
+            n_reached = np.searchsorted(ious, candidates.iou, side="right")
+        self.reaches: Words = bits[n_reached]
+        """(pairs,)"""
+        self.every = bits[-1]
+        self.nothing = truth.words(block)
+        """(ground truths,) where they count as nothing."""
+        self.some_nothing = bool(self.nothing[candidates.gt].any())
+        self.reference = np.uint64(0)
+        """The bit of the threshold whose matched ground truths are remembered."""
+        if protocol.reference in block:
+            self.reference = threshold_bits(block, 1, protocol.reference)
+
+    def match(self, rows: Longs) -> None:
+        """Match the detections of one round."""
+        many = self.candidates.n_pairs[rows] > MANY_PAIRS
+        if many.any():
+            for row in rows[many].tolist():
+                self._match_one(row)
+            rows = rows[~many]
+        if len(rows):
+            self._take(rows, counting=True)
+            if self.some_nothing:
+                self._take(rows, counting=False)
+
+    def _take(self, rows: Longs, *, counting: bool) -> None:
+        """Give each detection, where it has none yet, its best free ground truth that counts, or does not."""
+        starts, n_pairs = self.candidates.first[rows], self.candidates.n_pairs[rows]
+        taken = self.positive if counting else self.ignored
+        wanting = np.full(len(rows), self.every) if counting else self.every & ~self.positive[rows]
+        for j in range(int(n_pairs.max())):
+            having = np.flatnonzero(n_pairs > j) if j else slice(None)
+            at = starts[having] + j
+            g = self.candidates.gt[at]
+            takes = wanting[having] & self.reaches[at]
+            if not counting:
+                takes &= self.nothing[g] & np.where(self.crowd[g], self.every, self.free[g])
+            else:
+                takes &= self.free[g] & ~self.nothing[g] if self.some_nothing else self.free[g]
+            # No two detections of a round share a ground truth, so none is written twice.
+            self.free[g] &= ~takes
+            taken[rows[having]] |= takes
+            wanting[having] &= ~takes
+            if self.reference:
+                seen = (takes & self.reference) != 0
+                self.gt[rows[having][seen]] = g[seen]
+
+    def _match_one(self, row: int) -> None:
+        """The same for one detection, whose pairs stand by rising ground truth."""
+        first = int(self.candidates.first[row])
+        own = slice(first, first + int(self.candidates.n_pairs[row]))
+        gt, iou, reaches = self.candidates.gt[own], self.candidates.iou[own], self.reaches[own]
+        nothing = self.nothing[gt]
+        for counting, taken in ((True, self.positive), (False, self.ignored)):
+            if counting:
+                able = reaches & self.free[gt] & ~nothing
+            else:
+                able = reaches & nothing & ~self.positive[row]
+                able &= np.where(self.crowd[gt], self.every, self.free[gt])
+            while len(able_at := np.flatnonzero(able)):
+                if self.last_of_equals:
+                    able_at = able_at[::-1]
+                at = int(able_at[np.argmax(iou[able_at])])
+                takes = able[at]
+                taken[row] |= takes
+                self.free[gt[at]] &= ~takes
+                able &= ~takes
+                if takes & self.reference:
+                    self.gt[row] = gt[at]
+
+
+# ------------------------------------------------------------------------------------------------------ best
+# Each detection goes to its best ground truth, even if that is taken: then it is a false positive.
+
+
+def match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
+    """Each detection goes to its best ground truth, even if that is taken: then it is a false positive."""
+    plain = ~truth.group[pairs.gt] & (pairs.iou >= floor_of(protocol))
+    det, gt, iou = pairs.det[plain], pairs.gt[plain], pairs.iou[plain]
+    best = best_of_each(det, iou, last=protocol.last_of_equals)
+    det, gt, iou = det[best], gt[best], iou[best]
+    hits = Hits.none(det, len(truth.blocks))
+    positive, ignored = hits.positive, hits.ignored
+    marked = np.zeros(len(det), np.bool_)
+    for w, block in enumerate(truth.blocks):
+        nothing = truth.words(block)[gt]
+        for t in block:
+            reaches = np.flatnonzero(iou >= protocol.ious[t])
+            bit = threshold_bits(block, len(protocol.areas), t)
+            first = reaches[_first_of_each(gt[reaches], len(truth.group))]
+            positive[first, w] |= bit & ~nothing[first]
+            ignored[reaches, w] |= bit & nothing[reaches]
+            if t == protocol.reference:
+                marked[reaches] = ignored[reaches, w] & np.uint64(1 << (t - block.start)) != 0
+                marked[first] = True
+    hits.gt[marked] = gt[marked]
+    hits = hits.take(np.flatnonzero((positive | ignored).any(axis=1)))
+    return hits if protocol.group_weight is None else _match_groups(pairs, protocol, truth, hits)
+
+
+def _first_of_each(gt: Ints, n: int) -> Mask:
+    """Which of the rows, by image, class and descending score, are the first of their ground truth."""
+    # Of several values written to one place the last stays; written backwards, that is the first.
+    taker = np.zeros(n, np.int64)
+    taker[gt[::-1]] = np.arange(len(gt))[::-1]
+    first: Mask = taker[gt] == np.arange(len(gt))
+    return first
+
+
+def _match_groups(pairs: Pairs, protocol: Protocol, truth: Truth, hits: Hits) -> Hits:
+    """Detections that found nothing else go to the group-of box that covers them best."""
+    if pairs.ioa is None:
+        return hits
+    used = np.zeros(len(pairs.rank), np.bool_)
+    used[hits.det] = True
+    among = truth.group[pairs.gt] & (pairs.ioa >= protocol.ious[0]) & ~used[pairs.det]
+    det, gt, ioa = pairs.det[among], pairs.gt[among], pairs.ioa[among]
+    best = best_of_each(det, ioa)
+    det, gt = det[best], gt[best]
+    # A group that counts is one true positive, with the best of its detections.
+    takes = _first_of_each(gt, len(truth.group)) & (truth.weight > 0) & ~truth.outside[0][gt]
+    return join_hits([hits, Hits.of_one_bit(det, takes, gt)])
+
+
+def forget_unsure_groups(hits: Hits, truth: Truth, detections: SideTable) -> None:
+    """A group-of box whose best detection scores 0 or less is not found, as in the TensorFlow program."""
+    unsure = (hits.gt >= 0) & truth.group[hits.gt] & (detections.score[hits.det] <= 0)
+    hits.ignored[unsure] |= hits.positive[unsure]
+    hits.positive[unsure] = 0
+
+
+# -------------------------------------------------------------------------------------------------- greatest
+# Pairs by descending IoU. All pairs are found together that are the best for both of their ends, and those of
+# the rest in the next round, which gives the same pairs as one after the other.
+
+
+def match_greatest(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
+    """Pairs of greatest IoU first; of equals the first ground truth, then the best-ranked detection.
+
+    A lower threshold only goes on where a higher one ended, so the pairs of the lowest are those of all.
+    """
+    keep = np.flatnonzero(pairs.iou >= floor_of(protocol))
+    det, gt, iou = pairs.det[keep], pairs.gt[keep], pairs.iou[keep]
+    order = np.lexsort((pairs.rank[det], gt, -iou))
+    det, gt, iou = det[order], gt[order], iou[order]
+    taken = _mutual_best(det.astype(np.int64), gt.astype(np.int64))
+    det, gt, iou = det[taken], gt[taken], iou[taken]
+    by_det = np.argsort(det, kind="stable")
+    det, gt, iou = det[by_det], gt[by_det], iou[by_det]
+    hits = Hits.none(det, len(truth.blocks))
+    for w, block in enumerate(truth.blocks):
+        nothing = truth.words(block)[gt]
+        for t in block:
+            bit = threshold_bits(block, len(protocol.areas), t)
+            reached = np.where(iou >= protocol.ious[t], bit, np.uint64(0))
+            hits.positive[:, w] |= reached & ~nothing
+            hits.ignored[:, w] |= reached & nothing
+    hits.gt[:] = np.where(iou >= protocol.ious[protocol.reference], gt, -1)
+    return hits
+
+
+def _mutual_best(det: Longs, gt: Longs) -> Longs:
+    """Which pairs, the best first, are left when each takes both of its ends; ascending."""
+    left = np.arange(len(det))
+    taken = []
+    first_det = np.empty(int(det.max(initial=-1)) + 1, np.int64)
+    first_gt = np.empty(int(gt.max(initial=-1)) + 1, np.int64)
+    while len(left):
+        d, g = det[left], gt[left]
+        # The best pair that is left of each end: written backwards, the first of its pairs stays.
+        first_det[d[::-1]] = left[::-1]
+        first_gt[g[::-1]] = left[::-1]
+        mutual = (first_det[d] == left) & (first_gt[g] == left)
+        taken.append(left[mutual])
+        # The ends that were taken, by the pair that took them.
+        is_taken = np.zeros(len(det), np.bool_)
+        is_taken[left[mutual]] = True
+        left = left[~(is_taken[first_det[d]] | is_taken[first_gt[g]])]
+    return np.sort(np.concatenate(taken)) if taken else left
+
+
+# ------------------------------------------------------------------------------------------------- per image
+# Whether something was found on an image: CorLoc and top-k errors.
+
+
+def _images_per_class(joined: Joined) -> Longs:
+    """(classes,) how many images have ground truth of each class."""
+    keys = distinct(joined.keys_of(joined.truth))
+    per_class: Longs = np.bincount(keys % max(len(joined.classes), 1), minlength=len(joined.classes))
+    return per_class
+
+
+def _best_hits(pairs: Pairs, protocol: Protocol, eligible: Mask) -> tuple[Ints, Ints]:
+    """The eligible detections that reach the threshold with any ground truth, and their best one."""
+    keep = (pairs.iou >= protocol.ious[0]) & eligible[pairs.det]
+    det, gt, iou = pairs.det[keep], pairs.gt[keep], pairs.iou[keep]
+    best = best_of_each(det, iou)
+    return det[best], gt[best]
+
+
+def _outcome_per_image(joined: Joined, hits: Hits, may_be_fp: Mask, guesses: Longs) -> Outcome:
+    """A class counts once per image, and what is no candidate is ignored."""
+    none_ignored = np.zeros(len(joined.classes), np.int64)
+    return Outcome(
+        hits, may_be_fp.astype(AreaBits), _images_per_class(joined)[:, None], none_ignored, guesses
+    )
+
+
+def match_top_detections(joined: Joined, protocol: Protocol, pairs: Pairs) -> Outcome:
+    """The best detection of every image and class that has ground truth; all others are ignored."""
+    top = pairs.rank == 0
+    det, gt = _best_hits(pairs, protocol, top)
+    hits = Hits.of_one_bit(det, np.ones(len(det), np.bool_), gt)
+    return _outcome_per_image(joined, hits, top, np.zeros((0, 2), np.int64))
+
+
+def match_guesses(joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs) -> Outcome:
+    """The best detections of every image with ground truth, whatever their class.
+
+    The first hit of an image and class is a true positive, further ones are ignored, as are the detections
+    beyond the guesses.
+    """
+    assert protocol.max_dets is not None
+    detections, n_images = joined.detections, len(joined.images)
+    asked = np.zeros(n_images, np.bool_)
+    asked[joined.truth.image] = True
+    rows = order[asked[detections.image[order]]]
+    rows = rows[argsort_int(detections.image[rows], max(n_images, 1))]
+    image = detections.image[rows]
+    if detections.rank_in_image is None:
+        rank = rank_in_runs(first_of_runs(image), len(rows))
+    else:
+        rank = detections.rank_in_image[rows]
+    within = rank < protocol.max_dets
+    rows, image, rank = rows[within], image[within], rank[within]
+
+    guess = np.zeros(len(detections), np.bool_)
+    guess[rows] = True
+    det, gt = _best_hits(pairs, protocol, guess)
+    best_gt = np.full(len(detections), -1, np.int32)
+    best_gt[det] = gt
+    hits = best_gt[rows] >= 0
+    # The rank of the first guess with the right class, and of the first hit on a ground truth.
+    first = np.full((n_images, 2), protocol.max_dets, np.int64)  # written backwards, the first one stays
+    for column, good in enumerate((pairs.rank[rows] >= 0, hits)):
+        first[image[good][::-1], column] = rank[good][::-1]
+    det = rows[hits].astype(np.int32)
+    key = joined.keys_of(detections)[det]
+    takes = np.zeros(len(det), np.bool_)
+    takes[np.unique(key, return_index=True)[1]] = True
+    return _outcome_per_image(joined, Hits.of_one_bit(det, takes, best_gt[det]), guess, first[asked])

@@ -12,8 +12,7 @@ from odm.evaluate.matching.labels import expand, labelled
 from odm.evaluate.matching.matches import TRUTHS, Words, word_blocks
 from odm.evaluate.matching.order import argsort_descending, argsort_int, first_of_runs, rank_in_runs
 from odm.evaluate.matching.pairs import SPARSE, geometry
-from odm.evaluate.matching.selection import keep_wanted
-from odm.evaluate.matching.sides import Joined, Mask, SideTable
+from odm.evaluate.matching.sides import Joined, Mask, SideTable, keep_wanted
 from odm.evaluate.scores.protocols import AreaBits, AreaRange, Protocol
 from odm.tables import Floats, Longs
 

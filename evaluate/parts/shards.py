@@ -7,7 +7,7 @@ The stages are plain functions of parts, of files in a scratch folder, and of sm
    task matches each image. Images whose boxes lie in several parts are cut out of them and matched whole.
 3. Match: what became of every detection, written to a folder that all processes share.
 4. Count: rank the detections of some classes, and read their precision; of a class with too many, those of
-   a range of scores (`score_ranges.py`).
+   a range of scores (`condense`).
 5. The operating point of all classes together, from histograms of scores (`operating_point.py`).
 
 The tasks are in `tasks.py`, what runs them in `job.py`.
@@ -26,17 +26,25 @@ from numpy.typing import NDArray
 
 from odm.arrays import pack
 from odm.evaluate.evaluation import checked_rules, common_switches, report_after, report_before
-from odm.evaluate.matching.admission import DetectionSummary
-from odm.evaluate.matching.join import Admitted, admit, with_what_is_known
+from odm.evaluate.matching.join import Admitted, DetectionSummary, admit, with_what_is_known
 from odm.evaluate.matching.labels import ancestors
 from odm.evaluate.matching.matches import Matches
 from odm.evaluate.matching.prepare import drop_rank
-from odm.evaluate.matching.selection import Choice, ExtraImages, image_numbers, narrow
-from odm.evaluate.matching.sides import Joined, Label
+from odm.evaluate.matching.sides import Choice, ExtraImages, Joined, Label, image_numbers, narrow
 from odm.evaluate.parts.job import Job
 from odm.evaluate.parts.operating_point import ScoreBins
-from odm.evaluate.parts.score_ranges import Columns, Cuts
-from odm.evaluate.parts.tasks import SIDE, Outcome, Part, Store, Survey, Totals, Work, write_skeleton
+from odm.evaluate.parts.tasks import (
+    SIDE,
+    Columns,
+    Cuts,
+    Outcome,
+    Part,
+    Store,
+    Survey,
+    Totals,
+    Work,
+    write_skeleton,
+)
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import finish, with_shared_points
 from odm.evaluate.scores.protocols import Protocol as Rules

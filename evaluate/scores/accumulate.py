@@ -16,11 +16,12 @@ from odm.evaluate.scores.curves import (
     PrecisionReader,
     class_curves,
     operating_points,
+    read_classes,
     share,
+    shared_points,
 )
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.ranking import BLOCK, Ranked, Weights, combinations, ranked_rows, rows_by_class
-from odm.evaluate.scores.shared_score import read_classes, shared_points
 from odm.evaluate.scores.summary import class_numbers, mean_of_classes, summarize
 from odm.tables import Floats, Longs
 

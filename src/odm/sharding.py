@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any
@@ -12,8 +13,7 @@ from odm import checks
 from odm.converters.load import load
 from odm.converters.pending import PendingSource, Request, choose_options, reading_options, report_unread
 from odm.evaluate import Evaluation, Protocol
-from odm.evaluate.parts.executors import Inline
-from odm.evaluate.parts.memory import BASE, BYTES_PER_ROW, held_beside, rows_within, size
+from odm.evaluate.parts.job import Inline
 from odm.evaluate.parts.shards import ROWS_PER_TASK, evaluate_parts, rules_in_parts
 from odm.files import Scratch, is_address
 from odm.formats import FORMATS, get, option_specs
@@ -201,3 +201,46 @@ def _with_absolute_paths(options: Any) -> Any:
     given = {spec.name: getattr(options, spec.name) for spec in option_specs(type(options)) if spec.is_path}
     changes = {name: _absolute(path) for name, path in given.items() if path}
     return dataclasses.replace(options, **changes) if changes else options
+
+
+# ---------------------------------------------------------------------------------------------------- memory
+
+
+BYTES_PER_ROW = 250
+"""What a detection takes while it is matched, measured."""
+BASE = 300 * 2**20
+"""What a process takes with its libraries, and with what is known of all parts."""
+BYTES_PER_TRUTH, BYTES_PER_IMAGE = 400, 300
+FEWEST_ROWS = 20_000
+
+
+def rows_within(memory: int, truth: Dataset) -> int:
+    """How many detections fit into `memory` bytes at a time, beside the ground truth."""
+    held = held_beside(truth)
+    rows = (memory - held) // BYTES_PER_ROW
+    if rows < FEWEST_ROWS:
+        least = held + FEWEST_ROWS * BYTES_PER_ROW
+        raise UsageError(
+            f"--memory {size(memory)} is too little: give at least {-(-least // 10**6)} MB; {size(BASE)} "
+            "of that is for Python and its libraries, the rest for the ground truth and some detections"
+        )
+    return rows
+
+
+def held_beside(truth: Dataset) -> int:
+    """What the main process takes beside the detections of a task."""
+    return BASE + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
+
+
+def parse_memory(text: str) -> int:
+    """Bytes in ``2GB``, ``500MB`` or ``1.5GiB``. ValueError if it is none of these."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT])(i?)B?\s*", text, re.IGNORECASE)
+    if match is None:
+        raise ValueError("give a number with a unit, as in 2GB or 500MB")
+    unit = 1024 if match[3] else 1000
+    return int(float(match[1]) * unit ** ("KMGT".index(match[2].upper()) + 1))
+
+
+def size(n: int) -> str:
+    """A number of bytes, as people write it."""
+    return f"{n / 1e9:.1f} GB" if n >= 1e9 else f"{n / 1e6:.0f} MB"
