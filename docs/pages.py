@@ -33,6 +33,7 @@ REFERENCE = {
     "odm.evaluate": "",
     "odm.evaluate.Metric": "",
     "odm.converters.bridges": "",
+    "odm.masks": "",
     "odm.sharding": "",
 }
 """The modules and classes that have a page, with an introduction in place of their docstring."""

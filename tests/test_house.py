@@ -113,8 +113,9 @@ def home(name):
     return parts[1] if len(parts) > 1 else "odm"
 
 
-CORE = {"tables", "issues", "files", "inputs", "coco80", "codes", "csv_text", "names", "pictures"}
+CORE = {"masks", "tables", "issues", "files", "inputs", "coco80", "codes", "csv_text", "names", "pictures"}
 MAY_IMPORT = {
+    "masks": {"masks"},
     "tables": {"tables"},
     "issues": {"issues", "tables"},  # the tables for their type alone
     "files": {"files", "inputs", "issues", "names"},
@@ -134,6 +135,7 @@ MAY_IMPORT = {
     "evaluate": {
         "arrays",
         "codes",
+        "masks",
         "names",
         "tables",
         "issues",

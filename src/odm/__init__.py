@@ -50,7 +50,7 @@ _HOMES = {
     "tables": ("Boxes", "Categories", "Dataset", "Flag", "Images"),
 }
 
-_PACKAGES = ("converters", "evaluate", "formats", "issues", "tables")
+_PACKAGES = ("converters", "evaluate", "formats", "issues", "masks", "tables")
 """What ``odm.NAME`` imports when it is first used."""
 
 

@@ -1,0 +1,215 @@
+"""Masks: compressed, measured, compared, drawn from outlines and traced, as pycocotools does it, bit for bit.
+
+A mask is a boolean array (height, width), or compressed as in COCO files: ``{"size": [height, width],
+"counts": ...}`` with the lengths of its runs down the columns, as COCO's text (str or bytes) or as a list of
+numbers.
+
+>>> import numpy as np
+>>> from odm import masks
+>>> square = np.zeros((20, 20), bool)
+>>> square[3:9, 2:12] = True
+>>> masks.encode(square)
+{'size': [20, 20], 'counts': '[16>00000000000000000m4'}
+>>> masks.area(masks.rasterise([[2, 3, 12, 3, 12, 9, 2, 9]], 20, 20))
+60
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from odm.masks.polygons import rasterise_all
+from odm.masks.runs import MOST_PIXELS, Floats, Longs, Runs, offsets, read_texts, shared, write_texts
+from odm.masks.trace import trace_all
+
+__all__ = ["area", "boxes", "decode", "encode", "iou", "outlines", "rasterise"]
+
+Compressed = Mapping[str, Any]
+
+
+def encode(mask: ArrayLike) -> dict[str, Any] | list[dict[str, Any]]:
+    """Compress a mask (height, width), or each of (n, height, width); what is not 0 is inside.
+
+    Raises
+    ------
+    ValueError
+        If the array has another number of dimensions.
+    """
+    array = np.asarray(mask) != 0
+    if array.ndim not in (2, 3):
+        raise ValueError(f"a mask has 2 dimensions, or 3 for many; this array has {array.ndim}")
+    many = array if array.ndim == 3 else array[None]
+    height, width = many.shape[1:]
+    edges = [_edges_of(one) for one in many]
+    runs = Runs(offsets(np.array([len(e) for e in edges])), np.concatenate([np.zeros(0, np.int64), *edges]))
+    found = _compressed(runs, np.full(len(many), height), np.full(len(many), width))
+    return found if array.ndim == 3 else found[0]
+
+
+def decode(mask: Compressed | Sequence[Compressed]) -> NDArray[np.bool_]:
+    """A compressed mask as (height, width), or several of one size as (n, height, width).
+
+    Raises
+    ------
+    ValueError
+        If one cannot be decoded, its runs do not add up to its size, or sizes differ.
+    """
+    runs, height, width = _read(mask)
+    sizes = set(zip(height.tolist(), width.tolist(), strict=True))
+    if len(sizes) > 1:
+        raise ValueError(f"masks of {len(sizes)} different sizes cannot be one array")
+    h, w = sizes.pop() if sizes else (0, 0)
+    found = np.zeros((len(runs), w * h), bool)
+    for row, (begin, end) in zip(found, zip(runs.first[:-1], runs.first[1:], strict=True), strict=True):
+        step = np.zeros(w * h + 1, np.int8)
+        step[runs.edge[begin:end:2]] = 1
+        step[runs.edge[begin + 1 : end : 2]] -= 1
+        row[:] = np.cumsum(step[:-1], dtype=np.int8)
+    upright = found.reshape(len(runs), w, h).transpose(0, 2, 1)
+    return upright[0] if isinstance(mask, Mapping) else upright
+
+
+def area(mask: Compressed | Sequence[Compressed]) -> Any:
+    """The pixels of a compressed mask as int, or of several, (n,). ValueError as for `decode`."""
+    found = _read(mask)[0].areas()
+    return int(found[0]) if isinstance(mask, Mapping) else found
+
+
+def boxes(mask: Compressed | Sequence[Compressed]) -> Longs:
+    """Left, top, width and height in pixels of a compressed mask, (4,), or of several, (n, 4).
+
+    Zeros for a mask without pixels. ValueError as for `decode`.
+    """
+    runs, height, _ = _read(mask)
+    found = runs.boxes(height)
+    return found[0] if isinstance(mask, Mapping) else found
+
+
+def iou(
+    detections: Sequence[Compressed], truths: Sequence[Compressed], crowd: ArrayLike | None = None
+) -> Floats:
+    """(n, m) intersection over union of n masks with m others; over the detection's area with a crowd.
+
+    Parameters
+    ----------
+    crowd
+        (m,) which of `truths` stand for many objects.
+
+    Raises
+    ------
+    ValueError
+        As for `decode`, or if not all masks are of images of one size.
+    """
+    found, height, width = _read(detections)
+    real, *other = _read(truths)
+    if len({*zip(height.tolist(), width.tolist()), *zip(*(v.tolist() for v in other))}) > 1:  # noqa: B905
+        raise ValueError("masks of different sizes cannot be compared")
+    n, m = len(found), len(real)
+    rows, columns = (v.ravel() for v in np.indices((n, m)))
+    both = shared(found, rows, real, columns)
+    own = found.areas()[rows]
+    is_crowd = np.zeros(m, bool) if crowd is None else np.asarray(crowd).astype(bool)
+    whole = np.where(is_crowd[columns], own, own + real.areas()[columns] - both)
+    return np.divide(both, whole, out=np.zeros(n * m), where=both > 0).reshape(n, m)
+
+
+def rasterise(outlines: Sequence[ArrayLike], height: int, width: int) -> dict[str, Any]:
+    """The compressed mask of an object: the union of its outlines, each filled by the even-odd rule.
+
+    Parameters
+    ----------
+    outlines
+        Corners in pixels, each (k, 2) or as a flat list ``[x, y, x, y, ...]``.
+
+    Raises
+    ------
+    ValueError
+        If an outline has fewer than three corners or a value that is not finite, or the image is too large.
+    """
+    corners = [_corners_of(outline) for outline in outlines]
+    _check_size(height, width)
+    size = np.array([height]), np.array([width])
+    xy = np.concatenate([np.zeros((0, 2)), *corners])
+    runs = rasterise_all(xy, offsets(np.array([len(c) for c in corners])), np.array([0, len(corners)]), *size)
+    return _compressed(runs, *size)[0]
+
+
+def outlines(mask: Compressed) -> list[Floats]:
+    """The outlines of a compressed mask along the edges of its pixels, each (corners, 2); not closed.
+
+    Filled by `rasterise` they give the same pixels. Parts that touch only at a corner are separate outlines,
+    and a hole is joined to the outline around it by a bridge of no width. ValueError as for `decode`.
+    """
+    runs, height, _ = _read(mask)
+    return trace_all(runs, height)[0]
+
+
+def _edges_of(mask: NDArray[np.bool_]) -> Longs:
+    down = np.concatenate([[False], mask.T.ravel(), [False]])
+    return np.flatnonzero(down[1:] != down[:-1])
+
+
+def _corners_of(outline: ArrayLike) -> Floats:
+    corners = np.asarray(outline, np.float64)
+    if corners.size % 2 or corners.size < 6 or not (corners.ndim == 1 or corners.shape[1:] == (2,)):
+        raise ValueError(f"an outline is 3 or more pairs of x and y, not an array of shape {corners.shape}")
+    if not np.isfinite(corners).all():
+        raise ValueError("an outline has a corner that is not finite")
+    return corners.reshape(-1, 2)
+
+
+def _check_size(height: int, width: int) -> None:
+    if height < 0 or width < 0 or height * width >= MOST_PIXELS:
+        raise ValueError(f"a mask of {width} x {height} pixels: the size must be below 2^32 pixels")
+
+
+def _read(masks: Compressed | Sequence[Compressed]) -> tuple[Runs, Longs, Longs]:
+    """Runs, heights and widths of compressed masks."""
+    many = [masks] if isinstance(masks, Mapping) else masks
+    for i, mask in enumerate(many):
+        try:
+            height, width = mask["size"]
+            mask["counts"]
+            _check_size(int(height), int(width))
+        except (KeyError, TypeError) as e:
+            raise ValueError(f"mask {i}: a compressed mask has size [height, width] and counts") from e
+    sizes = np.array([mask["size"] for mask in many], np.int64).reshape(-1, 2)
+    texts = [_text_of(mask["counts"], i) for i, mask in enumerate(many)]
+    first, counts, wrong = read_texts(
+        np.frombuffer(b"".join(texts), np.uint8), offsets(np.array([*map(len, texts)]))
+    )
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    negative = (
+        np.bincount(np.repeat(np.arange(len(many)), np.diff(first))[counts < 0], minlength=len(many)) > 0
+    )
+    for i in np.flatnonzero(wrong | negative).tolist():
+        raise ValueError(f"mask {i}: counts cannot be decoded")
+    for i in np.flatnonzero(np.diff(ends[first]) != sizes[:, 0] * sizes[:, 1]).tolist():
+        total, (height, width) = ends[first[i + 1]] - ends[first[i]], sizes[i]
+        raise ValueError(f"mask {i}: its runs have {total} pixels, not {width} x {height} = {width * height}")
+    return Runs.of_counts(first, counts), sizes[:, 0], sizes[:, 1]
+
+
+def _text_of(counts: str | bytes | Sequence[int], i: int) -> bytes:
+    if isinstance(counts, bytes):
+        return counts
+    if isinstance(counts, str):
+        return counts.encode("utf-8", "surrogatepass")
+    numbers = np.asarray(counts)
+    whole = numbers.ndim == 1 and (numbers.dtype.kind in "iu" or not numbers.size)
+    if not whole or ((numbers < 0) | (numbers >= MOST_PIXELS)).any():
+        raise ValueError(f"mask {i}: counts must be text, or a list of whole numbers")
+    return write_texts(np.array([0, len(numbers)]), numbers.astype(np.int64))[0].tobytes()
+
+
+def _compressed(runs: Runs, height: Longs, width: Longs) -> list[dict[str, Any]]:
+    text, first = write_texts(*runs.counts(height * width))
+    ends = first.tolist()
+    return [
+        {"size": [int(h), int(w)], "counts": text[a:b].tobytes().decode()}
+        for h, w, a, b in zip(height, width, ends[:-1], ends[1:], strict=True)
+    ]

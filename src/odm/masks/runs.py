@@ -1,0 +1,229 @@
+"""Sets of masks as runs of pixels, all of them at once; the texts, areas, boxes and overlaps of masks.
+
+Pixels are counted down the columns of the image: the one in column x and row y is number ``x * height + y``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+MOST_PIXELS = 2**32
+"""Images of so many pixels are refused: a mask and a pixel share one whole number of 64 bits here."""
+_TEXT_AT_A_TIME = 2**17
+"""Bytes of text that are decoded together: as much as the processor's cache holds with its columns."""
+_EDGES_AT_A_TIME = 2**22
+"""Edges that are looked up together."""
+_MOST_GROUPS = 7
+"""Groups of five bits of one number in a text: enough for a difference of two runs of `MOST_PIXELS`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Runs:
+    """n masks: the pixels ``edge[0]`` to ``edge[1] - 1``, ``edge[2]`` to ``edge[3] - 1``, ... of each."""
+
+    first: Longs
+    """(n + 1,) the edges of mask i are ``first[i]`` to ``first[i + 1]``, ascending and even in number."""
+    edge: Longs
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+    def take(self, rows: NDArray[Any]) -> Runs:
+        """The masks at these row numbers."""
+        n = self.first[rows + 1] - self.first[rows]
+        at, _ = spread(self.first[rows], n)
+        return Runs(offsets(n), self.edge[at])
+
+    def areas(self) -> Longs:
+        """(n,) pixels."""
+        before = np.concatenate([[0], np.cumsum(self.edge[1::2] - self.edge[0::2])])
+        found: Longs = np.diff(before[self.first // 2])
+        return found
+
+    def boxes(self, height: Longs) -> Longs:
+        """(n, 4) left, top, width and height of the pixels, zeros for none; `height` of each image, (n,)."""
+        n = np.diff(self.first) // 2
+        h = np.repeat(height, n)
+        begin, end = self.edge[0::2], self.edge[1::2] - 1
+        left, right = begin // h, end // h
+        # A run that goes on in the next column touches the bottom of the one and the top of the other.
+        top = np.where(left < right, 0, begin - left * h)
+        bottom = np.where(left < right, h - 1, end - right * h)
+        found = np.zeros((len(n), 4), np.int64)
+        some = n > 0
+        at = self.first[:-1][some] // 2
+        if len(at):
+            x = left[at]
+            y = np.minimum.reduceat(top, at)
+            found[some] = np.stack(
+                [x, y, right[at + n[some] - 1] - x + 1, np.maximum.reduceat(bottom, at) - y + 1], axis=1
+            )
+        return found
+
+    def counts(self, pixels: Longs) -> tuple[Longs, Longs]:
+        """Run lengths, of no pixels first: (n + 1,) where those of each mask begin, and the lengths.
+
+        `pixels` is the size of each image, (n,).
+        """
+        n = np.diff(self.first)
+        closed = np.zeros(len(n), bool)
+        some = n > 0
+        closed[some] = self.edge[self.first[1:][some] - 1] == pixels[some]
+        first = offsets(n + ~closed)
+        ends = np.empty(int(first[-1]), np.int64)
+        at, _ = spread(first[:-1], n)
+        ends[at] = self.edge
+        ends[first[1:][~closed] - 1] = pixels[~closed]
+        before = np.concatenate([[0], ends[:-1]])[: len(ends)]
+        before[first[:-1]] = 0
+        return first, ends - before
+
+    @classmethod
+    def of_counts(cls, first: Longs, counts: Longs) -> Runs:
+        """Masks of run lengths, of no pixels first; runs of length 0 vanish."""
+        n = np.diff(first)
+        ends = np.cumsum(counts)
+        ends -= np.repeat(np.concatenate([[0], ends])[first[:-1]], n)
+        # Every run ends with an edge, but for a last one outside the mask.
+        keep = np.ones(len(ends), bool)
+        keep[first[1:][(n & 1) == 1] - 1] = False
+        key = (np.repeat(np.arange(len(n)), n)[keep] << 32) | ends[keep]
+        return cls.of_keys(key, len(n))
+
+    @classmethod
+    def of_keys(cls, key: Longs, n: int) -> Runs:
+        """Masks of ascending edges, each ``mask << 32 | pixel``. Two edges at the same pixel cancel."""
+        if len(key) and (key[1:] == key[:-1]).any():
+            begin = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+            times = np.diff(np.append(begin, len(key)))
+            key = key[begin[times & 1 == 1]]
+        return cls(np.searchsorted(key >> 32, np.arange(n + 1)), key & 0xFFFFFFFF)
+
+
+def spread(first: Longs, n: Longs) -> tuple[Longs, Longs]:
+    """The positions ``first[i]``, ``first[i] + 1``, ... (n[i] of them) for every i, and the i of each."""
+    of = np.repeat(np.arange(len(n)), n)
+    at = np.arange(len(of))
+    at += np.repeat(first - (np.cumsum(n) - n), n)
+    return at, of
+
+
+def offsets(n: Longs) -> Longs:
+    """Where each of consecutive groups of these sizes begins, and the end of the last."""
+    return np.concatenate([[0], np.cumsum(n)]).astype(np.int64)
+
+
+def pieces(sizes: Longs, most: int) -> list[slice]:
+    """Consecutive slices whose sizes add up to at most `most`, or that hold a single item."""
+    ends = np.cumsum(sizes)
+    found, start = [], 0
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(int(np.searchsorted(ends, before + most, side="right")), start + 1)
+        found.append(slice(start, stop))
+        start = stop
+    return found
+
+
+def read_texts(text: NDArray[np.uint8], first: Longs) -> tuple[Longs, Longs, Mask]:
+    """Run lengths of COCO's compressed texts.
+
+    Parameters
+    ----------
+    text, first
+        The text of mask i is ``text[first[i]:first[i + 1]]``.
+
+    Returns
+    -------
+    first, counts, wrong
+        (n + 1,) where the lengths of each mask begin, the lengths, and (n,) which texts cannot be decoded;
+        those have no lengths.
+    """
+    parts = [_read_part(text[first[s.start] : first[s.stop]], np.diff(first[s.start : s.stop + 1]))
+             for s in pieces(np.diff(first), _TEXT_AT_A_TIME)]  # fmt: skip
+    none = np.zeros(0, np.int64)
+    n, counts, wrong = (np.concatenate(c) for c in zip((none, none, none > 0), *parts, strict=True))
+    return offsets(n), counts, wrong
+
+
+def _read_part(text: NDArray[np.uint8], size: Longs) -> tuple[Longs, Longs, Mask]:
+    """How many lengths each mask has, the lengths, and which texts are wrong."""
+    wrong = np.zeros(len(size), bool)
+    group = text - np.uint8(48)  # what is below 48 becomes large
+    ends = np.cumsum(size)
+    last = np.flatnonzero(group < 32)  # the last group of each number
+    groups = np.diff(last, prepend=-1)
+    faults = [np.flatnonzero(group > 63), last[groups > _MOST_GROUPS]]
+    wrong[np.searchsorted(ends, np.concatenate(faults), side="right")] = True
+    some = size > 0
+    wrong[some] |= group[ends[some] - 1] >= 32  # the text ends within a number
+    if wrong.any():
+        good = np.where(wrong, 0, size)
+        n, counts, _ = _read_part(text[np.repeat(~wrong, size)], good)
+        return n, counts, wrong
+    # The last group has the sign in its highest bit; the lower bits come in the groups before it.
+    value = (group[last] ^ 16).astype(np.int64) - 16
+    more = np.flatnonzero(groups > 1)
+    for back in range(1, _MOST_GROUPS):
+        value[more] = (value[more] << 5) | (group[last[more] - back] & 31)
+        more = more[groups[more] > back + 1]
+    cut = np.searchsorted(last, np.concatenate([[0], ends]))
+    n = np.diff(cut)
+    # From the fourth on, a number is the difference to the one two before it. The first three are lengths.
+    # Running sums over every other number of the whole text, less what they hold at each mask's first number.
+    total = np.empty_like(value)
+    total[0::2], total[1::2] = np.cumsum(value[0::2]), np.cumsum(value[1::2])
+    begin, m = cut[:-1][n > 0], n[n > 0]
+    rank = np.arange(len(value)) - np.repeat(begin, m)
+    before = np.concatenate([[0], total])[begin]
+    counts = total - np.where(rank & 1, np.repeat(before, m), np.repeat(total[begin], m))
+    counts[begin] = value[begin]
+    return n, counts, wrong
+
+
+def write_texts(first: Longs, counts: Longs) -> tuple[NDArray[np.uint8], Longs]:
+    """COCO's compressed texts of run lengths: the bytes, and (n + 1,) where each begins."""
+    n = np.diff(first)
+    value = counts.copy()
+    later = np.flatnonzero(np.arange(len(counts)) - np.repeat(first[:-1], n) > 2)
+    value[later] -= counts[later - 2]
+    groups = np.ones(len(value), np.int64)
+    for k in range(_MOST_GROUPS):
+        groups += (value >= 16 << 5 * k) | (value < -(16 << 5 * k))
+    begin = offsets(groups)
+    text = np.empty(int(begin[-1]), np.uint8)
+    for k in range(int(groups.max(initial=0))):
+        own = np.flatnonzero(groups > k)
+        text[begin[own] + k] = ((value[own] >> 5 * k) & 31) + np.where(groups[own] > k + 1, 80, 48)
+    return text, begin[first]
+
+
+def shared(a: Runs, rows_a: Longs, b: Runs, rows_b: Longs) -> Longs:
+    """(n,) pixels that mask ``rows_a[i]`` of `a` and mask ``rows_b[i]`` of `b` have in common."""
+    found = np.zeros(len(rows_a), np.int64)
+    key = (np.repeat(np.arange(len(b)), np.diff(b.first)) << 32) | b.edge
+    inside = np.zeros(len(b.edge) + 1, np.int64)  # pixels of all masks before each edge
+    inside[2::2] = np.cumsum(b.edge[1::2] - b.edge[0::2])
+    inside[1::2] = inside[0:-1:2]
+    n = np.diff(a.first)[rows_a]
+    for rows in pieces(n, _EDGES_AT_A_TIME):
+        at, of = spread(a.first[rows_a[rows]], n[rows])
+        pixel, other = a.edge[at], rows_b[rows][of]
+        # Pixels of the other mask before each edge of ours: what lies between two edges is shared.
+        i = np.searchsorted(key, (other << 32) | pixel, side="right")
+        within = (i - b.first[other]) & 1 == 1
+        before = inside[i]
+        before[within] += pixel[within] - b.edge[i[within] - 1]
+        before[0::2] *= -1
+        total = np.concatenate([[0], np.cumsum(before)])
+        end = np.cumsum(n[rows])
+        found[rows] = total[end] - total[end - n[rows]]
+    return found

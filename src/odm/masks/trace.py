@@ -1,0 +1,152 @@
+"""Outlines of masks along the edges of their pixels: filled again, they give the same pixels."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.masks.runs import Floats, Longs, Mask, Runs, spread
+
+
+def trace_all(masks: Runs, height: Longs) -> list[list[Floats]]:
+    """For each mask its outlines, each (corners, 2) in whole pixels; `height` of each image, (n,).
+
+    Parts that touch at a corner are outlines of their own. A hole is joined to the outline around it by a
+    bridge of no width, there and back.
+    """
+    edges = _upright_edges(masks, height)
+    following = _following(edges)
+    first = _first_edges(following)
+    # The first edge of an outline is its leftmost: with the mask to its left, it goes around a hole.
+    around_hole = ~edges.right[first]
+    holes = first[around_hole]
+    x, start, stop = edges.x.tolist(), edges.start.tolist(), edges.stop.tolist()
+    corners = [corner for upright in zip(zip(x, start), zip(x, stop)) for corner in upright]  # noqa: B905
+    following_corner = [0] * len(corners)
+    following_corner[0::2] = range(1, len(corners), 2)
+    following_corner[1::2] = (2 * following).tolist()
+    before = np.argsort(following)
+    for hole, corner in zip(holes.tolist(), _bridges(edges, holes).tolist(), strict=True):
+        # ... corner -> hole, around it, hole -> corner ...: the last two are written once more.
+        n = len(corners)
+        corners += [corners[2 * hole], corners[corner]]
+        following_corner += [n + 1, following_corner[corner]]
+        following_corner[2 * int(before[hole]) + 1] = n
+        following_corner[corner] = 2 * hole
+    found: list[list[Floats]] = [[] for _ in range(len(masks))]
+    for edge, mask in zip(
+        first[~around_hole].tolist(), edges.mask[first[~around_hole]].tolist(), strict=True
+    ):
+        outline, at = [corners[2 * edge]], following_corner[2 * edge]
+        while at != 2 * edge:
+            outline.append(corners[at])
+            at = following_corner[at]
+        found[mask].append(np.array(outline, np.float64))
+    return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class _Edges:
+    """Upright stretches between inside and outside, as long as they go; by mask, x and y."""
+
+    mask: Longs
+    x: Longs
+    top: Longs
+    bottom: Longs
+    right: Mask
+    """Whether the mask lies to the right; it is walked upwards then, and downwards otherwise."""
+
+    @property
+    def start(self) -> Longs:
+        return np.where(self.right, self.bottom, self.top)
+
+    @property
+    def stop(self) -> Longs:
+        return np.where(self.right, self.top, self.bottom)
+
+
+def _upright_edges(masks: Runs, height: Longs) -> _Edges:
+    runs = np.diff(masks.first) // 2
+    owner = np.repeat(np.arange(len(masks)), runs)
+    h = height[owner]
+    begin, end = masks.edge[0::2], masks.edge[1::2]
+    left, right = begin // h, (end - 1) // h
+    column, of = spread(left, right - left + 1)  # runs are cut where a column ends
+    top = np.where(column == left[of], begin[of] - column * h[of], 0)
+    bottom = np.where(column == right[of], end[of] - column * h[of], h[of])
+    # Down each upright line of the grid: +1 where a run of the column to its right begins, -1 where it ends,
+    # and the reverse for the column to its left. Where the sum is not 0, only one side is inside.
+    mask = np.tile(owner[of], 4)
+    x = np.concatenate([column, column, column + 1, column + 1])
+    y = np.concatenate([top, bottom, top, bottom])
+    step = np.repeat([1, -1, -1, 1], len(column))
+    order = np.lexsort((y, x, mask))
+    mask, x, y, level = mask[order], x[order], y[order], np.cumsum(step[order])
+    last = np.flatnonzero(_changes(mask, x, y)[1:])
+    mask, x, y, level = mask[last], x[last], y[last], level[last]
+    at = np.flatnonzero(level)
+    mask, x, top, bottom, inside = mask[at], x[at], y[at], y[at + 1], level[at] > 0
+    heads = _changes(mask, x, inside)[:-1]
+    heads[1:] |= top[1:] != bottom[:-1]
+    begin = np.flatnonzero(heads)
+    return _Edges(
+        mask[begin],
+        x[begin],
+        top[begin],
+        bottom[np.append(begin[1:], len(heads))[: len(begin)] - 1],
+        inside[begin],
+    )
+
+
+def _changes(*columns: NDArray[Any]) -> Mask:
+    """(n + 1,) whether a row differs from the one before it; true before the first and after the last."""
+    differs = np.ones(len(columns[0]) + 1, bool)
+    differs[1:-1] = False
+    for column in columns:
+        differs[1:-1] |= column[1:] != column[:-1]
+    return differs
+
+
+def _following(edges: _Edges) -> Longs:
+    """The edge that follows each: of the gaps between corners on a level, every other one is outline."""
+    n = len(edges.x)
+    y = np.concatenate([edges.start, edges.stop])
+    order = np.lexsort((np.tile(edges.right, 2), np.tile(edges.x, 2), y, np.tile(edges.mask, 2)))
+    a, b = order[0::2], order[1::2]
+    following = np.empty(n, np.int64)
+    following[np.where(a >= n, a, b) - n] = np.where(a >= n, b, a)
+    return following
+
+
+def _first_edges(following: Longs) -> Longs:
+    """The first edge of every closed outline."""
+    follow, seen, first = following.tolist(), bytearray(len(following)), []
+    for i in range(len(follow)):
+        if not seen[i]:
+            first.append(i)
+            while not seen[i]:
+                seen[i] = 1
+                i = follow[i]  # noqa: PLW2901
+    return np.array(first, np.int64)
+
+
+def _bridges(edges: _Edges, holes: Longs) -> Longs:
+    """For each hole, given by its first edge, the corner to join it to: ``2 * edge``, or 1 more for its end.
+
+    It is the nearer end of the edge that lies to the left of the hole's first corner, and so on the outline
+    around it, or on a hole that is further left.
+    """
+    row, at = np.unique((edges.mask[holes] << 32) | edges.top[holes], return_inverse=True)
+    right = np.flatnonzero(edges.right)
+    low = np.searchsorted(row, (edges.mask[right] << 32) | edges.top[right])
+    high = np.searchsorted(row, (edges.mask[right] << 32) | edges.bottom[right])
+    key, of = spread(low, high - low)
+    key = (key << 32) | edges.x[right[of]]
+    order = np.argsort(key)
+    found = right[of[order[np.searchsorted(key[order], (at << 32) | edges.x[holes]) - 1]]]
+    y = edges.top[holes]
+    joint: Longs = 2 * found + (np.abs(edges.stop[found] - y) < np.abs(edges.start[found] - y))
+    return joint
