@@ -142,7 +142,7 @@ class Log:
     def report(
         self,
         code: Code,
-        path: str,
+        path: str | tuple[str, int, str],
         *,
         line: int = 0,
         column: int = 0,
@@ -150,7 +150,12 @@ class Log:
         pointer: str = "",
         **values: Any,
     ) -> None:
-        """Report one fault; `values` fill the code's template (strings and bytes are made printable)."""
+        """Report one fault; `values` fill the code's template (strings and bytes are made printable).
+
+        In place of the path it takes path, line and JSON pointer, as `Dataset.location` gives them.
+        """
+        if not isinstance(path, str):
+            path, line, pointer = path
         self.counts[code.name] += 1
         if self.counts[code.name] <= self._keep:
             shown = {k: _shown(v) for k, v in values.items()}

@@ -1,23 +1,20 @@
 """The rules for tables: one list of them for `convert`, `eval` and `validate`.
 
-Readers report what does not parse; what was read is checked here. A rule is data: a `Code` and a function
-from the tables to the rows it concerns. Those marked `validate_only` are run by `validate` only; the others
-cost one pass over the columns and run before every conversion and evaluation.
+Readers report what does not parse; what was read is checked here. A rule is data: the words of a `Code`, and
+below them a function from the tables to what it concerns. Those marked `validate_only` are run by `validate`
+only; the others cost one pass over the columns and run before every conversion and evaluation.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
 
 from odm.checks import boxes, conventions, datasets, scores, tracks
-from odm.checks.derived_columns import DerivedColumns
-from odm.checks.pairs import compare
-from odm.checks.pictures import compare_pictures
-from odm.checks.rules import BoxRule, SetRule
+from odm.checks.pairs import compare, compare_pictures
+from odm.checks.rules import BoxRule, DerivedColumns, SetRule
 from odm.issues import Log
 from odm.tables import Dataset
 
@@ -38,40 +35,40 @@ TOLERANCE = 0.5
 """Pixels by which a box may reach beyond its image: half of what rounding can do."""
 
 RULES: tuple[BoxRule | SetRule, ...] = (
-    boxes.NOT_FINITE,
-    boxes.INVERTED_BOX,
-    scores.NO_SCORE,
-    boxes.EMPTY,
-    boxes.OUTSIDE,
-    boxes.DUPLICATE,
-    scores.BEYOND_ONE,
-    boxes.NEGATIVE_AREA,
-    boxes.AREA_DIFFERS,
-    scores.TRUTH_SCORED,
-    conventions.NORMALISED,
-    datasets.SIMILAR_IMAGES,
-    datasets.SIMILAR_CLASSES,
-    boxes.TINY,
-    boxes.ASPECT,
-    boxes.NEAR_DUPLICATE,
-    scores.PERCENTAGES,
-    scores.NO_CONFIDENCES,
-    scores.EQUAL_SCORES,
-    datasets.RARE_CLASS,
-    datasets.NO_SIZES,
-    datasets.ID_ZERO,
-    datasets.SAME_LAST_PART,
-    conventions.LOOKS_LTWH,
-    conventions.LOOKS_LTRB,
-    conventions.LOOKS_SWAPPED,
-    conventions.OFF_BY_ONE,
-    tracks.TWICE,
-    tracks.CHANGES_CLASS,
-    tracks.FRAME_TWICE,
-    tracks.FRAME_BEYOND,
-    tracks.DETECTIONS_CHANGE_CLASS,
-    tracks.WITHOUT_TRACK,
-    tracks.ONE_FRAME,
+    boxes.not_finite,
+    boxes.inverted,
+    scores.not_finite,
+    boxes.empty,
+    boxes.outside,
+    boxes.duplicate,
+    scores.beyond_one,
+    boxes.negative_area,
+    boxes.area_differs,
+    scores.truth_scored,
+    conventions.normalised,
+    datasets.similar_images,
+    datasets.similar_classes,
+    boxes.tiny,
+    boxes.extreme_aspect,
+    boxes.near_duplicate,
+    scores.percentages,
+    scores.no_confidences,
+    scores.equal,
+    datasets.rare_class,
+    datasets.no_sizes,
+    datasets.id_zero,
+    datasets.same_last_part,
+    conventions.looks_ltwh,
+    conventions.looks_ltrb,
+    conventions.looks_swapped,
+    conventions.off_by_one,
+    tracks.twice,
+    tracks.changes_class,
+    tracks.frame_twice,
+    tracks.frame_beyond,
+    tracks.detections_change_class,
+    tracks.without_track,
+    tracks.one_frame,
 )
 """Every rule for one dataset, in the order in which faults are reported."""
 
@@ -121,12 +118,11 @@ def run(
         reasons = {FOLLOWS[r.code.name]: r.code.name for r in found if found[r] and r.code.name in FOLLOWS}
         for rule in rules:
             if isinstance(rule, SetRule):
-                for (path, line, pointer), values in found.get(rule, ()):
-                    log.report(rule.code, path, line=line, pointer=pointer, **values)
+                for place, values in found.get(rule, ()):
+                    log.report(rule.code, place, **values)
                 continue
-            rows = rule.find(columns)
+            rows, values_of = rule.find(columns)
             if len(rows):
-                values_of = functools.partial(rule.values, columns)
                 error = rule.code.severity == "error"
                 reason = "" if error else reasons.get(rule.code.name, "")
                 log.report_rows(rule.code, dataset, rows, values_of, field=rule.field, reason=reason)
@@ -139,6 +135,7 @@ def run(
 
 def report_similar_classes(dataset: Dataset, log: Log) -> None:
     """Report classes whose names are alike; what was reported of the names before is withdrawn."""
-    log.withdraw(datasets.SIMILAR_CLASSES.code.name)
-    for (path, line, pointer), values in datasets.similar_classes(DerivedColumns(dataset, TOLERANCE)):
-        log.report(datasets.SIMILAR_CLASSES.code, path, line=line, pointer=pointer, **values)
+    rule = datasets.similar_classes
+    log.withdraw(rule.code.name)
+    for place, values in rule.find(DerivedColumns(dataset, TOLERANCE)):
+        log.report(rule.code, place, **values)

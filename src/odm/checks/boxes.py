@@ -5,150 +5,112 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from odm.checks.derived_columns import DerivedColumns
-from odm.checks.rules import BoxRule, edges, location_text, number, option, values_of_edges
+from odm.checks.duplicates import NO_ROWS
+from odm.checks.rules import DerivedColumns, FoundBoxes, box_rule, number
 from odm.codes import COORDINATES_NOT_FINITE
-from odm.issues import INVERTED, Code, Trusted
+from odm.issues import INVERTED, Trusted
 from odm.tables import Floats
 
 
-def _not_finite_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
-    boxes = columns.boxes
-    if np.isfinite(boxes.xyxy[row]).all():
-        other = f"width {boxes.wh[row, 0]}, height {boxes.wh[row, 1]}, area {boxes.area[row]}"
-        return {"value": Trusted(other)}
-    return values_of_edges(columns, row)
+@box_rule(COORDINATES_NOT_FINITE)
+def not_finite(columns: DerivedColumns) -> FoundBoxes:
+    def values(row: int) -> dict[str, Any]:
+        boxes = columns.boxes
+        if np.isfinite(boxes.xyxy[row]).all():
+            other = f"width {boxes.wh[row, 0]}, height {boxes.wh[row, 1]}, area {boxes.area[row]}"
+            return {"value": Trusted(other)}
+        return columns.values_of_edges(row)
+
+    return columns.not_finite, values
 
 
-NOT_FINITE = BoxRule(
-    COORDINATES_NOT_FINITE,
-    find=lambda columns: columns.not_finite,
-    values=_not_finite_of,
+@box_rule(INVERTED)
+def inverted(columns: DerivedColumns) -> FoundBoxes:
+    advice = columns.option("box", " (--box)")
+    return columns.inverted, lambda row: {"value": columns.edges(row), "option": advice}
+
+
+@box_rule(
+    "empty-box",
+    "warning",
+    "the box has no area: {value}",
+    "remove it (validate --fix drop-empty), or check the annotation",
+    "The width or height is 0. Many trainers refuse such a box, and no detection can ever match it.",
 )
-
-
-def _inverted_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
-    return {"value": edges(columns, row), "option": option(columns, "box", " (--box)")}
-
-
-INVERTED_BOX = BoxRule(
-    INVERTED,
-    find=lambda columns: columns.inverted,
-    values=_inverted_of,
-)
-
-
-def _empty(columns: DerivedColumns) -> NDArray[np.intp]:
+def empty(columns: DerivedColumns) -> FoundBoxes:
     rows = columns.upright_suspects
     xyxy = columns.boxes.xyxy[rows]
-    empty: NDArray[np.intp] = rows[(xyxy[:, 2:] == xyxy[:, :2]).any(axis=1)]
-    return empty
+    return rows[(xyxy[:, 2:] == xyxy[:, :2]).any(axis=1)], columns.values_of_edges
 
 
-EMPTY = BoxRule(
-    Code(
-        "empty-box",
-        "warning",
-        "the box has no area: {value}",
-        "remove it (validate --fix drop-empty), or check the annotation",
-        "The width or height is 0. Many trainers refuse such a box, and no detection can ever match it.",
-        row=True,
-    ),
-    find=_empty,
-    values=values_of_edges,
+@box_rule(
+    "outside-image",
+    "warning",
+    "the box extends {beyond} beyond the image ({size}): {value}",
+    "check the image size and the box format, or clip it (convert --clip, validate --fix clip)",
+    "The box lies partly or entirely outside its image, by more than the tolerance of half a pixel. "
+    "Often the coordinates belong to another size of the image, or use another convention.",
 )
-
-
-def _outside_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
-    beyond = columns.beyond[np.searchsorted(columns.upright_suspects, row)]
-    images, image = columns.dataset.images, columns.boxes.image[row]
-    size = f"{images.width[image]}x{images.height[image]}" if images.width[image] > 0 else "of unknown size"
+def outside(columns: DerivedColumns) -> FoundBoxes:
     unit = "times its size" if columns.dataset.relative else "px"
-    return {"value": edges(columns, row), "beyond": Trusted(f"{beyond:.6g} {unit}"), "size": Trusted(size)}
+
+    def values(row: int) -> dict[str, Any]:
+        far = columns.beyond[np.searchsorted(columns.upright_suspects, row)]
+        images, image = columns.dataset.images, columns.boxes.image[row]
+        known = images.width[image] > 0
+        size = f"{images.width[image]}x{images.height[image]}" if known else "of unknown size"
+        beyond = Trusted(f"{far:.6g} {unit}")
+        return {"value": columns.edges(row), "beyond": beyond, "size": Trusted(size)}
+
+    return columns.outside, values
 
 
-OUTSIDE = BoxRule(
-    Code(
-        "outside-image",
-        "warning",
-        "the box extends {beyond} beyond the image ({size}): {value}",
-        "check the image size and the box format, or clip it (convert --clip, validate --fix clip)",
-        "The box lies partly or entirely outside its image, by more than the tolerance of half a pixel. "
-        "Often the coordinates belong to another size of the image, or use another convention.",
-        row=True,
-    ),
-    find=lambda columns: columns.outside,
-    values=_outside_of,
-)
-
-
-def _duplicate_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
-    rows, first = columns.duplicates
-    return {"first": location_text(columns.dataset, int(first[np.searchsorted(rows, row)]))}
-
-
-DUPLICATE = BoxRule(
-    Code(
-        "duplicate-box",
-        "warning",
-        "duplicate of {first}",
-        "remove one of the two (validate --fix dedupe)",
-        "Image, class, coordinates and score equal those of an earlier box. A detector can match it only "
-        "once, so the other counts as a miss or, among detections, as a false positive.",
-        row=True,
-    ),
-    find=lambda columns: columns.duplicates[0],
-    values=_duplicate_of,
+@box_rule(
+    "duplicate-box",
+    "warning",
+    "duplicate of {first}",
+    "remove one of the two (validate --fix dedupe)",
+    "Image, class, coordinates and score equal those of an earlier box. A detector can match it only "
+    "once, so the other counts as a miss or, among detections, as a false positive.",
     field="",
 )
+def duplicate(columns: DerivedColumns) -> FoundBoxes:
+    rows, first = columns.duplicates
+    return rows, lambda row: {"first": columns.location_text(int(first[np.searchsorted(rows, row)]))}
 
 
-def _near_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
-    later, first, iou = columns.near_duplicates
-    i = int(np.searchsorted(later, row))
-    return {"first": location_text(columns.dataset, int(first[i])), "iou": Trusted(f"{iou[i]:.3f}")}
-
-
-NEAR_DUPLICATE = BoxRule(
-    Code(
-        "near-duplicate-box",
-        "warning",
-        "nearly a duplicate of {first} (same class, IoU {iou})",
-        "remove one of the two if they show the same object",
-        "Two boxes of the same class with an IoU above 0.95 are almost always one object that was "
-        "annotated, or detected, twice.",
-        row=True,
-    ),
-    find=lambda columns: columns.near_duplicates[0],
-    values=_near_of,
+@box_rule(
+    "near-duplicate-box",
+    "warning",
+    "nearly a duplicate of {first} (same class, IoU {iou})",
+    "remove one of the two if they show the same object",
+    "Two boxes of the same class with an IoU above 0.95 are almost always one object that was "
+    "annotated, or detected, twice.",
     validate_only=True,
 )
+def near_duplicate(columns: DerivedColumns) -> FoundBoxes:
+    later, first, iou = columns.near_duplicates
+
+    def values(row: int) -> dict[str, Any]:
+        i = int(np.searchsorted(later, row))
+        return {"first": columns.location_text(int(first[i])), "iou": Trusted(f"{iou[i]:.3f}")}
+
+    return later, values
 
 
-def _negative_area(columns: DerivedColumns) -> NDArray[np.intp]:
-    rows = np.flatnonzero(columns.boxes.area < 0)
-    return rows[np.isfinite(columns.boxes.area[rows])]
-
-
-def _area_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
-    return {"value": Trusted(number(columns.boxes.area[row]))}
-
-
-NEGATIVE_AREA = BoxRule(
-    Code(
-        "negative-area",
-        "warning",
-        "expected an area of at least 0, found {value}",
-        "remove the area, or recompute it",
-        "The area determines the size range of an object; a negative area belongs to none.",
-        row=True,
-    ),
-    find=_negative_area,
-    values=_area_of,
+@box_rule(
+    "negative-area",
+    "warning",
+    "expected an area of at least 0, found {value}",
+    "remove the area, or recompute it",
+    "The area determines the size range of an object; a negative area belongs to none.",
     field="area",
 )
+def negative_area(columns: DerivedColumns) -> FoundBoxes:
+    area = columns.boxes.area
+    rows = np.flatnonzero(area < 0)
+    return rows[np.isfinite(area[rows])], lambda row: {"value": Trusted(number(area[row]))}
 
 
 def _most_area(wh: Floats) -> Floats:
@@ -157,89 +119,63 @@ def _most_area(wh: Floats) -> Floats:
     return most
 
 
-def _area_differs(columns: DerivedColumns) -> NDArray[np.intp]:
-    area, wh = columns.boxes.area, columns.boxes.wh
-    if not (area >= 0).any():
-        return np.zeros(0, np.intp)
-    rows = np.flatnonzero((area == 0) | (area > _most_area(wh)))
-    if not len(rows) or columns.normalised or columns.dataset.relative:  # which is reported of the whole
-        return rows[:0]
-    differs = (area[rows] > 0) | (wh[rows] > 0).all(axis=1)
-    return rows[differs & columns.upright[rows]]
-
-
-def _area_differs_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
-    wh, area = columns.boxes.wh[row], columns.boxes.area[row]
-    wanted = f"of at most {number(_most_area(wh[None])[0])}" if area else "above 0"
-    width, height = map(number, wh)
-    return {"value": Trusted(number(area)), "expected": Trusted(f"{wanted} for a box of {width} x {height}")}
-
-
-AREA_DIFFERS = BoxRule(
-    Code(
-        "area-differs",
-        "warning",
-        "expected an area {expected}, found {value}",
-        "recompute the area of the object, or remove it so that width * height is used",
-        "The area determines whether an object counts as small, medium or large. That of a mask is smaller "
-        "than its box, but neither 0 nor larger; such an area was computed for another size of the image.",
-        row=True,
-    ),
-    find=_area_differs,
-    values=_area_differs_of,
+@box_rule(
+    "area-differs",
+    "warning",
+    "expected an area {expected}, found {value}",
+    "recompute the area of the object, or remove it so that width * height is used",
+    "The area determines whether an object counts as small, medium or large. That of a mask is smaller "
+    "than its box, but neither 0 nor larger; such an area was computed for another size of the image.",
     field="area",
 )
+def area_differs(columns: DerivedColumns) -> FoundBoxes:
+    area, wh = columns.boxes.area, columns.boxes.wh
+
+    def values(row: int) -> dict[str, Any]:
+        wanted = f"of at most {number(_most_area(wh[[row]])[0])}" if area[row] else "above 0"
+        width, height = map(number, wh[row])
+        expected = Trusted(f"{wanted} for a box of {width} x {height}")
+        return {"value": Trusted(number(area[row])), "expected": expected}
+
+    rows = np.flatnonzero((area == 0) | (area > _most_area(wh))) if (area >= 0).any() else NO_ROWS
+    if not len(rows) or columns.normalised or columns.dataset.relative:  # which is reported of the whole
+        return NO_ROWS, values
+    differs = (area[rows] > 0) | (wh[rows] > 0).all(axis=1)
+    return rows[differs & columns.upright[rows]], values
 
 
-def _tiny(columns: DerivedColumns) -> NDArray[np.intp]:
-    size = columns.boxes.xyxy[:, 2:] - columns.boxes.xyxy[:, :2]
-    if columns.normalised or columns.dataset.relative:
-        return np.zeros(0, np.intp)
-    return np.flatnonzero((size > 0).all(axis=1) & (size < 1).any(axis=1) & columns.upright)
-
-
-TINY = BoxRule(
-    Code(
-        "tiny-box",
-        "warning",
-        "the box is less than one pixel wide or high: {value}",
-        "check the annotation, or remove it",
-        "An object smaller than a pixel is not visible; usually the box is a slip of the mouse, or was "
-        "rounded.",
-        row=True,
-    ),
-    find=_tiny,
-    values=values_of_edges,
+@box_rule(
+    "tiny-box",
+    "warning",
+    "the box is less than one pixel wide or high: {value}",
+    "check the annotation, or remove it",
+    "An object smaller than a pixel is not visible; usually the box is a slip of the mouse, or was rounded.",
     validate_only=True,
 )
+def tiny(columns: DerivedColumns) -> FoundBoxes:
+    size = columns.boxes.xyxy[:, 2:] - columns.boxes.xyxy[:, :2]
+    small = (size > 0).all(axis=1) & (size < 1).any(axis=1) & columns.upright
+    pixels = not (columns.normalised or columns.dataset.relative)
+    return np.flatnonzero(small & pixels), columns.values_of_edges
 
 
 EXTREME = 50
 """Times that a box may be as long as wide."""
 
 
-def _aspect(columns: DerivedColumns) -> NDArray[np.intp]:
-    with np.errstate(invalid="ignore"):
-        size = columns.boxes.xyxy[:, 2:] - columns.boxes.xyxy[:, :2]
-    short, long = size.min(axis=1, initial=np.inf), size.max(axis=1, initial=0)
-    return np.flatnonzero((short >= 1) & (long > EXTREME * short) & columns.upright)
-
-
-def _aspect_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
-    size = columns.boxes.xyxy[row, 2:] - columns.boxes.xyxy[row, :2]
-    return {"ratio": Trusted(f"{size.max() / size.min():.0f}"), "value": edges(columns, row)}
-
-
-ASPECT = BoxRule(
-    Code(
-        "extreme-aspect-ratio",
-        "warning",
-        "the longer side of the box is {ratio} times the shorter: {value}",
-        "check the annotation",
-        "Few objects are more than 50 times as long as they are wide; usually an edge is misplaced.",
-        row=True,
-    ),
-    find=_aspect,
-    values=_aspect_of,
+@box_rule(
+    "extreme-aspect-ratio",
+    "warning",
+    "the longer side of the box is {ratio} times the shorter: {value}",
+    "check the annotation",
+    "Few objects are more than 50 times as long as they are wide; usually an edge is misplaced.",
     validate_only=True,
 )
+def extreme_aspect(columns: DerivedColumns) -> FoundBoxes:
+    size = columns.boxes.xyxy[:, 2:] - columns.boxes.xyxy[:, :2]
+    short, long = size.min(axis=1, initial=np.inf), size.max(axis=1, initial=0)
+    rows = np.flatnonzero((short >= 1) & (long > EXTREME * short) & columns.upright)
+    return rows, lambda row: {
+        "ratio": Trusted(f"{long[row] / short[row]:.0f}"),
+        "value": columns.edges(row),
+    }

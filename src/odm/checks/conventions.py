@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.checks import boxes
-from odm.checks.derived_columns import DerivedColumns
-from odm.checks.rules import Found, Location, SetRule, option
-from odm.issues import INVERTED, Code, Trusted
+from odm.checks.rules import DerivedColumns, Found, Location, set_rule
+from odm.issues import INVERTED, Trusted
 from odm.tables import Floats
 
 ODD = 0.05
@@ -19,22 +18,17 @@ NEARLY = 0.02
 """Share of an image's size by which a box may leave it where a convention is judged."""
 
 
-def _normalised(columns: DerivedColumns) -> Found:
-    if columns.normalised:
-        advice = option(columns, "coords", ", or set --coords rel and give the image sizes")
-        yield columns.dataset.location(0), {"n": len(columns.boxes), "option": advice}
-
-
-NORMALISED = SetRule(
-    Code(
-        "looks-normalised",
-        "warning",
-        "expected pixels, but all coordinates of {n} boxes are in 0..1",
-        "multiply them by the image size{option}",
-        "No box is larger than one pixel, so the coordinates are most likely relative to the image size.",
-    ),
-    find=_normalised,
+@set_rule(
+    "looks-normalised",
+    "warning",
+    "expected pixels, but all coordinates of {n} boxes are in 0..1",
+    "multiply them by the image size{option}",
+    "No box is larger than one pixel, so the coordinates are most likely relative to the image size.",
 )
+def normalised(columns: DerivedColumns) -> Found:
+    if columns.normalised:
+        advice = columns.option("coords", ", or set --coords rel and give the image sizes")
+        yield columns.dataset.location(0), {"n": len(columns.boxes), "option": advice}
 
 
 def _fits(columns: DerivedColumns, other: Floats) -> NDArray[np.bool_]:
@@ -45,7 +39,17 @@ def _fits(columns: DerivedColumns, other: Floats) -> NDArray[np.bool_]:
     return np.asarray((inside & (other[:, 2:] > other[:, :2])).all(axis=1))
 
 
-def _looks_ltwh(columns: DerivedColumns) -> Found:
+@set_rule(
+    "looks-like-ltwh",
+    "warning",
+    "{n} of {total} boxes have right < left or bottom < top, so the numbers look like left, top, width, "
+    "height instead of corners",
+    "correct the export: right = left + width and bottom = top + height{option}",
+    "If widths and heights are read as right and bottom edges, boxes in the lower right of the image "
+    "are inverted and all others have the wrong size.",
+    explains=INVERTED,
+)
+def looks_ltwh(columns: DerivedColumns) -> Found:
     rows, total = columns.inverted, len(columns.boxes)
     xyxy = columns.boxes.xyxy
     if len(rows) < 3 or len(rows) * 4 < total:  # fewer are edges in the wrong order
@@ -55,28 +59,8 @@ def _looks_ltwh(columns: DerivedColumns) -> Found:
         return
     widths = np.concatenate([xyxy[:, :2], xyxy[:, :2] + xyxy[:, 2:]], axis=1)
     if _fits(columns, widths).sum() >= (1 - ODD) * total:
-        values = {"n": len(rows), "total": total, "option": option(columns, "box", ", or set --box ltwh")}
+        values = {"n": len(rows), "total": total, "option": columns.option("box", ", or set --box ltwh")}
         yield columns.dataset.location(int(rows[0])), values
-
-
-LOOKS_LTWH = SetRule(
-    Code(
-        "looks-like-ltwh",
-        "warning",
-        "{n} of {total} boxes have right < left or bottom < top, so the numbers look like left, top, width, "
-        "height instead of corners",
-        "correct the export: right = left + width and bottom = top + height{option}",
-        "If widths and heights are read as right and bottom edges, boxes in the lower right of the image "
-        "are inverted and all others have the wrong size.",
-    ),
-    find=_looks_ltwh,
-    explains=INVERTED,
-)
-
-
-def _enough(n: int, total: int) -> bool:
-    """Whether `n` of `total` boxes are more than single mistakes."""
-    return n >= 3 and n * 20 >= total
 
 
 def _outside_signs(
@@ -85,7 +69,8 @@ def _outside_signs(
     """Where boxes leave their images, if they are more than single mistakes, or `surely` are none."""
     rows = columns.outside
     total = len(columns.boxes)
-    if not columns.sized or not len(rows) or not (surely or _enough(len(rows), total)):
+    single_mistakes = len(rows) < 3 or len(rows) * 20 < total
+    if not columns.sized or not len(rows) or (single_mistakes and not surely):
         return None
     if len(columns.not_finite) + len(columns.inverted) > ODD * total:
         return None
@@ -111,64 +96,49 @@ def _misread(columns: DerivedColumns, other: Floats) -> tuple[Location, dict[str
     return found[0], {**found[1], "left": Trusted(f"only {left}" if left else "none")}
 
 
-def _looks_ltrb(columns: DerivedColumns) -> Found:
+@set_rule(
+    "looks-like-ltrb",
+    "warning",
+    "{n} of {total} boxes extend beyond the image; only {left} would if their width and height were "
+    "right and bottom edges",
+    "correct the export: width = right - left and height = bottom - top{option}",
+    "If corners are read as widths and heights, boxes become too large and extend beyond the image.",
+    explains=boxes.outside.code,
+)
+def looks_ltrb(columns: DerivedColumns) -> Found:
     if not len(columns.outside):
         return
     found = _misread(columns, np.concatenate([columns.boxes.xyxy[:, :2], columns.boxes.wh], axis=1))
     if found:
-        yield found[0], {**found[1], "option": option(columns, "box", ", or set --box ltrb")}
+        yield found[0], {**found[1], "option": columns.option("box", ", or set --box ltrb")}
 
 
-LOOKS_LTRB = SetRule(
-    Code(
-        "looks-like-ltrb",
-        "warning",
-        "{n} of {total} boxes extend beyond the image; only {left} would if their width and height were "
-        "right and bottom edges",
-        "correct the export: width = right - left and height = bottom - top{option}",
-        "If corners are read as widths and heights, boxes become too large and extend beyond the image.",
-    ),
-    find=_looks_ltrb,
-    explains=boxes.OUTSIDE.code,
+@set_rule(
+    "looks-swapped",
+    "warning",
+    "{n} of {total} boxes extend beyond the image; only {left} would if x and y were swapped",
+    "swap x and y, or the width and height of the images",
+    "Some tools write rows before columns. A picture rotated by its EXIF data has the same effect.",
+    explains=boxes.outside.code,
 )
-
-
-def _looks_swapped(columns: DerivedColumns) -> Found:
+def looks_swapped(columns: DerivedColumns) -> Found:
     found = _misread(columns, columns.boxes.xyxy[:, [1, 0, 3, 2]]) if len(columns.outside) else None
     if found:
         yield found
 
 
-LOOKS_SWAPPED = SetRule(
-    Code(
-        "looks-swapped",
-        "warning",
-        "{n} of {total} boxes extend beyond the image; only {left} would if x and y were swapped",
-        "swap x and y, or the width and height of the images",
-        "Some tools write rows before columns. A picture rotated by its EXIF data has the same effect.",
-    ),
-    find=_looks_swapped,
-    explains=boxes.OUTSIDE.code,
+@set_rule(
+    "off-by-one",
+    "warning",
+    "{n} of {total} boxes extend exactly one pixel beyond the image, and none further",
+    "check whether pixels are counted from 1 (for voc: -O origin=1)",
+    "If pixels are counted from 1, or the last pixel is inside the box, edges are off by one at the "
+    "image border.",
+    explains=boxes.outside.code,
 )
-
-
-def _off_by_one(columns: DerivedColumns) -> Found:
+def off_by_one(columns: DerivedColumns) -> Found:
     low = columns.boxes.xyxy[:, :2]
     # Of boxes counted from 1 few touch the right or lower border, but none the left or upper one.
     found = _outside_signs(columns, surely=len(low) >= 3 and bool((low >= 1).all()))
     if found and columns.upright.all() and (columns.beyond[columns.beyond > columns.tolerance] == 1).all():
         yield found
-
-
-OFF_BY_ONE = SetRule(
-    Code(
-        "off-by-one",
-        "warning",
-        "{n} of {total} boxes extend exactly one pixel beyond the image, and none further",
-        "check whether pixels are counted from 1 (for voc: -O origin=1)",
-        "If pixels are counted from 1, or the last pixel is inside the box, edges are off by one at the "
-        "image border.",
-    ),
-    find=_off_by_one,
-    explains=boxes.OUTSIDE.code,
-)

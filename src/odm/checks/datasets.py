@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from odm.checks.derived_columns import DerivedColumns
-from odm.checks.rules import Found, SetRule, common_location
-from odm.issues import Code, Trusted
+from odm.checks.rules import DerivedColumns, Found, common_location, set_rule
+from odm.issues import Trusted
 from odm.names import stem
 
 
@@ -35,7 +34,15 @@ def _similar(names: Sequence[str], *, blanks: bool) -> Iterator[tuple[int, int, 
             yield first, i, how
 
 
-def _similar_images(columns: DerivedColumns) -> Found:
+@set_rule(
+    "similar-image-names",
+    "warning",
+    "{first!r} and {second!r} differ only in {how}",
+    "rename one of the two, or remove it if both are the same image",
+    "They are different images here, but the same file on some systems, or in formats that name images "
+    "without extension.",
+)
+def similar_images(columns: DerivedColumns) -> Found:
     images = columns.dataset.images
     names = images.name
     pairs = list(_similar(names, blanks=False))
@@ -50,19 +57,14 @@ def _similar_images(columns: DerivedColumns) -> Found:
         yield columns.dataset.image_place(second), values
 
 
-SIMILAR_IMAGES = SetRule(
-    Code(
-        "similar-image-names",
-        "warning",
-        "{first!r} and {second!r} differ only in {how}",
-        "rename one of the two, or remove it if both are the same image",
-        "They are different images here, but the same file on some systems, or in formats that name images "
-        "without extension.",
-    ),
-    find=_similar_images,
+@set_rule(
+    "similar-class-names",
+    "warning",
+    "{first!r} and {second!r} differ only in {how}",
+    "rename one to the other if they are the same class (convert --rename OLD=NEW)",
+    "They are different classes here. If they are meant to be one, part of its objects are in the wrong "
+    "class.",
 )
-
-
 def similar_classes(columns: DerivedColumns) -> Found:
     """Pairs of classes whose names differ only by letter case, blanks or Unicode form."""
     names = columns.dataset.categories.name
@@ -71,20 +73,16 @@ def similar_classes(columns: DerivedColumns) -> Found:
         yield common_location(columns.dataset), values
 
 
-SIMILAR_CLASSES = SetRule(
-    Code(
-        "similar-class-names",
-        "warning",
-        "{first!r} and {second!r} differ only in {how}",
-        "rename one to the other if they are the same class (convert --rename OLD=NEW)",
-        "They are different classes here. If they are meant to be one, part of its objects are in the wrong "
-        "class.",
-    ),
-    find=similar_classes,
+@set_rule(
+    "same-name-in-folders",
+    "warning",
+    "images with the same name as another in a different folder or split: {n}, such as {first!r} and "
+    "{second!r}",
+    "keep the folders when copying the images",
+    "They are different images here, but overwrite each other if a tool puts all images into one folder.",
+    validate_only=True,
 )
-
-
-def _same_last_part(columns: DerivedColumns) -> Found:
+def same_last_part(columns: DerivedColumns) -> Found:
     names = columns.dataset.images.name
     if not any("/" in name for name in names):
         return
@@ -103,21 +101,15 @@ def _same_last_part(columns: DerivedColumns) -> Found:
         yield columns.dataset.image_place(second), values
 
 
-SAME_LAST_PART = SetRule(
-    Code(
-        "same-name-in-folders",
-        "warning",
-        "images with the same name as another in a different folder or split: {n}, such as {first!r} and "
-        "{second!r}",
-        "keep the folders when copying the images",
-        "They are different images here, but overwrite each other if a tool puts all images into one folder.",
-    ),
-    find=_same_last_part,
+@set_rule(
+    "rare-class",
+    "warning",
+    "class {value!r} has {n} of {total} boxes, at most a hundredth of the mean per class",
+    "check its name, and whether it is intended",
+    "A class with almost no objects is often a misspelling, and its AP is largely a matter of chance.",
     validate_only=True,
 )
-
-
-def _rare_classes(columns: DerivedColumns) -> Found:
+def rare_class(columns: DerivedColumns) -> Found:
     names = columns.dataset.categories.name
     counts = np.bincount(columns.boxes.category, minlength=len(names))
     total, used = int(counts.sum()), int(np.count_nonzero(counts))
@@ -127,20 +119,17 @@ def _rare_classes(columns: DerivedColumns) -> Found:
             yield columns.dataset.location(row), {"value": names[c], "n": int(counts[c]), "total": total}
 
 
-RARE_CLASS = SetRule(
-    Code(
-        "rare-class",
-        "warning",
-        "class {value!r} has {n} of {total} boxes, at most a hundredth of the mean per class",
-        "check its name, and whether it is intended",
-        "A class with almost no objects is often a misspelling, and its AP is largely a matter of chance.",
-    ),
-    find=_rare_classes,
+@set_rule(
+    "images-without-size",
+    "warning",
+    "{n} of {total} images have no size; the first is {value!r}",
+    "use --images DIR, or add width and height",
+    "Without the image size, boxes cannot be checked against the image, and relative coordinates cannot "
+    "be written.",
     validate_only=True,
+    unless=("image-size-missing", "image-size-unknown", "bad-image-size"),
 )
-
-
-def _no_sizes(columns: DerivedColumns) -> Found:
+def no_sizes(columns: DerivedColumns) -> Found:
     images = columns.dataset.images
     missing = (images.width <= 0) | (images.height <= 0)
     if missing.any() and not missing.all():
@@ -149,37 +138,17 @@ def _no_sizes(columns: DerivedColumns) -> Found:
         yield columns.dataset.image_place(row), values
 
 
-NO_SIZES = SetRule(
-    Code(
-        "images-without-size",
-        "warning",
-        "{n} of {total} images have no size; the first is {value!r}",
-        "use --images DIR, or add width and height",
-        "Without the image size, boxes cannot be checked against the image, and relative coordinates cannot "
-        "be written.",
-    ),
-    find=_no_sizes,
+@set_rule(
+    "annotation-id-zero",
+    "warning",
+    "expected annotation ids from 1, found 0",
+    "number the annotations from 1; converting to coco does so",
+    "The official evaluation uses id 0 for no match, so a detection that matches this object counts as "
+    "a false positive there. odm scores it correctly.",
     validate_only=True,
-    unless=("image-size-missing", "image-size-unknown", "bad-image-size"),
 )
-
-
-def _id_zero(columns: DerivedColumns) -> Found:
+def id_zero(columns: DerivedColumns) -> Found:
     zero = columns.boxes.source_id == 0
     if columns.dataset.kind == "gt" and zero.any():
         path, line, pointer = columns.dataset.location(int(zero.argmax()))
         yield (path, line, f"{pointer}/id" if pointer else ""), {}
-
-
-ID_ZERO = SetRule(
-    Code(
-        "annotation-id-zero",
-        "warning",
-        "expected annotation ids from 1, found 0",
-        "number the annotations from 1; converting to coco does so",
-        "The official evaluation uses id 0 for no match, so a detection that matches this object counts as "
-        "a false positive there. odm scores it correctly.",
-    ),
-    find=_id_zero,
-    validate_only=True,
-)

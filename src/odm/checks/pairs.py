@@ -1,6 +1,8 @@
-"""Ground truth against the detections that belong to it."""
+"""Ground truth against the detections that belong to it, and annotations against their pictures."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,12 +50,9 @@ def _report_unfound_classes(truth: Dataset, paired: pairing.Pairing, log: Log) -
     theirs = set(paired.det_names)
     for n, row in enumerate(c for c in np.flatnonzero(counts).tolist() if names[c] not in theirs):
         near = pairing.nearest_name(names[row], paired.det_names) if n < 100 else None
-        path, line, pointer = truth.location(int((category == row).argmax()))
         log.report(
             CLASS_ONLY_IN_TRUTH,
-            path,
-            line=line,
-            pointer=pointer,
+            truth.location(int((category == row).argmax())),
             value=names[row],
             n=Trusted(plural(int(counts[row]), "ground truth box")),
             hint=Trusted(pairing.did_you_mean(near)),
@@ -78,14 +77,43 @@ def _report_sizes(truth: Dataset, detections: Dataset, partner: NDArray[np.int64
     known = (ours.width[row] > 0) & (theirs.width[both] > 0)
     differ = (ours.width[row] != theirs.width[both]) | (ours.height[row] != theirs.height[both])
     for i in both[known & differ].tolist():
-        path, line, pointer = detections.image_place(i)
         j = int(partner[i])
         log.report(
             SIZES_DIFFER,
-            path,
-            line=line,
-            pointer=pointer,
+            detections.image_place(i),
             value=ours.name[j],
             ours=Trusted(f"{ours.width[j]}x{ours.height[j]}"),
             theirs=Trusted(f"{theirs.width[i]}x{theirs.height[i]}"),
         )
+
+
+PICTURE_SIZE = Code(
+    "picture-size-differs",
+    "warning",
+    "the annotations say {value} pixels, but the picture has {real}",
+    "correct the size, or use the picture that was annotated",
+    "If the picture was resized after annotation, every box is in the wrong place.",
+)
+PICTURE_TURNED = Code(
+    "picture-size-swapped",
+    "warning",
+    "the annotations say {value} pixels, but the picture has {real}: width and height are swapped",
+    "check the EXIF orientation of the picture",
+    "Some tools annotate a picture as stored, others as displayed. If the two differ by a quarter turn, "
+    "every box is in the wrong place.",
+)
+
+
+def compare_pictures(dataset: Dataset, sizes: Mapping[int, tuple[int, int]], log: Log) -> None:
+    """Report images whose size differs from that of their picture.
+
+    `sizes` gives width and height as a viewer shows the picture, by image row.
+    """
+    images = dataset.images
+    for row, real in sizes.items():
+        said = int(images.width[row]), int(images.height[row])
+        if min(said) <= 0 or said == real:
+            continue
+        code = PICTURE_TURNED if said == real[::-1] else PICTURE_SIZE
+        shown = [Trusted("x".join(map(str, size))) for size in (said, real)]
+        log.report(code, dataset.image_place(row), value=shown[0], real=shown[1])

@@ -5,20 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from odm.checks.derived_columns import DerivedColumns
 from odm.checks.duplicates import NO_ROWS
-from odm.checks.rules import BoxRule, Found, SetRule, common_location, number
+from odm.checks.rules import DerivedColumns, Found, FoundBoxes, box_rule, common_location, number, set_rule
 from odm.codes import SCORE_NOT_FINITE, SOME_SCORES
 from odm.issues import PERCENT, Code, Trusted
-from odm.tables import Floats
-
-
-def _scoreless(columns: DerivedColumns) -> NDArray[np.intp]:
-    if columns.dataset.kind != "det":
-        return NO_ROWS
-    return np.flatnonzero(~np.isfinite(columns.boxes.score))
 
 
 def _score_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
@@ -26,74 +17,45 @@ def _score_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
     return {"value": Trusted("none" if np.isnan(score) else number(score))}
 
 
-NO_SCORE = BoxRule(
-    SCORE_NOT_FINITE,
-    find=_scoreless,
-    values=_score_of,
+@box_rule(SCORE_NOT_FINITE, field="score")
+def not_finite(columns: DerivedColumns) -> FoundBoxes:
+    scored = columns.dataset.kind == "det"
+    rows = np.flatnonzero(~np.isfinite(columns.boxes.score)) if scored else NO_ROWS
+    return rows, lambda row: _score_of(columns, row)
+
+
+@box_rule(
+    "score-beyond-one",
+    "warning",
+    "expected a score in 0..1, found {value}",
+    "write confidences between 0 and 1",
+    "AP depends only on the order of the scores, but thresholds, curves and other formats expect "
+    "confidences between 0 and 1.",
     field="score",
 )
+def beyond_one(columns: DerivedColumns) -> FoundBoxes:
+    score, rows = columns.boxes.score, NO_ROWS
+    # Nearly always none is, which the two ends tell soonest.
+    if columns.dataset.kind == "det" and len(score) and not (score.min() >= 0 and score.max() <= 1):
+        rows = np.flatnonzero(((score < 0) | (score > 1)) & np.isfinite(score))
+    return rows, lambda row: _score_of(columns, row)
 
 
-def _finite_beyond_one(columns: DerivedColumns) -> NDArray[np.intp]:
-    rows = _beyond_one(columns)
-    return rows[np.isfinite(columns.boxes.score[rows])]
-
-
-def _beyond_one(columns: DerivedColumns) -> NDArray[np.intp]:
-    score = columns.boxes.score
-    if columns.dataset.kind != "det" or not len(score):
-        return NO_ROWS
-    return np.flatnonzero((score < 0) | (score > 1)) if not _within(score) else NO_ROWS
-
-
-def _within(score: Floats) -> bool:
-    return bool(score.min() >= 0 and score.max() <= 1)
-
-
-BEYOND_ONE = BoxRule(
-    Code(
-        "score-beyond-one",
-        "warning",
-        "expected a score in 0..1, found {value}",
-        "write confidences between 0 and 1",
-        "AP depends only on the order of the scores, but thresholds, curves and other formats expect "
-        "confidences between 0 and 1.",
-        row=True,
-    ),
-    find=_finite_beyond_one,
-    values=_score_of,
-    field="score",
-)
-
-
-def _truth_scored(columns: DerivedColumns) -> Found:
+@set_rule(SOME_SCORES)
+def truth_scored(columns: DerivedColumns) -> Found:
     if columns.dataset.kind == "gt":
         scored = ~np.isnan(columns.boxes.score)
         if scored.any():
-            yield (
-                columns.dataset.location(int(scored.argmax())),
-                {"found": int(scored.sum()), "total": len(columns.boxes)},
-            )
+            values = {"found": int(scored.sum()), "total": len(columns.boxes)}
+            yield columns.dataset.location(int(scored.argmax())), values
 
 
-TRUTH_SCORED = SetRule(
-    SOME_SCORES,
-    find=_truth_scored,
-)
-
-
-def _percent(columns: DerivedColumns) -> Found:
+@set_rule(PERCENT, explains=beyond_one.code)
+def percentages(columns: DerivedColumns) -> Found:
     if columns.dataset.kind == "det" and columns.boxes.in_percent:
         above = columns.boxes.score > 1
         n, largest = int(above.sum()), Trusted(number(columns.boxes.score.max()))
         yield columns.dataset.location(int(above.argmax())), {"n": n, "total": len(above), "value": largest}
-
-
-PERCENTAGES = SetRule(
-    PERCENT,
-    find=_percent,
-    explains=BEYOND_ONE.code,
-)
 
 
 EQUAL = Code(
@@ -106,25 +68,20 @@ EQUAL = Code(
 )
 
 
-def _no_confidences(columns: DerivedColumns) -> Found:
+@set_rule(EQUAL, explains=beyond_one.code)
+def no_confidences(columns: DerivedColumns) -> Found:
     """All scores are one number that is no confidence, such as the -1 of trackers."""
-    boxes = columns.boxes
-    if columns.dataset.kind != "det" or len(boxes) < 2 or boxes.in_percent:
+    score = columns.boxes.score
+    if columns.dataset.kind != "det" or len(score) < 2 or columns.boxes.in_percent:
         return
-    score = boxes.score
     if np.isfinite(score[0]) and not 0 <= score[0] <= 1 and (score == score[0]).all():
         yield common_location(columns.dataset), {"n": len(score), "value": Trusted(number(score[0]))}
 
 
-NO_CONFIDENCES = SetRule(EQUAL, _no_confidences, explains=BEYOND_ONE.code)
-
-
-def _equal_scores(columns: DerivedColumns) -> Found:
+@set_rule(EQUAL, validate_only=True, explains=beyond_one.code)
+def equal(columns: DerivedColumns) -> Found:
     score = columns.boxes.score
     if columns.dataset.kind != "det" or len(score) < 10:
         return
     if 0 <= score[0] <= 1 and (score == score[0]).all():
         yield common_location(columns.dataset), {"n": len(score), "value": Trusted(number(score[0]))}
-
-
-EQUAL_SCORES = SetRule(EQUAL, _equal_scores, validate_only=True, explains=BEYOND_ONE.code)

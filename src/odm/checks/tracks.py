@@ -2,51 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from odm import tracks
-from odm.checks.derived_columns import DerivedColumns
-from odm.checks.rules import BoxRule, Found, SetRule
-from odm.issues import Code, Log
+from odm.checks.duplicates import NO_ROWS
+from odm.checks.rules import DerivedColumns, Found, FoundBoxes, box_rule, set_rule
+from odm.issues import Log
 
 
-def _repeated(columns: DerivedColumns) -> NDArray[np.intp]:
-    return tracks.repeated(columns.dataset)
+@box_rule(tracks.TRACK_TWICE, field="track_id", validate_only=True)
+def twice(columns: DerivedColumns) -> FoundBoxes:
+    dataset = columns.dataset
+    return tracks.repeated(dataset), lambda row: {"value": tracks.track_name(dataset, row)}
 
 
-TWICE = BoxRule(
-    tracks.TRACK_TWICE,
-    find=_repeated,
-    values=lambda columns, row: {"value": tracks.track_name(columns.dataset, row)},
-    field="track_id",
-    validate_only=True,
-)
+@box_rule(tracks.CLASS_CHANGES, field="category_id", validate_only=True)
+def changes_class(columns: DerivedColumns) -> FoundBoxes:
+    dataset = columns.dataset
+    changed, first = tracks.class_changes(dataset) if dataset.kind == "gt" else (NO_ROWS, NO_ROWS)
+    return changed, lambda row: tracks.change_values(dataset, row, int(first[changed == row][0]))
 
 
-def _changes(columns: DerivedColumns) -> NDArray[np.intp]:
-    if columns.dataset.kind != "gt":
-        return np.zeros(0, np.intp)
-    return tracks.class_changes(columns.dataset)[0]
-
-
-def _change_values(columns: DerivedColumns, row: int) -> dict[str, Any]:
-    changed, first = tracks.class_changes(columns.dataset)
-    return tracks.change_values(columns.dataset, row, int(first[changed == row][0]))
-
-
-CHANGES_CLASS = BoxRule(
-    tracks.CLASS_CHANGES,
-    find=_changes,
-    values=_change_values,
-    field="category_id",
-    validate_only=True,
-)
-
-
-def _detections_change(columns: DerivedColumns) -> Found:
+@set_rule(tracks.DETECTIONS_CHANGE_CLASS, validate_only=True)
+def detections_change_class(columns: DerivedColumns) -> Found:
     dataset = columns.dataset
     if dataset.kind == "det":
         changed, first = tracks.class_changes(dataset)
@@ -56,19 +34,22 @@ def _detections_change(columns: DerivedColumns) -> Found:
             yield dataset.location(row), {"n": len(np.unique(first)), **values}
 
 
-DETECTIONS_CHANGE_CLASS = SetRule(tracks.DETECTIONS_CHANGE_CLASS, find=_detections_change, validate_only=True)
-
-
-def _same_frames(columns: DerivedColumns) -> Found:
+@set_rule(tracks.FRAME_TWICE, validate_only=True)
+def frame_twice(columns: DerivedColumns) -> Found:
     dataset = columns.dataset
     for first, second in tracks.same_frames(dataset):
         yield dataset.image_place(second), tracks.frame_values(dataset, first, second)
 
 
-FRAME_TWICE = SetRule(tracks.FRAME_TWICE, find=_same_frames, validate_only=True)
-
-
-def _beyond(columns: DerivedColumns) -> Found:
+@set_rule(
+    "frame-out-of-range",
+    "error",
+    "the frame {value} is beyond the end of the video {name!r}, which has {n} frames from {start} on",
+    "correct the number of the frame or the length of the video",
+    "A frame that the video does not have belongs to another video, or its numbers count otherwise.",
+    validate_only=True,
+)
+def frame_beyond(columns: DerivedColumns) -> Found:
     images, videos = columns.dataset.images, columns.dataset.videos
     if images.video is None or images.frame is None:
         return
@@ -87,40 +68,31 @@ def _beyond(columns: DerivedColumns) -> Found:
         yield columns.dataset.image_place(int(some[i])), values
 
 
-FRAME_BEYOND = SetRule(
-    Code(
-        "frame-out-of-range",
-        "error",
-        "the frame {value} is beyond the end of the video {name!r}, which has {n} frames from {start} on",
-        "correct the number of the frame or the length of the video",
-        "A frame that the video does not have belongs to another video, or its numbers count otherwise.",
-    ),
-    find=_beyond,
+@set_rule(
+    "boxes-without-track",
+    "warning",
+    "{n} of {total} boxes have no track",
+    "give them the id of the object that they show, if tracks are to be measured",
+    "Where tracks are measured, a box without one is a track of a single frame.",
     validate_only=True,
 )
-
-
-def _without_track(columns: DerivedColumns) -> Found:
+def without_track(columns: DerivedColumns) -> Found:
     track = columns.boxes.track
     if track is not None and (lacks := track < 0).any() and not lacks.all():
         values = {"n": int(np.count_nonzero(lacks)), "total": len(track)}
         yield columns.dataset.location(int(lacks.argmax())), values
 
 
-WITHOUT_TRACK = SetRule(
-    Code(
-        "boxes-without-track",
-        "warning",
-        "{n} of {total} boxes have no track",
-        "give them the id of the object that they show, if tracks are to be measured",
-        "Where tracks are measured, a box without one is a track of a single frame.",
-    ),
-    find=_without_track,
+@set_rule(
+    "one-frame-tracks",
+    "warning",
+    "{n} of {total} tracks have a single box, the first is {value}",
+    "check that ids are those of objects, the same in all frames, and not numbers of boxes",
+    "An object is mostly seen in more than one frame. Ids that are counted again in each frame, or "
+    "through all boxes, make every box a track of its own.",
     validate_only=True,
 )
-
-
-def _one_frame(columns: DerivedColumns) -> Found:
+def one_frame(columns: DerivedColumns) -> Found:
     track = columns.boxes.track
     if track is None:
         return
@@ -134,20 +106,6 @@ def _one_frame(columns: DerivedColumns) -> Found:
             "value": tracks.track_name(columns.dataset, row),
         }
         yield columns.dataset.location(row), values
-
-
-ONE_FRAME = SetRule(
-    Code(
-        "one-frame-tracks",
-        "warning",
-        "{n} of {total} tracks have a single box, the first is {value}",
-        "check that ids are those of objects, the same in all frames, and not numbers of boxes",
-        "An object is mostly seen in more than one frame. Ids that are counted again in each frame, or "
-        "through all boxes, make every box a track of its own.",
-    ),
-    find=_one_frame,
-    validate_only=True,
-)
 
 
 def note_gaps(columns: DerivedColumns, log: Log) -> None:
