@@ -34,7 +34,7 @@ import stat
 import sys
 import zipfile
 import zlib
-from typing import IO
+from typing import IO, Any
 
 from odm import inputs
 from odm.issues import Code
@@ -86,13 +86,18 @@ def _open(path: str, max_size: int) -> tuple[int, int]:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise Unreadable(f"it is {kind_of(status.st_mode)}, not a regular file")
-        if status.st_size > max_size:
-            raise Unreadable(f"it has {status.st_size} bytes, more than the limit of {max_size} (--max-size)")
+        refuse_larger(status.st_size, max_size)
     except BaseException:
         os.close(descriptor)
         raise
     inputs.opened(path, status)
     return descriptor, status.st_size
+
+
+def refuse_larger(size: int, most: int) -> None:
+    """Unreadable if a file has more bytes than `most`."""
+    if size > most:
+        raise Unreadable(f"it has {size} bytes, more than the limit of {most} (--max-size)")
 
 
 def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
@@ -101,16 +106,11 @@ def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
     Raises `Unreadable` with the reason.
     """
     if inside := _inside(path):
-        stream, size = _member(*inside, max_size)
+        stream, size = _open_entry(*inside, max_size)
         with stream:
             return _all_of(stream, size)
     data = _content(path, max_size)
-    if _is_gzip(path, data[:2]):
-        try:
-            return _inflated(data, max_size)
-        except BadArchive as e:
-            raise Unreadable(str(e)) from None
-    return data
+    return _inflated(data, max_size) if _is_gzip(path, data) else data
 
 
 def _inside(path: str) -> tuple[str, str] | None:
@@ -119,13 +119,22 @@ def _inside(path: str) -> tuple[str, str] | None:
     return found if found and found[1] else None
 
 
-def _member(archive: str, name: str, max_size: int) -> tuple[IO[bytes], int]:
+def _open_entry(path: str, name: str, max_size: int) -> tuple[IO[bytes], int]:
+    """A file of an archive and its size in bytes. `Unreadable` with the reason if it cannot be had."""
     try:
-        inputs.opened(archive, os.stat(archive))
-        return _open_entry(archive, name, max_size)
+        inputs.opened(path, os.stat(path))
+        archive, found = _archive(path)
     except OSError as e:
         raise Unreadable(reason_of(e)) from None
-    except BadArchive as e:
+    info = found.get(name)
+    if info is None:
+        raise Unreadable("there is no such file in the archive")
+    if info.flag_bits & 1:
+        raise Unreadable("it is encrypted")
+    refuse_larger(info.file_size, max_size)
+    try:
+        return io.BufferedReader(_Entry(archive.open(info))), info.file_size
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError) as e:
         raise Unreadable(str(e)) from None
 
 
@@ -140,6 +149,7 @@ def _all_of(stream: IO[bytes], size: int) -> bytes:
 
 
 def _content(path: str, max_size: int) -> bytes:
+    """All bytes of a file as it lies on the disk."""
     descriptor, size = _open(path, max_size)
     try:
         if size > 2**20:  # a hole of gigabytes is refused before it is read
@@ -147,7 +157,12 @@ def _content(path: str, max_size: int) -> bytes:
             os.lseek(descriptor, 0, os.SEEK_SET)
         data = os.read(descriptor, min(size + 1, 2**30))  # one more, so that a file that grows is noticed
         if len(data) != size or size >= 2**30:
-            data = _read_rest(descriptor, data, size)
+            stream = io.BytesIO()
+            stream.write(data)
+            del data  # lest the content be held twice
+            while (left := size + 1 - stream.tell()) > 0 and (part := os.read(descriptor, min(left, 2**26))):
+                stream.write(part)
+            data = stream.getvalue()
     except OSError as e:
         raise Unreadable(reason_of(e)) from None
     except (MemoryError, OverflowError):
@@ -159,16 +174,6 @@ def _content(path: str, max_size: int) -> bytes:
     if size >= 4096:
         refuse_nuls(data[:4096])
     return data
-
-
-def _read_rest(descriptor: int, data: bytes, size: int) -> bytes:
-    """What follows `data`, up to one byte more than `size`, without holding the content twice."""
-    stream = io.BytesIO()
-    stream.write(data)
-    del data
-    while (left := size + 1 - stream.tell()) > 0 and (part := os.read(descriptor, min(left, 2**26))):
-        stream.write(part)
-    return stream.getvalue()
 
 
 def refuse_nuls(head: bytes) -> None:
@@ -210,7 +215,7 @@ def other_kind(head: bytes) -> str:
 def read_head(path: str, n: int = HEAD) -> bytes:
     """The first `n` bytes of what `read_bytes` reads. `Unreadable` with the reason."""
     if inside := _inside(path):
-        stream, size = _member(*inside, 2**63)
+        stream, size = _open_entry(*inside, 2**63)
         with stream:
             return _all_of(stream, size) if size <= n else stream.read(n)
     descriptor, _ = _open(path, 2**63)
@@ -222,18 +227,13 @@ def read_head(path: str, n: int = HEAD) -> bytes:
         raise Unreadable(reason_of(e)) from None
     finally:
         os.close(descriptor)
-    if _is_gzip(path, head):
-        try:
-            return _inflated(head, n, cut=True)
-        except BadArchive as e:
-            raise Unreadable(str(e)) from None
-    return head
+    return _inflated(head, n, cut=True) if _is_gzip(path, head) else head
 
 
 def open_binary(path: str, *, max_size: int = MAX_SIZE) -> IO[bytes]:
     """A regular file, open for reading, for a library that reads only what it needs. `Unreadable` if not."""
     if inside := _inside(path):
-        return _member(*inside, max_size)[0]
+        return _open_entry(*inside, max_size)[0]
     descriptor, _ = _open(path, max_size)
     stream = os.fdopen(descriptor, "rb")
     if os.fspath(path).lower().endswith(".gz"):
@@ -272,10 +272,6 @@ MOST_RATIO = 1000
 _GZIP = b"\x1f\x8b"
 
 
-class BadArchive(Exception):
-    """An archive is damaged, or not one that is safe to read; the text is the reason."""
-
-
 def in_archive(path: str) -> tuple[str, str] | None:
     """The archive through which a path leads, and the name in it, empty for the archive itself; else None."""
     path = os.fspath(path)
@@ -300,29 +296,29 @@ def _listed(
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as e:
-        raise BadArchive(f"it is no ZIP archive that can be read ({e})") from None
+        raise Unreadable(f"it is no ZIP archive that can be read ({e})") from None
     found: dict[str, zipfile.ZipInfo] = {}
     infos = archive.infolist()
     if len(infos) > MOST_ENTRIES:
-        raise BadArchive(f"it has {len(infos)} entries, the most is {MOST_ENTRIES}")
+        raise Unreadable(f"it has {len(infos)} entries, the most is {MOST_ENTRIES}")
     for info in infos:
         if info.is_dir():
             continue
         name = info.filename
         if (reason := refuse_name(name)) is not None:
-            raise BadArchive(f"its entry {name!r} is no safe name: {reason}")
+            raise Unreadable(f"its entry {name!r} is no safe name: {reason}")
         if stat.S_ISLNK(info.external_attr >> 16):
-            raise BadArchive(f"its entry {name!r} is a link")
+            raise Unreadable(f"its entry {name!r} is a link")
         if name in found:
-            raise BadArchive(f"it has two entries {name!r}")
+            raise Unreadable(f"it has two entries {name!r}")
         if info.file_size > max(2**20, MOST_RATIO * info.compress_size):
-            raise BadArchive(f"its entry {name!r} has {info.file_size} bytes in {info.compress_size}")
+            raise Unreadable(f"its entry {name!r} has {info.file_size} bytes in {info.compress_size}")
         found[name] = info
     return archive, found
 
 
 def entries_of(path: str) -> dict[str, zipfile.ZipInfo]:
-    """The files in an archive, by name. BadArchive if it, or one of them, may not be read."""
+    """The files in an archive, by name. Unreadable if it, or one of them, may not be read."""
     return _archive(path)[1]
 
 
@@ -331,26 +327,10 @@ def _archive(path: str) -> tuple[zipfile.ZipFile, dict[str, zipfile.ZipInfo]]:
     return _listed(path, status.st_mtime_ns, status.st_size, os.getpid())
 
 
-def _open_entry(path: str, name: str, max_size: int) -> tuple[IO[bytes], int]:
-    """A file of an archive and its size in bytes. BadArchive with the reason if it cannot be had."""
-    archive, found = _archive(path)
-    info = found.get(name)
-    if info is None:
-        raise BadArchive("there is no such file in the archive")
-    if info.flag_bits & 1:
-        raise BadArchive("it is encrypted")
-    if info.file_size > max_size:
-        raise BadArchive(f"it has {info.file_size} bytes, more than the limit of {max_size} (--max-size)")
-    try:
-        return io.BufferedReader(_Entry(archive.open(info))), info.file_size
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError) as e:
-        raise BadArchive(str(e)) from None
+class Wrapped(io.RawIOBase):
+    """A file that a library reads, as one of Python's own."""
 
-
-class _Entry(io.RawIOBase):
-    """A file of an archive, whose damage is an OSError wherever it is noticed."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: Any) -> None:
         super().__init__()
         self._stream = stream
 
@@ -359,25 +339,41 @@ class _Entry(io.RawIOBase):
         return True
 
     def seekable(self) -> bool:
-        """It is, backwards by reading it again."""
+        """It is."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go to a place."""
-        return self._stream.seek(offset, whence)
+        """Go to a place, in an archive backwards by reading it again."""
+        place: int = self._stream.seek(offset, whence)
+        return place
 
     def tell(self) -> int:
         """Where the next part is read."""
-        return self._stream.tell()
+        place: int = self._stream.tell()
+        return place
 
-    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
+    def readinto(self, buffer: Any, /) -> int:
         """Read a part."""
+        view = memoryview(buffer).cast("B")
+        data = self.part(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def part(self, most: int) -> bytes:
+        """Up to so many bytes."""
+        raise NotImplementedError
+
+
+class _Entry(Wrapped):
+    """A file of an archive, whose damage is an OSError wherever it is noticed."""
+
+    def part(self, most: int) -> bytes:
+        """Up to so many bytes."""
         try:
-            data = self._stream.read(len(buffer))
+            data: bytes = self._stream.read(most)
         except (zipfile.BadZipFile, zlib.error, EOFError) as e:
             raise OSError(f"it is damaged in its archive: {e}") from None
-        buffer[: len(data)] = data
-        return len(data)
+        return data
 
 
 def _is_gzip(path: str, head: bytes) -> bool:
@@ -386,18 +382,18 @@ def _is_gzip(path: str, head: bytes) -> bool:
 
 
 def _inflated(data: bytes, most: int, *, cut: bool = False) -> bytes:
-    """What a gzip file holds, up to `most` bytes; with `cut`, its beginning. BadArchive if it is more."""
+    """What a gzip file holds, up to `most` bytes; with `cut`, its beginning. Unreadable if it is more."""
     unpack = zlib.decompressobj(wbits=31)
     try:
         found = unpack.decompress(data, most if cut else min(most, max(2**20, MOST_RATIO * len(data))) + 1)
     except zlib.error as e:
-        raise BadArchive(f"it is a damaged gzip file ({e})") from None
+        raise Unreadable(f"it is a damaged gzip file ({e})") from None
     if cut:
         return found
     if not unpack.eof and len(found) > min(most, max(2**20, MOST_RATIO * len(data))):
-        raise BadArchive("it holds more bytes than --max-size or its own size allow")
+        raise Unreadable("it holds more bytes than --max-size or its own size allow")
     if not unpack.eof or unpack.unused_data:
-        raise BadArchive("it is a gzip file that is cut, or has several parts")
+        raise Unreadable("it is a gzip file that is cut, or has several parts")
     return found
 
 

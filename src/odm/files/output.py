@@ -119,10 +119,6 @@ class Output:
         try:
             self._old = os.stat(self._real)
         except FileNotFoundError:
-            if os.path.exists(self.target):  # /dev/stdout leads to a pipe, which no path names
-                what = kind_of(os.stat(self.target).st_mode)
-                wanted = "a regular file" if self.single else "a folder"
-                raise PathError(f"{shown}: the target is {what}, not {wanted}") from None
             self._check_parent(shown)
             return False
         except OSError as e:
@@ -148,6 +144,11 @@ class Output:
         return not empty
 
     def _check_parent(self, shown: str) -> None:
+        """PathError if a target that is not there cannot be made."""
+        if os.path.exists(self.target):  # /dev/stdout leads to a pipe, which no path names
+            what = kind_of(os.stat(self.target).st_mode)
+            wanted = "a regular file" if self.single else "a folder"
+            raise PathError(f"{shown}: the target is {what}, not {wanted}")
         location = self.target
         while location and not os.path.lexists(location):
             location = os.path.dirname(location)
@@ -366,38 +367,29 @@ class Output:
         if self.single and not self.written:
             return
         PLACED[self.target] = False
-        if self.single:
-            self._commit_file()
-        else:
-            self._commit_folder()
-        PLACED[self.target] = True
-
-    def _commit_folder(self) -> None:
-        tree = os.path.join(self._stage, "tree")
+        made = os.path.join(self._stage, "file" if self.single else "tree")
         if not self._sync_each:
-            scratch.sync_file_system(tree)
-        if self._exists or os.path.dirname(self._stage) == self._real:
-            self._merge(tree)
-        else:
-            if self._old is not None:  # the empty folder that is replaced; its owner and mode stay
-                with contextlib.suppress(OSError, AttributeError):
-                    os.chown(tree, self._old.st_uid, self._old.st_gid)
-                self._keep_mode(tree)
-                if os.name == "nt":
-                    os.rmdir(self._real)
-            os.rename(tree, self._real)
-        self._sync_parents()
-
-    def _commit_file(self) -> None:
-        made = os.path.join(self._stage, "file")
+            scratch.sync_file_system(made)
         try:
-            if self._exists:
+            if self.single and self._exists:
                 self._keep_mode(made)
                 os.replace(made, self._real)
-            else:
+            elif self.single:
                 self._appear(made)
+            elif self._exists or os.path.dirname(self._stage) == self._real:
+                self._merge(made)
+            else:
+                if self._old is not None:  # the empty folder that is replaced; its owner and mode stay
+                    with contextlib.suppress(OSError, AttributeError):
+                        os.chown(made, self._old.st_uid, self._old.st_gid)
+                    self._keep_mode(made)
+                    if os.name == "nt":
+                        os.rmdir(self._real)
+                os.rename(made, self._real)
         finally:
-            self._sync_parents()
+            for folder in {os.path.dirname(self._real), *map(os.path.dirname, self._made)}:
+                scratch.sync_folder(folder)
+        PLACED[self.target] = True
 
     def _keep_mode(self, made: str) -> None:
         """Give what was made the mode of what it replaces: what only its owner may read stays so.
@@ -418,10 +410,6 @@ class Output:
             raise PathError(f"{printable(self.target)}: another program created it in the meantime") from None
         except (OSError, AttributeError, NotImplementedError):  # not every file system has links
             os.rename(made, self._real)
-
-    def _sync_parents(self) -> None:
-        for folder in {os.path.dirname(self._real), *map(os.path.dirname, self._made)}:
-            scratch.sync_folder(folder)
 
     def _merge(self, tree: str) -> None:
         for name in self._moves(self.written):

@@ -123,8 +123,12 @@ def remove_stage(stage: str, held: int) -> None:
     with contextlib.suppress(OSError, RecursionError):
         if held >= 0:
             _empty(held)
-        elif not hasattr(os, "fwalk"):
-            _empty_by_path(stage)
+        elif not hasattr(os, "fwalk"):  # Windows, which has no descriptors of folders
+            for folder, folders, names in os.walk(stage, topdown=False):
+                for name in names:
+                    os.unlink(os.path.join(folder, name))
+                for name in folders:
+                    os.rmdir(os.path.join(folder, name))
         os.rmdir(stage)
 
 
@@ -142,15 +146,6 @@ def _empty(folder: int) -> None:
                 os.rmdir(name, dir_fd=inner)
             except NotADirectoryError:  # a link to a folder
                 os.unlink(name, dir_fd=inner)
-
-
-def _empty_by_path(top: str) -> None:
-    """The same on Windows, which has no descriptors of folders."""
-    for folder, folders, names in os.walk(top, topdown=False):
-        for name in names:
-            os.unlink(os.path.join(folder, name))
-        for name in folders:
-            os.rmdir(os.path.join(folder, name))
 
 
 def sync_folder(folder: str) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import IO, Any, TypeVar
 
 from odm import inputs
@@ -15,7 +16,6 @@ from odm.files.opening import (
     MAX_SIZE,
     NOT_TEXT,
     UNREADABLE,
-    BadArchive,
     Unreadable,
     as_utf8,
     entries_of,
@@ -69,10 +69,33 @@ class Source:
         max_size: int = MAX_SIZE,
         encoding: str = "",
     ) -> None:
-        self.encoding = encoding
         path = os.fspath(path)
+        self._begin(path, follow_links=follow_links, max_size=max_size, encoding=encoding)
+        if path == "-":
+            raise PathError(f"-: cannot read from standard input; {GIVE_A_PATH}")
+        self._archive = in_archive(path)
+        """The ZIP archive that it is or lies in, and the name in it."""
+        if self._archive is not None:
+            self.is_dir = self._is_folder_of(*self._archive)
+            return
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError) as e:
+            near = ""
+            if isinstance(e, FileNotFoundError):
+                folder, name = os.path.split(path.rstrip("/\\"))
+                with contextlib.suppress(OSError, ValueError):
+                    near = hint(name, sorted(os.listdir(folder or ".")))
+            raise PathError(f"{printable(path)}: {reason_of(e)}{near}") from None
+        self.is_dir = stat.S_ISDIR(status.st_mode)
+        if not self.is_dir and not stat.S_ISREG(status.st_mode):
+            raise PathError(f"{printable(path)}: it is {kind_of(status.st_mode)}, not a file or a folder")
+
+    def _begin(self, path: str, *, follow_links: bool, max_size: int, encoding: str) -> None:
+        """Set what every kind of source has."""
         self.path = path
         self._lead = os.path.join(path, "")
+        self.encoding = encoding
         self.follow_links = follow_links
         self.max_size = max_size
         self.hidden: list[str] = []
@@ -88,30 +111,14 @@ class Source:
         self._found: dict[tuple[object, ...], Any] = {}
         self._files: list[str] | None = None
         self._size_files: list[str] = []
-        if path == "-":
-            raise PathError(f"-: cannot read from standard input; {GIVE_A_PATH}")
-        self._archive = in_archive(path)
-        """The ZIP archive that it is or lies in, and the name in it."""
-        if self._archive is not None:
-            self.is_dir = self._is_folder_of(*self._archive)
-            return
-        try:
-            status = os.stat(path)
-        except (OSError, ValueError) as e:
-            near = _nearest(path) if isinstance(e, FileNotFoundError) else ""
-            raise PathError(f"{printable(path)}: {reason_of(e)}{near}") from None
-        self.is_dir = stat.S_ISDIR(status.st_mode)
-        if not self.is_dir and not stat.S_ISREG(status.st_mode):
-            raise PathError(f"{printable(path)}: it is {kind_of(status.st_mode)}, not a file or a folder")
 
     def _is_folder_of(self, archive: str, name: str) -> bool:
         """Whether a name in an archive is a folder. PathError if it is nothing, or the archive is refused."""
         try:
             inputs.opened(archive, os.stat(archive))
             names = entries_of(archive)
-        except (BadArchive, OSError) as e:
-            reason = reason_of(e) if isinstance(e, OSError) else str(e)
-            raise PathError(f"{printable(archive)}: {printable(reason)}") from None
+        except (Unreadable, OSError) as e:
+            raise PathError(f"{printable(archive)}: {printable(reason_of(e))}") from None
         if name in names:
             return False
         if name and not any(other.startswith(f"{name}/") for other in names):
@@ -186,14 +193,11 @@ class Source:
     def read(self, file: str, log: Log) -> bytes | None:
         """The content of one of `files`; None, and an issue in the log, where it cannot be had."""
         path = self.full(file)
-        if file and not (file.isascii() and file.isprintable()):
-            # The stem becomes the name of an image, which every output must be able to hold.
-            reason = "it is not UTF-8" if _is_escaped(file) else refuse_name(file)
-            if reason is not None:
-                log.report(BAD_NAME, path, value=file, reason=reason)
-                return None
+        if file and (why := self._refused_name(file)) is not None:
+            log.report(BAD_NAME, path, value=file, reason=why)
+            return None
         try:
-            data = read_bytes(path, max_size=self.max_size)
+            data = self._content(file)
         except Unreadable as e:
             log.report(UNREADABLE, path, reason=str(e))
             return None
@@ -201,6 +205,16 @@ class Source:
             log.report(NOT_TEXT, path, value=Trusted(what))
             return None
         return self.in_utf8(data, path, log)
+
+    def _refused_name(self, file: str) -> str | None:
+        """Why a name cannot stay: the stem becomes that of an image, which every output must hold."""
+        if file.isascii() and file.isprintable():
+            return None
+        undecoded = any("\udc80" <= c <= "\udcff" for c in file)
+        return "it is not UTF-8" if undecoded else refuse_name(file)
+
+    def _content(self, file: str) -> bytes:
+        return read_bytes(self.full(file), max_size=self.max_size)
 
     def in_utf8(self, data: bytes, path: str, log: Log) -> bytes | None:
         """A text as UTF-8, or as it is if its encoding is unclear; None, and an issue, if not as named."""
@@ -305,15 +319,14 @@ class Source:
             log.note(f"{printable(self.path)}: {links} outside it, not followed (--follow-links)")
 
     def _walk(self) -> Iterator[str]:
-        if self._archive is not None:
-            return self._walk_archive(*self._archive)
-        return self._walk_below("", deep=True)
+        if self._archive is None:
+            return self._walk_below("", deep=True)
+        archive, top = self._archive
+        inside = (e for e in entries_of(archive) if not top or e.startswith(f"{top}/"))
+        return self._not_hidden(entry[len(top) :].lstrip("/") for entry in inside)
 
-    def _walk_archive(self, archive: str, top: str) -> Iterator[str]:
-        for entry in entries_of(archive):
-            if top and not entry.startswith(f"{top}/"):
-                continue
-            name = entry[len(top) :].lstrip("/")
+    def _not_hidden(self, names: Iterable[str]) -> Iterator[str]:
+        for name in names:
             if any(part.startswith(".") or part == "__MACOSX" for part in name.split("/")):
                 self.hidden.append(name)
             else:
@@ -354,7 +367,9 @@ class Source:
                         yield name
                 elif not os.path.isdir(entry.path):
                     yield name
-                elif (real := os.path.realpath(entry.path)) in above or _holds(real, folder):
+                elif (real := os.path.realpath(entry.path)) in above or (
+                    os.path.realpath(folder) + os.sep
+                ).startswith(real.rstrip(os.sep) + os.sep):
                     self.bad_links.append((name, "the link points to a folder above it", False))
                 elif len(above) > 1 and not budget:
                     self.bad_links.append((name, "too many nested links", False))
@@ -462,22 +477,3 @@ _BEGINNING = 2**20
 _PICTURE_FOLDERS = frozenset({"images", "jpegimages"})
 _NESTED_LINKS = 1000
 """How many links below links a walk enters; a few folders full of links to each other have no end."""
-
-
-def _holds(folder: str, inner: str) -> bool:
-    return (os.path.realpath(inner) + os.sep).startswith(folder.rstrip(os.sep) + os.sep)
-
-
-def _is_escaped(name: str) -> bool:
-    """Whether a file name holds bytes that the system's encoding could not decode."""
-    return any("\udc80" <= c <= "\udcff" for c in name)
-
-
-def _nearest(path: str) -> str:
-    """A sentence that names what lies beside a path that is not there, if it is like it."""
-    folder, name = os.path.split(path.rstrip("/\\"))
-    try:
-        beside = sorted(os.listdir(folder or "."))
-    except (OSError, ValueError):
-        return ""
-    return hint(name, beside)

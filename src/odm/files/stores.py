@@ -14,10 +14,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import IO, Any, TypeVar
 
-from odm.files.opening import HEAD, MAX_SIZE, NOT_TEXT, UNREADABLE, Unreadable, other_kind
+from odm.files.opening import HEAD, MAX_SIZE, Unreadable, Wrapped, refuse_larger
 from odm.files.source import Source
-from odm.issues import Log, PathError, Trusted, UsageError, printable
-from odm.names import BAD_NAME, refuse_name
+from odm.issues import PathError, UsageError, printable
+from odm.names import refuse_name
 
 _ADDRESS = re.compile(r"(s3|gs|gcs|abfss?)://[^/]", re.IGNORECASE)
 _OTHER = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
@@ -225,19 +225,9 @@ class RemoteSource(Source):
     """A file or folder of an object store. There are no links; names follow the same rules as on a disk."""
 
     def __init__(self, path: str, *, max_size: int = MAX_SIZE, encoding: str = "") -> None:
-        self.encoding = encoding
         path = conceal(path)
-        self.path, self._query = split_query(path)
-        self.follow_links = False
-        self.max_size = max_size
-        self.hidden = []
-        self.bad_links = []
-        self.picture_links = {}
-        self.left_out = set()
-        self.inner = None
-        self._found = {}
-        self._files = None
-        self._size_files = []
+        base, self._query = split_query(path)
+        self._begin(base, follow_links=False, max_size=max_size, encoding=encoding)
         self._archive = None
         self._heads: dict[str, bytes | Unreadable] = {}
         self._fs, self._top = connect(self.path + self._query)
@@ -259,47 +249,25 @@ class RemoteSource(Source):
 
     def open(self, file: str = "") -> IO[bytes]:
         """One of `files`, of which only what is asked for is fetched. OSError if it cannot be opened."""
-        if large := self._too_large(file):
-            raise Unreadable(large)
-        address = self.full()
-        stream = _Asked(address, ask(address, self._fs.open_input_file, self._inner(file)))
-        return io.BufferedReader(stream, 2**20)
+        refuse_larger(self.size(file), self.max_size)
+        address, inner = self.full(), f"{self._top}/{file}" if file else self._top
+        return io.BufferedReader(_Asked(address, ask(address, self._fs.open_input_file, inner)), 2**20)
 
-    def _too_large(self, file: str) -> str:
-        if self.size(file) <= self.max_size:
-            return ""
-        return f"it has {self.size(file)} bytes, more than the limit of {self.max_size} (--max-size)"
+    def _refused_name(self, file: str) -> str | None:
+        return refuse_name(file)
 
-    def read(self, file: str, log: Log) -> bytes | None:
-        """The content of one of `files`; None, and an issue in the log, where it cannot be had."""
-        path = self.full(file)
-        if file and (why := refuse_name(file)) is not None:
-            log.report(BAD_NAME, path, value=file, reason=why)
-            return None
-        try:
-            with self.open(file) as stream:
-                parts = list(iter(lambda: stream.read(CHUNK), b""))
-        except PathError:
-            raise
-        except faults() as e:
-            log.report(UNREADABLE, path, reason=reason(e))
-            return None
-        data = b"".join(parts)
-        if what := other_kind(data):
-            log.report(NOT_TEXT, path, value=Trusted(what))
-            return None
-        return self.in_utf8(data, path, log)
+    def _content(self, file: str) -> bytes:
+        with _unreadable(), self.open(file) as stream:
+            return b"".join(iter(lambda: stream.read(CHUNK), b""))
 
     def peek(self, file: str = "") -> bytes:
         """The first bytes of one of `files`. `Unreadable` with the reason if they cannot be had."""
         if file not in self._heads:  # which every format asks for
             try:
-                with self.open(file) as stream:
+                with _unreadable(), self.open(file) as stream:
                     self._heads[file] = self._head_in_utf8(stream.read(HEAD))
-            except PathError:
-                raise
-            except faults() as e:
-                self._heads[file] = Unreadable(reason(e))
+            except Unreadable as e:
+                self._heads[file] = e
         head = self._heads[file]
         if isinstance(head, Unreadable):
             raise head
@@ -315,9 +283,6 @@ class RemoteSource(Source):
         del path
         return False
 
-    def _inner(self, file: str) -> str:
-        return f"{self._top}/{file}" if file else self._top
-
     def _walk(self) -> Iterator[str]:
         from pyarrow.fs import FileSelector
 
@@ -325,33 +290,28 @@ class RemoteSource(Source):
             found: list[Any] = ask(
                 self.full(), self._fs.get_file_info, FileSelector(self._top, recursive=True)
             )
-        for info in found:
-            if not info.is_file:
-                continue
-            name = info.path[len(self._top) :].lstrip("/")
-            parts = name.split("/")
-            if any(part.startswith(".") or part == "__MACOSX" for part in parts):
-                self.hidden.append(name)
-            else:
-                self._sizes[name] = info.size or 0
-                yield name
+        self._sizes |= {i.path[len(self._top) :].lstrip("/"): i.size or 0 for i in found if i.is_file}
+        return self._not_hidden(self._sizes)
 
 
-class _Asked(io.RawIOBase):
+@contextlib.contextmanager
+def _unreadable() -> Iterator[None]:
+    """Raise what a provider refuses as `Unreadable`."""
+    try:
+        yield
+    except PathError:
+        raise
+    except faults() as e:
+        raise Unreadable(reason(e)) from None
+
+
+class _Asked(Wrapped):
     """A file of a store, each part of which is waited for as `ask` does."""
 
     def __init__(self, address: str, stream: Any) -> None:
-        super().__init__()
-        self._address, self._stream = address, stream
+        super().__init__(stream)
+        self._address = address
         self._size: int = ask(address, stream.size)
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Go to a place, which asks for nothing."""
@@ -359,20 +319,13 @@ class _Asked(io.RawIOBase):
         self._stream.seek(base + offset)
         return base + offset
 
-    def tell(self) -> int:
-        """Where the next part is read."""
-        place: int = self._stream.tell()
-        return place
-
-    def readinto(self, buffer: Any, /) -> int:
+    def part(self, most: int) -> bytes:
         """Read a part. OSError if it cannot be had, or the file is shorter than it should be."""
-        view = memoryview(buffer).cast("B")
-        wanted = min(len(view), self._size - self.tell(), CHUNK)
-        data = ask(self._address, self._stream.read, wanted) if wanted > 0 else b""
+        wanted = min(most, self._size - self.tell(), CHUNK)
+        data: bytes = ask(self._address, self._stream.read, wanted) if wanted > 0 else b""
         if wanted > 0 and not data:
             raise OSError("it is cut")
-        view[: len(data)] = data
-        return len(data)
+        return data
 
     def close(self) -> None:
         """Close it."""
