@@ -19,9 +19,8 @@ from odm.files import Output, Source
 from odm.formats import SURE, get, make_options
 from odm.formats import voc as module
 from odm.formats._shared.number_text import whole_edges
-from odm.formats.voc import elements as voc_elements
+from odm.formats.voc import reader as voc_reader
 from odm.formats.voc import results as voc_results
-from odm.formats.voc import shapes as voc_shapes
 from odm.issues import Log, UsageError
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
@@ -85,7 +84,7 @@ def both_ways(path, **options):
     """What the quick way and lxml make of it; they must agree."""
     quick = facts(*read(path, **options))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(voc_shapes.Shapes, "_find", lambda _, files: [None] * len(files))
+        patch.setattr(voc_reader.Reader, "_find_alike", lambda *_: None)
         slow = facts(*read(path, **options))
     assert quick == slow
     return quick
@@ -264,10 +263,9 @@ ODD = [
         min_size=2,
         max_size=9,
     ),
-    chunk=st.sampled_from([1, 2000, 2**19]),
     sub=st.booleans(),
 )
-def test_an_odd_file_among_others_is_read_as_if_alone(tmp_path_factory, files, chunk, sub):
+def test_an_odd_file_among_others_is_read_as_if_alone(tmp_path_factory, files, sub):
     folder = tmp_path_factory.mktemp("voc")
     for i, (n, changes) in enumerate(files):
         names = [b"dog", b"cat%d" % i, b"dog"][:n]
@@ -289,9 +287,7 @@ def test_an_odd_file_among_others_is_read_as_if_alone(tmp_path_factory, files, c
     if sub:  # the same image twice, the second with a class that no other has
         text = (folder / "0/0.xml").read_bytes().replace(b"Left", b"")
         save(folder, **{"0__0.XML": text, "0__0.xml": text.replace(b"dog", b"cow")})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "CHUNK", chunk)
-        both_ways(folder)
+    both_ways(folder)
 
 
 def test_issues_come_in_the_order_of_the_files(tmp_path):
@@ -310,7 +306,7 @@ def test_the_quick_way_is_taken(tmp_path, monkeypatch, is_indented, lines):
     for path in (tmp_path / "out").iterdir():
         data = path.read_bytes()
         path.write_bytes(data if is_indented else re.sub(rb"\s*\n\s*", b"", data))
-    monkeypatch.setattr(voc_elements.Elements, "read", lambda *_: pytest.fail("the slow way was taken"))
+    monkeypatch.setattr(voc_reader.Reader, "_object", lambda *_: pytest.fail("the slow way was taken"))
     back, _ = read(tmp_path / "out")
     assert back.boxes.score.tolist() == [0.5, 1e-3, 1]
     assert [back.location(i)[1] for i in range(3)] == lines

@@ -7,6 +7,7 @@ A size comes from, in this order: ``--image-sizes FILE.csv``, ``--image-size WxH
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import posixpath
 from collections import Counter
@@ -350,3 +351,10 @@ def parse_pixels(text: str) -> int:
     if not (1 <= value < 2**31 and value.is_integer()):
         raise ValueError("not a whole number of pixels in 1..2147483647")
     return int(value)
+
+
+@functools.lru_cache(maxsize=1000)
+def pixels_or_unknown(text: str) -> int:
+    """`parse_pixels`, and 0 for an empty text or a zero, which stand for an unknown size."""
+    zero = not text or (text.isascii() and "_" not in text and float(text) == 0)
+    return 0 if zero else parse_pixels(text)

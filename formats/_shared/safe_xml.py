@@ -11,6 +11,7 @@ from typing import Any
 from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.encodings import wide_encoding
 from odm.issues import Code, Log, Trusted, shorten
+from odm.tables import Id
 
 XML_SYNTAX = Code(
     "xml-syntax",
@@ -64,6 +65,8 @@ WRONG_ROOT = Code(
     file=True,
 )
 BLANKS = " \t\r\n"
+PLAIN_NUMBERS = re.compile(r"(?:-?[0-9]{1,15}(?:\.[0-9]{1,20})?(?:\0|\Z))+", re.ASCII)
+"""Numbers that are surely finite, as nearly all are, with a zero character between them."""
 XML_BEGINS = "<\0\xfe\xff"
 """The first character of XML, also in UTF-16 or UTF-32."""
 _DECLARED = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"']")
@@ -72,14 +75,15 @@ DOCTYPE = re.compile(r"<!DOCTYPE(?:[^\[>\"']|\"[^\"]*\"|'[^']*')*([\[>])")
 
 
 class SafeXmlParser:
-    """Parses documents; the parser is made with the first of them."""
+    """Parses documents with the root `expected`; the parser is made with the first of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, expected: str, title: str) -> None:
+        self._expected, self._title = expected, title
         self._parser: Any = None
         self._etree: Any = None
 
     def root(self, data: bytes, path: str, log: Log) -> Any:
-        """The root element; None, and an issue, if the document is broken or not harmless."""
+        """The root element; None, and an issue, if it is another, or the document broken or not harmless."""
         if self._parser is None:
             from lxml import etree
 
@@ -132,6 +136,10 @@ class SafeXmlParser:
                 return None
             value = root.getroottree().docinfo.doctype
             log.report(XML_DOCTYPE, path, line=doctype_line if doctype else 0, value=value)
+        if root.tag != self._expected:
+            about = {"value": root.tag, "expected": self._expected, "title": self._title}
+            log.report(WRONG_ROOT, path, line=root.sourceline or 0, **about)
+            return None
         return root
 
 
@@ -157,6 +165,13 @@ def _syntax_error(e: Any, data: bytes, path: str, declared: re.Match[bytes] | No
         log.report(NOT_UTF8, path, line=1, value=wide)
         return
     log.report(XML_SYNTAX, path, line=line, column=column, reason=Trusted(shorten(reason.strip(), 200)))
+
+
+def track_id(text: str | None) -> Id | None:
+    """The id of a track as a number where it is one; None where there is none."""
+    if text is None or not text.strip(BLANKS) or text == "-1":
+        return None
+    return int(text) if re.fullmatch("0|[1-9][0-9]{0,17}", text, re.ASCII) else text
 
 
 def narrow(data: bytes) -> bytes:

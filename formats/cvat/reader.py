@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import re
 from collections.abc import Sequence
@@ -22,8 +21,8 @@ from odm.formats._shared.codes import (
     WRONG_COUNT,
 )
 from odm.formats._shared.gather import At, Corners, Gather, own_folder
-from odm.formats._shared.pictures import parse_pixels
-from odm.formats._shared.safe_xml import BLANKS, WRONG_ROOT, SafeXmlParser
+from odm.formats._shared.pictures import parse_pixels, pixels_or_unknown
+from odm.formats._shared.safe_xml import BLANKS, PLAIN_NUMBERS, SafeXmlParser, track_id
 from odm.formats._shared.splits import SplitOptions
 from odm.formats._shared.text_tokens import NON_FINITE, NUMBER
 from odm.issues import Log, printable
@@ -38,8 +37,6 @@ MARKS = {
 }
 _OCCLUDED = int(Flag.OCCLUDED)
 _TRUE, _FALSE = frozenset(("1", "true", "yes")), frozenset(("", "0", "false", "no"))
-_PLAIN = re.compile(r"(?:-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?:\0|\Z))+", re.ASCII)
-"""Numbers that are surely finite, as nearly all are."""
 _EDGES = ("xtl", "ytl", "xbr", "ybr")
 _OTHER_SHAPES = frozenset(("polyline", "points", "cuboid", "skeleton", "tag"))
 _SHAPES = _OTHER_SHAPES | {"box", "polygon", "ellipse", "mask"}
@@ -58,7 +55,7 @@ class Reader:
         self.source, self.builder, self.log = source, builder, log
         self.split, self.splits = options.split, set[str]()
         self.gather = Gather(source, builder, log, options, own_folder(source), size_field="width")
-        self.parser = SafeXmlParser()
+        self.parser = SafeXmlParser("annotations", "CVAT for images 1.1")
         self.categories: dict[str, int] = {}
         """The rows of the classes that objects have had."""
         self.outlines: list[tuple[str, int, str]] = []
@@ -83,16 +80,6 @@ class Reader:
         self.path = self.source.full(file)
         root = self.parser.root(data, self.path, self.log)
         if root is None:
-            return
-        if root.tag != "annotations":
-            self.log.report(
-                WRONG_ROOT,
-                self.path,
-                line=root.sourceline or 0,
-                value=root.tag,
-                expected="annotations",
-                title="CVAT for images 1.1",
-            )
             return
         images = [(e.get("name", ""), e.get("subset") or "") for e in root.iterchildren("image")]
         self.begin(root, images)
@@ -150,7 +137,7 @@ class Reader:
         for field in ("width", "height"):
             text = (element.get(field) or "").strip(BLANKS)
             try:
-                sizes.append(_pixels(text))
+                sizes.append(pixels_or_unknown(text))
             except ValueError:
                 self.log.report(BAD_IMAGE_SIZE, self.path, line=line, field=field, value=text)
                 return None
@@ -326,7 +313,7 @@ class Reader:
     def numbers(self, shape: Any, *fields: str) -> list[float]:
         """The numbers of these attributes; all that is wrong with them is reported."""
         words = list(map(shape.get, fields))
-        if None not in words and _PLAIN.fullmatch("\0".join(words)):
+        if None not in words and PLAIN_NUMBERS.fullmatch("\0".join(words)):
             return list(map(float, words))
         line, found = shape.sourceline or 0, []
         for field, text in zip(fields, words, strict=True):
@@ -404,21 +391,6 @@ class Reader:
                 what=what if same else "outlines",
             )
         self.gather.finish()
-
-
-@functools.lru_cache(maxsize=1000)
-def _pixels(text: str) -> int:
-    """The width or height of an image, 0 where it is unknown. ValueError if it can be neither."""
-    zero = not text or (text.isascii() and NUMBER.fullmatch(text.encode()) and not float(text))
-    return 0 if zero else parse_pixels(text)
-
-
-def track_id(text: str | None) -> Id | None:
-    """The id of a track as a number where it is one; None where there is none."""
-    if text is None or not text.strip(BLANKS) or text == "-1":
-        return None
-    plain = re.fullmatch("0|[1-9][0-9]{0,17}", text, re.ASCII)
-    return int(text) if plain else text
 
 
 def _is_number(text: str) -> bool:

@@ -56,27 +56,22 @@ Writing
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from odm.files import Output, Source
-from odm.formats._contract import LIKELY, SURE, Format, Sniff
+from odm.formats._contract import LIKELY, SURE, Sniff, format_of
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.gather import Gather, own_folder
-from odm.formats._shared.image_names import Place, image_places
+from odm.formats._shared.image_names import image_places
 from odm.formats._shared.number_text import whole_edges
 from odm.formats._shared.safe_xml import XML_BEGINS, root_of
-from odm.formats._shared.text_tokens import CHUNK
 from odm.formats.voc.results import RESULT_NAME, ResultReader, result_files, write_results
 from odm.formats.voc.terms import FLAGS, VocOptions
 from odm.formats.voc.trees import find_splits, name_strays
 from odm.issues import Log, UsageError, plural
 from odm.tables import Builder, Dataset, Floats
-
-if TYPE_CHECKING:
-    from odm.formats.voc.shapes import File
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -139,16 +134,11 @@ def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> Non
         is_result = not files and bool(result_files(source))
     if options.results or is_result:
         ResultReader(source, builder, log, options).run()
-    elif not files:
+        return
+    if not files:
         log.report(NO_FILES, source.path, expected="XML files", n=len(source.files))
-    else:
-        _read_xml(source, files, builder, log, options)
-
-
-def _read_xml(source: Source, files: list[str], builder: Builder, log: Log, options: VocOptions) -> None:
-    from odm.formats.voc.elements import Elements
-    from odm.formats.voc.gather import Images, Rows
-    from odm.formats.voc.shapes import Shapes
+        return
+    from odm.formats.voc.reader import Reader
 
     gather = Gather(source, builder, log, options, own_folder(source), size_field="size")
     found = list(zip(files, image_places(source, files, gather.pictures), strict=True))
@@ -156,34 +146,12 @@ def _read_xml(source: Source, files: list[str], builder: Builder, log: Log, opti
     found.sort(key=lambda location: location[1].key)
     chosen, splits = find_splits(source, found, roots, options.split, log)
     name_strays(source, roots, log)
-    images = Images(gather, splits, {place.key: place.picture for _, place in chosen})
-    rows = Rows(gather, options.origin)
-    shapes = Shapes(builder, images, rows, Elements(builder, log, images, rows))
-    for batch in _batches(source, chosen, log):
-        shapes.read(batch)
-        rows.pack()
-    rows.finish()
-
-
-def _batches(source: Source, chosen: Sequence[tuple[str, Place]], log: Log) -> Iterator[list[File]]:
-    """The files with their content, some hundred kilobytes at a time; what cannot be read is reported."""
-    from odm.formats.voc.shapes import File
-
-    batch: list[File] = []
-    held = 0
-    unread = log.fresh()
+    reader = Reader(gather, splits, {place.key: place.picture for _, place in chosen}, options.origin)
     for file, place in log.track(chosen, "reading"):
-        data = source.read(file, unread)
+        data = source.read(file, log)
         if data is not None:
-            batch.append(File(data, source.full(file), place.key))
-            held += len(data)
-        if data is None or held >= CHUNK:
-            yield batch
-            batch, held = [], 0
-        if data is None:  # in its turn
-            log.extend(unread)
-            unread = log.fresh()
-    yield batch
+            reader.read(data, source.full(file), place.key)
+    reader.finish()
 
 
 def _check(options: VocOptions) -> None:
@@ -227,21 +195,15 @@ def adapt(options: VocOptions) -> dict[str, Any]:
     return {"keeps": _KEEPS - {"video", "track"}} if options.results else {}
 
 
-FORMAT = Format(
-    name="voc",
+FORMAT = format_of(
+    __name__,
     title="Pascal VOC XML",
     use="training",
     written_by="Pascal VOC, labelImg, CVAT, ImageNet DET, Roboflow (XML, and comp3/comp4 results)",
-    doc=__doc__ or "",
     suffixes=(".xml",),
     looks_at=(".xml", ".txt"),
     begins=XML_BEGINS,
     single=False,
     pictures="JPEGImages",
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=VocOptions,
     keeps=_KEEPS,
-    adapt=adapt,
 )

@@ -10,6 +10,7 @@ import numpy as np
 from odm.formats._contract import option
 from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.safe_xml import BLANKS
 from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT
 from odm.issues import Code, Log
 from odm.tables import Flag, Floats
@@ -44,7 +45,6 @@ class VocOptions(ImageOptions):
     round: bool = option(False, "write whole numbers only", side="write")
 
 
-BLANKS = " \t\r\n"
 WHITE = BLANKS.encode()
 EDGES = ("xmin", "ymin", "xmax", "ymax")
 FLAGS = {"difficult": Flag.DIFFICULT, "truncated": Flag.TRUNCATED, "occluded": Flag.OCCLUDED}

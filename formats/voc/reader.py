@@ -1,0 +1,503 @@
+"""Reading Pascal VOC XML, file by file.
+
+The objects of most files are written alike, element by element, with plain values in them. One pattern, that
+of an object written like the first one, then splits the text of them all, and only what is left of the file
+goes through the XML parser. All other objects are read one by one, and what is wrong with them is reported.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from odm.formats._shared.codes import (
+    BAD_FLAG,
+    BAD_IMAGE_SIZE,
+    DUPLICATE_BOX_KEY,
+    DUPLICATE_KEY,
+    FILE_NAME_DIFFERS,
+    FILE_NAME_MISSING,
+    MISSING_BOX_KEY,
+    WRONG_BOX_TYPE,
+)
+from odm.formats._shared.gather import At, Gather, decide_kind, with_extension
+from odm.formats._shared.pictures import pixels_or_unknown
+from odm.formats._shared.safe_xml import BLANKS, SafeXmlParser, track_id
+from odm.formats.voc.terms import EDGES, FLAGS, SCORES, WHITE, count_from_zero, number_of, refuse_class
+from odm.issues import Code, Trusted
+from odm.names import BAD_CLASS_NAME, accept_name, stem
+from odm.tables import Id
+
+STRANGE_ELEMENT = Code(
+    "voc-misplaced-element",
+    "error",
+    "<{value}> is not read {where}",
+    "write {expected}",
+    "An element of the format is in an unexpected place, or is written with capitals or a namespace. Its "
+    "content would be lost.",
+    file=True,
+)
+
+_MARK = "odm-objects"
+"""The element that stands for all objects of a file, which are read without the parser."""
+_PASSED = frozenset(("object", "folder", "path", "segmented", _MARK))
+_HEADER = frozenset(("filename", "size"))
+_SIZE = frozenset(("width", "height"))
+_OBJECT = frozenset(("name", "bndbox", "trackid", *FLAGS, *SCORES))
+_HOMES = {
+    **dict.fromkeys(_OBJECT, "object"),
+    **dict.fromkeys(("object", *_HEADER), "annotation"),
+    **dict.fromkeys(_SIZE, "size"),
+    **dict.fromkeys(EDGES, "bndbox"),
+}
+"""Where each element belongs."""
+_SAYS_NOTHING = frozenset(("", "unspecified"))
+_TRUTH = {
+    "": False, "0": False, "1": True, "0.0": False, "1.0": True, "unspecified": False,
+    "false": False, "true": True, "no": False, "yes": True,
+}  # fmt: skip
+
+_TEXT = rb"[ -%'-;=?-~]*+"
+"""Printable ASCII without '&' and '<', which an XML parser takes as it is."""
+_LEAF = re.compile(rb"<([a-z]+)>(" + _TEXT + rb")</\1>")
+_OUTLINE = re.compile(r"<object>([a-z,]*)<bndbox>([a-z,]*)</bndbox>([a-z,]*)</object>")
+_NUMBER = rb"[0-9]{1,15}+(?:\.[0-9]{1,20}+)?+"
+_PLAIN = {
+    **dict.fromkeys(EDGES, b"-?" + _NUMBER),
+    **dict.fromkeys(SCORES, _NUMBER),
+    **dict.fromkeys(FLAGS, b"[01]"),
+    "name": b" *+[!-%'-;=?-~]" + _TEXT,  # not only blanks
+    "pose": _TEXT,
+}
+
+
+class _Layout(NamedTuple):
+    """How one object is written, blanks and line ends included."""
+
+    pattern: re.Pattern[bytes]
+    places: dict[str, int]
+    """The place of each element's value among the pieces of one object."""
+    lines: int
+
+
+def _layout_of(first: bytes) -> _Layout | None:
+    """The layout of an object; None if it is not usual."""
+    literals, tags = _LEAF.split(first)[0::3], [tag.decode() for tag in _LEAF.split(first)[1::3]]
+    outline = _OUTLINE.fullmatch(_LEAF.sub(rb"\1,", re.sub(rb">[ \t\r\n]+", b">", first)).decode("latin-1"))
+    if (
+        outline is None
+        or "".join(outline.groups()) != "".join(f"{tag}," for tag in tags)
+        or sorted(outline[2].split(",")) != ["", *sorted(EDGES)]
+        or not {"name", *EDGES} <= {*tags} <= _PLAIN.keys()
+        or len({*tags}) < len(tags)
+        or {*SCORES} <= {*tags}
+    ):
+        return None
+    pattern = re.escape(literals[0])
+    for tag, literal in zip(tags, literals[1:], strict=True):
+        pattern += b"<%b>(%b)</%b>" % (tag.encode(), _PLAIN[tag], tag.encode()) + re.escape(literal)
+    places = {("score" if tag in SCORES else tag): i for i, tag in enumerate(tags, 1)}
+    return _Layout(re.compile(pattern), places, first.count(b"\n"))
+
+
+class _Alike(NamedTuple):
+    """The objects of a file that are all written alike, and the rest of the file with a mark for them."""
+
+    layout: _Layout
+    pieces: list[bytes]
+    rest: bytes
+    line: int
+    """Of the first object."""
+    lines: int
+    """From one object to the next."""
+
+    def column(self, tag: str) -> list[bytes]:
+        """The values of an element; none where the objects have no such element."""
+        place = self.layout.places.get(tag)
+        return [] if place is None else self.pieces[place :: len(self.layout.places) + 1]
+
+
+class Reader:
+    """Reads files one after the other; `splits` and `pictures` are those of the images by their keys."""
+
+    def __init__(
+        self, gather: Gather, splits: Mapping[str, str], pictures: Mapping[str, str], origin: int
+    ) -> None:
+        self._gather, self._splits, self._pictures, self._origin = gather, splits, pictures, origin
+        self._builder, self._log = gather.builder, gather.log
+        self._parser = SafeXmlParser(
+            "annotation", Trusted("Pascal VOC XML, with plain lower-case element names and no namespace")
+        )
+        self._names: dict[str | bytes, int] = {}
+        """The row of each class by the text that stands for it."""
+        self._layouts: dict[tuple[bytes, ...], _Layout | None] = {}
+        """The layouts of objects by what they hold besides values; None for those that are not usual."""
+        self._values: list[float] = []
+        """Image, class, edges, score, flags and line of each box, one after the other, until `_pack`."""
+        self._chunks: list[dict[str, Any]] = []
+        self._tracks: dict[int, Id] = {}
+        """Tracks of boxes, by the place of the box among all."""
+        self._packed = 0
+        self._frames: dict[int, tuple[str, int]] = {}
+        """The video and the frame number of images, -1 = not given."""
+
+    def read(self, data: bytes, path: str, key: str) -> None:
+        """Take the image and the objects of a file; `key` is the name of the image without extension."""
+        alike, root = self._find_alike(data), None
+        if alike is not None:
+            trial = self._log.fresh()
+            root = self._parser.root(alike.rest, path, trial)
+            # The mark is missing where the objects are, say, part of a comment.
+            if root is None or trial.counts or [e.tag for e in root if e.tag in ("object", _MARK)] != [_MARK]:
+                alike = None
+        if alike is None:
+            root = self._parser.root(data, path, self._log)
+        if root is None:
+            return
+        image = self._image(root, path, key)
+        if image is not None and (video := (root.findtext("video") or "").strip(BLANKS)):
+            frame = (root.findtext("frame") or "").strip(BLANKS)
+            self._frames[image] = video, _frame_number(frame)
+        if alike is not None:
+            self._add_alike(alike, path, image)
+        for element in root.iterchildren("object"):
+            self._builder.skipped += not self._object(element, path, image)
+        if len(self._values) >= 9 * 50_000:
+            self._pack()
+
+    # -- elements
+
+    def _members(
+        self, element: Any, known: Collection[str], path: str, field: str = ""
+    ) -> tuple[dict[str, Any], bool]:
+        """The known elements in another one, and whether all is sound; what is not is reported."""
+        found: dict[str, Any] = {}
+        sound = True
+        for child in element:
+            tag = child.tag
+            if tag not in known:
+                if tag not in _PASSED or element.tag != "annotation":
+                    sound &= self._unread(child, path, element.tag)
+            elif tag in found or (tag in SCORES and not found.keys().isdisjoint(SCORES)):
+                code = DUPLICATE_BOX_KEY if field.startswith("object") else DUPLICATE_KEY
+                self._log.report(code, path, line=child.sourceline, field=field + tag, value=tag)
+                sound = False
+            else:
+                found[tag] = child
+        return found, sound
+
+    def _text(self, element: Any, path: str, field: str) -> str | None:
+        """The text of an element; None, and an issue, if it holds elements."""
+        if not len(element):
+            return element.text or ""
+        found = str(element[0].tag)
+        if field.startswith("object"):
+            line, expected = element.sourceline, f"text in <{element.tag}>"
+            value = f"the element <{found}>"
+            self._log.report(WRONG_BOX_TYPE, path, line=line, field=field, expected=expected, value=value)
+        else:  # a fault of the whole file
+            about: dict[str, Any] = {"where": f"in <{element.tag}>", "expected": "the value alone"}
+            self._log.report(
+                STRANGE_ELEMENT, path, line=element[0].sourceline, field=field, value=found, **about
+            )
+        return None
+
+    def _unread(self, element: Any, path: str, parent: str) -> bool:
+        """Count an element that is not read; False, and an issue, if it looks like one that should be."""
+        tag, expected = element.tag, ""
+        local = tag.rsplit("}", 1)[-1].lower()
+        if tag == "pose":
+            if (element.text or "").strip(BLANKS).lower() not in _SAYS_NOTHING:
+                self._count("pose")
+            return True
+        if local in _HOMES and (tag != local or _HOMES[local] != parent):
+            expected = f"<{local}> in <{_HOMES[local]}>" if tag == local else f"<{local}>"
+        elif len(element) and parent != "object":
+            inner = next((e for e in element.iter("object", "bndbox")), None)
+            if inner is not None:
+                parent, tag = tag, inner.tag
+                expected = f"<{tag}> in <{_HOMES[tag]}>"
+        if expected:
+            about: dict[str, Any] = {"where": f"in <{parent}>", "expected": expected}
+            self._log.report(STRANGE_ELEMENT, path, line=element.sourceline, field=tag, value=tag, **about)
+        elif parent == "object":
+            self._count("part" if tag == "part" else "other elements of objects")
+        return not expected
+
+    def _count(self, what: str, n: int = 1) -> None:
+        extras = self._builder.extras
+        extras[what] = extras.get(what, 0) + n
+
+    # -- images
+
+    def _image(self, root: Any, path: str, key: str) -> int | None:
+        """Add the image of a file, named after it; None, and an issue, if it cannot be."""
+        head, usable = self._members(root, _HEADER, path)
+        filename, line = head.get("filename"), root.sourceline
+        name: str | None = None
+        if filename is not None:
+            line = filename.sourceline
+            text = self._text(filename, path, "filename")
+            usable &= text is not None
+            name = (text or "").strip(BLANKS)
+        size, size_line = [0, 0], root.sourceline
+        if "size" in head:
+            size_line = head["size"].sourceline
+            parts, sound = self._members(head["size"], _SIZE, path, "size/")
+            usable &= sound
+            for i, tag in enumerate(("width", "height")):
+                text = self._text(parts[tag], path, f"size/{tag}") if tag in parts else ""
+                usable &= text is not None
+                try:
+                    size[i] = pixels_or_unknown((text or "").strip(BLANKS))
+                except ValueError:
+                    value = (text or "").strip(BLANKS)
+                    self._log.report(BAD_IMAGE_SIZE, path, line=size_line, field=f"size/{tag}", value=value)
+                    usable = False
+        if name:
+            slashed = name.replace("\\", "/")
+            usable &= accept_name(slashed, self._log, path, warn=False, line=line, field="filename")
+        if not usable:
+            return None
+        known = (size[0], size[1]) if min(size) > 0 else None
+        return self._add_image(path, key, name, known, line, size_line)
+
+    def _add_image(
+        self,
+        path: str,
+        key: str,
+        filename: str | None,
+        size: tuple[int, int] | None,
+        line: int,
+        size_line: int,
+    ) -> int | None:
+        gather, at, log = self._gather, At(path), self._log
+        about: dict[str, Any] = {"line": line, "field": "filename", "where": "<filename>"}
+        name = key
+        if filename:
+            folder, _, base = key.rpartition("/")
+            said = filename.replace("\\", "/").rsplit("/", 1)[-1]
+            cut = stem(said)
+            if cut == base:
+                name = f"{folder}/{said}" if folder else said
+            elif said != base:
+                name = key + said[len(cut) :]
+                if cut != stem(base):
+                    log.report(FILE_NAME_DIFFERS, path, **about, value=filename, name=name)
+        picture = None
+        if gather.pictures:
+            pictured = self._pictures[key]
+            folder, slash, _ = pictured.rpartition("/")
+            picture = gather.picture(folder + slash + name.rpartition("/")[2], at, pictured)
+            if stem(name) == name:
+                name = with_extension(name, picture)
+        if not filename:
+            log.report(FILE_NAME_MISSING, path, **about, name=name, source="the XML file")
+        row = gather.image(
+            name,
+            at,
+            size=size,
+            size_at=At(path, line=size_line) if size is None else None,
+            picture=picture,
+            split=self._splits.get(key, ""),
+            file=self._builder.n_images,  # every image is a file
+        )
+        if row is not None:
+            self._builder.file(path)
+        return row
+
+    # -- objects
+
+    def _find_alike(self, data: bytes) -> _Alike | None:
+        """The objects of a file where they are all written alike; None where they are not."""
+        start, end = data.find(b"<object>"), data.rfind(b"</object>") + len(b"</object>")
+        first = data[start : data.find(b"</object>", start, start + 4000) + len(b"</object>")]
+        if start < 0 or not first or (b"encoding" in data[:200] and b"utf-8" not in data[:200].lower()):
+            return None
+        if b"\r" in data and data.count(b"\r") > data.count(b"\r\n"):  # so lines are counted otherwise
+            return None
+        parts = _LEAF.split(first)
+        key = (*parts[0::3], *parts[1::3])
+        if key not in self._layouts and len(self._layouts) < 12:  # each costs about a millisecond
+            self._layouts[key] = _layout_of(first)
+        if (layout := self._layouts.get(key)) is None:
+            return None
+        pieces = layout.pattern.split(data[start:end])
+        gaps = {*pieces[:: len(layout.places) + 1][1:-1]}
+        if pieces[0] or pieces[-1] or len(gaps) > 1 or any(gap.strip(WHITE) for gap in gaps):
+            return None
+        mark = f"<{_MARK}/>".encode() + b"\n" * data.count(b"\n", start, end)
+        lines = layout.lines + sum(gap.count(b"\n") for gap in gaps)
+        return _Alike(
+            layout, pieces, data[:start] + mark + data[end:], 1 + data.count(b"\n", 0, start), lines
+        )
+
+    def _add_alike(self, alike: _Alike, path: str, image: int | None) -> None:
+        names = alike.column("name")
+        for name in dict.fromkeys(names):
+            if name not in self._names:
+                self._names[name] = self._category(name.decode(), path, alike.line)
+        n = len(names)
+        if image is None:
+            self._builder.skipped += n
+            return
+        flags = [0] * n
+        for tag, flag in FLAGS.items():
+            if b"1" in (marks := alike.column(tag)):
+                flags = [old | (mark == b"1") * flag for old, mark in zip(flags, marks, strict=True)]
+        boxes = zip(
+            itertools.repeat(image),
+            map(self._names.__getitem__, names),
+            *(map(float, alike.column(edge)) for edge in EDGES),
+            map(float, alike.column("score")) if "score" in alike.layout.places else itertools.repeat(np.nan),
+            flags,
+            itertools.count(alike.line, alike.lines),
+        )  # fmt: skip
+        self._values += itertools.chain.from_iterable(boxes)
+        for pose in alike.column("pose"):
+            if pose != b"Unspecified" and pose.strip().lower() not in (b"", b"unspecified"):
+                self._count("pose")
+
+    def _object(self, element: Any, path: str, image: int | None) -> bool:
+        """Add the box of one <object>; False, and its faults reported, if there is none."""
+        line = element.sourceline or 0
+        parts, sound = self._members(element, _OBJECT, path, "object/")
+        texts: dict[str, str] = {}
+        edges: dict[str, Any] = {}
+        for tag, part in parts.items():
+            if tag == "bndbox":
+                edges, whole = self._members(part, EDGES, path, "object/bndbox/")
+                sound &= whole
+            else:
+                text = self._text(part, path, f"object/{tag}")
+                sound &= text is not None
+                texts[tag] = text or ""
+        if not sound:
+            return False
+        for tag in ("name", "bndbox"):
+            if tag not in parts:
+                self._log.report(MISSING_BOX_KEY, path, line=line, field=f"object/{tag}", value=tag)
+                sound = False
+        category = self._category(texts["name"], path, line) if "name" in texts else -1
+        corners = [self._edge(edges.get(tag), tag, path, line) for tag in EDGES if "bndbox" in parts]
+        score: float | None = np.nan
+        for tag in SCORES:
+            if given := texts.get(tag, "").strip(BLANKS):
+                score = number_of(given, self._log, path, line, f"object/{tag}")
+        flags = 0
+        for tag, flag in FLAGS.items():
+            given = texts.get(tag, "0").strip(BLANKS)
+            if (mark := _TRUTH.get(given.lower())) is None:
+                expected, field = "0 or 1 (or no, yes, false, true)", f"object/{tag}"
+                self._log.report(BAD_FLAG, path, line=line, field=field, value=given, expected=expected)
+                sound = False
+            flags |= flag if mark else 0
+        if not sound or category < 0 or score is None or image is None or None in corners:
+            return False
+        self._values += (image, category, *corners, score, flags, line)  # type: ignore[arg-type]
+        if (id_ := track_id(texts.get("trackid", "").strip(BLANKS))) is not None:
+            self._tracks[self._packed + len(self._values) // 9 - 1] = id_
+        return True
+
+    def _edge(self, edge: Any, tag: str, path: str, line: int) -> float | None:
+        """The number of one of the four edges; None, and an issue, if it is missing or no number."""
+        field = f"object/bndbox/{tag}"
+        if edge is None:
+            self._log.report(MISSING_BOX_KEY, path, line=line, field=field, value=tag)
+            return None
+        text = self._text(edge, path, field)
+        line = edge.sourceline
+        return None if text is None else number_of(text.strip(BLANKS), self._log, path, line, field)
+
+    def _category(self, text: str, path: str, line: int) -> int:
+        """The row of a class, -1 and an issue if its name cannot be one."""
+        if text in self._names:
+            return self._names[text]
+        # A line break around the name is a printer's, a blank may be its own.
+        name = text.strip(BLANKS) if "\n" in text or "\t" in text else text
+        reason = refuse_class(name)
+        if reason is not None:
+            self._log.report(BAD_CLASS_NAME, path, line=line, field="object/name", value=name, reason=reason)
+            return -1
+        row = self._names[text] = self._builder.category(name)
+        return row
+
+    # -- all files
+
+    def _pack(self) -> None:
+        """Turn the boxes so far into arrays."""
+        n = len(self._values) // 9
+        table = np.array(self._values, np.float64).reshape(n, 9)
+        self._values.clear()
+        xyxy = np.ascontiguousarray(table[:, 2:6])
+        if self._origin:
+            count_from_zero(xyxy)
+        chunk: dict[str, Any] = {"xyxy": xyxy, "score": table[:, 6], "flags": table[:, 7].astype(np.uint16)}
+        for key, k in (("image", 0), ("category", 1), ("line", 8)):
+            chunk[key] = table[:, k].astype(np.int32)
+        if self._tracks:
+            chunk["source_track"] = [self._tracks.get(i) for i in range(self._packed, self._packed + n)]
+        self._packed += n
+        self._chunks.append(chunk)
+
+    def _place_frames(self) -> None:
+        """Tell the builder of which videos the images are frames.
+
+        As in ImageNet VID, a folder with tracks is a video, and a name that is a number that of the frame.
+        """
+        builder = self._builder
+        if self._tracks:
+            tracked = {chunk["image"][i] for chunk in self._chunks
+                       for i, id_ in enumerate(chunk.get("source_track", ())) if id_ is not None}  # fmt: skip
+            names = builder.image_names
+            folders = {names[row].rpartition("/")[0] for row in tracked} - {""}
+            for row, name in enumerate(names):
+                folder, _, base = name.rpartition("/")
+                if folder in folders:
+                    self._frames.setdefault(row, (folder, _frame_number(stem(base))))
+        for row, (video, frame) in self._frames.items():
+            builder.set_frames(row, [builder.video(video)], [frame])
+
+    def _exclude_last_pixels(self) -> None:
+        """Move right and bottom too where they are one pixel beyond the last one: supervision counts so."""
+        sizes = np.array(list(map(self._builder.image_size, range(self._builder.n_images))))
+        low = [chunk["xyxy"][:, :2].min(initial=np.inf) for chunk in self._chunks]
+        beyond = [
+            (chunk["xyxy"][:, 2:] - sizes[chunk["image"]])[sizes[chunk["image"]] > 0].max(initial=-np.inf)
+            for chunk in self._chunks
+        ]
+        if max(beyond, default=0) == 1 and min(low, default=0) >= 0:
+            for chunk in self._chunks:
+                chunk["xyxy"][:, 2:] -= 1
+            self._log.note(
+                "origin=1: right and bottom edges reach one pixel beyond the images, so these too are moved "
+                "by one pixel, as written by supervision"
+            )
+
+    def finish(self) -> None:
+        """Decide what the boxes are, report those of the other kind, and hand the rest to the builder."""
+        if self._values:
+            self._pack()
+        self._place_frames()
+        if self._origin:
+            self._exclude_last_pixels()
+        for chunk in self._chunks:
+            ids = chunk.pop("source_track", None)
+            if ids is not None:
+                chunk["track"] = self._builder.tracks_of_images(chunk["image"], ids)
+            self._gather.add(**chunk, file=chunk["image"])  # every image is a file
+        self._chunks.clear()
+        scored, total = self._gather.counts()
+        if self._builder.kind is None and 0 < scored < total:
+            what = "detections" if decide_kind(self._builder, scored, total) else "ground truth"
+            self._log.note(f"{scored} of {total} objects have a score, so they are taken as {what}")
+        self._gather.finish(field="object/confidence")
+
+
+def _frame_number(text: str) -> int:
+    """The number of a frame; -1 if the text is none."""
+    return int(text) if re.fullmatch("[0-9]{1,9}", text, re.ASCII) else -1
